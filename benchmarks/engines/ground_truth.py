@@ -18,7 +18,7 @@ from benchmarks.http.server import SERVICE, Server, running
 from benchmarks.peers.process import peer
 from benchmarks.report import Reach, Section, Table
 from benchmarks.timing import cpu_seconds
-from service.privacy.composition.options import EngineOptions
+from service.privacy.composition.planning.options import EngineOptions
 from tests.privacy.agreement import meet
 from tests.privacy.cases import dpsgd
 from tests.privacy.digits import Checked, checked

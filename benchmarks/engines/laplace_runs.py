@@ -7,7 +7,7 @@ from typing import Final
 from benchmarks.cases import L1, S1, Run, read, truths
 from benchmarks.report import Reach, Section, Table, milliseconds
 from benchmarks.timing import median_cpu_seconds
-from service.privacy.composition.options import EngineOptions
+from service.privacy.composition.planning.options import EngineOptions
 from service.privacy.enclosure import Enclosure
 
 MOST_SECONDS: Final = 0.020

@@ -8,7 +8,7 @@ from benchmarks.cases import C1, C3, C5, L1, S1, Run, read
 from benchmarks.peers.process import PeerAnswer, peer
 from benchmarks.report import Reach, Section, Table, milliseconds
 from benchmarks.timing import median_cpu_seconds
-from service.privacy.composition.options import EngineOptions
+from service.privacy.composition.planning.options import EngineOptions
 
 GAMMA: Final = "gamma-0.001"
 EDGEWORTH_SECONDS: Final = 0.005

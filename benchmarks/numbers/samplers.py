@@ -10,7 +10,7 @@ import numpy as np
 
 from benchmarks.report import Reach, Section, Table, milliseconds
 from benchmarks.timing import cpu_seconds
-from service.privacy.composition import choose
+from service.privacy.composition.planning import choose
 from service.privacy.enclosure import Enclosure
 from service.privacy.mechanisms.dpsgd import DpSgd
 from service.privacy.mechanisms.neighbours import Neighbours

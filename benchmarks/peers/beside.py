@@ -14,7 +14,7 @@ from benchmarks.cases import BESIDE_PEERS, C5, C6, README_OF_RISKCAL, S1, S2, Ru
 from benchmarks.numbers.enclosures import PUBLISHED, PUBLISHED_TOLERANCE
 from benchmarks.peers.process import PeerAnswer, peer
 from benchmarks.report import Section, Table, times
-from service.privacy.composition.options import EngineOptions
+from service.privacy.composition.planning.options import EngineOptions
 from service.privacy.enclosure import Enclosure
 
 ROUNDS: Final = 3

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import service.privacy
 from benchmarks.cases import Run
-from service.privacy.composition.options import EngineOptions
+from service.privacy.composition.planning.options import EngineOptions
 from service.privacy.questions import profile, reconstruction
 
 for found in pkgutil.walk_packages(service.privacy.__path__, "service.privacy."):

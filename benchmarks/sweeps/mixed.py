@@ -12,8 +12,8 @@ from typing import Final
 from benchmarks.report import Reach, Section, Table
 from benchmarks.sweeps.processes import spread
 from benchmarks.timing import cpu_seconds
-from service.privacy.composition.choose import pair
-from service.privacy.composition.options import EngineOptions
+from service.privacy.composition.planning.choose import pair
+from service.privacy.composition.planning.options import EngineOptions
 from service.privacy.enclosure import Enclosure
 from service.privacy.errors import NumericalFailure
 from service.privacy.mechanisms.abstract import GaussianPart, SampledGaussianPart, TwoPointPart

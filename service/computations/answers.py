@@ -29,7 +29,7 @@ from service.computations.numbers import (
 )
 from service.computations.readings import READINGS
 from service.computations.violations import note
-from service.privacy.composition.plan import Plan
+from service.privacy.composition.planning.plan import Plan
 from service.privacy.enclosure import Enclosure, Evidence
 from service.privacy.errors import NumericalFailure, OutOfDomain, UnsupportedCombination
 from service.privacy.numerics.work import Work, at_most, did, kept_once

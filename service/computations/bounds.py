@@ -27,9 +27,9 @@ from service.computations.parts import (
 )
 from service.computations.prices import ANSWER, is_for_a_job, price, quote, unseen
 from service.computations.priors import assumptions_about_priors, at_bounded_prior, prior_of
-from service.privacy.composition.choose import METHODS
-from service.privacy.composition.options import EngineOptions
-from service.privacy.composition.plan import Plan
+from service.privacy.composition.planning.choose import METHODS
+from service.privacy.composition.planning.options import EngineOptions
+from service.privacy.composition.planning.plan import Plan
 from service.privacy.errors import PrivacyComputationError
 from service.privacy.mechanisms.abstract import AbstractMechanism
 from service.privacy.numerics.work import Work, at_most

@@ -28,7 +28,7 @@ from service.computations.parts import (
     threat_model_of,
 )
 from service.computations.prices import curves_price, is_for_a_job, quote, unseen
-from service.privacy.composition.plan import Plan
+from service.privacy.composition.planning.plan import Plan
 from service.privacy.errors import PrivacyComputationError
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.work import Work, at_most

@@ -28,8 +28,8 @@ from api_schemas.threat_models import MembershipThreatModel, MixtureThreatModel,
 from api_schemas.training_runs import phases_of
 from service.computations.abstract import Computes, Quote
 from service.computations.allowance import MOST_WORK, SURELY_TOO_LONG, WORK_OF_A_JOB
-from service.privacy.composition.plan import Plan
-from service.privacy.composition.tariff import Prices, Tariff
+from service.privacy.composition.planning.plan import Plan
+from service.privacy.composition.planning.tariff import Prices, Tariff
 from service.privacy.questions.complement import LARGE_RATE
 
 ANSWER: Final = 90

@@ -11,8 +11,8 @@ from typing import NoReturn
 
 import pytest
 
-from service.privacy.composition import engines as composition_engines
-from service.privacy.composition.options import EngineOptions
+from service.privacy.composition.planning import engines as composition_engines
+from service.privacy.composition.planning.options import EngineOptions
 from service.privacy.enclosure import Bounds, Enclosure, Evidence
 from service.privacy.errors import NumericalFailure, UnsupportedCombination
 from service.privacy.mechanisms.abstract import Steps

@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.random import Generator
 
-from service.privacy.composition import choose
+from service.privacy.composition.planning import choose
 
 Spec = dict[str, Any]
 Draw = Callable[[Generator], float]

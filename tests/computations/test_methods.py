@@ -15,8 +15,8 @@ from api_schemas.bounds import BoundsRequest, BoundsResponse
 from api_schemas.enclosures import Enclosed
 from service.computations.bounds import BOUNDS
 from service.computations.violations import noted
-from service.privacy.composition import engines as composition_engines
-from service.privacy.composition.options import DEFAULT_OPTIONS
+from service.privacy.composition.planning import engines as composition_engines
+from service.privacy.composition.planning.options import DEFAULT_OPTIONS
 from service.privacy.errors import NumericalFailure, UnsupportedCombination
 from tests.computations.fakes import NOTE, REASON, FakeEngines, engines
 from tests.privacy.cases import laplace, sampled

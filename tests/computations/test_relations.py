@@ -12,8 +12,8 @@ import pytest
 
 from api_schemas.bounds import BoundsRequest
 from service.computations.bounds import compute_bounds
-from service.privacy.composition import choose
-from service.privacy.composition.options import EngineOptions
+from service.privacy.composition.planning import choose
+from service.privacy.composition.planning.options import EngineOptions
 from service.privacy.errors import UnsupportedCombination
 from service.privacy.mechanisms.neighbours import ONE_REPLACED, RELATIONS, NeighboringRelation, Neighbours
 from service.privacy.threat_models.worst_case import WorstCase, worst_of

@@ -21,7 +21,7 @@ from service.computations.numbers import UNPROVED
 from service.computations.pmp.exponential import PMP_EXPONENTIAL
 from service.computations.pmp.finite import PMP_FINITE
 from service.computations.pmp.gaussian import PMP_GAUSSIAN
-from service.privacy.composition import choose
+from service.privacy.composition.planning import choose
 from service.privacy.errors import UnsupportedCombination
 from service.privacy.mechanisms.neighbours import NeighboringRelation
 from service.privacy.threat_models.membership import Membership

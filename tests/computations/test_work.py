@@ -15,7 +15,7 @@ from service.computations.assessments import assessment
 from service.computations.calibration import looks, resource
 from service.computations.claims import checking
 from service.computations.comparisons import comparing
-from service.privacy.composition.bounded_range.adaptive_run import ExponentialRunTradeOff
+from service.privacy.composition.adaptive_exponential.adaptive_run import ExponentialRunTradeOff
 from service.privacy.errors import NumericalFailure, PrivacyComputationError
 from service.privacy.numerics.work import at_most, counted_apart, did, is_spent
 from service.privacy.questions import gaussian_dp

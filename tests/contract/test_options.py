@@ -15,8 +15,8 @@ from api_schemas.curves import CurveComparison, CurvesRequest
 from api_schemas.fields import shape_of, shape_of_field
 from api_schemas.options import OPTIONS
 from api_schemas.problems import field_errors
-from service.privacy.composition.choose import METHODS
-from service.privacy.composition.options import DEFAULT_OPTIONS
+from service.privacy.composition.planning.choose import METHODS
+from service.privacy.composition.planning.options import DEFAULT_OPTIONS
 from service.privacy.enclosure import Evidence
 from service.privacy.questions.dominance import Verdict
 
@@ -41,7 +41,7 @@ def errors(**more: Any) -> list[tuple[str, str]]:
 
 
 def test_both_sides_know_the_same_methods_evidence_and_verdicts() -> None:
-    missing = "edit ENGINES in service/privacy/composition/engines.py or EngineUsed in api_schemas/choices.py"
+    missing = "edit ENGINES in service/privacy/composition/planning/engines.py or EngineUsed in api_schemas/choices.py"
     assert shape_of(Engine).choices == METHODS, missing
     assert shape_of(MethodUsed).choices == METHODS[1:], missing
     assert shape_of(ComparedMethod).choices[: len(METHODS) - 1] == METHODS[1:], missing

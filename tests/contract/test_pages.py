@@ -18,7 +18,7 @@ from api_schemas.questions import QuestionSpec
 from api_schemas.training_runs import DpsgdMechanism
 from service.api.problems import HTTP_KINDS, INVALID_PARAMETER, KINDS, SERVER_KINDS, UNKNOWN
 from service.computations.catalogue import RESOURCES
-from service.privacy.composition.choose import METHODS
+from service.privacy.composition.planning.choose import METHODS
 from service.settings import Settings
 from service.telemetry.metrics import Metrics
 from service.web.forms import forms_of

@@ -14,7 +14,7 @@ from api_schemas.fields import shape_of
 from api_schemas.questions import NumberQuestion, QuestionSpec
 from service.computations.prices import price
 from service.computations.readings import READINGS
-from service.privacy.composition.tariff import Prices, Tariff
+from service.privacy.composition.planning.tariff import Prices, Tariff
 from tests.contract.usual import QUESTIONS
 
 PRICES = Prices(**dict.fromkeys((field.name for field in fields(Prices)), 1.0))

@@ -28,7 +28,7 @@ from api_schemas.options import OPTIONS
 from api_schemas.problems import FieldError, Problem
 from api_schemas.questions import QuestionSpec, TradeOffQuestion
 from api_schemas.threat_models import ThreatModelSpec
-from service.privacy.composition import choose
+from service.privacy.composition.planning import choose
 
 DIGEST = "sha256:" + "0123456789abcdef" * 4
 COMMON: dict[str, Any] = {

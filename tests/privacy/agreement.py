@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from service.computations.answers import curves_of
-from service.privacy.composition.options import EngineOptions
+from service.privacy.composition.planning.options import EngineOptions
 from service.privacy.enclosure import Enclosure
 from service.privacy.errors import NumericalFailure, UnsupportedCombination
 from service.privacy.mechanisms.abstract import AbstractMechanism

@@ -15,8 +15,8 @@ from scipy import stats
 
 from api_schemas.questions import QuestionSpec
 from service.computations.answers import said
-from service.privacy.composition import choose
-from service.privacy.composition.options import EngineOptions
+from service.privacy.composition.planning import choose
+from service.privacy.composition.planning.options import EngineOptions
 from service.privacy.trade_off.pair import TradeOffPair
 from tests.privacy.cases import built, dpsgd, gaussian, laplace, mixture, sampled
 from tests.privacy.random_cases import DIRECTIONS

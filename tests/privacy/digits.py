@@ -17,8 +17,8 @@ import numpy as np
 from mpmath import mpf
 from numpy.random import Generator
 
-from service.privacy.composition import choose
-from service.privacy.composition.options import EngineOptions
+from service.privacy.composition.planning import choose
+from service.privacy.composition.planning.options import EngineOptions
 from service.privacy.enclosure import DecimalEnclosure
 from service.privacy.errors import UnsupportedCombination
 from service.privacy.trade_off.pair import TradeOffPair

@@ -19,7 +19,7 @@ from service.computations.answers import Said, said
 from service.computations.parts import blamed, mechanism_of, options_of, threat_model_of
 from service.computations.read_numbers import ReadNumber
 from service.computations.violations import note
-from service.privacy.composition.plan import Plan
+from service.privacy.composition.planning.plan import Plan
 from service.privacy.enclosure import Evidence
 from service.privacy.errors import NumericalFailure, PrivacyComputationError, UnsupportedCombination
 from service.privacy.numerics.work import at_most, is_spent, left

@@ -13,7 +13,7 @@ from service.computations.claims.implied import AtRate, Bound, GaussianCurve, Ra
 from service.computations.numbers import enclosed_number
 from service.computations.prices import list_price
 from service.interop.numbers import rounded_down, rounded_up
-from service.privacy.composition.tariff import Prices, Tariff
+from service.privacy.composition.planning.tariff import Prices, Tariff
 from service.privacy.questions.witness import (
     GRID,
     RATES,

@@ -19,7 +19,7 @@ from service.computations.nested import quoted, read
 from service.computations.parts import mechanism_of, options_of, threat_model_of
 from service.computations.prices import INLINE_LIMIT, UNSEEN
 from service.computations.read_numbers import ReadNumber
-from service.privacy.composition.tariff import Tariff
+from service.privacy.composition.planning.tariff import Tariff
 from service.privacy.numerics.work import Work, at_most
 
 ATTACKS: Final = 1 / 4

@@ -11,11 +11,11 @@ from api_schemas.bounds import BoundsRequest
 from api_schemas.questions import QuestionSpec
 from service.computations.answers import said
 from service.computations.bounds import Setting, setting_of
-from service.privacy.composition.contour.asked import asked_of
-from service.privacy.composition.contour.many import Wanted, read_ahead, run_of
-from service.privacy.composition.contour.run import ContourRun
-from service.privacy.composition.lines import CONTOUR
-from service.privacy.composition.transforms.steps import SampledGaussianSteps
+from service.privacy.composition.inversion.many import Wanted, read_ahead, run_of
+from service.privacy.composition.inversion.recorded_queries import asked_of
+from service.privacy.composition.inversion.run import ContourRun
+from service.privacy.composition.planning.lines import CONTOUR
+from service.privacy.composition.summands.steps import SampledGaussianSteps
 from service.privacy.enclosure import Enclosure
 from service.privacy.errors import PrivacyComputationError
 from service.privacy.trade_off.combinators.read_ahead import Known, ReadAhead

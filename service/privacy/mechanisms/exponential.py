@@ -35,8 +35,8 @@ class Exponential(AbstractStep):
 
     Between neighbours L = epsilon (u'(y) - u(y))/(2 Delta) less a constant, so that it stays in an interval of length
     epsilon. The curve of one step is exact: every question is attained by one shift of that interval. No shift attains
-    all questions, so that several steps are not the composition of this curve (`composition/bounded_range/engine.py`);
-    one exponential step beside others is, as it may come last.
+    all questions, so that several steps are not the composition of this curve
+    (`composition/adaptive_exponential/engine.py`); one exponential step beside others is, as it may come last.
     """
 
     type: ClassVar[str] = "exponential"

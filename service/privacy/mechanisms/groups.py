@@ -49,7 +49,7 @@ class Between(ResolvedStep):
 
     @override
     def curves(self) -> TradeOffPair:
-        """Of `above` and of the first of `below`: compositions read all of them (`composition/choose.py`)."""
+        """Of `above` and of the first of `below`: compositions read all of them (`composition/planning/choose.py`)."""
         least, most = self.below[0][0].curves(), self.above.curves()
         add = Bracketed(least.add, most.add)
         remove = add if most.add is most.remove else Bracketed(least.remove, most.remove)

@@ -6,8 +6,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import ClassVar
 
-from service.privacy.composition.options import DEFAULT_OPTIONS, EngineOptions
-from service.privacy.composition.plan import Plan
+from service.privacy.composition.planning.options import DEFAULT_OPTIONS, EngineOptions
+from service.privacy.composition.planning.plan import Plan
 from service.privacy.errors import UnsupportedCombination
 from service.privacy.mechanisms.abstract import AbstractMechanism
 from service.privacy.mechanisms.caveats import Premise

@@ -1,4 +1,4 @@
-"""What readings of the GLRT adversary's curves cost, in the manner of `composition/tariff.py`."""
+"""What readings of the GLRT adversary's curves cost, in the manner of `composition/planning/tariff.py`."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import math
 from dataclasses import replace
 from typing import Final
 
-from service.privacy.composition.asymptotic.tariff import ASYMPTOTIC
-from service.privacy.composition.tariff import Prices, Tariff
+from service.privacy.composition.comparison.asymptotic.tariff import ASYMPTOTIC
+from service.privacy.composition.planning.tariff import Prices, Tariff
 from service.privacy.threat_models.glrt_step import GlrtSteps
 
 EXACT: Final = Tariff(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from service.privacy.composition.tariff import Prices, Tariff
+from service.privacy.composition.planning.tariff import Prices, Tariff
 
 LEAST_OF_LATTICES: Final = 100_000
 """From this price of a profile on, in microseconds, a curve is read off lattices."""

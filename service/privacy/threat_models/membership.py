@@ -8,8 +8,8 @@ from typing import Annotated, ClassVar, Final, Literal, final
 
 from typing_extensions import override
 
-from service.privacy.composition.options import EngineOptions
-from service.privacy.composition.plan import Plan, mixed_plan
+from service.privacy.composition.planning.options import EngineOptions
+from service.privacy.composition.planning.plan import Plan, mixed_plan
 from service.privacy.errors import OutOfDomain, UnsupportedCombination
 from service.privacy.mechanisms.abstract import AbstractMechanism
 from service.privacy.mechanisms.caveats import Premise

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Final, Literal
 
-from service.privacy.composition.options import EngineOptions
-from service.privacy.composition.plan import Plan
+from service.privacy.composition.planning.options import EngineOptions
+from service.privacy.composition.planning.plan import Plan
 from service.privacy.conversions import effective_batch_size, gaussian_step_mu, limit_mu
 from service.privacy.enclosure import Enclosure
 from service.privacy.errors import UnsupportedCombination
@@ -174,8 +174,8 @@ def _exact(run: MembershipRun, susceptibility: float) -> TradeOffPair:
 
 def _on_lines(run: MembershipRun, susceptibility: float, options: EngineOptions, method: str) -> TradeOffPair:
     """Lines, and where they are wide lattices as well (`method` auto)."""
-    from service.privacy.composition.contour.engine import contour_pair
-    from service.privacy.composition.transforms.steps import ChiSquareSteps
+    from service.privacy.composition.inversion.engine import contour_pair
+    from service.privacy.composition.summands.steps import ChiSquareSteps
 
     dimension, effective = run.mechanism.dimension, run.effective_batch_size
     full_batches(dimension, susceptibility, effective, 1)  # refuses what is too large before any work
@@ -212,7 +212,7 @@ def _on_lattices(run: MembershipRun, susceptibility: float, options: EngineOptio
 
 
 def _composed_gaussians(run: MembershipRun, susceptibility: float, options: EngineOptions) -> Plan:
-    from service.privacy.composition import choose
+    from service.privacy.composition.planning import choose
 
     method = "auto" if run.steps == 1 else CONTOUR
     priced = choose.plan(gaussian_run(run, _rough_step_mu(run, susceptibility)), method, ONE_ADDED, options)

@@ -1,12 +1,12 @@
-"""What readings of membership curves cost, as in `composition/tariff.py`: microseconds, measured."""
+"""What readings of membership curves cost, as in `composition/planning/tariff.py`: microseconds, measured."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import Final
 
-from service.privacy.composition.closed_form_tariff import ONE_SHAPE
-from service.privacy.composition.tariff import Prices, Tariff
+from service.privacy.composition.planning.closed_form_tariff import ONE_SHAPE
+from service.privacy.composition.planning.tariff import Prices, Tariff
 
 GAUSSIAN: Final = replace(ONE_SHAPE, base=20_000)
 """A closed form, whose mu takes many digits."""

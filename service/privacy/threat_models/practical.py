@@ -7,10 +7,10 @@ from typing import Annotated, ClassVar, Final, final
 
 from typing_extensions import override
 
-from service.privacy.composition import choose
-from service.privacy.composition.closed_forms import CLOSED_FORM
-from service.privacy.composition.options import EngineOptions
-from service.privacy.composition.plan import Plan
+from service.privacy.composition.planning import choose
+from service.privacy.composition.planning.closed_forms import CLOSED_FORM
+from service.privacy.composition.planning.options import EngineOptions
+from service.privacy.composition.planning.plan import Plan
 from service.privacy.errors import UnsupportedCombination
 from service.privacy.mechanisms.abstract import AbstractMechanism
 from service.privacy.mechanisms.approximate_dp import ApproximateDp

@@ -8,8 +8,8 @@ from typing import final
 
 from typing_extensions import override
 
-from service.privacy.composition.options import DEFAULT_OPTIONS, EngineOptions
-from service.privacy.composition.plan import Plan
+from service.privacy.composition.planning.options import DEFAULT_OPTIONS, EngineOptions
+from service.privacy.composition.planning.plan import Plan
 from service.privacy.errors import UnsupportedCombination
 from service.privacy.mechanisms.abstract import AbstractMechanism
 from service.privacy.threat_models.abstract import AbstractThreatModel

@@ -9,9 +9,9 @@ from typing import Annotated, ClassVar, final
 
 from typing_extensions import override
 
-from service.privacy.composition import choose
-from service.privacy.composition.options import DEFAULT_OPTIONS, EngineOptions
-from service.privacy.composition.plan import Plan
+from service.privacy.composition.planning import choose
+from service.privacy.composition.planning.options import DEFAULT_OPTIONS, EngineOptions
+from service.privacy.composition.planning.plan import Plan
 from service.privacy.mechanisms.abstract import AbstractMechanism
 from service.privacy.mechanisms.domain import RECORDS, check_fields
 from service.privacy.mechanisms.neighbours import LEAST_FIRST, NeighboringRelation, Neighbours

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from service.privacy.composition.choose import METHODS, plan
+from service.privacy.composition.planning.choose import METHODS, plan
 from service.privacy.enclosure import Evidence
 from service.privacy.errors import OutOfDomain, UnsupportedCombination
 from service.privacy.mechanisms.catalogue import MECHANISMS

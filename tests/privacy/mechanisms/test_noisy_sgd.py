@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from scipy.special import ndtr
 
-from service.privacy.composition.options import EngineOptions
+from service.privacy.composition.planning.options import EngineOptions
 from service.privacy.enclosure import Enclosure
 from service.privacy.errors import UnsupportedCombination
 from service.privacy.mechanisms.abstract import AbstractMechanism

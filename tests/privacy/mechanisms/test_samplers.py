@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 import pytest
 
-from service.privacy.composition import choose
+from service.privacy.composition.planning import choose
 from service.privacy.enclosure import Enclosure
 from service.privacy.errors import OutOfDomain, UnsupportedCombination
 from service.privacy.mechanisms.composed import Composed

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import special
 
-from service.privacy.composition.options import EngineOptions
+from service.privacy.composition.planning.options import EngineOptions
 from service.privacy.questions import gaussian_dp
 from service.privacy.questions.gdp_regret import regret
 from service.privacy.threat_models.worst_case import WorstCase

@@ -11,7 +11,7 @@ from mpmath import mpf
 from numpy.random import Generator
 from scipy import special
 
-from service.privacy.composition import choose
+from service.privacy.composition.planning import choose
 from service.privacy.enclosure import Evidence
 from service.privacy.questions import gaussian_dp
 from service.privacy.questions.gdp_tangents import tangent_bounds

@@ -12,8 +12,8 @@ import mpmath
 import numpy as np
 import pytest
 
-from service.privacy.composition.choose import plan
-from service.privacy.composition.options import EngineOptions
+from service.privacy.composition.planning.choose import plan
+from service.privacy.composition.planning.options import EngineOptions
 from service.privacy.conversions import gaussian_step_mu
 from service.privacy.enclosure import Bounds, Enclosure, Evidence
 from service.privacy.errors import OutOfDomain, UnsupportedCombination

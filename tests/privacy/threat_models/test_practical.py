@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from service.privacy.composition.closed_form_tariff import ONE_SHAPE
+from service.privacy.composition.planning.closed_form_tariff import ONE_SHAPE
 from service.privacy.enclosure import Enclosure
 from service.privacy.errors import OutOfDomain, UnsupportedCombination
 from service.privacy.mechanisms.neighbours import NeighboringRelation

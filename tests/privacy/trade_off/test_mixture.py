@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 from mpmath import mpf
 
-from service.privacy.composition.choose import pair, plan
-from service.privacy.composition.options import EngineOptions
+from service.privacy.composition.planning.choose import pair, plan
+from service.privacy.composition.planning.options import EngineOptions
 from service.privacy.enclosure import Bounds, Evidence
 from service.privacy.errors import NumericalFailure, OutOfDomain, UnsupportedCombination
 from service.privacy.mechanisms.gaussian import Gaussian

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from service.privacy.composition import choose
+from service.privacy.composition.planning import choose
 from service.privacy.trade_off.combinators.symmetrised import Symmetrised
 from tests.privacy.cases import built, dpsgd, gaussian, laplace, sampled
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from service.privacy.composition.choose import pair
+from service.privacy.composition.planning.choose import pair
 from service.privacy.trade_off.enclosed.logs import log_ends
 from service.privacy.trade_off.mixture.curve import MixtureTradeOff
 from service.privacy.trade_off.mixture.points import LogPoints, MixturePoints

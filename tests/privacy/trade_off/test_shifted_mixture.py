@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from mpmath import mpf
 
-from service.privacy.composition.choose import pair
+from service.privacy.composition.planning.choose import pair
 from service.privacy.trade_off.combinators.shifted_mixture import ShiftedMixture
 from tests.privacy.cases import built, laplace
-from tests.privacy.composition.test_mixed_runs import atoms, pure, repeated
+from tests.privacy.composition.inversion.test_mixed_runs import atoms, pure, repeated
 
 RATES = [1e-12, 1e-3, 0.3, 0.5, 0.9, 0.999, 1 - 1e-6, 1 - 1e-12]
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from service.privacy.composition.choose import pair
-from service.privacy.composition.options import EngineOptions
+from service.privacy.composition.planning.choose import pair
+from service.privacy.composition.planning.options import EngineOptions
 from service.privacy.trade_off.pair import TradeOffPair
 from tests.privacy.cases import built, gaussian, laplace, sampled
 

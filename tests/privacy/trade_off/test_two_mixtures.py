@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from scipy.special import log_ndtr, logsumexp
 
-from service.privacy.composition.choose import pair
-from service.privacy.composition.contour.two_step_run import two_steps_curve
+from service.privacy.composition.inversion.two_step_run import two_steps_curve
+from service.privacy.composition.planning.choose import pair
 from service.privacy.mechanisms.abstract import AbstractStep, GaussianMixturePart, Steps
 from service.privacy.mechanisms.dpsgd import DpSgd
 from service.privacy.mechanisms.gaussian import Gaussian

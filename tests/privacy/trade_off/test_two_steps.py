@@ -11,8 +11,8 @@ import mpmath
 import numpy as np
 import pytest
 
-from service.privacy.composition.choose import pair
-from service.privacy.composition.contour.two_step_run import two_steps_curve
+from service.privacy.composition.inversion.two_step_run import two_steps_curve
+from service.privacy.composition.planning.choose import pair
 from service.privacy.enclosure import Enclosure
 from service.privacy.mechanisms.abstract import AbstractStep, Steps
 from service.privacy.mechanisms.dpsgd import DpSgd

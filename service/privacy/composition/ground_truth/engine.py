@@ -22,8 +22,8 @@ from service.privacy.composition.ground_truth.moments import ExactSteps
 from service.privacy.composition.ground_truth.search import GroundTruthSearch
 from service.privacy.composition.ground_truth.sources import ClosedSources, LineSources, Sources
 from service.privacy.composition.ground_truth.step import ExactStep
-from service.privacy.composition.options import EngineOptions
-from service.privacy.composition.transforms.steps import GaussianMixtureSteps, SampledGaussianSteps
+from service.privacy.composition.planning.options import EngineOptions
+from service.privacy.composition.summands.steps import GaussianMixtureSteps, SampledGaussianSteps
 from service.privacy.enclosure import Enclosure, Evidence
 from service.privacy.errors import OutOfDomain, UnsupportedCombination
 from service.privacy.mechanisms.abstract import GaussianMixturePart, GaussianPart, SampledGaussianPart, Steps
@@ -109,7 +109,7 @@ def _guides(steps: Steps, run: GroundTruthRun, lone: bool) -> tuple[AbstractTrad
         mu = math.sqrt(float(run.gaussian_mu_squared))
         curve = gaussian_curve(Enclosure(mu * (1 - 1e-15), mu * (1 + 1e-15), Evidence.CERTIFIED))
         return curve, curve
-    from service.privacy.composition.contour.engine import contour_pair
+    from service.privacy.composition.inversion.engine import contour_pair
 
     rounded = [(step.rounded(-1).part(), count) for step, count in steps]
     return contour_pair(

@@ -1,7 +1,7 @@
 """Moments of one Poisson-sampled Gaussian step in ball arithmetic, every error a proved radius.
 
 w(y) = 1 - p + p e^v, v = y/sigma - 1/(2 sigma^2), y ~ N(0, 1) under H0, L = ln w, r = p e^v/w, M(z) = E0 e^{zL}
-(`composition/transforms/sampled_gaussian.py` has the same in doubles). Facts behind the bounds, for |Im y| < pi sigma:
+(`composition/summands/sampled_gaussian.py` has the same in doubles). Facts behind the bounds, for |Im y| < pi sigma:
 
     |w(y + ia)| <= w(y),    |w(y + ia)| >= w(y) cos(a/(2 sigma)),    arg w(y + ia) in [0, pi) for a >= 0,
 

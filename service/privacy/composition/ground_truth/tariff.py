@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Final
 
-from service.privacy.composition.tariff import Prices, Tariff
+from service.privacy.composition.planning.tariff import Prices, Tariff
 from service.privacy.mechanisms.abstract import GaussianMixturePart, SampledGaussianPart, Steps
 
 LEAST_STEPS: Final = 100

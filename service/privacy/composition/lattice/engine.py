@@ -13,6 +13,7 @@ from functools import cached_property
 
 import numpy as np
 
+from service.privacy.composition.inversion.readings.enclosures import Readings, nothing_known
 from service.privacy.composition.lattice.beside import Beside, few
 from service.privacy.composition.lattice.readings import (
     read_lattice_points,
@@ -22,8 +23,7 @@ from service.privacy.composition.lattice.readings import (
 from service.privacy.composition.lattice.runs import LatticeRuns, LatticeStep
 from service.privacy.composition.lattice.search import CUT_DIGITS, LatticeSearch, cut_digits
 from service.privacy.composition.lattice.sums import LatticePair
-from service.privacy.composition.options import EngineOptions
-from service.privacy.composition.readings.enclosures import Readings, nothing_known
+from service.privacy.composition.planning.options import EngineOptions
 from service.privacy.enclosure import Bounds, Enclosure, Evidence
 from service.privacy.mechanisms.abstract import Steps, TwoPointPart
 from service.privacy.numerics.arrays import FloatArray, IndexArray

@@ -15,9 +15,9 @@ from collections.abc import Callable
 
 import numpy as np
 
+from service.privacy.composition.inversion.readings.enclosures import Readings, nothing_known
+from service.privacy.composition.inversion.readings.logs import complement
 from service.privacy.composition.lattice.sums import EXPONENT_ROUNDING, LOG_ROUNDING, LatticePair
-from service.privacy.composition.readings.enclosures import Readings, nothing_known
-from service.privacy.composition.readings.logs import complement
 from service.privacy.numerics.arrays import FloatArray, IndexArray
 
 _SECTIONS = 33

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from service.privacy.composition.contour.ladder import ContourLadder
+from service.privacy.composition.inversion.tilt_grid import ContourLadder
 from service.privacy.composition.lattice.beside import Beside
 from service.privacy.composition.lattice.law import LARGEST_LOSS, bracketing_laws
 from service.privacy.composition.lattice.nodes import Atoms, Lattice
@@ -20,7 +20,7 @@ from service.privacy.composition.lattice.windows import (
     weight_rounding,
     window,
 )
-from service.privacy.composition.transforms.abstract import RealCumulants
+from service.privacy.composition.summands.abstract import RealCumulants
 from service.privacy.mechanisms.abstract import TwoPointPart
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.work import done, left

@@ -13,10 +13,10 @@ from typing import final
 
 import numpy as np
 
-from service.privacy.composition.contour.ladder import ContourLadder, Rung
+from service.privacy.composition.inversion.readings.enclosures import Readings
+from service.privacy.composition.inversion.tilt_grid import ContourLadder, Rung
 from service.privacy.composition.lattice.runs import LARGEST_CELLS, LatticeRuns, coarse_ladder
 from service.privacy.composition.lattice.sums import LatticePair
-from service.privacy.composition.readings.enclosures import Readings
 from service.privacy.numerics.arrays import FloatArray, IndexArray
 from service.privacy.numerics.work import did, is_spent
 

@@ -7,8 +7,8 @@ from collections import Counter
 from dataclasses import replace
 from typing import Final
 
-from service.privacy.composition.options import DEFAULT_OPTIONS, EngineOptions
-from service.privacy.composition.tariff import Prices, Tariff, one_curve
+from service.privacy.composition.planning.options import DEFAULT_OPTIONS, EngineOptions
+from service.privacy.composition.planning.tariff import Prices, Tariff, one_curve
 from service.privacy.mechanisms.abstract import (
     AbstractStep,
     GaussianMixturePart,

@@ -1,0 +1,178 @@
+"""Compositions with several exponential steps, whose worst shifts depend on what the steps before have shown.
+
+Three theorems meet. T: the worst case over adaptive shifts is the recursion of `recursion.py`. D: any
+step, and any number of them in a row, may be replaced by the pair with the profile of its worst case, drawn
+independently (Zhu, Dong, Wang 2022, Theorem 10). And an average over losses that nobody chooses moves out of a sup:
+T D <= D T. So for exponential steps beside others, in any order,
+
+    delta <= D_others T ... T delta_0,
+
+which is attained when the others come first. Epsilons that differ are taken in any order, even one chosen on the way
+(`any_order`), from above, and in the order that is best as far as is known from below; numerically these agree.
+Mechanisms say nothing about their order, so that the worst one is meant.
+
+More than MOST_STEPS steps, or too many different ones: above, blocks of one epsilon by T, each as one pair, and D for
+all else; below, one share of epsilon as the shift of every step that T does not take (`fixed_shifts.py`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Final
+
+from service.privacy.composition.adaptive_exponential.adaptive_run import (
+    MOST_STEPS,
+    SOURCE,
+    ExponentialRun,
+    ExponentialRunTradeOff,
+)
+from service.privacy.composition.adaptive_exponential.fixed_shifts import FixedShifts, Groups
+from service.privacy.composition.adaptive_exponential.nodes import grid_for
+from service.privacy.composition.lattice.engine import discretised_pair
+from service.privacy.composition.planning.options import EngineOptions
+from service.privacy.mechanisms.abstract import Steps, merged
+from service.privacy.mechanisms.exponential import Exponential
+from service.privacy.mechanisms.pure_dp import PureDp
+from service.privacy.trade_off.abstract import AbstractTradeOff
+from service.privacy.trade_off.combinators.bracketed import Bracketed
+from service.privacy.trade_off.pair import TradeOffPair
+
+FEWEST_STEPS: Final = 50
+"""Fewest steps of a block: the largest divisor of the steps from here on spares a block of another size."""
+FINEST: Final = 1e-5
+"""Relative width beside other steps: nodes of the recursion carry less, and finer lattices would be for nothing."""
+FINEST_BRACKET: Final = 1e-3
+"""The same where both ends come from different theorems, a few per cent apart."""
+SMALLEST_EPSILON: Final = 1e-250
+"""Products of what smaller steps reveal are no doubles: they are composed as others are."""
+
+
+DOMINATING: Final = "Zhu, Dong, Wang 2022, Theorem 10 (composition of dominating pairs)"
+BRACKET: Final = (
+    f"bracket: upper ends by blocks of exponential steps as dominating pairs ({DOMINATING}); lower ends by an attack "
+    f"whose shift is the same share of epsilon in every step ({SOURCE})."
+)
+ORDER_BRACKET: Final = (
+    f"bracket: upper ends by the recursion with the order of the steps chosen on the way ({SOURCE}); lower ends by the "
+    "same recursion in the order of rising epsilons, of which no theorem says that it is the worst."
+)
+SAMPLED_BRACKET: Final = (
+    f"bracket: upper ends by exponential steps as dominating pairs ({DOMINATING}); lower ends by an attack whose shift "
+    f"is half of epsilon in every step, which is randomised response ({SOURCE})."
+)
+Engine = Callable[[Steps, EngineOptions], TradeOffPair]
+
+
+def adaptive_exponential_pair(steps: Steps, options: EngineOptions) -> TradeOffPair:
+    """The curves of a run in which `several_exponentials` are."""
+    groups = tuple((float(step.epsilon), count) for step, count in steps if isinstance(step, Exponential))
+    groups = tuple(sorted(group for group in groups if group[0] > 0))
+    others = tuple((step, count) for step, count in steps if not isinstance(step, Exponential))
+    inside = _joint(groups)
+    left = tuple(group for group in groups if group not in inside)
+    reason = "discretised: worst shifts of exponential steps, chosen after all earlier results, in the worst order."
+    if inside and not left:
+        options = replace(options, relative_tolerance=max(options.relative_tolerance, FINEST))
+        one = ExponentialRun(inside, options.relative_tolerance)
+        ordered = ORDER_BRACKET if len(inside) > 1 else None
+        if not others:
+            pair = one.curves()
+            return TradeOffPair(pair.add, pair.remove, SOURCE, (reason,), bracket=ordered)
+        pair = discretised_pair(((one, 1), *others), options)
+        return TradeOffPair(pair.add, pair.remove, f"{SOURCE}; {pair.source}", (reason, *pair.notes), bracket=ordered)
+    options = replace(options, relative_tolerance=max(options.relative_tolerance, FINEST_BRACKET))
+    above = discretised_pair((*_blocks(inside, groups, options), *others), options)
+    run: Steps = ((ExponentialRun(inside, options.relative_tolerance), 1),) if inside else ()
+    below = FixedShifts(left, (*run, *others), above.add, _forgetful(groups, inside), options)
+    add = Bracketed(below, above.add)
+    mirrors = [step.curves() for step, _ in others]
+    remove = add if all(curves.add is curves.remove for curves in mirrors) else add.reversed()
+    return TradeOffPair(add, remove, f"{SOURCE}; {above.source}", (reason, *above.notes), bracket=BRACKET)
+
+
+def approximated(engine: Engine) -> Engine:
+    """An engine without bounds on the dominating pair, with a word on what that is."""
+
+    def serve(steps: Steps, options: EngineOptions) -> TradeOffPair:
+        pair = engine(steps, options)
+        note = (
+            "exponential: approximates the dominating pair, the worst shift of every step at once, which several steps "
+            "do not attain; `auto` bounds what they do attain."
+        )
+        return replace(pair, notes=(*pair.notes, note))
+
+    return serve
+
+
+def sampled(engine: Engine) -> Engine:
+    """An engine that samples: above the dominating pair, below a shift of epsilon/2 in every step."""
+
+    def serve(steps: Steps, options: EngineOptions) -> TradeOffPair:
+        options = options.for_parts(2)
+        above = engine(steps, options)
+        halves = merged(
+            (PureDp(epsilon=0.5 * step.epsilon) if isinstance(step, Exponential) else step, count)
+            for step, count in steps
+        )
+        add = Bracketed(engine(halves, options).add, above.add)
+        return TradeOffPair(add, add.reversed(), above.source, above.notes, bracket=SAMPLED_BRACKET)
+
+    return serve
+
+
+def _forgetful(groups: Groups, inside: Groups) -> AbstractTradeOff | None:
+    """The recursion of the first steps of a run too long for it: forgetting the rest makes no attack stronger."""
+    epsilon, count = _main(groups)
+    if inside or epsilon < SMALLEST_EPSILON:
+        return None
+    return ExponentialRunTradeOff(((epsilon, min(count, MOST_STEPS)),), FINEST_BRACKET)
+
+
+def _joint(groups: Groups) -> Groups:
+    """The steps that one recursion takes: the weightiest, and further ones while it stays small."""
+    found: Groups = ()
+    for group in sorted(groups, key=_weight, reverse=True):
+        tried = tuple(sorted((*found, group)))
+        if (
+            group[0] >= SMALLEST_EPSILON
+            and sum(count for _, count in tried) <= MOST_STEPS
+            and grid_for(tried) is not None
+        ):
+            found = tried
+    # Blocks of the weightiest dominate by less than one recursion that leaves it out.
+    return () if found and _weight(_main(groups)) > math.fsum(map(_weight, found)) else found
+
+
+def _weight(group: tuple[float, int]) -> float:
+    """In the variance of the loss, but for a factor."""
+    return group[1] * group[0] ** 2
+
+
+def _main(groups: Groups) -> tuple[float, int]:
+    return max(groups, key=_weight)
+
+
+def _blocks(inside: Groups, groups: Groups, options: EngineOptions) -> Steps:
+    """What dominates all exponential steps: one recursion, or blocks of one epsilon, and single steps."""
+    tolerance = options.relative_tolerance
+    if inside:
+        left = tuple(group for group in groups if group not in inside)
+        return ((ExponentialRun(inside, tolerance), 1), *_alone(left))
+    main = epsilon, count = _main(groups)
+    left = tuple(group for group in groups if group != main)
+    if epsilon < SMALLEST_EPSILON or count < MOST_STEPS:
+        return _alone(groups)
+    size = next((size for size in range(MOST_STEPS, FEWEST_STEPS - 1, -1) if count % size == 0), MOST_STEPS)
+    blocks: Steps = ((ExponentialRun(((epsilon, size),), tolerance), count // size),)
+    rest = count % size
+    if rest > 1:
+        blocks = (*blocks, (ExponentialRun(((epsilon, rest),), tolerance), 1))
+    elif rest:
+        blocks = (*blocks, *_alone(((epsilon, 1),)))
+    return (*blocks, *_alone(left))
+
+
+def _alone(groups: Groups) -> Steps:
+    return tuple((Exponential(epsilon=epsilon), count) for epsilon, count in groups)

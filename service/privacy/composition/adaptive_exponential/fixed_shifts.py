@@ -1,0 +1,207 @@
+"""What exponential steps reveal at least: every step takes one shift, chosen for the reading."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, ClassVar, Final, final
+
+import numpy as np
+from typing_extensions import override
+
+from service.privacy.composition.lattice.engine import discretised_pair
+from service.privacy.composition.planning.options import EngineOptions
+from service.privacy.enclosure import Bounds, Enclosure, Evidence
+from service.privacy.errors import UnsupportedCombination
+from service.privacy.mechanisms.abstract import ResolvedStep, Steps
+from service.privacy.numerics.arrays import FloatArray
+from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
+from service.privacy.trade_off.enclosed.logs import log_ends
+from service.privacy.trade_off.pair import TradeOffPair
+from service.privacy.trade_off.two_outcomes import TwoOutcomesTradeOff
+
+if TYPE_CHECKING:
+    from service.privacy.losses.law import LossLaw
+
+Groups = tuple[tuple[float, int], ...]
+"""(epsilon, count), different epsilons > 0."""
+
+SHARES: Final = 32
+"""Shifts that are told apart, in an epsilon."""
+TILTS: Final = np.concatenate([1 + np.geomspace(1e-6, 1.0, 40), np.geomspace(2.2, 1e4, 40)])
+LARGEST_EPSILON: Final = 350.0
+SMALLEST_EPSILON: Final = 1e-280
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class TwoOutcomes(ResolvedStep):
+    """One shift of an exponential step: no mechanism of the wire."""
+
+    type: ClassVar[str] = "exponential"
+    high: float
+    low: float
+
+    @override
+    def curves(self) -> TradeOffPair:
+        add = TwoOutcomesTradeOff(self.high, self.low)
+        return TradeOffPair(add, add.reversed(), source="two outcomes")
+
+    @override
+    def loss_atoms(self) -> tuple[tuple[float, float], ...]:
+        there, back = (TwoOutcomesTradeOff(*ends) for ends in ((self.high, self.low), (self.low, self.high)))
+        return ((-self.low, back.likely), (self.high, there.rare))
+
+    @override
+    def loss_law(self) -> LossLaw:
+        raise UnsupportedCombination("method", "exponential", "one shift is only composed on lattices.", ())
+
+
+@final
+class FixedShifts(AbstractTradeOff):
+    """Exponential steps, each at the same share of its epsilon, beside `others`: attained for every share.
+
+    Which share is best differs from reading to reading; the one that is taken is guessed from the threshold at which
+    `guide` has its answer and from exponents of tails. Nothing but the width rests on the guess.
+    """
+
+    evidence = Evidence.CERTIFIED
+    method = "discretised"
+
+    def __init__(
+        self,
+        groups: Groups,
+        others: Steps,
+        guide: AbstractTradeOff,
+        least: AbstractTradeOff | None,
+        options: EngineOptions,
+        *,
+        mirrored: bool = False,
+    ) -> None:
+        """`least`: another curve that is attained, its own inverse."""
+        self._groups, self._others, self._least = groups, others, least
+        self._guide, self._options, self._mirrored = guide, options, mirrored
+        self._curves: dict[int, AbstractTradeOff] = {}
+
+    @property
+    @override
+    def largest_log_ratio(self) -> Enclosure:
+        """The sum of all largest: approached as the shifts approach epsilon."""
+        return self._guide.largest_log_ratio
+
+    @property
+    @override
+    def smallest_log_ratio(self) -> Enclosure:
+        return self._guide.smallest_log_ratio
+
+    @property
+    @override
+    def singular_power(self) -> Enclosure:
+        return self._guide.singular_power
+
+    @property
+    @override
+    def global_gdp_mu(self) -> Enclosure | None:
+        """Not known."""
+        return None
+
+    @override
+    def reversed(self) -> AbstractTradeOff:
+        return FixedShifts(
+            self._groups,
+            self._others,
+            self._guide.reversed(),
+            self._least,
+            self._options,
+            mirrored=not self._mirrored,
+        )
+
+    def _at(self, share: int) -> AbstractTradeOff:
+        """The curve where shifts are this many parts of SHARES of every epsilon."""
+        if share not in self._curves:
+            part = share / SHARES
+            chosen = SHARES - share if self._mirrored else share
+            steps = tuple(
+                (TwoOutcomes(epsilon * chosen / SHARES, epsilon * (SHARES - chosen) / SHARES), count)
+                for epsilon, count in self._groups
+                if epsilon * min(part, 1 - part) > SMALLEST_EPSILON and epsilon < LARGEST_EPSILON
+            )
+            pair = discretised_pair((*steps, *self._others), self._options)
+            self._curves[share] = pair.remove if self._mirrored else pair.add
+        return self._curves[share]
+
+    @cached_property
+    def _own_part(self) -> float:
+        """About the share of the exponential steps in the variance of the loss."""
+        own, rest = math.fsum(0.25 * count * epsilon**2 for epsilon, count in self._groups), 0.0
+        for step, count in self._others:
+            try:
+                rest += count * float(step.loss_law().cumulants(0)[1])
+            except UnsupportedCombination:
+                rest += own
+        return own / (own + rest) if own > 0 and math.isfinite(rest) else 0.0
+
+    @np.errstate(all="ignore")
+    def _share(self, x: float) -> int:
+        """About the best share where the answer lies at a log-likelihood ratio of x."""
+        threshold = abs(x) * self._own_part if math.isfinite(x) else 0.0
+        shares = np.arange(SHARES // 2, SHARES) / SHARES
+        exponent = -(TILTS - 1) * threshold - np.log(TILTS * (TILTS - 1))
+        for epsilon, count in self._groups:
+            high = epsilon * shares[:, None]
+            likely = np.expm1(high - epsilon) / np.expm1(-epsilon)
+            terms = np.logaddexp(
+                np.log(likely) + high * (TILTS - 1), np.log1p(-likely) + (high - epsilon) * (TILTS - 1)
+            )
+            exponent = exponent + count * terms
+        best = SHARES // 2 + int(np.argmax(np.nan_to_num(exponent.min(axis=1), nan=-np.inf)))
+        return best if x >= 0 else SHARES - best
+
+    @np.errstate(all="ignore")
+    def _slopes(self, alpha: FloatArray) -> FloatArray:
+        """About ln(-f') of the guide, from the smaller of power and type II error beside each rate."""
+        away = 0.05 * np.minimum(alpha, 1 - alpha)
+        read = self._guide.points(np.concatenate([alpha - away, alpha + away]))
+        errors: FloatArray = read.type_two_error.upper.reshape(2, -1)
+        powers: FloatArray = read.power.upper.reshape(2, -1)
+        gained: FloatArray = powers[1] - powers[0]
+        missed: FloatArray = errors[0] - errors[1]
+        moved = np.maximum(np.where(powers[1] < 0.5, gained, missed), 0.0)
+        return np.nan_to_num(np.log(moved / (2 * away)), nan=0.0, posinf=0.0, neginf=0.0)
+
+    @override
+    def _points_formula(self, alpha: FloatArray) -> CurvePoints:
+        shares = np.array([self._share(x) for x in self._slopes(alpha).tolist()])
+        ends = np.zeros((4, len(alpha)))
+        for share in np.unique(shares).tolist():
+            where = shares == share
+            read = self._at(share).points(alpha[where])
+            ends[:, where] = (*log_ends(read.type_two_error), *log_ends(read.power))
+        if self._least is not None:
+            other = self._least.points(alpha)
+            ends[1] = np.minimum(ends[1], log_ends(other.type_two_error)[1])
+            ends[2] = np.maximum(ends[2], log_ends(other.power)[0])
+            ends[0], ends[3] = np.minimum(ends[0], ends[1]), np.maximum(ends[2], ends[3])
+        anything = np.full_like(alpha, np.inf)
+        return CurvePoints(
+            Bounds.from_logs(ends[0], ends[1]), Bounds.from_logs(ends[2], ends[3]), Bounds(-anything, anything)
+        )
+
+    @override
+    def _profile_formula(self, epsilon: FloatArray) -> Bounds:
+        shares = np.array([self._share(x) for x in epsilon.tolist()])
+        ends = np.zeros((2, len(epsilon)))
+        for share in np.unique(shares).tolist():
+            where = shares == share
+            ends[:, where] = log_ends(self._at(share).profile(epsilon[where]))
+        if self._least is not None:
+            ends[0] = np.maximum(ends[0], log_ends(self._least.profile(epsilon))[0])
+            ends[1] = np.maximum(ends[0], ends[1])
+        return Bounds.from_logs(ends[0], ends[1])
+
+    @override
+    def _epsilon_formula(self, delta: float) -> Enclosure:
+        found = self._at(self._share(self._guide.epsilon(delta).upper)).epsilon(delta)
+        least = 0.0 if self._least is None else self._least.epsilon(delta).lower
+        return Enclosure(max(found.lower, least), max(found.upper, least), self.evidence)

@@ -1,0 +1,194 @@
+"""Grids for the recursion over exponential steps, and the nodes of their curve."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+
+import numpy as np
+
+from service.privacy.composition.adaptive_exponential.fixed_shifts import Groups
+from service.privacy.composition.adaptive_exponential.recursion import (
+    NodeValues,
+    any_order,
+    fixed_order,
+    log_end_profile,
+)
+from service.privacy.enclosure import SMALLEST
+from service.privacy.errors import NumericalFailure
+from service.privacy.numerics.arrays import FloatArray
+from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
+from service.privacy.numerics.work import counted_apart, did
+from service.privacy.trade_off.symmetric_polygon import Readings, SymmetricPolygon
+
+MOST_CELLS: Final = 512
+FEWEST_CELLS: Final = 8
+"""Fewest cells of the largest epsilon."""
+MOST_TABLES: Final = 4_000
+"""Ways to have some of each kind of step left."""
+WORST_ROUNDING: Final = 5e-3
+"""Relative rounding of an epsilon to a multiple of the spacing; steps with more are left out of the recursion."""
+END_NODES: Final = 400
+"""Nodes where the closed form holds, in geometric order towards the end."""
+END_PITCH, END_REACH = 0.045, 16.0
+"""Pitch of further ones, in square roots of the steps and one, and how far they go, in e-folds of 1 - delta."""
+NEAREST_END: Final = 1e-9
+"""Share of the largest loss: nodes nearer to it would not be told apart from it."""
+WIDEST: Final = 6e-4
+"""Width of delta at a node of a run of one epsilon; between nodes it is up to half as much again."""
+SURE: Final = 6e-4
+"""Where 1 - delta is less, widths are left as they are."""
+FINER: Final = 0.93
+"""Share of the spacing that is expected to reach the width, which goes with its square."""
+LARGE, EXCESS = 100.0, 0.45
+"""Epsilon beyond which grids of the whole range are too coarse for that, and the power by which more is needed."""
+KEPT_POLYGONS: Final = 16
+"""Polygons kept, each of up to 2 MB."""
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """A spacing, and for each group its range in multiples of it from above and from below."""
+
+    spacing: float
+    above: tuple[int, ...]
+    below: tuple[int, ...]
+
+
+def grid_for(groups: Groups, tolerance: float = 0.0) -> Grid | None:
+    """The grid of a recursion; None where it would be too much work, or rounds an epsilon too much."""
+    tables = math.prod(count + 1 for _, count in groups)
+    largest = max(epsilon for epsilon, _ in groups)
+    steps = sum(count for _, count in groups)
+    if tables > MOST_TABLES:
+        return None
+    # Rows times shifts of all tables, for one cell in the largest epsilon.
+    shares = [(epsilon / largest, count) for epsilon, count in groups]
+    total = sum(share * count for share, count in shares)
+    work = tables * (0.5 * total + 1) * sum(share for share, _ in shares)
+    cells = min(int(math.sqrt(4e6 * (1 + steps / 25) / work)), MOST_CELLS, math.ceil(_cells_for(tolerance, steps)))
+    if cells < FEWEST_CELLS:
+        return None
+    if len(groups) == 1:
+        return Grid(largest / cells, (cells,), (cells,))
+    ratios = np.array([share for share, _ in shares])
+    choices = np.arange(cells, max(cells // 2, FEWEST_CELLS) - 1, -1, dtype=np.float64)
+    places: FloatArray = choices[:, None] * ratios
+    off = np.abs(places - np.round(places)) / places
+    off = np.where(off < 8 * UNIT_ROUNDOFF, 0.0, off)
+    chosen = int(np.argmin((off * (np.round(places) >= 1) + 1.0 * (places < 1)).max(axis=1)))
+    if off[chosen].max() > WORST_ROUNDING or places[chosen].min() < 1:
+        return None
+    rows = [(float(place), float(error)) for place, error in zip(places[chosen], off[chosen], strict=True)]
+    return Grid(
+        largest / int(choices[chosen]),
+        tuple(math.ceil(place) if error else round(place) for place, error in rows),
+        tuple(math.floor(place) if error else round(place) for place, error in rows),
+    )
+
+
+def _cells_for(tolerance: float, steps: int) -> float:
+    """Cells in the largest epsilon that about reach a relative width."""
+    return max(math.sqrt(4 * (1 + math.log(steps)) / max(tolerance, 1e-12)), FEWEST_CELLS)
+
+
+def curve_of(groups: Groups, tolerance: float) -> SymmetricPolygon:
+    """Both recursions at their nodes, and the closed form where it holds. Counted whether it is at hand or not."""
+    found, work = _curve_of(groups, tolerance)
+    did(work)
+    return found
+
+
+@lru_cache(maxsize=KEPT_POLYGONS)
+def _curve_of(groups: Groups, tolerance: float) -> tuple[SymmetricPolygon, float]:
+    with counted_apart() as work:
+        found = _made(groups, tolerance)
+    return found, work.done
+
+
+def _made(groups: Groups, tolerance: float) -> SymmetricPolygon:
+    grid = grid_for(groups, tolerance) or grid_for(groups)  # coarse ones may round too much
+    if grid is None:
+        raise NumericalFailure("a run of exponential steps that no grid serves")
+    ranges = [epsilon for epsilon, count in groups for _ in range(count)]
+    largest, least = math.fsum(ranges), min(ranges)
+    inside, values = _inside(groups, grid)
+    spacing, target = grid.spacing, max(WIDEST, tolerance)
+    for share in (min((LARGE / least) ** EXCESS, 1.0), 1.0, 1.0) if len(groups) == 1 else ():
+        width = float((values[1] - values[0]).max(initial=0.0))
+        if width <= target:
+            break
+        spacing *= share * FINER * math.sqrt(target / width)
+        inside, values, spacing = _refined(groups, inside, values, spacing)
+    ends, closed = _end_nodes(spacing, ranges)
+    last = np.array([[0.0], [0.0], [1.0], [1.0]])
+    return SymmetricPolygon(
+        np.concatenate([inside, ends, [largest]]),
+        Readings(*np.concatenate([values, closed, last], axis=1)),
+    )
+
+
+def _inside(groups: Groups, grid: Grid, reach: int | None = None) -> tuple[FloatArray, FloatArray]:
+    """Nodes before the closed form, up to `reach` cells from the end, and both ends of delta and 1 - delta there."""
+    counts = [count for _, count in groups]
+    high = any_order(grid.spacing, tuple(zip(grid.above, counts, strict=True)), reach)
+    each = tuple(n for n, count in zip(grid.below, counts, strict=True) for _ in range(count))
+    low = _padded(fixed_order(grid.spacing, each, reach), len(high.profile))
+    nodes = (high.first + np.arange(len(high.profile), dtype=np.float64)) * grid.spacing
+    largest, least = math.fsum(epsilon * count for epsilon, count in groups), min(epsilon for epsilon, _ in groups)
+    kept = nodes < largest - least * (1 + 1e-9)
+    return nodes[kept], np.array([low.profile, high.profile, high.complement, low.complement])[:, kept]
+
+
+def _padded(values: NodeValues, count: int) -> NodeValues:
+    short = count - len(values.profile)
+    return NodeValues(
+        np.concatenate([values.profile, np.zeros(short)]),
+        np.concatenate([values.complement, np.ones(short)]),
+        first=values.first,
+    )
+
+
+def _refined(
+    groups: Groups, nodes: FloatArray, values: FloatArray, spacing: float
+) -> tuple[FloatArray, FloatArray, float]:
+    """The nodes where delta is not close to 1 on a finer grid, whose spacing comes last."""
+    ((epsilon, count),) = groups
+    cells = math.ceil(epsilon / spacing)
+    spacing = epsilon / cells
+    # 1 - delta rises with x.
+    seam = int(np.searchsorted(values[3], SURE))
+    start = float(nodes[max(seam - 1, 0)])
+    reach = math.ceil((epsilon * count - start) / spacing) if seam > 0 else cells * count
+    finer, found = _inside(groups, Grid(spacing, (cells,), (cells,)), reach)
+    outside = nodes < finer[0] * (1 - 1e-9)
+    return np.concatenate([nodes[outside], finer]), np.concatenate([values[:, outside], found], axis=1), spacing
+
+
+def _end_nodes(spacing: float, ranges: list[float]) -> tuple[FloatArray, FloatArray]:
+    """Nodes where the closed form holds, and its values there in the order of `Readings`."""
+    largest, least, scale = math.fsum(ranges), min(ranges), 1.0 + len(ranges)
+    near, pitch = largest * NEAREST_END, min(spacing, END_PITCH * math.sqrt(scale))
+    even = pitch * np.arange(1, math.ceil(min(least, END_REACH * scale) / pitch))
+    far = spacing * np.arange(1, math.ceil(least / spacing))
+    away = np.unique(np.concatenate([np.geomspace(near, spacing, END_NODES), even, far, [least]]))[::-1]
+    ends = largest - away[(away > 0.999 * near) & (away <= least)]
+    ends = ends[np.concatenate([[True], np.diff(ends) > 0.25 * near])]
+    logs = log_end(ends, ranges)
+    low, high = np.exp(logs[0]) * (1 - FUNCTION_ERROR), np.exp(logs[1]) * (1 + FUNCTION_ERROR) + SMALLEST
+    rests = -np.expm1(logs[1]) * (1 - FUNCTION_ERROR), -np.expm1(logs[0]) * (1 + FUNCTION_ERROR)
+    return ends, np.array([low, np.minimum(high, 1.0), rests[0], np.minimum(rests[1], 1.0)])
+
+
+def log_end(x: FloatArray, ranges: list[float]) -> tuple[FloatArray, FloatArray]:
+    """Both ends of ln delta at x (within 2 u of the largest loss) within the smallest epsilon of the largest loss."""
+    largest = math.fsum(ranges)
+    error = 4 * UNIT_ROUNDOFF * largest
+    ends: list[FloatArray] = []
+    for sign in (-1, 1):
+        away = np.clip(largest - x + sign * error, 0.0, min(ranges) + error)
+        logs, rounding = log_end_profile(away, ranges)
+        ends.append(np.minimum(logs + sign * np.where(np.isfinite(logs), rounding, 0.0), 0.0))
+    return ends[0], ends[1]

@@ -1,0 +1,96 @@
+"""The `edgeworth` engine: the law of the total loss as a normal law with corrections from its cumulants."""
+
+from __future__ import annotations
+
+import math
+from typing import final
+
+import numpy as np
+from numpy.polynomial import hermite_e
+from typing_extensions import override
+
+from service.privacy.composition.comparison.asymptotic.tails_curve import (
+    REACH,
+    ApproximateTails,
+    ApproximateTradeOff,
+    LogTails,
+    composed_loss,
+    warnings_of,
+)
+from service.privacy.composition.planning.options import EngineOptions
+from service.privacy.errors import OutOfDomain
+from service.privacy.losses.law import ComposedLoss, Hypothesis
+from service.privacy.mechanisms.abstract import Steps
+from service.privacy.numerics.arrays import FloatArray
+from service.privacy.trade_off.pair import TradeOffPair
+
+LARGEST_ORDER = 4
+STANDARDISED = np.linspace(-REACH, REACH, 1801)
+SOURCE = "Kaissis et al. 2023 (ReRo), section 4; Petrov 1975, chapter VI (Edgeworth series)"
+
+
+def edgeworth_pair(steps: Steps, options: EngineOptions) -> TradeOffPair:
+    """The curves of the Edgeworth series of `options.order` (0: normal laws with the exact moments of H0 and H1; each
+    order adds the terms of one more power of N^-1/2, order 4 the sixth cumulant).
+
+    With the standardised loss x and its standardised cumulants l_k, P(S > c) = Phi(-x) + phi(x) sum_j c_j He_j(x).
+    Exact for Gaussian steps. The error is of the order N^{-(order + 1)/2} at fixed x, of either sign, and useless where
+    few steps carry the loss (sampled steps N p below about 10) or in far tails: then a note says so. Raises
+    UnsupportedCombination (`method`) for singular mass or no loss at all, OutOfDomain for an order outside 0 to 4.
+    """
+    if options.order not in range(LARGEST_ORDER + 1):
+        raise OutOfDomain("order", options.order, f"an integer in [0, {LARGEST_ORDER}]")
+    loss = composed_loss(steps, "edgeworth")
+    tails = EdgeworthTails(loss, options.order)
+    add = ApproximateTradeOff(loss, tails, "edgeworth")
+    reason = (
+        f"edgeworth: series of order {options.order} from numerical cumulants; an approximation without a bound "
+        "(/errata#rero-edgeworth)."
+    )
+    return TradeOffPair(add, add.reversed(), SOURCE, (reason, *warnings_of(tails, "edgeworth")))
+
+
+@final
+class EdgeworthTails(ApproximateTails):
+    """The parameter is the threshold itself."""
+
+    def __init__(self, loss: ComposedLoss, order: int) -> None:
+        cumulants = loss.cumulants(0), loss.cumulants(1)
+        self.means = float(cumulants[0][0]), float(cumulants[1][0])
+        self.deviations = math.sqrt(cumulants[0][1]), math.sqrt(cumulants[1][1])
+        self._series = tuple(tail_series(one, order) for one in cumulants)
+
+    @override
+    def grid(self, hypothesis: Hypothesis) -> FloatArray:
+        return self.means[hypothesis] + self.deviations[hypothesis] * STANDARDISED
+
+    @override
+    def thresholds(self, parameters: FloatArray) -> FloatArray:
+        return parameters
+
+    @override
+    def parameters_of(self, thresholds: FloatArray) -> FloatArray:
+        return thresholds
+
+    @override
+    def log_tails(self, hypothesis: Hypothesis, parameters: FloatArray) -> LogTails:
+        x = (parameters - self.means[hypothesis]) / self.deviations[hypothesis]
+        return LogTails.of_normal_form(x, np.asarray(hermite_e.hermeval(x, self._series[hypothesis]), dtype=np.float64))
+
+
+def tail_series(cumulants: FloatArray, order: int) -> FloatArray:
+    """Coefficients c_j of He_j(x), j = 0 to 11, in [P(S > c) - Phi(-x)]/phi(x), from six cumulants (Petrov 1975)."""
+    deviation = math.sqrt(cumulants[1])
+    # Two divisions: the square of the variance is a double, its third power need not be one.
+    l3, l4, l5, l6 = (float(cumulants[k - 1]) / deviation**2 / deviation ** (k - 2) for k in range(3, 7))
+    terms = (
+        {2: l3 / 6},
+        {3: l4 / 24, 5: l3**2 / 72},
+        {4: l5 / 120, 6: l3 * l4 / 144, 8: l3**3 / 1296},
+        {5: l6 / 720, 7: l4**2 / 1152 + l3 * l5 / 720, 9: l3**2 * l4 / 1728, 11: l3**4 / 31104},
+    )
+    series = np.zeros(12)
+    for added in terms[:order]:
+        for degree, coefficient in added.items():
+            series[degree] += coefficient
+    return series

@@ -1,0 +1,343 @@
+"""The `monte_carlo` engine: readings from draws of the total loss, with distribution-free intervals."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final, Protocol, final
+
+import numpy as np
+from typing_extensions import override
+
+from service.privacy.composition.comparison.monte_carlo.draws import Draws
+from service.privacy.composition.planning.options import EngineOptions
+from service.privacy.enclosure import Bounds, Enclosure, Evidence
+from service.privacy.errors import OutOfDomain, UnsupportedCombination
+from service.privacy.losses.law import TOO_FAR_APART, ComposedLoss
+from service.privacy.mechanisms.abstract import Steps
+from service.privacy.numerics import binomial
+from service.privacy.numerics.arrays import FloatArray
+from service.privacy.numerics.distribution_band import DistributionBand, IntArray
+from service.privacy.numerics.rounding import UNIT_ROUNDOFF
+from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
+from service.privacy.trade_off.enclosed.logs import with_logs
+from service.privacy.trade_off.pair import TradeOffPair
+
+SAMPLES: Final = (1_000, 10_000_000)
+SOURCE = "Hayes, Mahloujifar, Balle 2023 (Bounding training data reconstruction in DP-SGD), Algorithm 1"
+SERVED_INSTEAD: Final = ("auto", "discretised")
+OF_A_POINT: Final = 10
+"""One-sided intervals that share the failure probability where one power is asked: five, and as much for bands."""
+OF_A_PROFILE: Final = 8
+"""... where one delta or epsilon is asked: two in either direction, and as much for bands."""
+OF_A_BAND: Final = 4
+"""The bands of the draws under either hypothesis, and as much for single numbers."""
+ROUNDS = 11
+"""Each divides the bracket of an epsilon by 32."""
+
+
+def monte_carlo_pair(steps: Steps, options: EngineOptions) -> TradeOffPair:
+    """The curves of a run from `options.samples` draws of the total loss S under each hypothesis.
+
+    A threshold is an order statistic of the draws under H0, the power the share of draws under H1 above it. All numbers
+    of one answer hold together with probability `options.confidence`, whatever the law. Half of the failure probability
+    goes to bands around both distribution functions (`distribution_band.py`), which hold at every threshold: arrays
+    are read off them, and so is what searches for its thresholds (`both`, mixtures, the mu of a whole curve). The other
+    half goes to single numbers, narrower because each is one of few: binomial order statistics for the rate,
+    Clopper-Pearson for the power, Hoeffding's divergence bound for the profile and its tangents, failure probabilities
+    added up over both directions.
+
+    Gaussian steps are drawn as one normal number; N equal other steps from the law of their sum on a lattice
+    (`drawn_lattice.py`), so draws cost the same for any N. The bias of that is inside the bounds: the drawn sum D is a
+    randomised function of the steps, the same under both hypotheses, hence its tests are valid tests; and S - D is
+    farther than `Draws.band` from its known mean with probability at most 0.01/samples. Raises OutOfDomain for samples
+    outside 1e3 to 1e7, a seed below 0 or a confidence outside (0, 1); UnsupportedCombination (`method`) where humps of
+    the loss are so far apart that its mean and variance are not known.
+    """
+    if not SAMPLES[0] <= options.samples <= SAMPLES[1]:
+        raise OutOfDomain("samples", options.samples, f"an integer in [{SAMPLES[0]}, {SAMPLES[1]}]")
+    if not 0 < options.confidence < 1:
+        raise OutOfDomain("confidence", options.confidence, "a number in (0, 1)")
+    if options.seed < 0:
+        raise OutOfDomain("seed", options.seed, "an integer of at least 0")
+    loss = ComposedLoss(tuple((step.loss_law(), count) for step, count in steps))
+    if not loss.holds_its_mass:
+        raise UnsupportedCombination("method", "monte_carlo for shifts this far apart", TOO_FAR_APART, SERVED_INSTEAD)
+    add = MonteCarloTradeOff(Draws(loss, options.samples, options.seed), 1 - options.confidence)
+    reason = (
+        f"monte_carlo: {options.samples} draws for each hypothesis, seed {options.seed}; "
+        f"bounds hold with probability {options.confidence:g}."
+    )
+    return TradeOffPair(add, add.reversed(), SOURCE, (reason,))
+
+
+class _Intervals(Protocol):
+    """Bounds of the mass beyond a threshold from the number of draws beyond it, and ranks of draws with known mass."""
+
+    def share_below(self, counts: IntArray, /) -> FloatArray: ...
+    def share_above(self, counts: IntArray, /) -> FloatArray: ...
+    def rank_reaching(self, probabilities: FloatArray, /) -> IntArray: ...
+    def rank_within(self, probabilities: FloatArray, /) -> IntArray: ...
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class _OneByOne:
+    """Every interval by itself fails with probability `failure`."""
+
+    samples: int
+    failure: float
+
+    def share_below(self, counts: IntArray) -> FloatArray:
+        return binomial.share_below(counts, self.samples, self.failure)
+
+    def share_above(self, counts: IntArray) -> FloatArray:
+        return binomial.share_above(counts, self.samples, self.failure)
+
+    def rank_reaching(self, probabilities: FloatArray) -> IntArray:
+        return binomial.rank_reaching(probabilities, self.samples, self.failure)
+
+    def rank_within(self, probabilities: FloatArray) -> IntArray:
+        return binomial.rank_within(probabilities, self.samples, self.failure)
+
+
+@final
+class MonteCarloTradeOff(AbstractTradeOff):
+    """The intervals read off the draws. `reflected`: the remove direction, S -> -S with the hypotheses exchanged.
+
+    Power, from above the smaller of: the upper share of H1 draws above a threshold whose rate surely reaches alpha; the
+    tangent delta(c) + e^c alpha, valid for every c and chosen by the H0 draws alone; e^L alpha with the largest L. From
+    below the lower share above a threshold whose rate surely stays within alpha, and alpha itself: where alpha is too
+    small for the number of samples nothing better is known.
+
+    `power_at`, `profile_at` and `epsilon` use intervals of their own, all else the bands that hold everywhere.
+    """
+
+    evidence = Evidence.STATISTICAL
+    method = "monte_carlo"
+
+    def __init__(self, draws: Draws, failure: float, *, reflected: bool = False) -> None:
+        self._draws, self._failure, self._reflected = draws, failure, reflected
+
+    @cached_property
+    def _ascending(self) -> tuple[FloatArray, FloatArray]:
+        absent, present = self._draws.ascending
+        return (-present[::-1], -absent[::-1]) if self._reflected else (absent, present)
+
+    @cached_property
+    def _shifts(self) -> tuple[float, float]:
+        absent, present = self._draws.shifts
+        return (-present, -absent) if self._reflected else (absent, present)
+
+    @cached_property
+    def _slack(self) -> tuple[float, float]:
+        absent, present = self._draws.slack
+        return (present, absent) if self._reflected else (absent, present)
+
+    @property
+    @override
+    def largest_log_ratio(self) -> Enclosure:
+        loss = self._draws.loss
+        return self._extreme(-loss.smallest if self._reflected else loss.largest, math.inf)
+
+    @property
+    @override
+    def smallest_log_ratio(self) -> Enclosure:
+        loss = self._draws.loss
+        return self._extreme(-loss.largest if self._reflected else loss.smallest, -math.inf)
+
+    def _extreme(self, finite: float, singular: float) -> Enclosure:
+        if self._draws.singular_mass > 0 or math.isinf(finite):
+            return Enclosure.point(singular)
+        # A sum of at most 256 products: 600 u covers its rounding.
+        slack = 600 * UNIT_ROUNDOFF * abs(finite)
+        return Enclosure(finite - slack, finite + slack, Evidence.CERTIFIED)
+
+    @property
+    @override
+    def singular_power(self) -> Enclosure:
+        mass = self._draws.singular_mass
+        if mass in (0.0, 1.0):
+            return Enclosure.point(mass)
+        return Enclosure(mass * (1 - 1e-13), min(mass * (1 + 1e-13), 1.0), Evidence.CERTIFIED)
+
+    @property
+    @override
+    def global_gdp_mu(self) -> Enclosure | None:
+        return None
+
+    @override
+    def reversed(self) -> AbstractTradeOff:
+        return MonteCarloTradeOff(self._draws, self._failure, reflected=not self._reflected)
+
+    @cached_property
+    def _band(self) -> DistributionBand:
+        """Band of the draws under one hypothesis, and its mirror image under -S."""
+        return DistributionBand.of(self._draws.samples, self._failure / OF_A_BAND)
+
+    @override
+    def _points_formula(self, alpha: FloatArray) -> CurvePoints:
+        return self._points(alpha, self._band, self._profile_by_band[1])
+
+    @override
+    def _power_at_formula(self, rate: float) -> Enclosure:
+        failure = self._failure / OF_A_POINT
+        one_by_one = _OneByOne(self._draws.samples, failure)
+        return self._points(np.array([rate]), one_by_one, lambda eps: self._most(eps, failure)).power.at(
+            0, self.evidence
+        )
+
+    def _points(
+        self, alpha: FloatArray, intervals: _Intervals, most_profile: Callable[[FloatArray], FloatArray]
+    ) -> CurvePoints:
+        samples, band = self._draws.samples, self._draws.band
+        (absent, present), (null_shift, other_shift) = self._ascending, self._shifts
+        null_slack, other_slack = self._slack
+        reaching = intervals.rank_reaching(alpha + null_slack)
+        low = np.where(reaching <= samples, absent[np.maximum(samples - reaching, 0)], -np.inf)
+        # From S >= c to D, under H0 and then under H1: both ways may cost the band.
+        misses = np.searchsorted(present, low + (null_shift - other_shift) - 2 * band, side="left")
+        most = intervals.share_above(samples - misses) + other_slack
+        least_error = intervals.share_below(misses) - other_slack
+        within = intervals.rank_within(alpha - null_slack)
+        high = np.where(within > 0, absent[np.minimum(samples - within, samples - 1)], np.inf)
+        misses = np.searchsorted(present, high, side="right")
+        least = np.maximum(intervals.share_below(samples - misses) - other_slack, alpha)
+        most_error = np.minimum(intervals.share_above(misses) + other_slack, 1 - alpha)
+        most = np.clip(np.minimum(most, self._tangent(alpha, most_profile)), least, 1.0)
+        least_error = np.minimum(np.maximum(np.maximum(least_error, 1 - most), 0.0), most_error)
+        largest, smallest = self.largest_log_ratio.upper, self.smallest_log_ratio.lower
+        slopes = Bounds(
+            np.clip(low + null_shift - band, smallest, largest), np.clip(high + null_shift + band, smallest, largest)
+        )
+        return CurvePoints(with_logs(least_error, most_error), with_logs(least, most), slopes)
+
+    def _tangent(self, alpha: FloatArray, most_profile: Callable[[FloatArray], FloatArray]) -> FloatArray:
+        """delta(c) + e^c alpha at the threshold that the H0 draws suggest, and e^L alpha: the largest power."""
+        samples = self._draws.samples
+        rank = np.clip(np.rint(alpha * samples).astype(np.int64), 1, samples)
+        thresholds = np.clip(self._ascending[0][samples - rank] + self._shifts[0], -700.0, 700.0)
+        largest = min(self.largest_log_ratio.upper, 1e4)
+        capped = np.exp(np.minimum(largest + np.log(alpha), 0.0))
+        rest = np.exp(np.minimum(thresholds + np.log(alpha), 1.0))
+        return np.minimum(capped, most_profile(thresholds) + rest) * (1 + 16 * UNIT_ROUNDOFF)
+
+    @override
+    def _profile_formula(self, epsilon: FloatArray) -> Bounds:
+        least, most = self._profile_by_band
+        return self._profile(epsilon, least(epsilon), most(epsilon))
+
+    @override
+    def _profile_at_formula(self, epsilon: float) -> Enclosure:
+        failure, at = self._failure / OF_A_PROFILE, np.array([epsilon])
+        return self._profile(at, self._least(at, failure), self._most(at, failure)).at(0, self.evidence)
+
+    def _profile(self, epsilon: FloatArray, least: FloatArray, most: FloatArray) -> Bounds:
+        """The ends, with what is known of every curve."""
+        floor = np.abs(np.expm1(np.minimum(epsilon, 0.0)))
+        singular = self.singular_power
+        least = np.maximum(least, np.maximum(floor * (1 - 1e-15), singular.lower))
+        most = np.minimum(np.maximum(most, least), 1.0)
+        settled = epsilon >= self.largest_log_ratio.upper
+        return with_logs(np.where(settled, singular.lower, least), np.where(settled, singular.upper, most))
+
+    def _most(self, epsilon: FloatArray, failure: float) -> FloatArray:
+        """An upper end of delta(eps) = E1 (1 - e^{eps - S})_+; it falls with eps."""
+        means = self._mean_excess(epsilon - self._shifts[1] - self._draws.band)
+        return np.minimum(binomial.mean_above(means, self._draws.samples, failure) + self._slack[1], 1.0)
+
+    def _least(self, epsilon: FloatArray, failure: float) -> FloatArray:
+        """A lower end of delta(eps); it falls with eps."""
+        means = self._mean_excess(epsilon - self._shifts[1] + self._draws.band)
+        return np.maximum(binomial.mean_below(means, self._draws.samples, failure) - self._slack[1], 0.0)
+
+    @cached_property
+    def _log_sums(self) -> FloatArray:
+        """ln of the sum of e^-D over each H1 draw and all larger ones; minus infinity after the last."""
+        sums = np.empty(self._draws.samples + 1)
+        sums[0] = -np.inf
+        np.negative(self._ascending[1][::-1], out=sums[1:])
+        np.logaddexp.accumulate(sums, out=sums)
+        return sums[::-1]
+
+    def _mean_excess(self, thresholds: FloatArray) -> FloatArray:
+        """The sample mean of (1 - e^{threshold - D})_+ under H1."""
+        samples = self._draws.samples
+        first = np.searchsorted(self._ascending[1], thresholds, side="right")
+        missing = np.exp(np.minimum(thresholds + self._log_sums[first], 700.0))
+        return np.clip((samples - first - missing) / samples, 0.0, 1.0)
+
+    @cached_property
+    def _profile_by_band(self) -> tuple[Callable[[FloatArray], FloatArray], Callable[[FloatArray], FloatArray]]:
+        """Both ends of delta(eps) for all eps together, each a falling function of eps.
+
+        delta(eps) is the integral of e^{eps - s} P1(S > s) over s > eps, and grows with the tail: it is largest where
+        the tail is the upper end of the band, and smallest where it is the lower one.
+        """
+        band, present = self._band, self._ascending[1]
+        draws = present[self._draws.samples - band.ranks]
+        lower = TailProfile.of(draws, band.lower)
+        # Between ranks the tail is at most what lies beyond the next one further down, and 1 below the last.
+        upper = TailProfile.of(np.append(np.inf, draws), np.append(band.upper, 1.0))
+        shift, reach, slack = self._shifts[1], self._draws.band, self._slack[1]
+        return (
+            lambda epsilon: np.maximum(lower.at(epsilon - shift + reach) - slack, 0.0),
+            lambda epsilon: np.minimum(upper.at(epsilon - shift - reach) + slack, 1.0),
+        )
+
+    @override
+    def _epsilon_formula(self, delta: float) -> Enclosure:
+        failure = self._failure / OF_A_PROFILE
+        finite = self._ascending[1][np.isfinite(self._ascending[1])]
+        last = max(float(finite[-1]) if len(finite) else 0.0, 0.0) + abs(self._shifts[1]) + self._draws.band + 1
+        largest = max(self.largest_log_ratio.upper, 0.0)
+        # Where the end itself stays above delta, more samples would be needed to say anything below the largest loss.
+        upper = _first(lambda eps: self._most(eps, failure), delta, last, largest)[1]
+        lower = _first(lambda eps: self._least(eps, failure), delta, last, last)[0]
+        return Enclosure(min(lower, upper), upper, self.evidence)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class TailProfile:
+    """E (1 - e^{t - X})_+ for the X with P(X >= x_i) = tails[i], x_1 >= x_2 >= ... (of the mass 1 - tails[-1] nothing).
+
+    `ascending`: the x_i, rising. `masses` and `log_sums`, one longer: the mass of X from there on and ln of what e^-X
+    sums to there; 0 and minus infinity after the last.
+    """
+
+    ascending: FloatArray
+    masses: FloatArray
+    log_sums: FloatArray
+
+    @staticmethod
+    def of(descending: FloatArray, tails: FloatArray) -> TailProfile:
+        """From both in their order; equal tails are no mass."""
+        with np.errstate(divide="ignore"):
+            logs = np.log(np.diff(tails, prepend=0.0)) - descending
+        sums = np.logaddexp.accumulate(np.append(-np.inf, logs))
+        return TailProfile(descending[::-1], np.append(0.0, tails)[::-1], sums[::-1])
+
+    def at(self, thresholds: FloatArray) -> FloatArray:
+        """The mean at each threshold; it falls."""
+        first = np.searchsorted(self.ascending, thresholds, side="right")
+        missing = np.exp(np.minimum(thresholds + self.log_sums[first], 700.0))
+        return np.clip(self.masses[first] - missing, 0.0, 1.0)
+
+
+def _first(
+    falling: Callable[[FloatArray], FloatArray], level: float, last: float, beyond: float
+) -> tuple[float, float]:
+    """Ends of the smallest x in [0, last] with falling(x) <= level, at most `beyond`; `beyond` where there is none."""
+    if falling(np.array([last]))[0] > level:
+        return beyond, beyond
+    if falling(np.zeros(1))[0] <= level:
+        return 0.0, 0.0
+    low, high = 0.0, last
+    for _ in range(ROUNDS):
+        points = np.linspace(low, high, 33)
+        first = int(np.argmax(falling(points[1:]) <= level)) + 1
+        low, high = float(points[first - 1]), float(points[first])
+    return min(low, beyond), min(high, beyond)

@@ -1,0 +1,230 @@
+"""Curves of runs of different eps-DP steps that are no more than that, from two lists of losses (`two_lists.py`).
+
+A threshold c of the loss is a test and e^c the slope of a tangent there. With one threshold proved to be right of the
+best test at rate alpha and one left of it, the chord between both tests is attained, and
+
+    power(alpha) <= power(right) + e^right (alpha - alpha(right)),
+    type II error >= error(left) + e^left (alpha(left) - alpha),
+
+but for what outcomes may gain whose losses are rounded to the wrong side: at most 2 `loss_error` of what lies beyond a
+threshold a little further in. Above alpha = 1/2 everything is read off 1 - alpha: the loss under H1 is minus that
+under H0.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Final, final
+
+import numpy as np
+from typing_extensions import override
+
+from service.privacy.composition.exact_sums.two_lists import TwoLists
+from service.privacy.enclosure import Bounds, Enclosure, Evidence
+from service.privacy.numerics.arrays import FloatArray
+from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
+from service.privacy.trade_off.abstract import CurvePoints
+from service.privacy.trade_off.enclosed.decreasing_root import decreasing_root
+from service.privacy.trade_off.enclosed.logs import log
+from service.privacy.trade_off.self_inverse import AbstractSelfInverse
+
+SLACK: Final = 4 * FUNCTION_ERROR
+MOST_ROUNDS: Final = 120
+CLOSE: Final = 1e-15
+"""Width of a bracket times the logarithm of the mass between its ends: what the chord may lose."""
+NEAR: Final = 0.9
+"""Share of a tail from which a difference of two loses more digits than sums without differences."""
+STEPS: Final = np.array([0.0, 8.0, 1e2, 1e4, 1e6, 1e8])
+"""Beyond the ends of a bracket, in units of rounding, where they are proved."""
+
+
+@final
+class DifferentResponses(AbstractSelfInverse):
+    """The curve of a run of randomised responses of several kinds, its own inverse. Relative width about 1e-12 (delta
+    where the whole run reveals next to nothing: 1e-11). Source: Murtagh, Vadhan 2016, Theorem 1.5; Kairouz, Oh,
+    Viswanath 2015, Theorem 3.5.
+    """
+
+    evidence = Evidence.CERTIFIED
+    method = "closed_form"
+
+    def __init__(self, first: Sequence[tuple[float, int]], second: Sequence[tuple[float, int]]) -> None:
+        """Kinds (epsilon, count) of either half, each epsilon positive."""
+        self._lists = TwoLists(first, second)
+        most = math.fsum(epsilon * count for epsilon, count in (*first, *second))
+        rounding = 2 * UNIT_ROUNDOFF * most
+        self._largest = Enclosure(most - rounding, most + rounding, Evidence.EXACT)
+        self._nudge = 4 * self._lists.loss_error
+
+    @property
+    @override
+    def largest_log_ratio(self) -> Enclosure:
+        """The sum of all epsilons."""
+        return self._largest
+
+    @override
+    def _points_formula(self, alpha: FloatArray) -> CurvePoints:
+        rows = np.empty((6, len(alpha)))
+        with np.errstate(all="ignore"):
+            for low in (True, False):
+                which = np.flatnonzero((alpha <= 0.5) == low)
+                if len(which):
+                    rows[:, which] = self._low(alpha[which]) if low else self._high(1 - alpha[which])
+        return CurvePoints(
+            Bounds.from_logs(rows[2], np.minimum(rows[3], 0.0)),
+            Bounds.from_logs(rows[0], np.minimum(rows[1], 0.0)),
+            Bounds(rows[4], rows[5]),
+        )
+
+    def _low(self, alpha: FloatArray) -> FloatArray:
+        """Both ends of ln power, ln type II error and the slope, shape (6, n), at rates of at most 1/2."""
+        log_alpha = np.log(alpha)
+        left, right = self._bracket(log_alpha, 0)
+        error, nudge = self._lists.error, self._nudge
+        near, far = self._lists.log_tails(left), self._lists.log_tails(right)
+        missed, missed_far = (self._lists.log_tails(-c, closed=True)[0] for c in (left, right))
+        inner = self._lists.log_tails(right - nudge)[1]
+        inner_missed = self._lists.log_tails(-(left + nudge), closed=True)[0]
+        # ln of (alpha - alpha(right)) and of (alpha(left) - alpha), outward.
+        ahead = log_alpha + _log_gap(far[0] - log_alpha, error, log_alpha)
+        behind = log_alpha + _log_gap(near[0] - log_alpha, error, log_alpha, side=-1)
+        share = _share(far[0] - log_alpha, near[0] - log_alpha, error, log_alpha)
+        power_low = np.logaddexp(np.log1p(-share) + far[1], log(share) + near[1])
+        missed_high = np.logaddexp(np.log1p(-share) + missed_far, log(share) + missed)
+        given = 2 * self._lists.loss_error
+        power_high = np.logaddexp(np.logaddexp(far[1], right + ahead), math.log(given) + inner)
+        missed_low = np.logaddexp(missed, left + behind) + np.log1p(
+            -np.minimum(given * np.exp(inner_missed - missed), 1.0)
+        )
+        return self._ends(power_low, power_high, missed_low, missed_high, left, right)
+
+    def _high(self, rest: FloatArray) -> FloatArray:
+        """The same at rates 1 - rest above 1/2: H1 has losses above c at the rate of H0's below -c."""
+        log_rest = np.log(rest)
+        left, right = self._bracket(log_rest, 1)
+        error, nudge = self._lists.error, self._nudge
+        near, far = self._lists.log_tails(left), self._lists.log_tails(right)
+        inner = self._lists.log_tails(right - nudge)[0]
+        share = _share(far[1] - log_rest, near[1] - log_rest, error, log_rest, side=1)
+        missed_high = np.logaddexp(np.log1p(-share) + far[0], log(share) + near[0])
+        ahead = log_rest + _log_gap(far[1] - log_rest, error, log_rest, least=True)
+        missed_low = np.logaddexp(far[0], ahead - right)
+        missed_low = missed_low + np.log1p(-np.minimum(2 * self._lists.loss_error * np.exp(inner - missed_low), 1.0))
+        rounding = error + SLACK * (1 + np.abs(missed_low))
+        low, high = missed_low - rounding, np.minimum(missed_high + rounding, 0.0)
+        power_low, power_high = np.log1p(-np.exp(high)), np.log1p(-np.exp(low))
+        return self._ends(power_low, power_high, missed_low, missed_high, -right, -left)
+
+    def _ends(
+        self,
+        power_low: FloatArray,
+        power_high: FloatArray,
+        error_low: FloatArray,
+        error_high: FloatArray,
+        left: FloatArray,
+        right: FloatArray,
+    ) -> FloatArray:
+        rows = np.array([power_low, power_high, error_low, error_high])
+        magnitude = self._lists.error + SLACK * (1 + np.abs(np.where(np.isfinite(rows), rows, 0.0)))
+        rows += np.array([[-1.0], [1.0], [-1.0], [1.0]]) * magnitude
+        rows = np.where(np.isnan(rows), np.array([[-np.inf], [0.0], [-np.inf], [0.0]]), rows)
+        most, nudge = self._largest.upper, self._nudge
+        rows = np.minimum(rows, 0.0)
+        return np.vstack((rows, np.clip(left - nudge, -most, most), np.clip(right + nudge, -most, most)))
+
+    def _bracket(self, level: FloatArray, hypothesis: int) -> tuple[FloatArray, FloatArray]:
+        """Thresholds proved to be left and right of where the tail comes down to e^level."""
+        low, high = self._search(level, hypothesis)
+        unit = 4 * self._nudge + 4 * UNIT_ROUNDOFF * np.abs(low)
+        slack = self._lists.error + SLACK * (1 + np.abs(level))
+        edge = self._largest.upper * (1 + 1e-12) + self._nudge
+        left, right = np.full(len(level), -edge), np.full(len(level), edge)
+        for step in STEPS[::-1]:
+            for side, ends in ((-1, left), (1, right)):
+                tried = np.clip((low if side < 0 else high) + side * step * unit, -edge, edge)
+                tail = self._lists.log_tails(tried)[hypothesis]
+                proved = tail - slack >= level if side < 0 else tail + slack <= level
+                ends[proved] = tried[proved]
+        return left, right
+
+    def _search(self, level: FloatArray, hypothesis: int) -> tuple[FloatArray, FloatArray]:
+        """About the same, by interpolation and halving in turn."""
+        edge = self._largest.upper
+        low, high = np.full(len(level), -edge - self._nudge), np.full(len(level), edge + self._nudge)
+        above, below = -level, np.full(len(level), -50.0 - np.abs(level))
+        active = np.arange(len(level))
+        for turn in range(MOST_ROUNDS):
+            width = high[active] - low[active]
+            between = width * np.minimum(above[active] - below[active], 1.0)
+            active = active[(width > 2 * self._nudge) & (between > CLOSE)]
+            if not len(active):
+                break
+            a, b = low[active], high[active]
+            share = above[active] / (above[active] - below[active])
+            guess = np.where(np.isfinite(share), np.clip(share, 0.0, 1.0), 0.5) if turn % 3 else 0.5
+            if turn % 3 == 2:  # a little to the other side, so that both ends move
+                guess = np.clip(guess + np.where(share < 0.5, 1e-3, -1e-3) * 0.5, 0.0, 1.0)
+            middle = np.clip(a + guess * (b - a), a + 0.25 * self._nudge, b - 0.25 * self._nudge)
+            value = self._lists.log_tails(middle)[hypothesis] - level[active]
+            value = np.where(np.isfinite(value), value, -50.0 - np.abs(level[active]))
+            left = value > 0
+            low[active], high[active] = np.where(left, middle, a), np.where(left, b, middle)
+            above[active] = np.where(left, value, above[active])
+            below[active] = np.where(left, below[active], value)
+        return low, high
+
+    @override
+    def _profile_formula(self, epsilon: FloatArray) -> Bounds:
+        with np.errstate(all="ignore"):
+            shift = 2 * self._lists.loss_error + 2 * UNIT_ROUNDOFF * np.abs(epsilon)
+            positive = np.abs(epsilon)
+            lower, upper = self._log_delta(positive + shift, -1), self._log_delta(np.maximum(positive - shift, 0.0), 1)
+            lower = np.where(positive >= self._largest.lower, -np.inf, lower)
+            upper = np.where(positive >= self._largest.upper, -np.inf, upper)
+            # delta(-e) = 1 - e^-e + e^-e delta(e).
+            e, negative = np.minimum(epsilon, 0.0), epsilon < 0
+            start = log(-np.expm1(e))
+            lower, upper = (np.where(negative, np.logaddexp(start, e + end), end) for end in (lower, upper))
+            rounding = np.where(negative, SLACK * (1 + np.abs(start) * (start > -np.inf)), 0.0)
+            return Bounds.from_logs(np.minimum(lower - rounding, 0.0), np.minimum(upper + rounding, 0.0))
+
+    def _log_delta(self, epsilon: FloatArray, side: int) -> FloatArray:
+        """One end of ln delta(eps), eps >= 0: by two tails where they are far apart, else without differences."""
+        reached, likely = self._lists.log_tails(epsilon)
+        rounding = self._lists.error + SLACK * (2 + np.abs(likely) + np.abs(epsilon))
+        share = np.exp(epsilon + reached - likely - 2 * side * rounding)
+        better = likely + np.log1p(-np.minimum(share, 1.0)) + side * rounding
+        near = np.flatnonzero(~(share < NEAR) & (likely > -np.inf))
+        if len(near):
+            value = self._lists.log_profile(epsilon[near])
+            better[near] = value + side * (self._lists.profile_error + SLACK * (2 + np.abs(value)))
+        return np.where(likely > -np.inf, better, -np.inf)
+
+    @override
+    def _epsilon_formula(self, delta: float) -> Enclosure:
+        if self.profile_at(0.0).upper <= delta:
+            return Enclosure(0.0, 0.0, self.evidence)
+        return decreasing_root(self._profile_formula, delta, 0.0, self._largest.upper, self.evidence)
+
+
+def _log_gap(apart: FloatArray, error: float, level: FloatArray, *, side: int = 1, least: bool = False) -> FloatArray:
+    """ln |1 - e^apart|, where `apart` is a tail's logarithm less the level: at most (side 1) or, for tails above the
+    level (side -1) or where the `least` is asked for, at least that; minus infinity where it may be 0.
+    """
+    rounding = error + SLACK * (1 + np.abs(level))
+    if side < 0:
+        gap = np.expm1(np.minimum(apart - rounding, 700.0))
+    else:
+        gap = -np.expm1(apart + rounding if least else apart - rounding)
+    return log(np.maximum(gap, 0.0))
+
+
+def _share(far: FloatArray, near: FloatArray, error: float, level: FloatArray, *, side: int = -1) -> FloatArray:
+    """The share of the left test in a mixture of both with at most (side -1) or at least (side 1) the rate asked."""
+    rounding = side * (error + SLACK * (1 + np.abs(level)))
+    # What overflows may be infinite where the share is to be a lower end, but no smaller than it is.
+    apart = near - rounding if side < 0 else np.minimum(near - rounding, 700.0)
+    behind, ahead = -np.expm1(far - rounding), np.expm1(apart)
+    share = np.maximum(behind, 0.0) / (np.maximum(behind, 0.0) + np.maximum(ahead, 0.0))
+    return np.where(np.isfinite(share), np.clip(share * (1 + side * SLACK), 0.0, 1.0), 0.0 if side < 0 else 1.0)

@@ -1,0 +1,158 @@
+"""Runs of steps that are (epsilon, delta)-DP and no more: which of them have exact curves, and what these are.
+
+For the worst pair such a step is a randomised response that with probability delta tells everything (Kairouz, Oh,
+Viswanath 2015, Theorem 2.1); both are attained by that mechanism in every step, so that the run's curve is tight.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from service.privacy.mechanisms.abstract import Steps
+from service.privacy.mechanisms.approximate_dp import ApproximateDp
+from service.privacy.mechanisms.pure_dp import PureDp
+from service.privacy.numerics.rounding import UNIT_ROUNDOFF
+from service.privacy.trade_off.abstract import AbstractTradeOff
+from service.privacy.trade_off.approximate_dp import ApproximateDpTradeOff
+from service.privacy.trade_off.combinators.with_singular_mass import SingularMass, WithSingularMass
+
+LARGEST_DEVIATION: Final = 5_000.0
+"""Largest deviation of the number of true answers of equal steps: sums are about fifty times as long."""
+MOST_SUMS: Final = 2**12
+"""Most sums of losses of different steps, in each of two lists."""
+MOST_LOSSES: Final = 2**15
+"""The same, where most of them coincide."""
+ALIKE: Final = 1e-11
+"""Relative: what is left of an epsilon by rounding when a multiple is taken off."""
+LARGEST_LOSS: Final = 600.0
+"""Nats: beyond it masses leave the range of doubles."""
+SMOOTHED: Final = (1e-100, 1e9)
+"""Largest losses, nats, of runs that are read on lines: squares of tilts, and thresholds beside their rounding."""
+MOST_ANSWERS: Final = 900
+"""Most different steps: 2^-this is a normal double."""
+
+Kinds: TypeAlias = tuple[tuple[float, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Responses:
+    """A run: how often each epsilon > 0 occurs, largest first, and each delta > 0."""
+
+    answers: Kinds
+    deltas: Kinds
+
+    @property
+    def deviation(self) -> float:
+        """Deviation of the number of true answers where all epsilons are equal."""
+        epsilon, count = self.answers[0]
+        return math.sqrt(count) / (2 * math.cosh(min(epsilon / 2, 700.0)))
+
+
+def responses_of(steps: Steps) -> Responses | None:
+    """The run, if it consists of such steps alone and its curve is in reach of exact sums."""
+    run = any_responses_of(steps)
+    return run if run is not None and _in_reach(run) else None
+
+
+def any_responses_of(steps: Steps) -> Responses | None:
+    """The run, if it consists of such steps alone."""
+    answers: dict[float, int] = {}
+    deltas: dict[float, int] = {}
+    for step, count in steps:
+        if not isinstance(step, PureDp | ApproximateDp):
+            return None
+        delta = float(step.delta) if isinstance(step, ApproximateDp) else 0.0
+        answers[float(step.epsilon)] = answers.get(float(step.epsilon), 0) + count
+        deltas[delta] = deltas.get(delta, 0) + count
+    answers.pop(0.0, None)
+    deltas.pop(0.0, None)
+    return Responses(tuple(sorted(answers.items(), reverse=True)), tuple(sorted(deltas.items())))
+
+
+def _in_reach(run: Responses) -> bool:
+    if len(run.answers) <= 1:
+        return not run.answers or run.deviation <= LARGEST_DEVIATION
+    if sum(epsilon * count for epsilon, count in run.answers) > LARGEST_LOSS:
+        return False
+    if sum(count for _, count in run.answers) > MOST_ANSWERS:
+        return False
+    return all(map(_are_few, halves(run.answers)))
+
+
+def _are_few(kinds: Kinds) -> bool:
+    losses = losses_of(kinds)
+    return losses <= (MOST_LOSSES if losses < _sums_of(kinds) else MOST_SUMS)
+
+
+def _sums_of(kinds: Kinds) -> int:
+    return math.prod(count + 1 for _, count in kinds)
+
+
+def losses_of(kinds: Kinds) -> int:
+    """How many different losses they have at most: all sums, or all multiples of what all their epsilons are multiples
+    of, but for rounding.
+    """
+    every = _sums_of(kinds)
+    if every <= MOST_SUMS:
+        return every
+    unit = _unit(tuple(epsilon for epsilon, _ in kinds), sum(epsilon * count for epsilon, count in kinds))
+    return every if unit is None else 1 + sum(count * round(epsilon / unit) for epsilon, count in kinds)
+
+
+def _unit(epsilons: tuple[float, ...], largest: float) -> float | None:
+    """What all epsilons are multiples of, so nearly that sums of losses of at most this size do not tell; None where it
+    would be too small (Euclid's algorithm).
+    """
+    unit, least = epsilons[0], largest / MOST_LOSSES
+    for epsilon in epsilons[1:]:
+        rest = epsilon
+        while rest > ALIKE * epsilon:
+            unit, rest = rest, abs(unit - rest * round(unit / rest))
+            if unit < least:
+                return None
+    unit = epsilons[0] / round(epsilons[0] / unit)
+    off = max(abs(epsilon - unit * round(epsilon / unit)) / epsilon for epsilon in epsilons)
+    return unit if off <= 8 * UNIT_ROUNDOFF else None
+
+
+def halves(kinds: Kinds) -> tuple[Kinds, Kinds]:
+    """The kinds in two lists, with about as many sums of losses each."""
+    lists: tuple[list[tuple[float, int]], list[tuple[float, int]]] = ([], [])
+    sizes = [1, 1]
+    for kind in sorted(kinds, key=lambda kind: -kind[1]):
+        smaller = int(sizes[1] < sizes[0])
+        lists[smaller].append(kind)
+        sizes[smaller] *= kind[1] + 1
+    return tuple(lists[0]), tuple(lists[1])
+
+
+def smoothed_responses_of(steps: Steps) -> Responses | None:
+    """The run, if it consists of such steps alone, is out of reach of exact sums, and lines read it."""
+    run = any_responses_of(steps)
+    if run is None or _in_reach(run):
+        return None
+    return run if SMOOTHED[0] <= sum(epsilon * count for epsilon, count in run.answers) <= SMOOTHED[1] else None
+
+
+def smoothed_curve(run: Responses) -> AbstractTradeOff:
+    """The curve of such a run, its own inverse."""
+    from service.privacy.composition.exact_sums.smoothed_responses import SmoothedResponses
+
+    curve = SmoothedResponses(run.answers)
+    return WithSingularMass(curve, SingularMass.of(run.deltas)) if run.deltas else curve
+
+
+def response_curve(run: Responses) -> AbstractTradeOff:
+    """The curve of a run in reach, its own inverse."""
+    from service.privacy.composition.exact_sums.equal_responses import EqualResponses
+
+    curve: AbstractTradeOff = ApproximateDpTradeOff(0.0, 0.0)
+    if len(run.answers) > 1:
+        from service.privacy.composition.exact_sums.different_responses import DifferentResponses
+
+        curve = DifferentResponses(*halves(run.answers))
+    for epsilon, count in run.answers if len(run.answers) == 1 else ():
+        curve = ApproximateDpTradeOff(epsilon, 0.0) if count == 1 else EqualResponses(count, epsilon)
+    return WithSingularMass(curve, SingularMass.of(run.deltas)) if run.deltas else curve

@@ -1,0 +1,257 @@
+"""Curves of repeated Laplace steps of one scale, from exact sums (`sums.py`).
+
+A threshold v of the loss is a point of the curve, and e^c, c = e (2 v - N), the slope of a tangent there. With one
+threshold `right` of the root of alpha(v) = alpha and one `left` of it, whatever they are,
+
+    power(alpha) <= power(v) + e^c (alpha - alpha(v)),    type II error >= beta(v) - e^c (alpha - alpha(v)),
+
+and the chord between the two, where they are proved to be on either side, gives the other ends. At an atom of the loss
+both are the atom itself, open and closed: the curve is that chord, a randomised test. Above alpha = 1/2 everything is
+read off 1 - alpha, by the symmetry of the run.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import final
+
+import numpy as np
+from typing_extensions import override
+
+from service.privacy.composition.exact_sums.laplace_sums import GRID, Ends, LaplaceSums, Place
+from service.privacy.enclosure import Bounds, Enclosure, Evidence
+from service.privacy.numerics.arrays import BoolArray, FloatArray, IndexArray
+from service.privacy.numerics.roots import falling_roots
+from service.privacy.numerics.rounding import UNIT_ROUNDOFF
+from service.privacy.trade_off.abstract import CurvePoints
+from service.privacy.trade_off.enclosed.weighted_sums import log_moved, log_sum
+from service.privacy.trade_off.self_inverse import AbstractSelfInverse
+
+_MARGINS = (4.0, 400.0, 1e5)
+"""How far from an approximate root, in units of its uncertainty, it is proved, tried in turn."""
+_SLACK = 64 * UNIT_ROUNDOFF
+
+
+@dataclass(frozen=True, slots=True)
+class _Threshold:
+    """What the test S > c (or S >= c) attains, as logarithms, and how its rate compares with the one asked for.
+
+    `excess_low`, `excess_high`: ends of (alpha(c) - alpha)/min(alpha, 1 - alpha).
+    """
+
+    c: FloatArray
+    power: Ends
+    error: Ends
+    excess_low: FloatArray
+    excess_high: FloatArray
+
+
+@final
+class ComposedLaplace(AbstractSelfInverse):
+    """The curve of N Laplace steps, its own inverse. Relative width 1e-12 (N = 100, e = 0.1) to 1e-10.
+
+    Source: composition of dominating pairs (Zhu, Dong, Wang 2022, Theorem 10); the law of the loss is exact.
+    """
+
+    evidence = Evidence.CERTIFIED
+    method = "closed_form"
+
+    def __init__(self, steps: int, sensitivity: float, noise_multiplier: float) -> None:
+        self._sums = LaplaceSums(steps, sensitivity / noise_multiplier)
+        self._steps = steps
+        exact = Fraction(sensitivity) / Fraction(noise_multiplier) * steps
+        nearest = float(exact)
+        side = (exact > Fraction(nearest)) - (exact < Fraction(nearest))
+        beyond = math.nextafter(nearest, math.copysign(math.inf, side)) if side else nearest
+        self._largest = Enclosure(min(nearest, beyond), max(nearest, beyond), self.evidence)
+
+    @property
+    @override
+    def largest_log_ratio(self) -> Enclosure:
+        """N e, to the next doubles."""
+        return self._largest
+
+    @override
+    def _points_formula(self, alpha: FloatArray) -> CurvePoints:
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
+            rows = np.array([[-np.inf, -np.inf, -np.inf], [0.0, 0.0, np.inf]])[:, :, None] * np.ones(len(alpha))
+            for low in (True, False):
+                which = np.flatnonzero((alpha <= 0.5) == low)
+                if len(which):
+                    rows[:, :, which] = self._points(alpha[which], low)
+        power, error, slope = ((rows[0, row], rows[1, row]) for row in range(3))
+        return CurvePoints(Bounds.from_logs(*error), Bounds.from_logs(*power), Bounds(*slope))
+
+    def _points(self, alpha: FloatArray, low: bool) -> FloatArray:
+        """Both ends of ln power, ln type II error and log slope, shape (2, 3, n); rates all at most 1/2, or all
+        above.
+        """
+        smaller = alpha if low else 1 - alpha  # exact
+        level = np.log(smaller)
+        # Above 1/2 the power of the mirrored run is the smaller of the two rates.
+        cell, share, spread = self._root(level, 0 if low else 1)
+        rows = self._simple_bounds(alpha, level, low)
+        left = np.arange(len(alpha))
+        for margin in _MARGINS:
+            step = np.minimum(margin * spread[left], 1.0)
+            outer = Place.of(cell[left], share[left] + step, self._steps, closed=False)
+            inner = Place.of(cell[left], share[left] - step, self._steps, closed=True)
+            right, near = self._threshold(outer, level[left], low), self._threshold(inner, level[left], low)
+            if not low:  # mirrored thresholds are in the opposite order
+                right, near = near, right
+            proved = self._read(right, near, level[left])
+            rows[0][:, left] = np.maximum(rows[0][:, left], proved[0])
+            rows[1][:, left] = np.minimum(rows[1][:, left], proved[1])
+            left = left[~_on_both_sides(right, near)]
+            if len(left) == 0:
+                break
+            spread = np.maximum(spread, self._sums.error)
+        return rows
+
+    def _simple_bounds(self, alpha: FloatArray, level: FloatArray, low: bool) -> FloatArray:
+        """Slopes within [-N e, N e], and what follows from them and from guessing."""
+        most = self._largest.upper
+        log_alpha, log_rest = (level, np.log1p(-alpha)) if low else (np.log1p(-(1 - alpha)), level)
+        rounding = _SLACK * (1 + np.abs(level) + most)
+        every = np.ones_like(alpha)
+        return np.array(
+            [
+                [log_alpha - rounding, log_rest - most - rounding, -most * every],
+                [np.minimum(log_alpha + most + rounding, 0.0), log_rest + rounding, most * every],
+            ]
+        )
+
+    def _threshold(self, place: Place, level: FloatArray, low: bool) -> _Threshold:
+        """The test at a place, or at its mirror image where rates above 1/2 are asked for."""
+        mirror = place.mirrored(self._steps)
+        tails, mirrored = self._sums.tails(place), self._sums.tails(mirror)
+        power, error = (tails[1], mirrored[0]) if low else (mirrored[1], tails[0])
+        rate = tails[0] if low else tails[1]
+        rounding = _SLACK * (1 + np.abs(level))
+        excess_low, excess_high = np.expm1(rate.lower - level), np.expm1(rate.upper - level)
+        if not low:
+            excess_low, excess_high = -excess_high, -excess_low
+        slack_low, slack_high = (rounding * (1 + np.abs(side)) for side in (excess_low, excess_high))
+        c = self._sums.threshold(place if low else mirror)
+        return _Threshold(c, power, error, excess_low - slack_low, excess_high + slack_high)
+
+    def _read(self, right: _Threshold, left: _Threshold, level: FloatArray) -> FloatArray:
+        """Ends as in `_points`, from thresholds that lie right and left of the root (or seem to)."""
+        most = self._largest.upper
+        power_high = log_moved(right.power.upper, right.c + level, -right.excess_low, 1)
+        error_low = log_moved(left.error.lower, left.c + level, left.excess_low, -1)
+        # Points of the chord lie on the safe side when they are moved towards it.
+        behind, ahead = np.maximum(-right.excess_high, 0.0), np.maximum(left.excess_high, 0.0)
+        between = (right.excess_high <= 0) & (behind + ahead > 0) & np.isfinite(ahead)
+        share, rest = np.log(behind / (behind + ahead)), np.log(ahead / (behind + ahead))
+        power_low = log_sum(rest + right.power.lower, share + left.power.lower, -1) - _SLACK
+        error_high = log_sum(rest + right.error.upper, share + left.error.upper, 1) + _SLACK
+        proved = _known(right.excess_high <= 0), _known(left.excess_low >= 0)
+        rounding = 8 * UNIT_ROUNDOFF
+        lower = (
+            np.where(between, power_low, -np.inf),
+            error_low,
+            np.where(proved[1], left.c - rounding * np.abs(left.c), -most),
+        )
+        upper = (
+            power_high,
+            np.where(between, error_high, 0.0),
+            np.where(proved[0], right.c + rounding * np.abs(right.c), most),
+        )
+        lows, highs = np.array(lower), np.array(upper)
+        return np.array([np.where(np.isnan(lows), -np.inf, lows), np.where(np.isnan(highs), np.inf, highs)])
+
+    def _root(self, level: FloatArray, hypothesis: int) -> tuple[IndexArray, FloatArray, FloatArray]:
+        """Cell and share of v with ln P(V > v) about the level, 0 at an atom, and how uncertain the share is: not
+        at all at an atom.
+        """
+        closed, opened = self._sums.vertices(hypothesis)
+        cell = np.searchsorted(-closed, -level, side="right") - 1
+        cell = np.clip(cell, 0, self._steps)
+        jumps = (level >= opened[cell]) | (cell == self._steps)
+        share, slope = np.zeros(len(level)), np.full(len(level), -1.0)
+        inner = np.flatnonzero(~jumps)
+        if len(inner):
+            cells = cell[inner]
+            ends = opened[cells] - level[inner], closed[cells + 1] - level[inner]
+
+            def tail(share: FloatArray) -> tuple[FloatArray, FloatArray]:
+                value, slope = self._sums.tail_and_slope(self._place(cells, share), hypothesis)
+                return value - level[inner], slope
+
+            share[inner], slope[inner] = falling_roots(tail, *ends, self._sums.error)
+        spread = self._sums.error / np.maximum(-slope, 1e-300) + 4 * UNIT_ROUNDOFF
+        return cell, share, np.where(jumps, 0.0, spread)
+
+    def _place(self, cell: IndexArray, share: FloatArray) -> Place:
+        return Place.of(cell, share, self._steps, closed=False)
+
+    @override
+    def _profile_formula(self, epsilon: FloatArray) -> Bounds:
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
+            most = self._largest
+            inside = np.clip(epsilon, -most.upper, most.upper)
+            scaled = inside / self._sums.loss
+            error = 4 * UNIT_ROUNDOFF * (np.abs(scaled) + self._steps)
+            v = 0.5 * (scaled + self._steps)
+            lower = self._sums.profile(self._at(v + error + 2 / GRID)).lower
+            upper = self._sums.profile(self._at(v - error)).upper
+            lower = np.where(epsilon >= most.lower, -np.inf, lower)
+            upper = np.where(epsilon >= most.upper, -np.inf, upper)
+            # No loss is so small: all of H1 - e^eps H0.
+            plain = np.log(-np.expm1(np.minimum(epsilon, -1e-300)))
+            slack = _SLACK * (np.abs(plain) + 1e-300)
+            lower = np.where(epsilon < 0, np.fmax(lower, plain - slack), lower)
+            upper = np.where(epsilon <= -most.upper, plain + slack, upper)
+            return Bounds.from_logs(np.minimum(lower, 0.0), np.minimum(upper, 0.0))
+
+    def _at(self, v: FloatArray) -> Place:
+        """A place at or a little below v."""
+        whole = np.floor(np.clip(v, 0.0, self._steps))
+        return self._place(whole.astype(np.intp), np.clip(v, 0.0, self._steps) - whole)
+
+    @override
+    def _epsilon_formula(self, delta: float) -> Enclosure:
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
+            if float(self._profile_formula(np.zeros(1)).upper[0]) <= delta:
+                return Enclosure(0.0, 0.0, self.evidence)
+            level = math.log(delta)
+            slack = _SLACK * (1 + abs(level))
+            most = self._largest.upper
+            cell, share, spread = self._profile_root(level)
+            left, right = 0.0, most
+            for margin in _MARGINS:
+                step = np.minimum(margin * spread, 1.0) * np.array([-1.0, 1.0])
+                place = self._place(np.repeat(cell, 2), share + step)
+                read, c = self._sums.profile(place), self._sums.threshold(place)
+                c = c + 8 * UNIT_ROUNDOFF * np.array([-1.0, 1.0]) * np.abs(c)
+                if read.lower[0] >= level + slack:
+                    left = max(left, float(c[0]))
+                if read.upper[1] <= level - slack:
+                    right = min(right, float(c[1]))
+                if left > 0 and right < most:
+                    break
+            return Enclosure(left, max(left, right), self.evidence)
+
+    def _profile_root(self, level: float) -> tuple[IndexArray, FloatArray, FloatArray]:
+        """Cell and share of v with ln delta about the level, and how uncertain the share is."""
+        vertices = self._sums.profile_vertices
+        cell = np.array([int(np.clip(np.searchsorted(-vertices, -level, side="right") - 1, 0, self._steps - 1))])
+        ends = vertices[cell] - level, vertices[cell + 1] - level
+
+        def profile(share: FloatArray) -> tuple[FloatArray, FloatArray]:
+            value, slope = self._sums.profile_and_slope(self._place(cell, share))
+            return value - level, slope
+
+        share, slope = falling_roots(profile, *ends, self._sums.error)
+        return cell, share, self._sums.error / np.maximum(-slope, 1e-300) + 4 * UNIT_ROUNDOFF
+
+
+def _on_both_sides(right: _Threshold, left: _Threshold) -> BoolArray:
+    return _known((right.excess_high <= 0) & (left.excess_low >= 0))
+
+
+def _known(where: FloatArray | BoolArray) -> BoolArray:
+    return np.asarray(where, dtype=np.bool_)

@@ -1,0 +1,294 @@
+"""Tails of the loss of N Laplace steps of one scale, as sums of positive terms only.
+
+One step with e = sensitivity/scale has the loss e (2 X - 1), where X = 0 with probability 1/2 under H0, X = 1 with
+e^-e/2, and in between a density e/2 e^{-e x}; under H1 everything is mirrored. So the loss of a run is S = e (2 V - N),
+V in [0, N], and both laws are an exponential times one measure W,
+
+    dP0 = e^{-e v} dW,    dP1 = e^{e (v - N)} dW,    W = 2^-N sum_j N!/(j! k! (N-j-k)!) e^j (point k) * (j uniforms),
+
+symmetric about N/2: points at 0..N and on each cell [m, m + 1] a polynomial, a sum of cardinal B-splines. Its Bernstein
+coefficients follow by Horner's rule, since every uniform is one more integral over [x - 1, x]. Tails of exponentials
+and hyperbolic sines against them have non-negative terms, so no reading cancels, however small. Splines of more than
+`uniforms` terms are left out; what they add is bounded by Chernoff at several tilts: W's generating function is
+(1/2 + e^l/2 + (e/2)(e^l - 1)/l)^N, and the share of uniforms never exceeds c = e/(2 + e), because tanh x <= x.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+
+import numpy as np
+
+from service.privacy.composition.exact_sums.laplace_reach import log_excess, uniforms_kept
+from service.privacy.enclosure import SMALLEST
+from service.privacy.numerics.arrays import FloatArray, IndexArray
+from service.privacy.numerics.bernstein import hyperbolic_moments, moving_integrals, right_parts, series_length
+from service.privacy.numerics.rounding import UNIT_ROUNDOFF
+from service.privacy.numerics.work import did
+
+_SMALL = 1e-290
+_RANGE = 690.0
+"""ln of about the largest number that is used."""
+GRID = 2.0**52
+"""Places within a cell are multiples of 1/this, so that their distances to both of its ends are doubles."""
+_A_PIECE, _A_RATIO = 0.01, 0.05
+"""Work of a coefficient of a run, and of a term of a reading, in microseconds, roughly."""
+_TILTS = np.array([[1.0], [1.5], [2.2], [3.0]])
+"""Tilts tried, over that of a coin: the loss of a run of uniforms has a third of its variance."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Thresholds V > v (or V >= v where `closed`), v = cell + share with share in [0, 1); 0 where the cell is N."""
+
+    cell: IndexArray
+    share: FloatArray
+    closed: bool
+
+    @staticmethod
+    def of(cell: IndexArray, share: FloatArray, steps: int, *, closed: bool) -> Place:
+        """The places cell + share, share in [-1, 2], rounded down to the grid and brought into [0, N]."""
+        whole = np.floor(share)
+        share = np.floor((share - whole) * GRID) / GRID
+        over = share == 1
+        cell, share = cell + whole.astype(np.intp) + over, np.where(over, 0.0, share)
+        share = np.where((cell < 0) | (cell >= steps), 0.0, share)
+        return Place(np.clip(cell, 0, steps), share, closed)
+
+    def mirrored(self, steps: int) -> Place:
+        """N - v, exactly, where closed and open tails change places."""
+        inner = self.share > 0
+        return Place(
+            np.where(inner, steps - 1, steps) - self.cell, np.where(inner, 1 - self.share, 0.0), not self.closed
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Ends:
+    """Natural logarithms of both ends of numbers."""
+
+    lower: FloatArray
+    upper: FloatArray
+
+    @property
+    def middle(self) -> FloatArray:
+        """About the number itself."""
+        return np.where(self.lower > -np.inf, 0.5 * (self.lower + self.upper), self.upper)
+
+
+@dataclass(frozen=True, slots=True)
+class _Rest:
+    """The rest of each place's cell: the density of W, the width, and hyperbolic moments of e times the width."""
+
+    part: FloatArray
+    width: FloatArray
+    cosh: FloatArray
+    sinh: FloatArray
+
+
+class LaplaceSums:
+    """The measure W of a run and the tails of both laws, at any threshold; see the module.
+
+    `loss`: e = sensitivity/scale in nats, within u. Logarithms of tails are enclosed to about (J^2/2 + 16 J + 16 N) u,
+    J uniforms, plus a few u per unit of the loss: 3e-13 for 100 steps of e = 0.1.
+    """
+
+    def __init__(self, steps: int, loss: float) -> None:
+        self.steps, self.loss = steps, loss
+        self._uniforms = uniforms_kept(steps, loss)
+        self._log_omitted = log_excess(steps, self._uniforms, loss / (2 + loss))
+        self._bits = math.floor((_RANGE - steps * loss) / math.log(2))
+        self._terms = series_length(loss)
+        self._build()
+        j = self._uniforms
+        self.error = UNIT_ROUNDOFF * (0.5 * j * j + 16 * j + 16 * steps + 8 * self._terms + 24 * steps * loss + 200)
+
+    def _build(self) -> None:
+        steps, loss = self.steps, self.loss
+        did(_A_PIECE * steps * self._uniforms**2)
+        rows = [self._point_masses()]
+        for j in range(self._uniforms):
+            # k points and j uniforms of N steps: one of the N - j - k others becomes a uniform.
+            left = np.arange(steps - j, 0, -1.0)
+            rows.append(rows[-1][: steps - j] * (loss * left / (j + 1)))
+        self.points = rows[0]
+        pieces = np.zeros((steps, 1))
+        pieces[: len(rows[-1]), 0] = rows[-1]
+        for row in reversed(rows[1:-1]):
+            pieces = moving_integrals(pieces)
+            pieces[: len(row)] += row[:, None]
+        self._pieces = np.vstack([pieces, np.zeros((1, pieces.shape[1]))])
+        """Density of W on each cell [m, m + 1], and 0 on the cell that begins at N."""
+
+    def _point_masses(self) -> FloatArray:
+        """C(N, k) 2^-N for k = 0..N, scaled; the exact middle one, and ratios from there on."""
+        steps = self.steps
+        middle = steps // 2
+        first = math.ldexp(float(Fraction(math.comb(steps, middle), 2**steps)), self._bits)
+        k = np.arange(middle, steps)
+        right = np.cumprod(np.concatenate([[first], (steps - k) / (k + 1)]))
+        whole = np.empty(steps + 1)
+        whole[middle:] = right
+        whole[: steps - middle + 1] = right[::-1]
+        return whole
+
+    @cached_property
+    def _moments(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """int cosh(e t) p, int sinh(e t) p and int e^{-e t} p over every cell, p the density of W at m + t."""
+        even, odd = hyperbolic_moments(self._pieces.shape[1] - 1, np.array([self.loss]), self._terms)
+        falling = math.exp(-self.loss) * (even + odd)[0, ::-1]
+        return self._pieces @ even[0], self._pieces @ odd[0], self._pieces @ falling
+
+    @cached_property
+    def _centred(self) -> FloatArray:
+        """e (m - N/2) for m = 0..N."""
+        return self.loss * (np.arange(self.steps + 1.0) - 0.5 * self.steps)
+
+    @cached_property
+    def _tails(self) -> tuple[FloatArray, FloatArray]:
+        """Sums of e^{-+e (v - N/2)} dW over v >= m, m = 0..N + 1."""
+        cosh, sinh, falling = self._moments
+        found: list[FloatArray] = []
+        for sign, cells in ((-1, falling), (1, cosh + sinh)):
+            terms = np.exp(sign * self._centred) * (self.points + cells)
+            found.append(np.append(np.cumsum(terms[::-1])[::-1], 0.0))
+        return found[0], found[1]
+
+    @cached_property
+    def _hyperbolic_tails(self) -> tuple[FloatArray, FloatArray]:
+        """Sums of cosh and of sinh(e (v - m)) dW over v >= m, m = 0..N + 1, by their addition formulas."""
+        cosh_cells, sinh_cells, _ = self._moments
+        cosh, sinh = math.cosh(self.loss), math.sinh(self.loss)
+        rows = np.zeros((self.steps + 2, 2))
+        even = odd = 0.0
+        for m in range(self.steps, -1, -1):
+            own_even, own_odd = float(self.points[m] + cosh_cells[m]), float(sinh_cells[m])
+            even, odd = cosh * even + sinh * odd + own_even, cosh * odd + sinh * even + own_odd
+            rows[m] = even, odd
+        return rows[:, 0], rows[:, 1]
+
+    def vertices(self, hypothesis: int) -> tuple[FloatArray, FloatArray]:
+        """About ln P(V >= m) and ln P(V > m), m = 0..N."""
+        closed = self._tails[hypothesis][:-1]
+        opened = closed - np.exp((2 * hypothesis - 1) * self._centred) * self.points
+        # The last digits are lost where nothing else is there; what follows bounds the tail from below.
+        opened = np.maximum(opened, self._tails[hypothesis][1:])
+        return self._log(closed), self._log(opened)
+
+    @cached_property
+    def profile_vertices(self) -> FloatArray:
+        """About ln delta at the thresholds e (2 m - N), m = 0..N."""
+        return self.profile(self._every_vertex).middle
+
+    @property
+    def _every_vertex(self) -> Place:
+        cells = np.arange(self.steps + 1)
+        return Place(cells, np.zeros(self.steps + 1), closed=False)
+
+    def tails(self, place: Place) -> tuple[Ends, Ends]:
+        """ln of P(V > v), or of P(V >= v), under H0 and under H1."""
+        rest = self._rest(place)
+        shift = np.zeros_like(place.share)
+        growths = -self._centre(place), shift + 0.5 * self.steps * self.loss
+        first, second = (
+            self._ends(
+                self._tail(place, rest, which), shift, self._underflow(growths[which]), self._omitted(place, which)
+            )
+            for which in (0, 1)
+        )
+        return first, second
+
+    def tail_and_slope(self, place: Place, hypothesis: int) -> tuple[FloatArray, FloatArray]:
+        """About ln of a tail, and its derivative in v: to find roots."""
+        rest = self._rest(place)
+        tail = self._tail(place, rest, hypothesis)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return self._log(tail), -rest.part[:, 0] * np.exp((2 * hypothesis - 1) * self._centre(place)) / tail
+
+    def _tail(self, place: Place, rest: _Rest, hypothesis: int) -> FloatArray:
+        """The scaled sum of e^{+-e (v - N/2)} dW."""
+        sign = 2 * hypothesis - 1
+        weights = rest.cosh + rest.sinh
+        if sign < 0:  # int_0^1 e^{-x t} B_r(t) dt is e^-x int_0^1 e^{x t} B_{n-r}(t) dt
+            weights = np.exp(-self.loss * rest.width)[:, None] * weights[:, ::-1]
+        here = np.exp(sign * self._centre(place))
+        total = self._tails[hypothesis][place.cell + 1] + rest.width * here * (rest.part * weights).sum(axis=1)
+        return total + (place.share == 0) * self.points[place.cell] * here if place.closed else total
+
+    def profile(self, place: Place) -> Ends:
+        """ln delta at the threshold e (2 v - N): twice the sum of e^{e (v - N/2)} sinh(e (w - v)) dW over w > v."""
+        scaled, centre = self._profile(place)
+        floor = self._underflow(0.5 * self.steps * self.loss - centre)
+        return self._ends(scaled, centre + math.log(2), floor, self._omitted(place, 1))
+
+    def profile_and_slope(self, place: Place) -> tuple[FloatArray, FloatArray]:
+        """About ln delta, and its derivative in v: to find roots."""
+        scaled, centre = self._profile(place)
+        tail = self._tail(place, self._rest(place), 0)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            slope = -self.loss * np.exp(centre) * tail / scaled
+            return self._log(scaled) + centre + math.log(2), slope
+
+    def _profile(self, place: Place) -> tuple[FloatArray, FloatArray]:
+        rest = self._rest(place)
+        x = self.loss * rest.width
+        cosh, sinh = (sums[place.cell + 1] for sums in self._hyperbolic_tails)
+        inside = rest.width * (rest.part * rest.sinh).sum(axis=1)
+        return np.cosh(x) * sinh + np.sinh(x) * cosh + inside, self._centre(place)
+
+    def _rest(self, place: Place) -> _Rest:
+        did(_A_RATIO * place.share.size * (self._uniforms + self._terms))
+        part = right_parts(self._pieces[place.cell], place.share)
+        width = 1 - place.share
+        return _Rest(part, width, *hyperbolic_moments(part.shape[1] - 1, self.loss * width, self._terms))
+
+    def _centre(self, place: Place) -> FloatArray:
+        return 0.5 * self.threshold(place)
+
+    def threshold(self, place: Place) -> FloatArray:
+        """c = e (2 v - N) in nats, within 4 u relative."""
+        return self.loss * ((2 * place.cell - self.steps) + 2 * place.share)
+
+    def _underflow(self, growth: FloatArray) -> FloatArray:
+        """What numbers below the smallest double may add up to in a sum whose weights are at most e^growth.
+
+        The terms of one point rise with the number of uniforms, by e^{N e} in all at most, and then fall: what is lost
+        grows only where their first is too small.
+        """
+        lost = SMALLEST * (self._uniforms + 10) ** 2 * (self.steps + 1)
+        if self.points[-1] < _SMALL:
+            growth = growth + self.steps * self.loss
+        return lost * np.exp(np.minimum(growth, _RANGE))
+
+    def _ends(self, scaled: FloatArray, shift: FloatArray, floor: FloatArray, omitted: FloatArray) -> Ends:
+        """Outward logarithms of scaled e^shift, with what was left out above."""
+        lower, upper = self._log(np.maximum(scaled - floor, 0.0)) + shift, self._log(scaled + floor) + shift
+        rounding = self.error + 8 * UNIT_ROUNDOFF * np.where(np.isfinite(upper), np.abs(upper), 0.0)
+        upper = np.logaddexp(upper + rounding, omitted)
+        return Ends(np.minimum(lower - rounding, 0.0), np.minimum(upper + rounding, 0.0))
+
+    def _log(self, scaled: FloatArray) -> FloatArray:
+        """ln without the scale, taken off first: logarithms of numbers near 1 have small errors."""
+        mantissa, exponent = np.frexp(scaled)
+        with np.errstate(divide="ignore"):
+            log = np.log(mantissa) + (exponent - self._bits) * math.log(2) - 0.5 * self.steps * self.loss
+        return np.asarray(log, dtype=np.float64)
+
+    def _omitted(self, place: Place, hypothesis: int) -> FloatArray:
+        """ln of a bound of what splines of more uniforms add to a tail."""
+        if self._log_omitted == -math.inf:
+            return np.full(len(place.share), -np.inf)
+        steps, own = self.steps, self.loss * (2 * hypothesis - 1)
+        v = place.cell + place.share
+        coin = np.log((v + 0.5) / (steps - v + 0.5))
+        tilt = np.maximum(np.maximum(_TILTS * coin, own), -600.0)
+        tilt = np.where(np.abs(tilt) < 1e-6, np.maximum(1e-6, own), tilt)
+        uniform = np.expm1(tilt) / tilt
+        log_total = steps * np.log(0.5 + 0.5 * np.exp(tilt) + 0.5 * self.loss * uniform)
+        exponent = log_total - (tilt - own) * v - hypothesis * steps * self.loss
+        # At N itself there is only a point.
+        exponent = np.where(place.cell == steps, -np.inf, exponent.min(axis=0))
+        return exponent + self._log_omitted + 1e-9 * (1 + steps)

@@ -1,0 +1,239 @@
+"""One bent contour as a line: tails and profile of the loss near one threshold, with every error bounded.
+
+It offers what `ContourLine` offers to the readings of `composition/inversion/readings/`: the integrals of
+`composition/inversion/line.py` for a contour that crosses the real axis at theta > 1.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+from flint import arb, ctx
+from numpy.typing import NDArray
+
+from service.privacy.composition.inversion.deformed.panels import NODES, Contour
+from service.privacy.composition.inversion.deformed.paths import PathValues
+from service.privacy.composition.inversion.deformed.sums import (
+    Float,
+    Moments,
+    PathNodes,
+    RealArray,
+    moments,
+    roundoff,
+    spacing_for,
+)
+from service.privacy.composition.inversion.readings.line import Integrals
+from service.privacy.numerics.arrays import FloatArray
+from service.privacy.numerics.rounding import UNIT_ROUNDOFF
+
+ComplexLongArray = NDArray[np.complexfloating[Any, Any]]
+
+_SCALE_POLES = np.array([[0.0], [1.0], [1.0], [0.0]])
+_FAR = 2.0
+"""Largest |ln (1 - p)^x| at the far end of a contour: beyond it what M is next to 1 by loses its digits."""
+
+_MOST_TERMS = 3_000_000
+"""Terms of the double sums that one contour may have: bounds its time."""
+
+
+@cache
+def _rule() -> tuple[NDArray[np.longdouble], NDArray[np.longdouble]]:
+    """Nodes and weights of Gauss-Legendre quadrature on [-1, 1] as long doubles, within 2^-64."""
+    with ctx.workprec(200):
+        pairs = [arb.legendre_p_root(NODES, k, weight=True) for k in range(NODES)]
+
+    def long(number: arb) -> np.longdouble:
+        high = float(number.mid())
+        return np.longdouble(high) + np.longdouble(float((number - high).mid()))
+
+    return np.array([long(node) for node, _ in pairs]), np.array([long(weight) for _, weight in pairs])
+
+
+@dataclass(frozen=True, slots=True)
+class Nodes:
+    """Nodes z = x + it and their complex weights dz/pi, shape (n,)."""
+
+    x: RealArray
+    t: RealArray
+    weight: ComplexLongArray
+
+
+class BentLine:
+    """The nodes of the panels of one contour; see the module."""
+
+    def __init__(self, contour: Contour, deviation: float, kind: Float) -> None:
+        """`deviation`: of the core of the loss (steers)."""
+        self.theta, self.center, self.deviation = contour.bend.theta, contour.center, deviation
+        self._contour, self._value, self._kind = contour, contour.value, kind
+        self._steps = [grid.step for grid in contour.grids]
+        # Next to the least loss, and to a reflected one's largest value, F = ((1 - p)^-z M)^N e^{...} keeps its digits.
+        farthest = float(contour.panels.end.real.max())
+        unsampled = [math.log1p(-step.rate) for step in self._steps]
+        self._from_least = contour.reflected or -min(unsampled) * farthest > _FAR
+        self._least = [np.log1p(-kind(step.rate)) if self._from_least else kind(0) for step in self._steps]
+        self.usable = self._evaluate(self._nodes())
+
+    def _nodes(self) -> Nodes:
+        """The nodes of all panels."""
+        kind, panels = self._kind, self._contour.panels
+        x = _rule()[0].astype(kind)
+        low, high = panels.start.real[:, None].astype(kind), panels.end.real[:, None].astype(kind)
+        bottom, top = panels.start.imag[:, None].astype(kind), panels.end.imag[:, None].astype(kind)
+        half_real, half_imag = (high - low) / 2, (top - bottom) / 2
+        weight = (half_real + 1j * half_imag) * _rule()[1].astype(kind) / kind(np.pi)
+        nodes = (low + high) / 2 + half_real * x, (bottom + top) / 2 + half_imag * x
+        return Nodes(nodes[0].ravel(), nodes[1].ravel(), weight.ravel())
+
+    def _evaluate(self, nodes: Nodes) -> bool:
+        count = len(self._contour.panels.start)
+        plans = [[self._plan(kind, panel) for panel in range(count)] for kind in range(len(self._steps))]
+        sizes = [len(tau) for kind in plans for tau, _, _ in kind]
+        if min(sizes) == 0 or NODES * sum(sizes) > _MOST_TERMS:
+            return False
+        self.terms = NODES * sum(sizes)
+        self._collect(nodes, [self._moments(kind, plan, nodes) for kind, plan in enumerate(plans)])
+        return True
+
+    def _moments(self, kind: int, plans: list[tuple[RealArray, float, float]], nodes: Nodes) -> Moments:
+        """The moments of one kind of step at all nodes."""
+        found: list[Moments] = []
+        for panel, (tau, spacing, log_error) in enumerate(plans):
+            path = self._contour.panels.paths[kind].chosen(np.array([panel]))
+            own = slice(panel * NODES, (panel + 1) * NODES)
+            there = 1 - nodes.x[own] if self._contour.reflected else nodes.x[own]
+            path_nodes = PathNodes(self._steps[kind], path, self._kind, tau, spacing, from_least=self._from_least)
+            sums = moments(path_nodes, there, nodes.t[own])
+            found.append(Moments(sums.real, sums.imag, sums.error + math.exp(min(log_error, 700.0))))
+        imag = np.concatenate([part.imag for part in found])
+        return Moments(
+            np.concatenate([part.real for part in found]),
+            -imag if self._contour.reflected else imag,
+            np.concatenate([part.error for part in found]),
+        )
+
+    def _plan(self, kind: int, panel: int) -> tuple[RealArray, float, float]:
+        """Nodes tau of the trapezoid sum of one kind on a panel's path, its spacing, ln of the bound of its error."""
+        contour, panels, grid = self._contour, self._contour.panels, self._contour.grids[kind]
+        least, count = float(self._least[kind]), grid.step.count
+        ends = np.array([panels.start[panel], panels.end[panel]])
+        z = contour.moments_at(ends)[:, None]
+        scale = -z.real[:, 0] * least
+        bounds = panels.end_bounds[kind][panel] + scale
+        total = sum(other.step.count * own[panel] for other, own in zip(contour.grids, panels.end_bounds, strict=True))
+        rest = contour.log_sizes(np.asarray(total), ends, 0.0) - bounds
+        length = abs(ends[1] - ends[0]) / max(min(np.abs(ends).min(), np.abs(ends - 1).min()), 0.1)
+        goal = contour.goal - 5 - math.log(count) - max(float(rest.max()), -1e4) - math.log(length)
+        goal = min(goal, float(bounds.min()) - math.log(count) - 6)
+        spacing, log_error = spacing_for(panels.strips[kind], panel, np.append(scale, 0.0), goal)
+        # Short binary fractions: all nodes are exact.
+        spacing = math.floor(spacing * 2.0**24) * 2.0**-24
+        if not spacing > 0:
+            return np.array([]), 0.0, math.inf
+        low, high = math.floor(float(grid.tau[0]) * 2.0**20) * 2.0**-20, float(grid.tau[-1])
+        places = math.ceil((high - low) / spacing) + 1
+        if places > 20_000:
+            return np.array([]), 0.0, math.inf
+        tau = low + spacing * np.arange(places, dtype=np.float64)
+        path = panels.paths[kind].chosen(np.array([panel]))
+        values = PathValues.along(grid.step, path, tau[None], np.zeros((1, 1)))
+        weight = values.log_density(grid.step)[0] + np.log(np.abs(values.speed[0])) + math.log(spacing)
+        ratio = values.log_ratio[0] - least
+        grown = np.maximum((z.real * ratio.real - z.imag * ratio.imag).max(axis=0), 0.0) + weight
+        small = grown < goal - 12
+        first, last = int(np.argmin(small)), len(small) - int(np.argmin(small[::-1]))
+        # What is left out was cut at the ends only: the terms of a sum and of the 1, each at most e^grown.
+        left_out = np.concatenate([grown[:first], grown[last:]])
+        omitted = math.log(2.1) + float(np.logaddexp.reduce(left_out)) if len(left_out) else -math.inf
+        kept = self._kind(low) + self._kind(spacing) * np.arange(first, last).astype(self._kind)
+        return kept, spacing, float(np.logaddexp(log_error, omitted))
+
+    def _collect(self, nodes: Nodes, kinds: list[Moments]) -> None:
+        """Weighted values of F at the center, for each kernel, and what each is uncertain by."""
+        kind, unit, theta = self._kind, roundoff(self._kind), self._kind(self.theta)
+        x, t = nodes.x - theta, nodes.t
+        # (1 - p)^{N z} on top, or of z -> 1 - conj(z).
+        least = sum((step.count * one for step, one in zip(self._steps, self._least, strict=True)), kind(0))
+        size_of_least = float(sum(abs(step.count * one) for step, one in zip(self._steps, self._least, strict=True)))
+        if self._contour.reflected:
+            center, value = kind(self.center) + least, kind(self._value) - least * (1 - theta)
+        else:
+            center, value = kind(self.center) - least, kind(self._value) - least * theta
+        exponent, phase = -value - x * center, -t * center
+        size_of_logs, relative = np.zeros(len(x)), np.zeros(len(x))
+        for step, sums in zip(self._steps, kinds, strict=True):
+            logs, uncertain = self._log_moments(sums)
+            exponent, phase = exponent + step.count * logs[0], phase + step.count * logs[1]
+            size_of_logs = size_of_logs + step.count * np.hypot(logs[0], logs[1]).astype(np.float64)
+            relative = relative + step.count * np.log1p(uncertain)
+        mu2 = kind(self._contour.gaussian_mu_squared)
+        exponent = exponent + mu2 / 2 * (nodes.x * (nodes.x - 1) - t * t)
+        phase = phase + mu2 * t * (nodes.x - kind(0.5))
+        reach = np.hypot(nodes.x, t).astype(np.float64) + self.theta
+        size_of_rest = reach * (abs(self.center) + 2 * size_of_least) + abs(self._value)
+        rounding = (24 + 4 * len(kinds)) * unit * (size_of_logs + size_of_rest)
+        # mu^2 is a sum of at most 256 rounded parts.
+        rounding = rounding + 600 * UNIT_ROUNDOFF * float(mu2) * reach * (reach + 1)
+        uncertain = relative + rounding
+        size = np.exp(np.maximum(exponent.astype(np.float64), -690.0))
+        grown = np.exp(np.minimum(exponent.astype(np.float64) + uncertain, 700.0))
+        grown = np.where(exponent.astype(np.float64) + uncertain > 700.0, np.inf, grown)
+        node_error = np.where(uncertain < 1, size * np.expm1(np.minimum(uncertain, 1.0)), grown + size)
+        z, modulus = nodes.x + 1j * t, np.exp(exponent)
+        kernels = np.stack([1 / z, 1 / (z - 1), 1 / (z * (z - 1)), np.ones_like(z)])
+        self._x, self._t = x, t
+        self._terms = kernels * ((np.cos(phase) + 1j * np.sin(phase)) * modulus * nodes.weight)
+        spread = np.abs(kernels[:3] * nodes.weight).astype(np.float64)
+        # Kernels, weights and products: 96 u; numpy's sum 64 u.
+        self._node_errors = spread * (node_error + 160 * unit * size)
+        self._phase_errors = spread * size * (24 * unit * reach)
+
+    def _log_moments(self, sums: Moments) -> tuple[tuple[RealArray, RealArray], FloatArray]:
+        """ln|M| and arg M at the nodes, and the relative error of M."""
+        unit = roundoff(self._kind)
+        square = 2 * sums.real + (sums.real**2 + sums.imag**2)
+        modulus = np.hypot(1 + sums.real, sums.imag)
+        # Near a zero of M |M|^2 - 1 has lost its digits.
+        near = square < -0.9
+        log_modulus = np.where(near, np.log(np.maximum(modulus, 1e-300)), np.log1p(np.where(near, 0, square)) / 2)
+        change = np.hypot(sums.real, sums.imag).astype(np.float64)
+        error = sums.error + 24 * unit * change * (2 + change) + np.where(near, 16 * unit, 0.0)
+        relative = np.minimum(error / np.maximum(modulus.astype(np.float64), 1e-300), 1e300)
+        return (log_modulus, np.arctan2(sums.imag, 1 + sums.real)), relative
+
+    def _sums(self, shift: FloatArray) -> RealArray:
+        """I0, I1, ID and the density at center + shift, shape (4, C), relative to their scales."""
+        moved = shift.astype(self._kind)[:, None]
+        turn = np.exp(-self._x * moved)
+        cosine, sine = np.cos(self._t * moved), np.sin(self._t * moved)
+        terms = self._terms[:, None]
+        return (turn * (terms.imag * cosine - terms.real * sine)).sum(axis=-1)
+
+    def integrals(self, thresholds: FloatArray) -> Integrals:
+        """Enclosures of I0(c), I1(c), ID(c) for each threshold c, shape (C,)."""
+        shift = thresholds - self.center
+        found = self._sums(shift).astype(np.float64)
+        sums, density = found[:3], found[3]
+        growth = np.exp(-self._x.astype(float) * shift[:, None])
+        # The shift itself is rounded in doubles.
+        moved = np.abs(shift) * (1 + UNIT_ROUNDOFF / roundoff(self._kind))
+        error = self._node_errors @ growth.T + (self._phase_errors @ growth.T) * moved
+        error = error + np.exp(self._contour.log_errors(shift))
+        log_scale = self.log_scale(thresholds)[:3]
+        exponents = abs(self._value) + (2 * self.theta + 1) * np.abs(thresholds)
+        scale_error = 8 * UNIT_ROUNDOFF * exponents + 1e-15
+        margin = (error + (np.abs(sums) + error) * np.expm1(scale_error)) * (1 + 1e-9)
+        lower, upper = sums - margin, sums + margin
+        lower, upper = np.where(np.isnan(lower), -np.inf, lower), np.where(np.isnan(upper), np.inf, upper)
+        return Integrals(log_scale, lower, upper, density)
+
+    def log_scale(self, thresholds: FloatArray) -> FloatArray:
+        """ln of the scales of I0, I1, ID and the density, shape (4, C)."""
+        return self._value - (self.theta - _SCALE_POLES) * thresholds
+
+    def approximate(self, thresholds: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """I0, I1, ID and the P0-density of the loss, shape (4, C), and ln of their scales, without error bounds."""
+        return self._sums(thresholds - self.center).astype(np.float64), self.log_scale(thresholds)

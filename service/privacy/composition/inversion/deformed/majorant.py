@@ -1,0 +1,378 @@
+"""Majorants B_G(z) = int_G |g w^z| |dv| >= |M(z)| of one sampled Gaussian step, with every error bounded.
+
+On a path G of `paths.py` |w^z| = exp(x ln|w| - t arg w), z = x + it, so ln B_G is convex in (x, t): a bound at the
+vertices of a polygon holds all over it. The trapezoid sums of M and of B over G err by at most
+
+    |M_h - M| <= (B_{G + i alpha} + B_{G - i alpha}) / (e^{2 pi alpha/h} - 1),
+    |B_h - B| <= 2 sqrt(B_{G + i alpha} B_{G - i alpha}) / (e^{2 pi alpha/h} - 1):
+
+the integrand f of M is analytic on |Im tau| <= alpha, that of B continues to |f(tau + iq) f(tau - iq)|^{1/2} there. Of
+the strip integrals the order of magnitude is enough: sums over cells in which ln|f| varies by at most its Lipschitz
+bound.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from service.privacy.composition.inversion.deformed.paths import (
+    ComplexArray,
+    Paths,
+    PathValues,
+    SampledStep,
+    lower_family,
+    path_family,
+)
+from service.privacy.numerics.arrays import BoolArray, FloatArray
+from service.privacy.numerics.work import did
+
+_SHIFTS = np.array([0.8, 0.45, 0.2, 0.04])
+"""Half-widths of strips, in units of the largest."""
+
+_STRIP_DEVIATIONS = 9.0
+"""A strip wider than so many standard deviations of v gains nothing."""
+
+_ROUGHLY = 0.48
+"""Spacing of the nodes that choose contours and paths; nothing is proved from them."""
+
+_CHUNK = 400_000
+"""Exponents evaluated at once: bounds the memory."""
+
+_ROUNDING = 6.4e-14
+"""Rounding of a majorant's logarithm per nat of its exponents: hundreds of units of what they are made of."""
+
+
+_AN_EXPONENTIAL, _A_PATH_NODE = 0.012, 0.1
+"""Work, in microseconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Strips:
+    """Strip integrals of some paths at some points: shifts (A, P), ln of the integrals (A, P, V) on either side, and ln
+    of what lies beyond the ends of the grid (P, V).
+    """
+
+    shift: FloatArray
+    above: FloatArray
+    below: FloatArray
+    tail: FloatArray
+
+    @property
+    def finite(self) -> BoolArray:
+        """Whether some strip is known at every point, for each path."""
+        return np.asarray(np.isfinite(self.above + self.below).all(axis=-1).any(axis=0))
+
+    def from_point(self, first: int) -> Strips:
+        """The strips at the points from this number on."""
+        return Strips(self.shift, self.above[..., first:], self.below[..., first:], self.tail[:, first:])
+
+    def chosen(self, index: NDArray[np.intp]) -> Strips:
+        """The strips of some of the paths."""
+        return Strips(self.shift[:, index], self.above[:, index], self.below[:, index], self.tail[index])
+
+    @staticmethod
+    def joined(parts: list[Strips]) -> Strips:
+        """The strips of all paths of all parts."""
+        return Strips(
+            np.concatenate([part.shift for part in parts], axis=1),
+            np.concatenate([part.above for part in parts], axis=1),
+            np.concatenate([part.below for part in parts], axis=1),
+            np.concatenate([part.tail for part in parts]),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _RoughValues:
+    """Some paths at few nodes: ln|w|, -arg w and the logarithm of the weight, shape (3, P * J), and at their ends."""
+
+    paths: Paths
+    columns: FloatArray
+    ends: PathValues
+
+    @staticmethod
+    def of(grid: MajorantGrid, paths: Paths) -> _RoughValues:
+        zero = np.zeros_like(paths.eta)
+        values = PathValues.along(grid.step, paths, grid.rough_tau, zero)
+        weight = values.log_density(grid.step) + np.log(np.abs(values.speed)) + grid.log_rough_spacing
+        columns = np.stack([values.log_ratio.real, -values.log_ratio.imag, weight])
+        return _RoughValues(
+            paths, columns.reshape(3, -1), PathValues.along(grid.step, paths, grid.tau[None, [0, -1]], zero)
+        )
+
+
+def _spacing(step: SampledStep, fineness: float) -> float:
+    return min(0.12, 0.25 / step.sigma) / fineness
+
+
+def _reach(step: SampledStep, need: float, tilt: float) -> tuple[float, float]:
+    """The ends of a grid."""
+    reach = math.sqrt(2 * need) / step.sigma
+    return step.mean - reach, max(step.mean + max(tilt, 1.0) / step.sigma**2 + 1.5 * reach, 2.0 - step.log_odds)
+
+
+class MajorantGrid:
+    """The trapezoid grid tau_j of one step that serves majorants."""
+
+    def __init__(self, step: SampledStep, need: float, tilt: float, fineness: float = 1.0) -> None:
+        """`need`: what lies beyond the ends of the grid should be below e^-need of the whole for Re z up to about
+        `tilt` (they steer). `fineness` narrows the spacing.
+        """
+        self.step = step
+        self.spacing = _spacing(step, fineness)
+        self._stride = max(2, math.floor(min(_ROUGHLY, 0.5 / step.sigma) / (fineness * self.spacing)))
+        low, high = _reach(step, need, tilt)
+        count = math.ceil((high - low) / self.spacing) + 1
+        self.tau: FloatArray = low + self.spacing * np.arange(count, dtype=np.float64)
+
+    @staticmethod
+    def size(step: SampledStep, need: float, tilt: float, fineness: float = 1.0) -> float:
+        """How many nodes it would have, about."""
+        low, high = _reach(step, need, tilt)
+        return (high - low) / _spacing(step, fineness)
+
+    @property
+    def rough_tau(self) -> FloatArray:
+        """The nodes that choose contours and paths, shape (1, J)."""
+        return self.tau[None, :: self._stride]
+
+    @property
+    def log_rough_spacing(self) -> float:
+        """ln of their distance."""
+        return math.log(self._stride * self.spacing)
+
+    @cached_property
+    def family(self) -> Paths:
+        """All paths tried."""
+        return path_family(self.step)
+
+    @cached_property
+    def _family_values(self) -> _RoughValues:
+        return _RoughValues.of(self, self.family)
+
+    @cached_property
+    def _lower_values(self) -> _RoughValues:
+        return _RoughValues.of(self, lower_family(self.family))
+
+    def estimates(self, z: ComplexArray) -> FloatArray:
+        """About ln B_G(z) for every path and every point z (shape (Z,)); shape (P, Z). Nothing is proved from it."""
+        return self._estimates(self._family_values, z)
+
+    def provable(self, z: ComplexArray) -> FloatArray:
+        """About what `log_bounds` will prove of them: on low paths strips reach below the real line, where |w^z| grows
+        with t, or are too narrow for the grid.
+
+        A path moved by -i alpha is about the one of the same ramp that is alpha lower.
+        """
+        plain = self.estimates(z)
+        values = self._family_values.paths
+        below = values.joined([values, self._lower_values.paths])
+        under = np.concatenate([plain, self._estimates(self._lower_values, z)])
+        result = np.full_like(plain, np.inf)
+        # Cells of the lower side of a strip reach half a node further down.
+        distance = values.eta - below.eta.T - 0.5 * (1 + values.slope) * self.spacing
+        alike = (values.slope == below.slope.T) & (values.offset == below.offset.T)
+        usable = alike & (distance > 0) & (distance <= values.largest_shift())
+        for lower in np.flatnonzero(usable.any(axis=0)):
+            rows = np.flatnonzero(usable[:, lower])
+            kernel = _log_kernel(distance[rows, lower], self.spacing)[:, None]
+            result[rows] = np.minimum(result[rows], math.log(2) + 0.5 * (plain[rows] + under[lower]) + kernel)
+        return np.logaddexp(plain, result)
+
+    def _estimates(self, values: _RoughValues, z: ComplexArray) -> FloatArray:
+        columns, paths = values.columns, len(values.paths.eta)
+        result = np.empty((paths, len(z)))
+        did(_AN_EXPONENTIAL * columns.shape[1] * len(z))
+        chunk = max(1, 2_000_000 // columns.shape[1])
+        for first in range(0, len(z), chunk):
+            part = z[first : first + chunk]
+            exponent = np.stack([part.real, part.imag, np.ones(len(part))], axis=1) @ columns
+            np.exp(np.minimum(exponent, 700.0, out=exponent), out=exponent)
+            result[:, first : first + chunk] = np.log(exponent.reshape(len(part), paths, -1).sum(axis=-1)).T
+        return np.logaddexp(result, self._tails(values.paths, values.ends, np.zeros((paths, 1)), z[None]))
+
+    def plain(self, paths: Paths, z: ComplexArray) -> FloatArray:
+        """About ln B_G(z) for each path at its own points z, shape (P, V): the sum without error terms."""
+        return np.concatenate([self._plain(paths.chosen(some), z[some]) for some in self._batches(z)])
+
+    def _plain(self, paths: Paths, z: ComplexArray) -> FloatArray:
+        zero = np.zeros_like(paths.eta)
+        values = PathValues.along(self.step, paths, self.rough_tau, zero)
+        weight = values.log_density(self.step) + np.log(np.abs(values.speed)) + self.log_rough_spacing
+        exponent = _exponents(values, z) + weight[:, None]
+        plain = np.log(np.exp(np.minimum(exponent, 700.0)).sum(axis=-1))
+        ends = PathValues.along(self.step, paths, self.tau[None, [0, -1]], zero)
+        return np.logaddexp(plain, self._tails(paths, ends, zero, z))
+
+    def log_bounds(self, paths: Paths, z: ComplexArray) -> tuple[FloatArray, Strips]:
+        """Upper bounds of ln B_G(z) for each path G (P of them) and its own points z, shape (P, V), and the strips."""
+        parts = [self._log_bounds(paths.chosen(some), z[some]) for some in self._batches(z)]
+        return np.concatenate([bounds for bounds, _ in parts]), Strips.joined([strips for _, strips in parts])
+
+    def _batches(self, z: ComplexArray) -> list[NDArray[np.intp]]:
+        """Numbers of the paths that are evaluated together."""
+        did(_A_PATH_NODE * z.size * len(self.tau))
+        count = min(len(z), math.ceil(z.size * len(self.tau) / _CHUNK))
+        return np.array_split(np.arange(len(z)), count)
+
+    def _log_bounds(self, paths: Paths, z: ComplexArray) -> tuple[FloatArray, Strips]:
+        strips = self.strips(paths, z)
+        values = PathValues.along(self.step, paths, self.tau[None], np.zeros_like(paths.eta))
+        weight = values.log_density(self.step) + np.log(np.abs(values.speed)) + math.log(self.spacing)
+        exponent = _exponents(values, z) + weight[:, None]
+        top = exponent.max(axis=-1)
+        total = np.log(np.exp(exponent - top[..., None]).sum(axis=-1)) + top
+        near = np.where(exponent > top[..., None] - 40, np.abs(values.log_ratio)[:, None], 0.0)
+        kernel = _log_kernel(strips.shift, self.spacing)[..., None]
+        error = (math.log(2) + 0.5 * (strips.above + strips.below) + kernel).min(axis=0)
+        bound = np.logaddexp(np.logaddexp(total, error), strips.tail) + _ROUNDING * (
+            100 + np.abs(top) + np.abs(z) * near.max(axis=-1)
+        )
+        return np.where(np.isnan(bound), np.inf, bound), strips
+
+    def strips(self, paths: Paths, z: ComplexArray) -> Strips:
+        """Bounds of the integrals on G +- i alpha for several alpha."""
+        largest = np.minimum(paths.largest_shift(), _STRIP_DEVIATIONS / self.step.sigma)
+        shift = _SHIFTS[:, None] * largest[:, 0]
+        above = np.stack([self._integral(paths, row[:, None], z) for row in shift])
+        below = np.stack([self._integral(paths, -row[:, None], z) for row in shift])
+        ends = PathValues.along(self.step, paths, self.tau[None, [0, -1]], np.zeros_like(paths.eta))
+        tail = self._tails(paths, ends, np.zeros_like(paths.eta), z)
+        return Strips(shift, above, below, tail)
+
+    def _integral(self, paths: Paths, shift: FloatArray, z: ComplexArray) -> FloatArray:
+        """ln of an upper bound of int |g w^z| |dv| on G + i shift, by cells around the nodes; shape (P, V)."""
+        values = PathValues.along(self.step, paths, self.tau[None], shift)
+        fastest, nearby = 1 + paths.slope, self._nearby(paths, values)[0]  # d ln w = r dv
+        move = 0.5 * fastest * self.spacing
+        drift = self.step.sigma**2 * (np.abs(values.v - self.step.mean) + move)
+        weight = values.log_density(self.step) + np.log(fastest * self.spacing) + move * drift
+        variation = np.abs(z)[..., None] * (move * nearby)[:, None]
+        exponent = _exponents(values, z) + weight[:, None] + variation
+        top = exponent.max(axis=-1)
+        total = np.log(np.exp(exponent - top[..., None]).sum(axis=-1)) + top + 1e-6
+        ends = PathValues.along(self.step, paths, self.tau[None, [0, -1]], shift)
+        bound = np.logaddexp(total, self._tails(paths, ends, shift, z))
+        return np.where(np.isnan(bound), np.inf, bound)
+
+    def _tails(self, paths: Paths, ends: PathValues, shift: FloatArray, z: ComplexArray) -> FloatArray:
+        """ln of an upper bound of the integral over G + i shift beyond both ends of the grid, shape (P, V).
+
+        Sums over further nodes have the same bound, because the bounding functions fall outwards.
+        """
+        tail = np.logaddexp(self._left_tail(paths, ends, shift, z), self._right_tail(paths, ends, shift, z))
+        return np.where(np.isnan(tail), np.inf, tail)
+
+    def _left_tail(self, paths: Paths, ends: PathValues, shift: FloatArray, z: ComplexArray) -> FloatArray:
+        """Left of the grid 1 - p - p e^tau <= |w| <= 1 - p + p e^tau, or |d ln|w|| <= p e^tau/(1 - p) on paths without
+        a ramp; |arg w| <= e^u times the largest |Im v| <= pi/2, or (pi/2) e^u. Only the sign of t arg w matters.
+        """
+        step, end, slope = self.step, float(self.tau[0]), paths.slope
+        reach = end + slope * np.abs(shift)  # |Re v - tau| <= k |shift|
+        height = paths.height(np.array([[end]]), step.log_odds) + np.abs(shift)
+        distance, odds = step.mean - reach, np.exp(reach + step.log_odds)
+        modest = height <= 0.5 * math.pi
+        turned = odds * np.where(modest, height, 0.5 * math.pi)
+        growth = turned * np.where(paths.eta + shift < 0, np.abs(z.imag), np.maximum(-z.imag, 0.0))
+        log_unsampled = math.log1p(-step.rate)
+        gauss = 0.5 * step.sigma**2 * (height**2 - distance**2) + np.log1p(slope) - math.log(2)
+        least = log_unsampled + np.where(modest, 0.0, np.log1p(-odds))
+        modulus = np.maximum(z.real * (log_unsampled + np.log1p(odds)), z.real * least)
+        plain = np.where((distance > 0) & (odds < 1), gauss + modulus, np.inf)
+        falls = step.sigma**2 * distance - np.abs(z.real) * odds
+        value = ends.log_density(step)[:, :1] + z.real * ends.log_ratio[:, :1].real
+        steep = np.where((slope == 0) & modest & (falls > 0), value - np.log(falls), np.inf)
+        return np.minimum(plain, steep) + growth
+
+    def _right_tail(
+        self, paths: Paths, ends: PathValues, shift: FloatArray, z: ComplexArray, lag: float = 0.0
+    ) -> FloatArray:
+        """Right of the grid d ln|f|/dtau = Re((-sigma^2 (v - m) + z r) v') is below a negative constant, or that of
+        |g| |w|^x alone is, or nothing is known. `lag`: f is multiplied with something that grows by at most so much.
+        """
+        step, end, size, slope = self.step, float(self.tau[-1]), np.abs(shift), paths.slope
+        x, t = z.real, z.imag
+        # k |Im s|, s = 1/(1 + e^-X) the rise of the ramp: Im s falls, Re s grows, |s| <= 1.
+        wobble = slope * np.minimum(1.0, np.exp(-2 * (end - paths.offset + step.log_odds)))
+        height = paths.height(np.array([[end]]), step.log_odds) + size
+        speed, near = 1 - wobble, end - slope * size
+        pull = step.sigma**2 * ((near - step.mean) * speed - slope * height)
+        # Grows with tau as long as Re v' >= k^2.
+        pull = np.where((speed > slope**2) & (near > step.mean), pull - lag, -np.inf)
+        u = near + step.log_odds
+        rest = np.where(u > 0.05, np.exp(-u) / -np.expm1(-np.maximum(u, 0.05)), np.inf)
+        turn = -t * np.where(t > 0, ends.speed[:, 1:].imag, slope)
+        falls = pull - np.maximum(x, 0.0) * (1 + wobble) - turn - np.abs(z) * (1 + slope) * rest
+        density = ends.log_density(step)[:, 1:] + np.log1p(slope)
+        damped = density + x * ends.log_ratio[:, 1:].real - t * ends.log_ratio[:, 1:].imag - np.log(falls)
+        damped = np.where(falls > 0, damped, np.inf)
+        falls = pull - np.maximum(x, 0.0) * (1 + wobble) - np.maximum(-t, 0.0) * slope
+        largest = x * (math.log1p(-step.rate) + np.log1p(np.exp(end + slope * size + step.log_odds)))
+        straight = (slope == 0) & (height <= 0.5 * math.pi)
+        modulus = np.where(x >= 0, largest, np.where(straight, x * ends.log_ratio[:, 1:].real, np.inf))
+        # arg w <= Im u, or Im u + pi/2 beyond pi.
+        growth = np.where(paths.eta + shift < 0, np.abs(t) * size, 0.0)
+        growth = growth + np.maximum(-t, 0.0) * (height + np.where(slope > 0, 1.6, 0.0))
+        undamped = np.where(falls > 0, density + modulus + growth - np.log(falls), np.inf)
+        return np.minimum(damped, undamped)
+
+    def log_variation(self, paths: Paths, z: ComplexArray) -> FloatArray:
+        """ln V with |M(x + i t')| <= V/t' for all t' >= t, z = x + it; shape (P, V).
+
+        By parts, M(z) = -(1/z) int (g/r)' w^z dv with (g/r)' = -(g/r) (sigma^2 (v - m) + 1 - r), by cells as before.
+        """
+        step = self.step
+        values = PathValues.along(step, paths, self.tau[None], np.zeros_like(paths.eta))
+        fastest, (nearby, inverse) = 1 + paths.slope, self._nearby(paths, values)
+        move = 0.5 * fastest * self.spacing
+        distance = np.abs(values.v - step.mean) + move
+        weight = values.log_density(step) + np.log(fastest * self.spacing) + move * step.sigma**2 * distance
+        weight = weight - np.log(np.abs(values.responsibility)) + move * inverse
+        weight = weight + np.log(step.sigma**2 * distance + inverse)
+        exponent = _exponents(values, z) + weight[:, None] + np.abs(z)[..., None] * (move * nearby)[:, None]
+        top = exponent.max(axis=-1)
+        total = np.log(np.exp(exponent - top[..., None]).sum(axis=-1)) + top + 1e-6
+        zero, end = np.zeros_like(paths.eta), values.chosen([0, -1])
+        left, odds = step.mean - self.tau[0], math.exp(self.tau[0] + step.log_odds)
+        falls = step.sigma**2 * left - fastest * (np.abs(z.real) * odds + 1) / (1 - odds) - 1 / left
+        last = exponent[..., 0] - np.log(self.spacing * falls)
+        last = np.where((falls > 0) & (odds < 1), last, np.inf)
+        growth = odds * 0.5 * math.pi * np.abs(z.imag)
+        # |g/r| (sigma^2 |v - m| + |1 - r|) <= |g| ((1 + e^-u) sigma^2 |v - m| + e^-u): only |v - m| grows to the right.
+        right = self._right_tail(paths, end, zero, z, lag=2 / (float(self.tau[-1]) - step.mean))
+        falling = math.exp(-float(self.tau[-1]) - step.log_odds)
+        factor = (1 + falling) * step.sigma**2 * distance[:, -1:] + falling
+        bound = np.logaddexp(np.logaddexp(total, last + growth), right + np.log(factor))
+        return np.where(np.isnan(bound), np.inf, bound)
+
+    def _nearby(self, paths: Paths, values: PathValues) -> tuple[FloatArray, FloatArray]:
+        """Bounds of |r| and |1 - r| in the cells around the nodes, of half-width `move` in v, inf where none is known.
+
+        |1 + e^u| >= |1 + e^u0| - |e^u0| (e^move - 1), and r = e^u / (1 + e^u).
+        """
+        move = 0.5 * (1 + paths.slope) * self.spacing
+        size = np.abs(values.responsibility)
+        room = 1 - size * np.expm1(move)
+        room = np.where(room > 0, room, np.nan)
+        return _or_infinite(size * np.exp(move) / room), _or_infinite(np.abs(values.complement) / room)
+
+
+def _exponents(values: PathValues, z: ComplexArray) -> FloatArray:
+    """ln|w^z| along each path at its own points: shape (P, V, J)."""
+    ratio = values.log_ratio[:, None]
+    return z.real[..., None] * ratio.real - z.imag[..., None] * ratio.imag
+
+
+def _or_infinite(values: FloatArray) -> FloatArray:
+    return np.where(np.isnan(values), np.inf, values)
+
+
+def _log_kernel(shift: FloatArray, spacing: FloatArray | float) -> FloatArray:
+    """ln 1/(e^{2 pi shift/spacing} - 1)."""
+    turns = 2 * math.pi * shift / spacing
+    with np.errstate(divide="ignore"):
+        return -turns - np.log(-np.expm1(-turns))

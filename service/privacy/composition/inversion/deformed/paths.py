@@ -1,0 +1,189 @@
+"""Paths for the moments of one Poisson-sampled Gaussian step, bent away from where w^z oscillates.
+
+Notation of `composition/summands/sampled_gaussian.py` in the variable v = y/sigma - 1/(2 sigma^2): under H0
+v ~ N(m, 1/sigma^2) with m = -1/(2 sigma^2) and density g, w = 1 - p + p e^v, rho = p/(1 - p), and M(z) = int g w^z dv
+over every path G below the first zero v = -ln rho + i pi of w. With 0 <= arg w on G the modulus of w^{it} is
+e^{-t arg w}, so that nothing oscillates. The family is
+
+    v(tau) = tau + i (eta + (k/2) ln(1 + e^{2 (tau - off + ln rho)})),   0 <= k < 1:
+
+`eta` serves the core of the law, the ramp of slope k its far jumps. tau -> tau + i alpha, |alpha| < pi/4, gives the
+neighbouring paths G + i alpha that bound trapezoid sums over G.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from service.privacy.numerics.arrays import FloatArray
+
+ComplexArray = NDArray[np.complex128]
+
+_RAMPS = ((0.0, 0.0), (0.8, 0.5), (0.85, -1.8), (0.75, -2.5), (0.45, -5.0), (0.28, -8.5))
+"""Slope k and offset of the ramps."""
+
+_LARGEST_ETA = 2.6
+_RATIO = 1.6
+_HIGHEST_AT_ZERO = 2.75
+"""Largest Im v at the abscissa of the zero of w: it must stay below pi, less the shift."""
+
+_BELOW = np.array([-0.05, -0.2, -0.6])
+"""Im v, ramps aside, of paths below the real line."""
+
+LARGEST_SHIFT = 0.75
+"""Largest shift of a ramp, below pi/4: there |1 + e^{-X}| >= 1 for |Im X| <= 2 alpha."""
+
+
+@dataclass(frozen=True, slots=True)
+class SampledStep:
+    """`count` equal Poisson-sampled Gaussian steps of noise multiplier `sigma` and sampling rate `rate` < 1."""
+
+    sigma: float
+    rate: float
+    count: int
+
+    @property
+    def mean(self) -> float:
+        """m, of v under H0."""
+        return -0.5 / self.sigma**2
+
+    @property
+    def log_odds(self) -> float:
+        """ln rho."""
+        return math.log(self.rate) - math.log1p(-self.rate)
+
+
+@dataclass(frozen=True, slots=True)
+class Paths:
+    """Parameters of paths, each of shape (P, 1)."""
+
+    eta: FloatArray
+    slope: FloatArray
+    offset: FloatArray
+
+    def chosen(self, index: NDArray[np.intp]) -> Paths:
+        """The paths of these numbers."""
+        return Paths(self.eta[index], self.slope[index], self.offset[index])
+
+    @staticmethod
+    def joined(parts: list[Paths]) -> Paths:
+        """All paths of all parts."""
+        return Paths(
+            np.concatenate([part.eta for part in parts]),
+            np.concatenate([part.slope for part in parts]),
+            np.concatenate([part.offset for part in parts]),
+        )
+
+    def height(self, tau: FloatArray, log_odds: float) -> FloatArray:
+        """Im v at real tau."""
+        return self.eta + 0.5 * self.slope * np.logaddexp(0.0, 2 * (tau - self.offset + log_odds))
+
+    def largest_shift(self) -> FloatArray:
+        """Largest |alpha| for which no path in between meets a zero of w; shape (P, 1).
+
+        With s = tau + ln rho, |Re v - tau| <= k alpha, so the abscissa of the zeros is met at s <= k alpha only, where
+        |Im v| <= eta + alpha + (k/2) ln(1 + e^{2 (k alpha - off)}): below pi for what is returned.
+        """
+        shift = np.where(self.slope > 0, LARGEST_SHIFT, 1.5)
+        height = np.full_like(shift, np.inf)
+        for _ in range(40):
+            height = self.eta + shift + 0.5 * self.slope * np.logaddexp(0.0, 2 * (self.slope * shift - self.offset))
+            shift = np.where(height < math.pi - 0.02, shift, 0.9 * shift)
+        return np.where(height < math.pi - 0.02, shift, 0.0)
+
+
+REAL_LINE = Paths(np.zeros((1, 1)), np.zeros((1, 1)), np.zeros((1, 1)))
+
+
+def path_family(step: SampledStep) -> Paths:
+    """All paths that are tried, the real line first."""
+    least = 0.1 / (math.sqrt(step.count) * max(step.sigma, 0.5))
+    rises = math.ceil(math.log(_LARGEST_ETA / least) / math.log(_RATIO))
+    etas = [0.0, *(_LARGEST_ETA * _RATIO ** (j - rises) for j in range(rises + 1))]
+    rows = [
+        (eta, slope, offset)
+        for slope, offset in _RAMPS
+        for eta in etas
+        if eta + 0.5 * slope * math.log1p(math.exp(-2 * offset)) < _HIGHEST_AT_ZERO
+    ]
+    columns = np.array(rows).T[:, :, None]
+    return Paths(columns[0], columns[1], columns[2])
+
+
+def lower_family(family: Paths) -> Paths:
+    """Paths of the same ramps that run below the real line: what strips around low paths reach."""
+    ramps = np.unique(np.concatenate([family.slope, family.offset], axis=1), axis=0)
+    slope, offset = (np.repeat(ramps[:, column], len(_BELOW))[:, None] for column in range(2))
+    return Paths(np.tile(_BELOW, len(ramps))[:, None], slope, offset)
+
+
+@dataclass(frozen=True, slots=True)
+class PathValues:
+    """Along G + i alpha at real tau, shape (P, J): v, dv/dtau, ln w (continued along it), r = p e^v / w, 1 - r."""
+
+    v: ComplexArray
+    speed: ComplexArray
+    log_ratio: ComplexArray
+    responsibility: ComplexArray
+    complement: ComplexArray
+
+    def chosen(self, nodes: list[int]) -> PathValues:
+        """The values at some of the nodes."""
+        columns = (self.v, self.speed, self.log_ratio, self.responsibility, self.complement)
+        return PathValues(*(column[:, nodes] for column in columns))
+
+    @staticmethod
+    def along(step: SampledStep, paths: Paths, tau: FloatArray, shift: FloatArray) -> PathValues:
+        """`tau` of shape (1, J), `shift` of shape (P, 1). Paths that are there several times are computed once."""
+        if len(paths.eta) > 1:
+            rows = np.concatenate(
+                [paths.eta, paths.slope, paths.offset, np.broadcast_to(shift, paths.eta.shape)], axis=1
+            )
+            rows, every = np.unique(rows, axis=0, return_inverse=True)
+            if len(rows) < len(every):
+                eta, slope, offset, some = (rows[:, column, None] for column in range(4))
+                found = PathValues.along(step, Paths(eta, slope, offset), tau, some)
+                columns = (found.v, found.speed, found.log_ratio, found.responsibility, found.complement)
+                return PathValues(*(column[every] for column in columns))
+        moved = tau + 1j * shift
+        x = 2 * (moved - paths.offset + step.log_odds)
+        falling = np.exp(np.where(x.real > 0, -x, x))
+        soft = np.where(x.real > 0, x, 0.0) + np.log1p(falling)
+        rising = np.where(x.real > 0, 1.0, falling) / (1 + falling)
+        v = moved + 1j * (paths.eta + 0.5 * paths.slope * soft)
+        u = v + step.log_odds
+        right = u.real > 0
+        far = np.exp(np.where(right, -u, u))
+        near = log1p(np.where(right, far, step.rate * expm1(np.where(right, 0.0, v))))
+        log_ratio = np.where(right, math.log1p(-step.rate) + u, 0.0) + near
+        larger, smaller = 1 / (1 + far), far / (1 + far)
+        speed = 1 + 1j * paths.slope * rising
+        return PathValues(
+            v,
+            speed.astype(np.complex128),
+            log_ratio,
+            np.where(right, larger, smaller),
+            np.where(right, smaller, larger),
+        )
+
+    def log_density(self, step: SampledStep) -> FloatArray:
+        """ln |g(v)|, without |dv|."""
+        distance = self.v - step.mean
+        modulus = -0.5 * step.sigma**2 * (distance.real**2 - distance.imag**2)
+        return modulus + math.log(step.sigma / math.sqrt(2 * math.pi))
+
+
+def expm1(v: ComplexArray) -> ComplexArray:
+    """e^v - 1 with few units of rounding of its modulus, however small."""
+    grown, sine = np.expm1(v.real), np.sin(0.5 * v.imag)
+    return grown * (1 - 2 * sine**2) - 2 * sine**2 + 1j * ((grown + 1) * np.sin(v.imag))
+
+
+def log1p(q: ComplexArray) -> ComplexArray:
+    """ln(1 + q), principal value, with few units of rounding of its modulus for small q."""
+    square = 2 * q.real + (q.real**2 + q.imag**2)
+    return 0.5 * np.log1p(square) + 1j * np.arctan2(q.imag, 1 + q.real)

@@ -1,0 +1,87 @@
+"""About the law of the loss of a run under H0, on a lattice: where contours are laid out first. Nothing rests on it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from scipy.special import ndtr
+
+from service.privacy.composition.inversion.deformed.paths import ComplexArray, SampledStep
+from service.privacy.numerics.arrays import FloatArray
+
+_CELLS = 1 << 14
+_SCORES = np.linspace(-9.0, 14.0, 9_201)
+"""Ends of the cells of the normal law of one step."""
+
+_FINE = 8.0
+"""Losses of so few cells are known by three cumulants: on nodes they would vary too much."""
+
+_BELOW, _ABOVE = 12.0, 4.0
+"""Ends of the lattice: so many deviations of the core below its mean, and times the distance of a first guess above."""
+
+_SMOOTH = 2.7
+"""Cells by which all is smoothed: a core that is narrower than a cell would ring."""
+
+_FULL = 0.75
+"""Share of the lattice beyond whose end jumps count as just there."""
+
+_LEAST = 1e-13
+"""Smallest tail that is left of rounding."""
+
+
+def rough_threshold(
+    steps: Sequence[SampledStep], gaussian_mu_squared: float, alpha: float, core: tuple[float, float], guess: float
+) -> float:
+    """About the c with P0(S > c) = alpha; NaN where the lattice does not have it.
+
+    `core`: mean and deviation of the sum of the losses without far jumps; `guess`: a threshold that is not far below.
+    """
+    mean, deviation = core
+    low, high = mean - _BELOW * deviation, mean + max(_ABOVE * max(guess - mean, -mean), _BELOW * deviation)
+    if not (alpha > _LEAST and high > low and math.isfinite(high - low)):
+        return math.nan
+    cell = (high - low) / (_CELLS - 1)
+    if not cell > 0:
+        return math.nan
+    turns = 2 * math.pi / _CELLS * np.arange(_CELLS // 2 + 1, dtype=np.float64)
+    start = (0.5 * gaussian_mu_squared + low) / cell
+    spectrum = np.exp(1j * turns * start - 0.5 * (gaussian_mu_squared / cell**2 + _SMOOTH**2) * turns**2)
+    for step in steps:
+        spectrum = spectrum * _spectrum(step, cell, turns) ** step.count
+    law = np.fft.irfft(spectrum, _CELLS)
+    return low + cell * _quantile(np.cumsum(law[::-1])[::-1], alpha)
+
+
+def _spectrum(step: SampledStep, cell: float, turns: FloatArray) -> ComplexArray:
+    """Fourier transform of the law of one loss in units of a cell."""
+    middle = 0.5 * (_SCORES[1:] + _SCORES[:-1])
+    sides = -np.abs(_SCORES[1:]), -np.abs(_SCORES[:-1])
+    mass = np.abs(ndtr(sides[0]) - ndtr(sides[1]))
+    mass = np.where(np.sign(_SCORES[1:]) * np.sign(_SCORES[:-1]) < 0, ndtr(_SCORES[1:]) - ndtr(_SCORES[:-1]), mass)
+    log_jump = math.log(step.rate) + middle / step.sigma + step.mean
+    small = np.log1p(step.rate * np.expm1(np.minimum(middle / step.sigma + step.mean, 0.0)))
+    loss = np.where(middle / step.sigma + step.mean < 0, small, np.logaddexp(math.log1p(-step.rate), log_jump)) / cell
+    far = np.abs(loss) > _FINE
+    core, near = float(mass[~far].sum()), loss[~far]
+    mean, variance, third = 0.0, 0.0, 0.0
+    if core > 0:
+        mean = float(mass[~far] @ near) / core
+        variance, third = (float(mass[~far] @ (near - mean) ** power) / core for power in (2, 3))
+    place = np.clip(loss[far], -0.5 * (1 - _FULL) * _CELLS, _FULL * _CELLS)
+    left = np.floor(place)
+    share, node = place - left, left.astype(np.intp)
+    law = np.bincount(node % _CELLS, mass[far] * (1 - share), _CELLS)
+    law += np.bincount((node + 1) % _CELLS, mass[far] * share, _CELLS)
+    phase = turns * mean - third * turns**3 / 6
+    return np.fft.rfft(law) + core * np.exp(-1j * phase - 0.5 * variance * turns**2)
+
+
+def _quantile(tail: FloatArray, alpha: float) -> float:
+    """Node from which on the tail P(S >= node) is below alpha, by interpolation of logarithms."""
+    at = int(np.argmax(tail < alpha))
+    if not (0 < at < _FULL * _CELLS and tail[at] > 0.1 * alpha):
+        return math.nan
+    before, after = math.log(tail[at - 1] / alpha), math.log(tail[at] / alpha)
+    return at - 0.5 - after / (after - before)

@@ -1,0 +1,406 @@
+"""Bent contours for runs of few kinds of Poisson-sampled Gaussian steps, where straight lines are wide.
+
+Straight lines are long where the loss has two scales: a core of deviation p sqrt(N)/sigma and rare jumps of size one.
+A contour that bends away from the imaginary direction, with the moments taken on bent paths too, needs a few hundred
+nodes whatever the scales (`panels.py`, `paths.py`). Its thresholds are guessed, read, and if they moved, read
+again on a contour laid out for them: any contour gives bounds, a better one narrower bounds.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from functools import cached_property
+from itertools import chain, product
+
+import numpy as np
+from scipy.special import log_ndtr, ndtri
+
+from service.privacy.composition.inversion.deformed.line import BentLine
+from service.privacy.composition.inversion.deformed.majorant import MajorantGrid
+from service.privacy.composition.inversion.deformed.panels import Bend, Contour, Grids
+from service.privacy.composition.inversion.deformed.paths import REAL_LINE, SampledStep
+from service.privacy.composition.inversion.deformed.rough_law import rough_threshold
+from service.privacy.composition.inversion.deformed.sums import Float, roundoff
+from service.privacy.composition.inversion.readings.enclosures import Readings, nothing_known
+from service.privacy.composition.inversion.readings.points import read_points, read_power_by_profile
+from service.privacy.composition.inversion.readings.profile import read_profile
+from service.privacy.composition.inversion.readings.roots import prove_root, solve_profile, solve_tail
+from service.privacy.composition.summands.steps import SampledGaussianSteps
+from service.privacy.numerics.arrays import FloatArray
+from service.privacy.numerics.exponentials import exp_held
+from service.privacy.numerics.rounding import UNIT_ROUNDOFF
+from service.privacy.numerics.work import is_spent
+
+GOOD_WIDTH = 2e-7
+"""Relative width at which the search for a better contour ends."""
+
+_TOLERANCE = 1e-8
+"""What quadrature and ends may leave out, relative to the number read: steers."""
+
+_SMALLEST_NOISE, _LARGEST_NOISE = 0.2, 15.0
+_LARGEST_RATE = 0.9
+_SMALLEST_DEVIATION = 1e-100
+_MOST_KINDS = 4
+"""Where paths are tried: the grids of much larger noise would be long, rates near 1 have no jumps."""
+
+_LARGEST_GRID = 3_000
+"""Nodes of the majorants' grids of all kinds together: bounds the time and the memory of a contour. Losses that vary
+by next to nothing have saddle points, and so grids, as far out as one likes.
+"""
+
+_FRACTIONS = (1.0, 0.4)
+"""Where contours cross the real axis, between 1 and the saddle point."""
+
+_ANGLES = (0.33, 0.18)
+_NEAREST = 0.5
+"""Contours stay this far from the pole at 1."""
+
+_FINENESS = 3.0
+"""Fineness of majorants for reflected losses: |w|^x with x far below 0 is steep near the zeros of w."""
+
+_FINER = 2.0
+"""Fineness of majorants where no path is proved to be as good as it is."""
+
+_MOST_DRAWN, _DRAWN = 32, 131_072
+"""Runs of so few steps are drawn for a first threshold, so many steps in all."""
+
+_ROUNDS, _REFLECTED_ROUNDS = 4, 2
+"""Thresholds at which contours are laid out: reflected losses whose second contour is no better have no good one."""
+
+_SETTLED = 1e-2
+"""A threshold that moves by less than this of itself needs no new contour."""
+_DOUBLE_GOAL = -35.0
+"""ln of the smallest goal of a contour for which doubles have digits: rounding leaves about e^-28 of its height, less
+by some nats of a profile, and goals are _TOLERANCE of what is read.
+"""
+
+
+def bent_run(steps: tuple[SampledGaussianSteps, ...], gaussian_mu_squared: float, *, reflected: bool) -> BentRun | None:
+    """Those of sampled Gaussian steps and a Gaussian part, in one direction; None where they are not tried."""
+    several = sum(count for _, _, count in steps) + (gaussian_mu_squared > 0) > 1
+    if not 0 < len(steps) <= _MOST_KINDS or not several:
+        return None
+    if any(rate > _LARGEST_RATE or not _SMALLEST_NOISE <= sigma <= _LARGEST_NOISE for sigma, rate, _ in steps):
+        return None
+    run = BentRun(tuple(SampledStep(*step) for step in steps), gaussian_mu_squared, reflected)
+    return run if run.deviation > _SMALLEST_DEVIATION else None
+
+
+class BentRun:
+    """Readings of one run in one direction; `reflected` exchanges the hypotheses as in `LossTransform`."""
+
+    def __init__(self, steps: tuple[SampledStep, ...], gaussian_mu_squared: float, reflected: bool) -> None:
+        self._steps, self._mu_squared, self._reflected = steps, gaussian_mu_squared, reflected
+        self._count = sum(step.count for step in steps)
+        self._least = math.fsum(step.count * math.log1p(-step.rate) for step in steps)
+        cores = [_core(step) for step in steps]
+        mean = math.fsum(core[0] for core in cores) - 0.5 * gaussian_mu_squared
+        variance = math.fsum(core[1] for core in cores) + gaussian_mu_squared
+        self.deviation = math.sqrt(variance)
+        # Under H1 the core is H0's, tilted by one.
+        self._mean = -(mean + variance) if reflected else mean
+
+    @np.errstate(all="ignore")
+    def points(self, alpha: float, log_power: float) -> Readings:
+        """ln power, ln type II error and ln slope at one rate, each as one column; `log_power`: about its value, rather
+        below it (steers).
+        """
+        rates = np.array([alpha])
+        result, here = nothing_known(1), np.zeros(1, dtype=np.intp)
+        center, level = self._rough_threshold(alpha), max(log_power, math.log(alpha))
+        for _ in range(_REFLECTED_ROUNDS if self._reflected else _ROUNDS):
+            contour = self._contour(center, level)
+            if contour is None:
+                break
+            moved = math.nan
+            for line in self._lines(contour):
+                result.tighten(here, read_points(line, rates))
+                if result.width()[0] <= GOOD_WIDTH:
+                    return result
+                moved = self._next_threshold(line, alpha)
+                result.tighten(here, read_power_by_profile(line, alpha, moved))
+                if result.width()[0] <= GOOD_WIDTH:
+                    return result
+                if abs(moved - center) > _SETTLED * abs(center):
+                    break  # a contour for the threshold found comes first
+            if not abs(moved - center) > _SETTLED * abs(center):
+                break
+            center = moved
+        return result
+
+    @np.errstate(all="ignore")
+    def profile(self, epsilon: float, log_delta: float) -> Readings:
+        """ln delta at one epsilon; `log_delta`: about its value, rather below it (steers)."""
+        result, here = Readings(np.full((1, 1), -np.inf), np.zeros((1, 1))), np.zeros(1, dtype=np.intp)
+        contour = self._contour(epsilon, log_delta, 2)
+        if contour is not None:
+            for line in self._lines(contour):
+                result.tighten(here, read_profile(line, np.array([epsilon])))
+                if result.width()[0] <= GOOD_WIDTH:
+                    break
+        return result
+
+    @np.errstate(all="ignore")
+    def epsilon(self, delta: float, low: float, high: float) -> tuple[float, float] | None:
+        """Proved ends of the least eps >= 0 with delta(eps) <= delta, known to lie in [low, high]; None without any."""
+        center = float(np.clip(self._first_epsilon(delta), low, high))
+        if math.isnan(center):
+            center = 0.5 * (low + high)
+        best: tuple[float, float] | None = None
+        for _ in range(_ROUNDS):
+            contour = self._contour(center, math.log(delta), 2)
+            if contour is None:
+                break
+            moved = math.nan
+            for line in self._lines(contour):
+                moved = self._next_epsilon(line, delta, low, high)
+                proved = _proved_root(line, moved, delta) if low <= moved <= high else None
+                if proved is not None:
+                    best = proved if best is None else (max(best[0], proved[0]), min(best[1], proved[1]))
+                    if best[1] - best[0] <= GOOD_WIDTH * best[1]:
+                        return best
+                if abs(moved - center) > _SETTLED * min(abs(center), self._edge(center)):
+                    break
+            if not abs(moved - center) > _SETTLED * min(abs(center), self._edge(center)):
+                break
+            center = moved
+        return best
+
+    def _next_epsilon(self, line: BentLine, delta: float, low: float, high: float) -> float:
+        """The root that the line finds, or a step as in `_next_threshold`."""
+        root = float(solve_profile(line, np.array([delta]), at_center=True)[0])
+        if low <= root <= high:
+            return root
+        sums, log_scale = line.approximate(np.array([line.center]))
+        value = exp_held(log_scale[2, 0]) * float(sums[2, 0])
+        fall = exp_held(log_scale[0, 0] + line.center) * float(sums[0, 0])
+        return float(np.clip(self._moved(line.center, value, fall, delta), low, high))
+
+    def _moved(self, threshold: float, value: float, fall: float, wanted: float) -> float:
+        """One step of Newton's method from a threshold where a tail is `value` and falls by `fall`, in the logarithm of
+        the distance from the loss's end, on which scale the normal score of the tail is nearly a straight line.
+        """
+        distance = self._edge(threshold)
+        if not (0 < value < 1 and fall > 0):
+            return math.nan
+        score = -float(ndtri(value))
+        slope = distance * fall / (math.exp(-0.5 * score**2) / math.sqrt(2 * math.pi))
+        step = float(np.clip((-float(ndtri(wanted)) - score) / slope, -4.0, 4.0))
+        return threshold + distance * (-math.expm1(-step) if self._reflected else math.expm1(step))
+
+    def _first_epsilon(self, delta: float) -> float:
+        """A guess of the root of delta(eps) = delta.
+
+        To the right a normal core plus one rare jump; reflected delta is about a third of the tail times the distance
+        from the loss's end.
+        """
+        if self._reflected:
+            levels = -np.geomspace(0.01, 40.0, 60)  # scores
+            logs = np.array([self._drawn_distance(score) for score in levels])
+            thirds = np.logaddexp(-60.0, log_ndtr(levels) + logs) - 1.1
+            return self._edge(0.0) - exp_held(float(np.interp(math.log(delta), thirds[::-1], logs[::-1])))
+        eps = np.geomspace(1e-8, 60 / min(step.sigma for step in self._steps) ** 2 + 10, 400)
+        score = eps / self.deviation + 0.5 * self.deviation
+        about = log_ndtr(-score) + np.log(self.deviation / (1 + score))
+        for step in self._steps:
+            v = np.where(eps < 600, np.log1p(np.expm1(np.minimum(eps, 600.0)) / step.rate), eps - math.log(step.rate))
+            y = step.sigma * (v - step.mean)
+            jump = log_ndtr(1 / step.sigma - y) + np.log1p(-np.exp(-np.minimum(eps, 1.0)) * 0.5)
+            about = np.logaddexp(about, jump + math.log(step.count * step.rate))
+        return float(np.interp(-math.log(delta), -about, eps))
+
+    def _next_threshold(self, line: BentLine, alpha: float) -> float:
+        """The threshold that the line finds for a rate, or a step towards it."""
+        root = float(solve_tail(line, np.array([alpha]), at_center=True)[0])
+        if math.isfinite(root):
+            return root
+        sums, log_scale = line.approximate(np.array([line.center]))
+        tail = exp_held(log_scale[0, 0]) * float(sums[0, 0])
+        density = exp_held(log_scale[3, 0]) * float(sums[3, 0])
+        return self._moved(line.center, tail, density, alpha)
+
+    def _edge(self, threshold: float) -> float:
+        """Distance of a threshold from N ln(1 - p), the least loss, or of a reflected one from the largest; with a
+        Gaussian part there is none, and this only a scale.
+        """
+        distance = abs(threshold + self._least if self._reflected else threshold - self._least)
+        return distance + math.sqrt(self._mu_squared)
+
+    def _lines(self, contour: Contour) -> Iterator[BentLine]:
+        """The contour in doubles, then in the platform's long doubles where these are longer."""
+        kinds: list[Float] = [np.float64]
+        if roundoff(np.longdouble) < UNIT_ROUNDOFF:
+            # Where doubles surely have too few digits, they only cost time.
+            kinds = [np.longdouble] if contour.goal < _DOUBLE_GOAL else [np.float64, np.longdouble]
+        # Newton's steps stay on this side of the loss's largest value.
+        near = 0.05 * self._edge(contour.center)
+        deviation = min(self.deviation, near) if self._reflected else self.deviation
+        for kind in kinds:
+            line = BentLine(contour, deviation, kind)
+            if line.usable:
+                yield line
+
+    def _contour(self, center: float, log_level: float, poles: int = 1) -> Contour | None:
+        """A contour for thresholds near `center` that reads numbers of about e^log_level; None where none was found.
+
+        `poles`: of the kernel of what is read, each of which makes it smaller by about theta. The cheapest contour, or
+        the next one if that fails, or the cheapest on finer grids; a reflected loss has fine grids and so only one try.
+        """
+        if not (math.isfinite(center + log_level) and self._edge(center) > _SMALLEST_DEVIATION):
+            return None
+        side = -1.0 if self._reflected else 1.0
+        need = 45.0 + math.log(self._count) - log_level
+        fineness = _FINENESS if self._reflected else 1.0
+        coarse = self._grids(need, 1.0)
+        if coarse is None or fineness * sum(len(grid.tau) for grid in coarse) > _LARGEST_GRID:
+            return None
+        saddle = self._saddle(coarse, center)
+        found: list[tuple[float, int, Contour]] = []
+        for fraction in _FRACTIONS:
+            if is_spent():
+                return None
+            theta = max(1 + _NEAREST, 1 + fraction * (saddle - 1))
+            grids = self._grids(need, 1.0 if self._reflected else theta, fineness)
+            if grids is None:
+                continue
+            value = float(self._real(grids, np.array([theta]))[0])
+            goal = math.log(_TOLERANCE) + log_level - value + (theta - 1) * center + (poles - 1) * math.log(theta)
+            for width, angle in product(self._widths(center), _ANGLES if math.isfinite(goal) else ()):
+                bend = Bend(theta, width, angle, side)
+                contour = Contour(grids, bend, center, goal, value, self._reflected, self._mu_squared)
+                found.append((contour.cost(), len(found), contour))
+        tried = [contour for cost, _, contour in sorted(found) if cost < math.inf]
+        most = 1 if self._reflected else 2
+        finer = ((contour, self._grids(need, contour.bend.theta, _FINER)) for contour in tried[: most - 1])
+        again = (contour.on(grids) for contour, grids in finer if grids is not None)
+        return next((contour for contour in chain(tried[:most], again) if contour.lay_out()), None)
+
+    def _widths(self, center: float) -> list[float]:
+        """Where contours may bend: by the core's deviation, and by the distance of the threshold from its lower end."""
+        core, edge = 2 / self.deviation, 3 / self._edge(center)
+        return [core, edge] if not self._reflected and edge < 0.3 * core else [core]
+
+    def _grids(self, need: float, tilt: float, fineness: float = 1.0) -> Grids | None:
+        """Those of all kinds; None where they would be too large."""
+        if sum(MajorantGrid.size(step, need, tilt, fineness) for step in self._steps) > fineness * _LARGEST_GRID:
+            return None
+        return tuple(MajorantGrid(step, need, tilt, fineness) for step in self._steps)
+
+    def _saddle(self, grids: Grids, center: float) -> float:
+        """About where N ln M(theta) - (theta - 1) c is least for theta > 1."""
+        tilts = 1 + np.geomspace(1e-2, 60 / min(self.deviation, 1.0), 120)
+        return float(tilts[np.argmin(self._real(grids, tilts) - (tilts - 1) * center)])
+
+    def _real(self, grids: Grids, tilts: FloatArray) -> FloatArray:
+        """About ln F at real tilts, less the exponent in c."""
+        there = 1 - tilts if self._reflected else tilts
+        total = 0.5 * self._mu_squared * tilts * (tilts - 1)
+        for grid in grids:
+            total = total + grid.step.count * grid.plain(REAL_LINE, there[None].astype(np.complex128))[0]
+        return total
+
+    def _rough_threshold(self, alpha: float) -> float:
+        """A guess of the c with P0(S > c) = alpha: by the law on a lattice, where the loss has no largest value."""
+        guess = self._first_threshold(alpha)
+        if self._reflected or not math.isfinite(guess):
+            return guess
+        known = rough_threshold(self._steps, self._mu_squared, alpha, (self._mean, self.deviation), guess)
+        return known if math.isfinite(known) else guess
+
+    def _first_threshold(self, alpha: float) -> float:
+        """A guess of the c with P0(S > c) = alpha: a normal core plus, to the right, one rare jump."""
+        mean, deviation = self._mean, self.deviation
+        # The score of the losses nearer to the loss's end than the threshold.
+        score = float(ndtri(alpha)) if self._reflected else -float(ndtri(alpha))
+        distance = exp_held(self._drawn_distance(score))
+        if math.isfinite(distance):
+            return -self._least - distance if self._reflected else self._least + distance
+        if self._reflected:
+            return self._saddle_threshold(alpha)
+
+        def log_tail(c: float) -> float:
+            size, total = max(c - mean, 1e-300), float(log_ndtr(-(c - mean) / deviation))
+            for step in self._steps:
+                v = math.log1p(math.expm1(size) / step.rate) if size < 600 else size - math.log(step.rate)
+                jump = math.log(step.count) + float(log_ndtr(-step.sigma * (v - step.mean)))
+                total = float(np.logaddexp(total, jump))
+            return total
+
+        widest = 50 / min(step.sigma for step in self._steps) + 2
+        low, high = mean - 40 * deviation, mean + 40 * deviation + widest
+        for _ in range(60):
+            middle = 0.5 * (low + high)
+            low, high = (middle, high) if log_tail(middle) > math.log(alpha) else (low, middle)
+        return high
+
+    @cached_property
+    def _drawn(self) -> FloatArray:
+        """Sorted distances of drawn losses from the least loss, empty where there are too many steps.
+
+        What few steps add up to has no simple law. Always the same draws.
+        """
+        if self._count > _MOST_DRAWN or self._mu_squared > 0:
+            return np.zeros(0)
+        generator, draws = np.random.default_rng(0), max(_DRAWN // self._count, 4096)
+        total = np.zeros(draws)
+        for step in self._steps:
+            v = np.asarray(generator.normal(step.mean, 1 / step.sigma, (draws, step.count)), dtype=np.float64)
+            if self._reflected:
+                v += (generator.random((draws, step.count)) < step.rate) / step.sigma**2
+            total = total + np.logaddexp(0.0, v + step.log_odds).sum(axis=1)
+        return np.sort(total)
+
+    def _drawn_distance(self, score: float) -> float:
+        """About ln of the distance from the loss's end that a share Phi(score) of losses is within; NaN if not known.
+
+        Beyond the draws it is about linear in the score.
+        """
+        if len(self._drawn) == 0:
+            return math.nan
+        at = np.array([10.0, 60.0]) / len(self._drawn)
+        last = float(ndtri(10.0 / len(self._drawn)))
+        if score > -last:
+            return math.nan
+        if score >= last:
+            return float(np.log(self._drawn[int(0.5 * math.erfc(-score / math.sqrt(2)) * (len(self._drawn) - 1))]))
+        logs, scores = np.log(self._drawn[[10, 60]]), ndtri(at)
+        return float(logs[0] + (logs[1] - logs[0]) / (scores[1] - scores[0]) * (score - scores[0]))
+
+    def _saddle_threshold(self, alpha: float) -> float:
+        """The same by the saddle point: a tail of losses that have a smallest value is unimodal."""
+        grids = self._grids(45.0 + math.log(self._count) - math.log(alpha), 1.0)
+        if grids is None:
+            return math.nan
+        tilts = np.geomspace(0.1, 60.0, 200) / min(self.deviation, 1.0)
+        value = self._real(grids, tilts)
+        slope = np.gradient(value, tilts)
+        root = np.sqrt(np.maximum(2 * (tilts * slope - value), 1e-300))
+        deviation = np.sqrt(np.maximum(np.gradient(slope, tilts), 1e-300))
+        score = root + np.log(tilts * deviation / root) / root
+        scores, thresholds = _rising(score, slope)
+        return float(np.interp(-ndtri(alpha), scores, thresholds)) if len(scores) else math.nan
+
+
+def _proved_root(line: BentLine, threshold: float, delta: float) -> tuple[float, float] | None:
+    """Proved ends around an approximate root of the profile; None where the line cannot."""
+    lower, upper = prove_root(line, np.array([threshold]), np.array([delta]))
+    return None if math.isnan(lower[0]) else (float(lower[0]), float(upper[0]))
+
+
+def _rising(x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """The points at which x is finite and a new maximum."""
+    x = np.where(np.isfinite(x + y), x, -np.inf)
+    new = x > np.concatenate([[-np.inf], np.maximum.accumulate(x)[:-1]])
+    return x[new], y[new]
+
+
+def _core(step: SampledStep) -> tuple[float, float]:
+    """Mean and variance of the loss of all steps of a kind without far jumps: y < 4 and v < -ln rho."""
+    y = np.linspace(-9.0, 4.0, 1301)
+    v = y / step.sigma + step.mean
+    weight = np.exp(-0.5 * y**2) * (v < -step.log_odds)
+    weight /= weight.sum()
+    loss = np.log1p(step.rate * np.expm1(v))
+    mean = float(weight @ loss)
+    return step.count * mean, step.count * float(weight @ (loss - mean) ** 2)

@@ -1,0 +1,183 @@
+"""Moments of one sampled Gaussian step at the nodes of bent panels, with every error bounded.
+
+M(z) - 1 = int_G g (e^{zL} - 1) dv is a trapezoid sum over the panel's path, in the platform's long doubles where they
+are longer than doubles: the plateau of |F| near the real axis cancels down to the tail that is read. Where thresholds
+are near the least loss ln(1 - p), M becomes (1 - p)^z times something: there L is taken less ln(1 - p), and M stands
+for the moment of that.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from service.privacy.composition.inversion.deformed.majorant import Strips
+from service.privacy.composition.inversion.deformed.paths import Paths, SampledStep
+from service.privacy.numerics.arrays import FloatArray
+
+Float = type[np.float64] | type[np.longdouble]
+RealArray = NDArray[np.floating[Any]]
+
+_CHUNK = 200_000
+"""Terms evaluated at once: bounds the memory."""
+
+
+def roundoff(kind: Float) -> float:
+    """u of a kind of numbers: 2^-53, or 2^-64 for long doubles of x86-64."""
+    return float(np.finfo(kind).eps) / 2
+
+
+@dataclass(frozen=True, slots=True)
+class Moments:
+    """M - 1 at some nodes, shape (n,), and a bound of its error."""
+
+    real: RealArray
+    imag: RealArray
+    error: FloatArray
+
+
+def spacing_for(strips: Strips, panel: int, log_scale: FloatArray, log_goal: float) -> tuple[float, float]:
+    """A step of the trapezoid sum on one panel's path, and ln of the bound of its error at any z of the panel.
+
+    B_{G +- i alpha} is log-convex: its values at the ends of the panel (first two points of the strips) bound it in
+    between; the third point is z = 0, for the 1 that is subtracted. `log_scale` (3,): what all that is multiplied with.
+    """
+    sides = np.stack([strips.above[:, panel], strips.below[:, panel]]) + log_scale  # (2, A, 3)
+    log_growth = np.logaddexp.reduce(np.concatenate([sides[..., :2].max(axis=-1), sides[..., 2]]), axis=0)
+    turns = log_growth - log_goal + 0.1
+    spacings = np.where(np.isfinite(turns), 2 * math.pi * strips.shift[:, panel] / np.maximum(turns, 1.0), 0.0)
+    best = int(spacings.argmax())
+    spacing = float(spacings[best])
+    if spacing <= 0:
+        return 0.0, math.inf
+    kernel = 2 * math.pi * float(strips.shift[best, panel]) / spacing
+    tails = strips.tail[panel] + log_scale
+    tail = np.logaddexp(tails[:2].max(), tails[2])
+    return spacing, float(np.logaddexp(log_growth[best] - kernel - math.log(-math.expm1(-kernel)), tail))
+
+
+def moments(nodes: PathNodes, real: RealArray, imag: RealArray) -> Moments:
+    """M - 1 at z = real + i imag by sums over one path; errors: rounding, and z moved by 8 u |z|."""
+    found = [
+        _chunk(nodes, real[first : first + nodes.batch], imag[first : first + nodes.batch])
+        for first in range(0, len(real), nodes.batch)
+    ]
+    return Moments(
+        np.concatenate([part.real for part in found]),
+        np.concatenate([part.imag for part in found]),
+        np.concatenate([part.error for part in found]),
+    )
+
+
+def _chunk(nodes: PathNodes, real: RealArray, imag: RealArray) -> Moments:
+    x, t = real[:, None], imag[:, None]
+    grown = np.expm1(x * nodes.log_modulus - t * nodes.argument)
+    phase = (x * nodes.argument + t * nodes.log_modulus) / 2
+    sine, cosine = np.sin(phase), np.cos(phase)
+    twice = 2 * sine * sine
+    first = grown * (1 - twice) - twice
+    size = grown + 1
+    second = size * (2 * sine * cosine)
+    total_real = (first * nodes.weight_real - second * nodes.weight_imag).sum(axis=-1)
+    total_imag = (first * nodes.weight_imag + second * nodes.weight_real).sum(axis=-1)
+    change = np.hypot(first.astype(np.float64), second.astype(np.float64))
+    modulus = np.hypot(real.astype(np.float64), imag.astype(np.float64))
+    # 2 sin^2(phase) <= min(2, 5 |e^{zL} - 1|^2) is rounded by itself, with 44 u.
+    alone = 44 * nodes.unit * np.minimum(2.0, 5 * change**2) * (1 + change)
+    error = modulus * (size.astype(np.float64) @ nodes.exponent_error)
+    error = error + change @ nodes.weight_error + alone @ nodes.weight
+    return Moments(total_real, total_imag, error * 1.001)
+
+
+class PathNodes:
+    """Trapezoid nodes on one path with everything that does not depend on z, in numbers of one kind."""
+
+    def __init__(
+        self, step: SampledStep, path: Paths, kind: Float, tau: RealArray, spacing: float, *, from_least: bool
+    ) -> None:
+        """`tau`: the nodes, exact numbers of the kind. `from_least`: L less ln(1 - p)."""
+        eta, slope, offset = (kind(float(part[0, 0])) for part in (path.eta, path.slope, path.offset))
+        sigma, rate = kind(step.sigma), kind(step.rate)
+        log_odds = np.log(rate) - np.log1p(-rate)
+        x = 2 * (tau - offset + log_odds)
+        falling = np.exp(-np.abs(x))
+        height = eta + slope / 2 * (np.maximum(x, 0) + np.log1p(falling))
+        rise = slope * np.where(x > 0, 1, falling) / (1 + falling)
+        distance = tau + 1 / (2 * sigma * sigma)
+        exponent = sigma * sigma / 2 * (height - distance) * (height + distance)
+        size = sigma / np.sqrt(2 * kind(np.pi)) * kind(spacing) * np.exp(exponent)
+        turn = -sigma * sigma * distance * height
+        cosine, sine = size * np.cos(turn), size * np.sin(turn)
+        self.weight_real, self.weight_imag = cosine - sine * rise, cosine * rise + sine
+        self.weight = np.hypot(self.weight_real, self.weight_imag).astype(np.float64) * (1 + 1e-9)
+        self.batch, self.unit = max(1, _CHUNK // len(tau)), roundoff(kind)
+        self._set_ratio(kind, tau, height, rate, log_odds, from_least)
+        far = np.abs(tau).astype(np.float64) + abs(float(offset)) + abs(float(log_odds))
+        self._set_errors(
+            step, np.abs(distance).astype(np.float64), height.astype(np.float64), rise.astype(np.float64), far
+        )
+
+    def _set_ratio(
+        self,
+        kind: Float,
+        tau: RealArray,
+        height: RealArray,
+        rate: np.floating[Any],
+        log_odds: np.floating[Any],
+        from_least: bool,
+    ) -> None:
+        """ln w and a bound of its error for v taken as exact: through p (e^v - 1) or e^u, right of the zero e^-u."""
+        unit = roundoff(kind)
+        u = tau + log_odds
+        right = u > 0
+        near = np.where(right, 0, tau)
+        grown, sine = np.expm1(near), np.sin(height / 2)
+        small_real = rate * (grown * (1 - 2 * sine * sine) - 2 * sine * sine)
+        small_imag = rate * (grown + 1) * np.sin(height)
+        if from_least:
+            lifted = np.exp(np.where(right, 0, u))
+            small_real, small_imag = lifted * np.cos(height), lifted * np.sin(height)
+        shrunk = np.exp(-np.where(right, u, 0))
+        q_real = np.where(right, shrunk * np.cos(height), small_real)
+        q_imag = np.where(right, -shrunk * np.sin(height), small_imag)
+        square = q_real * q_real + q_imag * q_imag
+        log_modulus = np.log1p(2 * q_real + square) / 2
+        argument = np.arctan2(q_imag, 1 + q_real)
+        base = kind(0) if from_least else np.log1p(-rate)
+        self.log_modulus = np.where(right, base + u + log_modulus, log_modulus)
+        self.argument = np.where(right, height + argument, argument)
+        self._size = np.hypot(self.log_modulus, self.argument).astype(np.float64)
+        length = np.sqrt(square.astype(np.float64))
+        modulus = np.hypot((1 + q_real).astype(np.float64), q_imag.astype(np.float64))
+        # Of q: 28 u of the exponential and its phase, and the rounding of u; or 44 u of each part of p (e^v - 1).
+        far = np.abs(tau).astype(np.float64) + 10 * abs(float(log_odds)) + 1
+        through_u = 28 + 2 * far
+        through_v = 44 + 88 * np.divide(
+            (float(rate) * sine * sine * (2 + np.abs(grown))).astype(np.float64), length, where=length > 0, out=far * 0
+        )
+        relative = through_u if from_least else np.where(right, through_u, through_v)
+        self._ratio_error = (
+            unit * length * (relative / modulus + 6 * (2 + length) / modulus**2) + 16 * unit * self._size
+        )
+        self._ratio_error += np.where(right, unit * (8 * height.astype(np.float64) + 8 * far), 0.0)
+        # |r| = p |e^v|/|w|, with |w| or |w|/(1 - p) = |1 + q| on the left; 1/|1 + q| on the right.
+        share = np.exp(np.minimum(u, 0).astype(np.float64)) * (1.0 if from_least else 1 - float(rate))
+        self._responsibility = np.where(right, 1.0, share) / modulus * (1 + 1e-9)
+
+    def _set_errors(
+        self, step: SampledStep, distance: FloatArray, height: FloatArray, rise: FloatArray, far: FloatArray
+    ) -> None:
+        """Weights of the errors: `exponent_error` for |z e^{zL}|, `weight_error` for |e^{zL} - 1|.
+
+        Im v is known within 24 u of itself, and through the ramp's own argument within 24 u of `far`.
+        """
+        unit, steep = self.unit, step.sigma**2 * (distance + height)
+        moved = unit * (24 * height + 12 * rise * far)
+        self.exponent_error = self.weight * (self._ratio_error + 16 * unit * self._size + self._responsibility * moved)
+        density = unit * (20 * steep * (distance + height) + 4 * distance) + steep * moved
+        # Sums 64 u, the exponentials and phases of both factors 70 u.
+        self.weight_error = self.weight * (144 * unit + density + unit * rise * (12 + 24 * far))

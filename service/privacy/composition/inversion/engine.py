@@ -1,0 +1,143 @@
+"""The `contour` engine: certified curves of runs of Gaussian, Laplace, Poisson-sampled and two-point steps, and of
+sampled steps with a chi-square statistic, of any length.
+
+Every reading is taken on a line of the ladder that is near its saddle point; `line.py` has the integrals and
+their errors. At a threshold c the test "S > c" is a point of the curve and e^c the slope of a tangent, so for ANY c
+
+    power(alpha) <= power(c) + e^c (alpha - alpha(c)),      type II error >= beta(c) + e^c (alpha(c) - alpha),
+
+and with a proved alpha(c2) <= alpha the chord gives the other end:
+
+    power(alpha) >= power(c) - e^{c2} (alpha(c) - alpha)_+.
+
+Solving for c therefore needs no error bound of its own. What is still wide is intersected with bounds that need no line
+(`fallback.py`), so that a reading outside the engine's reach is wide, never missing; and runs of few kinds of sampled
+steps are read on bent contours then (`composition/inversion/deformed/run.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cached_property
+from typing import final
+
+import numpy as np
+from typing_extensions import override
+
+from service.privacy.composition.inversion.epsilon_caps import epsilon_cap
+from service.privacy.composition.inversion.epsilons import read_epsilon
+from service.privacy.composition.inversion.profiles import read_profiles, read_roughly
+from service.privacy.composition.inversion.rates import read_rates
+from service.privacy.composition.inversion.run import ContourRun
+from service.privacy.composition.inversion.run_lines import EVIDENCE, RunLines, around
+from service.privacy.composition.summands.steps import (
+    ChiSquareSteps,
+    GaussianMixtureSteps,
+    LaplaceSteps,
+    SampledGaussianSteps,
+    TwoPointSteps,
+)
+from service.privacy.enclosure import Bounds, Enclosure
+from service.privacy.numerics.arrays import FloatArray
+from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
+
+
+def contour_pair(
+    gaussian_mu_squared: float,
+    sampled: Iterable[SampledGaussianSteps],
+    laplace: Iterable[LaplaceSteps] = (),
+    two_point: Iterable[TwoPointSteps] = (),
+    mixtures: Iterable[GaussianMixtureSteps] = (),
+    chi_square: Iterable[ChiSquareSteps] = (),
+) -> tuple[ContourTradeOff, ContourTradeOff]:
+    """The add and remove curves of a run.
+
+    `gaussian_mu_squared`: sum of N/sigma^2 over plain Gaussian steps (0 without any), within 1e-14 of its value.
+    `sampled`: Poisson-sampled Gaussian steps, 0 < sample_rate < 1. `laplace`: Laplace steps, 0 < sample_rate <= 1.
+    `two_point`: steps of two losses, above 0. `mixtures`: mixtures of shifted Gaussians, with a positive shift.
+    `chi_square`: steps on samples with a chi-square statistic, 0 < sample_rate < 1. Source: composition of dominating
+    pairs (Zhu, Dong, Wang 2022, Theorems 10 and 11).
+    """
+    kinds = tuple(sampled), tuple(laplace), tuple(two_point), tuple(mixtures), tuple(chi_square)
+    run = ContourRun.of(gaussian_mu_squared, *kinds)
+    add = ContourTradeOff(run, reflected=False)
+    return add, add.reversed()
+
+
+@final
+class ContourTradeOff(AbstractTradeOff):
+    """One direction of a run, read off the lines of its ladders.
+
+    Relative width: 1e-13 to 1e-11 for runs whose sampled-step count and noise keep the loss unimodal (tested on the
+    reference cases and on random runs); 1e-10 to 1e-6 on bent contours, where one rare step dominates (tiny rates,
+    small noise, small alpha); wider, and so labelled, where these fail or a run mixes several kinds of steps.
+    """
+
+    evidence = EVIDENCE
+    method = "contour"
+
+    def __init__(self, run: ContourRun, *, reflected: bool) -> None:
+        self.run, self._reflected = run, reflected
+
+    @cached_property
+    def lines(self) -> RunLines:
+        """Made when something is read."""
+        return RunLines(self.run, reflected=self._reflected)
+
+    @property
+    @override
+    def largest_log_ratio(self) -> Enclosure:
+        """See `RunLines`, here and below."""
+        return self.lines.largest_log_ratio
+
+    @property
+    @override
+    def smallest_log_ratio(self) -> Enclosure:
+        return self.lines.smallest_log_ratio
+
+    @property
+    @override
+    def singular_power(self) -> Enclosure:
+        """0: all laws have the same support."""
+        return Enclosure.point(0.0)
+
+    @property
+    @override
+    def global_gdp_mu(self) -> Enclosure | None:
+        """sqrt(sum N/sigma^2) whatever the rates: sampling only helps, and its help vanishes as alpha -> 0. Of the
+        shifts of a mixture the largest counts then. Not known where other steps are there, or mirrored mixtures.
+        """
+        mirrored = any(part.mirrored for group in self.run.mixtures for part, _ in group)
+        return around(self.run.global_mu) if self.run.is_gaussian and not mirrored else None
+
+    @override
+    def reversed(self) -> ContourTradeOff:
+        """The other direction of the same run: the same curve where the loss of every step has a symmetric law."""
+        if self.run.mixtures and self.run.is_symmetric:
+            return self
+        return ContourTradeOff(self.run, reflected=not self._reflected)
+
+    @override
+    def _points_formula(self, alpha: FloatArray) -> CurvePoints:
+        return read_rates(self.lines, alpha, 2)
+
+    @override
+    def _power_at_formula(self, rate: float) -> Enclosure:
+        """The power alone: where it is next to 1 no line is asked for digits of the type II error."""
+        return read_rates(self.lines, np.array([rate]), 1).power.at(0, self.evidence)
+
+    @override
+    def _profile_formula(self, epsilon: FloatArray) -> Bounds:
+        return read_profiles(self.lines, epsilon)
+
+    @override
+    def _rough_profile_formula(self, epsilon: FloatArray, rate: float) -> Bounds:
+        return read_roughly(self.lines, epsilon, rate)
+
+    @override
+    def _epsilon_formula(self, delta: float) -> Enclosure:
+        return read_epsilon(self.lines, delta)
+
+    @override
+    def epsilon_cap(self, delta: float) -> float:
+        return epsilon_cap(self.lines, delta)

@@ -1,0 +1,50 @@
+"""Upper bounds of epsilon that need no line."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.special import ndtri
+
+from service.privacy.composition.inversion.run import CUT_DIGITS
+from service.privacy.composition.inversion.run_lines import RunLines
+from service.privacy.numerics.arrays import FloatArray
+
+_CAP_TILTS = np.geomspace(1.0, 12.0, 8)
+"""Distances of tilts from 1, in about the inverse deviation of the loss, at which a first bound of epsilon is taken."""
+_CAP_JUMPS = np.geomspace(0.25, 16.0, 6)
+_CAP_SLACK = 1e-11
+"""Far above the rounding of that bound, far below its looseness."""
+_SMALLEST_DEVIATION = 1e-12
+
+
+@np.errstate(all="ignore")
+def epsilon_cap(lines: RunLines, delta: float) -> float:
+    """By Chernoff, at a few tilts; never above the largest loss."""
+    most = max(lines.largest_log_ratio.upper, 0.0)
+    first = lines.run.cuts(delta, abs(float(ndtri(delta))))[0]
+    transform = lines.run.transform(CUT_DIGITS[first], reflected=lines.reflected)
+    if transform is None:
+        return most
+    # In units of the core, and in nats, where few jumps rule.
+    s = 1 + np.concatenate([_CAP_TILTS / max(lines.run.deviation, _SMALLEST_DEVIATION), _CAP_JUMPS])
+    cumulants = transform.cumulants(s)
+    dropped = np.array([transform.log_dropped[1]])
+    caps = chernoff_caps(s[:, None], cumulants.value[:, None], cumulants.error[:, None], dropped, delta)
+    return min(float(caps[0]), most)
+
+
+def chernoff_caps(
+    tilts: FloatArray, value: FloatArray, error: FloatArray, log_dropped: FloatArray, delta: FloatArray | float
+) -> FloatArray:
+    """Upper bounds of epsilon(delta) of R runs: delta(eps) <= e^{K(s) - (s-1) eps} (1/s)(1-1/s)^{s-1} and what the cut
+    leaves out of H1, solved for eps at tilts s > 1 (`fallback.py`).
+
+    `tilts`, K there and its `error`: (S, R), where NaN stands for nothing known; `log_dropped`: ln of what is left out.
+    """
+    left = delta * (1 - _CAP_SLACK) - np.exp(log_dropped)
+    parts = np.stack([value, error, -np.log(tilts), (tilts - 1) * np.log1p(-1 / tilts)])
+    log_left = np.log(np.where(left > 0, left, 1.0))
+    found = (parts.sum(axis=0) - log_left + _CAP_SLACK * np.abs(parts).sum(axis=0)) / (tilts - 1)
+    least = np.where(np.isnan(found), np.inf, found).min(axis=0)
+    caps = np.maximum(least, 0.0) * (1 + _CAP_SLACK) + _CAP_SLACK
+    return np.where(left > 0, caps, np.inf)

@@ -1,0 +1,192 @@
+"""Bounds of a run that need no contour line: always valid, seldom tight.
+
+With q = prod (1 - p_i)^{N_i}, the chance that no step samples the record, and g the curve of the run's Gaussian steps
+alone (g = identity without any): H1 = q G1 + (1 - q) R for some law R, and forgetting the sampled steps is data
+processing. So
+
+    power_g(alpha) <= power_add(alpha)    <= q power_g(alpha) + 1 - q
+    power_g(alpha) <= power_remove(alpha) <= power_g(alpha / q)
+    delta_g(eps)   <= delta_add(eps)      <= q delta_g(eps) + 1 - q
+    delta_g(eps)   <= delta_remove(eps)   <= delta_g(eps + ln q)
+
+Sampling only helps, so that the run of the same Gaussian steps without it, of mu^2 = sum N/sigma^2, dominates: power <=
+power_mu(alpha) and delta(eps) <= delta_mu(eps), in both directions, which is what bounds runs that reveal everything.
+
+Chernoff and Hoelder add, for tilts s > 1, power <= alpha^{1-1/s} e^{K(s)/s} and
+delta(eps) <= e^{K(s) - (s-1) eps} (1/s)(1-1/s)^{s-1}; and for 0 < s < 1, by Markov at the threshold ln(1/alpha),
+beta(alpha) <= e^{K(s)} alpha^{-(1-s)}, and 1 - delta(eps) = E0 min(w, e^eps) <= e^{K(s) + (1-s) eps}. The moments are
+those of the law cut at far jumps; each of these bounds holds for what the cut keeps, and the mass of H1 beyond it is
+added.
+
+In the remove direction the loss S' has a largest value, and small rates are read next to it: with thresholds c_i such
+that prod P1(L'_i > c_i)^{N_i} >= alpha, P1(S' > c) >= alpha for c = sum N_i c_i, so power(alpha) >= e^c alpha.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import cached_property
+
+import numpy as np
+from scipy.special import ndtri_exp
+
+from service.privacy.composition.inversion.loss_transform import LossTransform
+from service.privacy.composition.inversion.readings.enclosures import Readings
+from service.privacy.composition.summands.steps import SampledGaussianSteps
+from service.privacy.enclosure import SMALLEST, Enclosure, Evidence
+from service.privacy.numerics.arrays import FloatArray
+from service.privacy.numerics.rounding import UNIT_ROUNDOFF
+from service.privacy.trade_off.enclosed.logs import log_ends
+from service.privacy.trade_off.shifted.gaussian import gaussian_curve
+
+_SLACK = 1e-12
+"""Relative slack of these closed expressions: far above their rounding, far below their looseness."""
+
+
+class FallbackBounds:
+    """See the module; `log_unsampled` is ln q (where it is -inf, bounds by q say nothing) and `transform` may be None
+    where the moments cannot be evaluated.
+    """
+
+    def __init__(
+        self,
+        gaussian_mu_squared: float,
+        log_unsampled: float,
+        reflected: bool,
+        transform: LossTransform | None,
+        steps: tuple[SampledGaussianSteps, ...] = (),
+        global_mu: float = math.inf,
+    ) -> None:
+        """`steps`: all sampled Gaussian steps, where there are no others but Gaussian ones. `global_mu`: mu of all
+        steps without sampling, infinite where not all are Gaussian.
+        """
+        mu = math.sqrt(gaussian_mu_squared)
+        slack = 400 * UNIT_ROUNDOFF
+        self._gaussian = gaussian_curve(Enclosure(mu * (1 - slack), mu * (1 + slack), Evidence.CERTIFIED))
+        # A square, or a root of a sum, that over- or underflows is no mu.
+        unsampled = Enclosure(global_mu * (1 - slack), global_mu * (1 + slack), Evidence.CERTIFIED)
+        self._unsampled = gaussian_curve(unsampled) if 1e-150 < global_mu < 1e150 else None
+        self._log_unsampled, self._reflected, self._transform = log_unsampled, reflected, transform
+        self._steps = steps if gaussian_mu_squared == 0 and reflected else ()
+
+    @cached_property
+    def _tilts(self) -> tuple[FloatArray, FloatArray]:
+        """Tilts inside (0, 1) and beyond 1, and upper bounds of K there."""
+        inside = np.array([0.03, 0.1, 0.25, 0.5, 0.75, 0.9, 0.97])
+        if self._transform is None:
+            return np.array([]), np.array([])
+        deviation = math.sqrt(max(float(self._transform.cumulants(np.array([0.5])).second[0]), 0.0))
+        beyond = 1 + np.geomspace(0.1, 40.0, 16) / max(deviation, 1e-12)
+        tilts = np.concatenate([inside, beyond])
+        cumulants = self._transform.cumulants(tilts)
+        return tilts, np.where(np.isfinite(cumulants.error), cumulants.value + cumulants.error, np.inf)
+
+    def points(self, alpha: FloatArray) -> Readings:
+        """ln power, ln type II error and ln slope (unknown) at rates strictly between 0 and 1."""
+        with np.errstate(all="ignore"):
+            power_low, power_high = self._log_power(alpha)
+            beta_low, beta_high = self._log_type_two_error(alpha)
+        infinite = np.full(len(alpha), np.inf)
+        return Readings(np.stack([power_low, beta_low, -infinite]), np.stack([power_high, beta_high, infinite]))
+
+    def _log_power(self, alpha: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Lower and upper bound of ln power at rates strictly between 0 and 1."""
+        points = self._gaussian.points(alpha)
+        lower = np.maximum(np.log(points.power.lower), np.log(-np.expm1(self._log_missed(alpha))) - _SLACK)
+        if self._reflected:
+            lower = np.fmax(lower, self._next_to_the_largest_loss(alpha))
+            upper = np.log(self._gaussian.points(self._boosted(alpha)).power.upper)
+        else:
+            upper = np.log(math.exp(self._log_unsampled) * points.power.upper - math.expm1(self._log_unsampled))
+        if self._unsampled is not None:
+            upper = np.fmin(upper, np.log(self._unsampled.points(alpha).power.upper))
+        tilts, log_moment = self._tilts
+        beyond = tilts > 1
+        if beyond.any():
+            s = tilts[beyond]
+            exponent = (1 - 1 / s) * np.log(alpha)[:, None] + log_moment[beyond] / s
+            holder = exponent.min(axis=1) + _SLACK * (1 + np.abs(np.log(alpha)))
+            upper = np.minimum(upper, np.logaddexp(holder, self._log_dropped))
+        return lower, np.minimum(upper + _SLACK, 0.0)
+
+    def _next_to_the_largest_loss(self, alpha: FloatArray) -> FloatArray:
+        """ln alpha + c, see the module: every step takes the same share alpha^{1/N} from (1 - p_i) Phi alone."""
+        level = np.log(alpha)
+        if not self._steps:
+            return np.full_like(level, -np.inf)
+        share = level / sum(count for _, _, count in self._steps)
+        total, size = level, np.abs(level)
+        for sigma, rate, count in self._steps:
+            log_score = share - math.log1p(-rate) + _SLACK * (1 + np.abs(share))
+            y = np.where(log_score < 0, ndtri_exp(np.minimum(log_score, -1e-300)), np.nan)
+            y = y + 1e-10 * (1 + np.abs(y))  # the accuracy of the score, many times over
+            loss = np.log1p(rate * np.expm1(np.minimum(y / sigma - 0.5 / sigma**2, 700.0)))
+            total, size = total - count * loss, size + count * np.abs(loss)
+        return np.where(np.isnan(total), -np.inf, total - _SLACK * size)
+
+    def _boosted(self, alpha: FloatArray) -> FloatArray:
+        """alpha / q from above, at most 1."""
+        logs = np.log(alpha) - self._log_unsampled
+        # Between subnormal numbers the slack is lost; the next one is above.
+        return np.minimum(np.exp(np.minimum(logs + _SLACK * (1 + np.abs(logs)), 0.0)) + SMALLEST, 1.0)
+
+    def _log_type_two_error(self, alpha: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Lower and upper bound of the logarithm of the smallest type II error at rates strictly between 0 and 1."""
+        points = self._gaussian.points(alpha)
+        missed = self._log_missed(alpha)
+        upper = np.minimum(np.log(points.type_two_error.upper), missed + _SLACK * (1 + np.abs(missed)))
+        if self._reflected:
+            lower = np.log(self._gaussian.points(self._boosted(alpha)).type_two_error.lower)
+        else:
+            lower = self._log_unsampled + np.log(points.type_two_error.lower)
+        if self._unsampled is not None:
+            lower = np.fmax(lower, log_ends(self._unsampled.points(alpha).type_two_error)[0])
+        return lower - _SLACK * (1 + np.abs(np.where(np.isfinite(lower), lower, 0.0))), upper
+
+    def _log_missed(self, alpha: FloatArray) -> FloatArray:
+        tilts, log_moment = self._tilts
+        inside = tilts < 1
+        if not inside.any():
+            return np.zeros_like(alpha)
+        markov = (log_moment[inside] - (1 - tilts[inside]) * np.log(alpha)[:, None]).min(axis=1)
+        return np.minimum(np.logaddexp(markov, self._log_dropped), 0.0)
+
+    @property
+    def _log_dropped(self) -> float:
+        """ln of the mass of H1 that the moments leave out."""
+        return -math.inf if self._transform is None else self._transform.log_dropped[1]
+
+    def profile(self, epsilon: FloatArray) -> Readings:
+        """Lower and upper bound of ln delta(eps) for finite eps."""
+        gaussian = self._gaussian.profile(epsilon)
+        with np.errstate(divide="ignore"):
+            lower = np.log(gaussian.lower) if gaussian.log_lower is None else gaussian.log_lower
+            if self._reflected:
+                moved = self._gaussian.profile(
+                    np.maximum(epsilon + self._log_unsampled - _SLACK * (1 + np.abs(epsilon)), -1e300)
+                )
+                upper = np.log(moved.upper)
+            else:
+                sampled = -math.expm1(self._log_unsampled)
+                upper = np.log(np.minimum(math.exp(self._log_unsampled) * gaussian.upper + sampled, 1.0))
+        if self._unsampled is not None:
+            upper = np.fmin(upper, log_ends(self._unsampled.profile(epsilon))[1])
+        upper = np.minimum(upper + _SLACK, 0.0)
+        tilts, log_moment = self._tilts
+        beyond = tilts > 1
+        if beyond.any():
+            s = tilts[beyond]
+            falls = (s - 1) * epsilon[:, None]
+            chernoff = log_moment[beyond] - falls - np.log(s) + (s - 1) * np.log1p(-1 / s)
+            rounding = _SLACK * (1 + np.abs(falls) + np.abs(log_moment[beyond]))
+            upper = np.minimum(upper, np.logaddexp((chernoff + rounding).min(axis=1), self._log_dropped))
+        inside = (tilts > 0) & (tilts < 1)
+        if inside.any():
+            exponents = (1 - tilts[inside]) * epsilon[:, None]
+            rounding = _SLACK * (1 + np.abs(exponents) + np.abs(log_moment[inside]))
+            missed = (log_moment[inside] + exponents + rounding).min(axis=1)
+            missed = np.minimum(np.logaddexp(missed, self._log_dropped), 0.0)
+            with np.errstate(divide="ignore"):
+                lower = np.maximum(lower, np.log(-np.expm1(missed)))
+        lower = np.where(np.isfinite(lower), lower - _SLACK * (1 + np.abs(lower)), lower)
+        return Readings(lower[None], upper[None])

@@ -1,0 +1,296 @@
+"""A vertical line Re z = theta: tails and profile of the loss S near one threshold, with every error bounded.
+
+Several lines of as many runs are evaluated together: arrays have one entry for each line, R, at the end, and one line
+is an array of one.
+
+With kernels 1/z, 1/(z-1), 1/(z(z-1)) the inversion integrals are
+
+    I0(c) = (1/2 pi i) int e^{K(z) - z c} dz/z                 = P0(S > c),  or  -P0(S <= c) for theta < 0
+    I1(c) = (1/2 pi i) int e^{K(z) - (z-1) c} dz/(z-1)         = P1(S > c),  or  -P1(S <= c) for theta < 1
+    ID(c) = (1/2 pi i) int e^{K(z) - (z-1) c} dz/(z(z-1))      = delta(c)  (theta > 1),  delta(c) - 1  (0 < theta < 1),
+                                                                 delta(c) - 1 + e^c  (theta < 0)
+
+The trapezoid sum with nodes t_k = k h is, exactly, sum_m e^{theta m T} I(c + m T) with T = 2 pi/h (Poisson). The alias
+terms m != 0 are moved to a tilt s further out, where |I_s(x)| <= e^{K(s) - s x} (Chernoff); the poles passed on the way
+are known and subtracted.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from service.privacy.composition.inversion.line_runs import LineRuns
+from service.privacy.composition.inversion.readings.line import Integrals
+from service.privacy.enclosure import SMALLEST
+from service.privacy.numerics.arrays import BoolArray, ComplexArray, FloatArray
+from service.privacy.numerics.rounding import UNIT_ROUNDOFF
+from service.privacy.numerics.unit_circle import FourierSums
+
+_POLES_ROW = np.array([0, 1, 2, 2])
+_POLES_AT = np.array([[0.0], [1.0], [0.0], [1.0]])
+_POLES_RESIDUE = np.array([[1.0], [1.0], [-1.0], [1.0]])
+_POLES_ALONG: FloatArray = _POLES_AT[:, None]
+_POLES_SCALED = np.array([[[0.0]], [[0.0]], [[1.0]], [[0.0]]])
+"""The poles of the kernels: integral (tail under H0, tail under H1, profile), place, residue, whether e^c scales it."""
+
+_SIDES = np.array([[[0]], [[1]]])
+"""Of a line: right, left."""
+
+_SCALE_POLES = np.array([[[0.0]], [[1.0]], [[1.0]], [[0.0]]])
+"""Integral q carries the scale e^{K(theta) - (theta - pole) c}; the fourth is the density under H0."""
+
+_ALIAS_DISTANCES = np.array([0.4, 0.9, 1.6, 2.6, 4.0, 5.5, 7.5, 10.0, 13.0])
+_FEW_ALIAS_DISTANCES = np.array([2.2, 4.5, 8.0])
+"""Distances |s - theta| of the Chernoff tilts, over 1/deviation of the tilted loss; few serve near-Gaussian losses."""
+
+_SHORT_PERIOD = 14.0
+"""Standard deviations: a period that the few tilts bring below this needs no more tilts."""
+
+_HEIGHTS_TRIED = np.array([1.0, 1.15, 1.35, 1.7, 1.95, 2.3, 2.9])
+_HEIGHT_ROUNDS, _FINE_ROUNDS = 7, 2
+"""Multiples of a Gaussian loss's height at which a line may end, how often they are raised, and how often by fine
+steps: transforms that fall slowly end at a hundred times the height or more.
+"""
+
+_BLOCK_RATIO = 8.0
+_BLOCKS = np.array([1.0, _BLOCK_RATIO, _BLOCK_RATIO**2])
+_BLOCK_ROUNDS = 5
+"""Blocks of heights [t, 8t] behind the last node are bounded two at a time."""
+
+_MOST_OF_A_POLE = 4.0
+"""Times the sum of the sizes of a line's terms, which bounds sums and, nearly, integrals: their difference is less."""
+
+
+class ContourLine:
+    """The nodes of lines and the bounds of what they leave out; `integrals` evaluates them at any thresholds.
+
+    Thresholds of one line are any array; of several, those of an array (..., R) are one for each.
+    """
+
+    def __init__(self, runs: LineRuns, center: FloatArray, deviation: FloatArray, reach: FloatArray) -> None:
+        """Lines at `runs.theta`, laid out for thresholds center +- reach (valid, if wider, beyond); all of shape (R,).
+
+        `center` = K'(theta) and `deviation` = sqrt K''(theta) steer the layout; nothing is proved from them.
+        """
+        self.theta, self.center, self.deviation = runs.theta, center, deviation
+        self._lay_out(runs, center - reach, center + reach)
+        self._prepare_aliases()
+        line = runs.values(self.step, self.counts)
+        exponents: ComplexArray = line.difference
+        error: FloatArray = line.error
+        t = self.step[:, None] * np.arange(self.nodes + 1)
+        if (self.counts < self.nodes).any():  # what lies beyond a line's own nodes is theirs who need more
+            own = np.arange(self.nodes + 1) <= self.counts[:, None]
+            exponents, error = np.where(own, exponents, -np.inf), np.where(own, error, 0.0)
+        share = np.repeat((self.step / math.pi)[:, None], self.nodes + 1, axis=1)
+        share[:, 0] *= 0.5
+        z = self.theta[:, None] + 1j * t
+        at_zero, at_one = 1 / z, 1 / (z - 1)
+        # e^{K(z) - K(theta)} at the nodes, turned so that thresholds near the center need small phases only.
+        weighted = np.exp(exponents - 1j * (t * center[:, None])) * share
+        kernels = np.stack([at_zero, at_one, at_zero * at_one])
+        weights = np.concatenate([kernels * weighted, weighted[None]])
+        self._sums = FourierSums(np.asarray(weights, dtype=np.complex128), self.step)
+        shares = np.abs(kernels) * share
+        log_size = exponents.real
+        size = np.exp(log_size)
+        # |F_true - F| <= |F| (e^error - 1), which keeps its digits for small errors and never overflows into 0 * inf.
+        uncertain = size * np.expm1(np.minimum(error, 1.0))
+        if not (error < 1).all():
+            uncertain = np.where(error < 1, uncertain, np.exp(log_size + error))
+        sizes = shares * np.maximum(size, SMALLEST)
+        self._size, self._phase_size = sizes.sum(axis=-1), (sizes * t).sum(axis=-1)
+        # The transform of what is summed has no frozen part: that of the run has, at every node.
+        frozen = runs.frozen(self.theta) * (1 + shares.sum(axis=-1))
+        node_error = ((shares * uncertain).sum(axis=-1) + frozen) * (1 + 1e-9)
+        self._fixed_error = node_error + _truncation(runs, self.step, (self.counts + 1) * self.step)
+        self._prepare_errors(runs)
+
+    def _lay_out(self, runs: LineRuns, low: FloatArray, high: FloatArray) -> None:
+        """Choose the step h (aliases below e^-goal over [low, high]) and the nodes (majorant below e^-goal)."""
+        theta, sd = self.theta, self.deviation
+        self.value, self.value_error = runs.origin
+        goal = 44.0 + np.log1p(np.abs(theta) * sd) + np.log1p(np.abs(theta - 1) * sd)
+        for distances in (_FEW_ALIAS_DISTANCES, _ALIAS_DISTANCES):
+            offsets = np.concatenate([-distances[::-1], distances])[:, None] / sd
+            self._tilts = theta + offsets
+            self._log_bound = runs.log_bounds(self._tilts)
+            reach = self._log_bound - self.value - offsets * np.where(offsets > 0, low, high) + goal
+            periods = reach / np.abs(offsets)
+            period = np.maximum(periods[: len(distances)].min(axis=0), periods[len(distances) :].min(axis=0))
+            if (period < _SHORT_PERIOD * sd).all():
+                break
+        # Where no tilt further out can be evaluated the aliases stay unbounded, and the readings say so.
+        period = runs.longest(np.maximum(period, 8.0 * sd))
+        self.step = 2 * math.pi / np.where(np.isfinite(period), np.minimum(period, 1e4 * sd), 1e4 * sd)
+        highest = runs.most_nodes * self.step
+        heights = _height(runs, sd, goal, highest)
+        self.ends = np.isfinite(heights) & (heights <= highest) & runs.is_affordable(heights, self.step)
+        """Whether the transform becomes next to nothing within reach: else no line of the run has many digits."""
+        nodes = heights / self.step
+        if not self.ends.all():
+            nodes = np.where(self.ends, nodes, runs.few_nodes(self.step))
+        self.counts = np.maximum(4, np.ceil(nodes)).astype(np.intp)
+        self.nodes = int(self.counts.max())
+
+    def integrals(self, thresholds: FloatArray) -> Integrals:
+        """Enclosures of I0(c), I1(c), ID(c) for each threshold c."""
+        c = thresholds.reshape(-1, len(self.theta))
+        shift = c - self.center
+        found = self._sums.real(shift)
+        sums, density = found[:3], found[3]
+        moved = self._slopes[:3] * c
+        log_scale = self.value - moved
+        exponents, crossed = self._crossing(c)
+        bounds = np.exp(exponents)
+        alias = (bounds[0] + bounds[1]) * (1 + 1e-9)
+        terms = np.where(crossed, self._pole_terms(c, log_scale), 0.0)
+        known_size, known = _by_integral(np.abs(terms)), _by_integral(terms)
+        # What sums lose, and 60 u for a node's kernel, exponentials and phase.
+        arithmetic = (self._sums.rounding(len(c)) + 60) * UNIT_ROUNDOFF * self._size
+        # Of t, of its products with the center and with the shift, and of the shift itself.
+        phases = (self._center_size + 2 * np.abs(shift)) * self._phase_rounding
+        error = (self._fixed_error + arithmetic)[:, None] + phases + alias
+        # Pole terms are exponentials of rounded exponents, for a law of mass 1 instead of that of the cut law.
+        exponents = np.abs(log_scale) + np.abs(c) + self._largest_pole_log
+        pole_error = self._pole_error + 4 * UNIT_ROUNDOFF * exponents
+        error = error + pole_error * known_size + np.exp(self._log_cut(c) - log_scale)
+        # e^{K(theta)} scales the sums, not the pole terms: its error acts on what was summed, before anything cancels.
+        scale_error = self._value_rounding + 4 * UNIT_ROUNDOFF * np.abs(moved)
+        margin = error + (np.abs(sums) + error) * np.expm1(scale_error)
+        middle = sums - known
+        lower, upper = middle - margin, middle + margin
+        lower[np.isnan(lower)], upper[np.isnan(upper)] = -np.inf, np.inf
+        whole = (3, *thresholds.shape)
+        ends = lower.reshape(whole), upper.reshape(whole)
+        return Integrals(log_scale.reshape(whole), *ends, density.reshape(thresholds.shape))
+
+    def approximate(self, thresholds: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """I0, I1, ID and the P0-density of S, shape (4, ...), and ln of their scales: to find roots, without bounds."""
+        c = thresholds.reshape(-1, len(self.theta))
+        sums = self._sums.real(c - self.center)
+        log_scale = self.value - self._slopes * c
+        terms = self._pole_terms(c, log_scale)
+        # A pole that no alias term is moved across is in no sum, nor is one beyond what a sum and its integral can be.
+        within = self._crossing(c)[1]
+        within &= np.abs(terms) <= self._most_of_poles
+        sums[:3] -= _by_integral(np.where(within, terms, 0.0))
+        whole = (4, *thresholds.shape)
+        return sums.reshape(whole), log_scale.reshape(whole)
+
+    def _prepare_errors(self, runs: LineRuns) -> None:
+        """What is the same at every threshold."""
+        self._slopes = self.theta - _SCALE_POLES
+        self._center_size, self._phase_rounding = np.abs(self.center), 4 * UNIT_ROUNDOFF * self._phase_size[:, None]
+        self._largest_pole_log = np.abs(self._pole_logs[:, 0]).max(axis=0)
+        self._value_rounding = self.value_error + 1e-15 + 4 * UNIT_ROUNDOFF * np.abs(self.value)
+        # The moments are those of the law cut at far jumps: what it leaves out is added back as an uncertainty.
+        null, alternative = runs.log_dropped
+        self._log_null, self._log_alternative = null, alternative
+        self._log_cut_beyond = np.stack([null, alternative, alternative + math.log(2)])[:, None]
+        self._mirrored = self.theta < 0
+        frozen_at_poles = 2 * runs.frozen(np.zeros_like(self.theta)) + 2 * runs.frozen(np.ones_like(self.theta))
+        self._pole_error = 1e-14 + 2 * np.exp(np.logaddexp(null, alternative)) + frozen_at_poles
+        self._most_of_poles = _MOST_OF_A_POLE * self._size[_POLES_ROW, None]
+
+    def _log_cut(self, c: FloatArray) -> FloatArray:
+        """ln of what the cut law leaves out of each integral."""
+        if not self._mirrored.any():
+            return self._log_cut_beyond
+        # ID is E0(e^c - w)_+ where theta < 0; else (w - e^c)_+ <= w keeps the mass of H0 out of it.
+        left_out = np.repeat(self._log_cut_beyond, len(c), axis=1)
+        mirrored = np.logaddexp(self._log_alternative, self._log_null + c)
+        left_out[2] = np.where(self._mirrored, mirrored, left_out[2])
+        return left_out
+
+    def _pole_terms(self, c: FloatArray, log_scale: FloatArray) -> FloatArray:
+        """What each pole adds to the trapezoid sum of its integral, relative to that integral's scale; (4, M, R)."""
+        return self._pole_signs * np.exp(_POLES_SCALED * c - log_scale[_POLES_ROW] + self._pole_logs)
+
+    def _prepare_aliases(self) -> None:
+        """What the bounds of the alias terms need of the tilts, of the period and of the poles."""
+        period = 2 * math.pi / self.step
+        distance = np.abs(self._tilts - self.theta)
+        base = self._log_bound - self.value - distance * period - np.log(-np.expm1(-distance * period))
+        # On the right of theta, then on its left: tilts s, and s - theta and what the exponents of their bounds have in
+        # common, with an axis for thresholds; (2, S, R).
+        sides = (2, len(base) // 2, len(self.theta))
+        self._side_tilts = self._tilts.reshape(sides)[::-1]
+        self._side_offsets = (self._side_tilts - self.theta)[:, :, None]
+        self._side_bases = base.reshape(sides)[::-1, :, None]
+        self._lines = np.arange(len(self.theta))
+        gaps = _POLES_AT - self.theta
+        self._pole_signs = (-np.sign(gaps) * _POLES_RESIDUE)[:, None]
+        self._pole_is_right: BoolArray = (gaps > 0)[:, None]
+        # ln 1/(e^{|gap| T} - 1): either factor alone may leave the range of doubles.
+        self._pole_logs = (-np.abs(gaps) * period - np.log(-np.expm1(-np.abs(gaps) * period)))[:, None]
+
+    def _crossing(self, c: FloatArray) -> tuple[FloatArray, BoolArray]:
+        """ln of the best Chernoff bounds of the alias terms on either side, (2, M, R), and the poles on the way to
+        their tilts, (4, M, R), which are known terms.
+        """
+        exponents = self._side_bases - self._side_offsets * c
+        chosen: FloatArray = self._side_tilts[_SIDES, exponents.argmin(axis=1), self._lines]
+        right, left = np.greater(chosen[0], _POLES_ALONG), np.less(chosen[1], _POLES_ALONG)
+        return exponents.min(axis=1), np.where(self._pole_is_right, right, left)
+
+
+def _by_integral(poles: FloatArray) -> FloatArray:
+    """The poles of each integral added up: (3, M, R) from (4, M, R), which it changes."""
+    poles[2] += poles[3]
+    return poles[:3]
+
+
+def _height(runs: LineRuns, deviation: FloatArray, goal: FloatArray, highest: FloatArray) -> FloatArray:
+    """Heights above which the majorant is about e^-goal; infinite where a few tries find none up to the highest: they
+    steer, nothing rests on them.
+    """
+    heights = _HEIGHTS_TRIED[:, None] * np.sqrt(2 * goal) / deviation
+    found = np.full_like(goal, np.inf)
+    for tries in range(_HEIGHT_ROUNDS):
+        reached = -runs.log_majorants(heights)[0]
+        ends = reached[-1] > goal
+        if ends.any():
+            found = np.where(np.isinf(found) & ends, _first_at(goal, reached, heights), found)
+        more = np.isinf(found) & (heights[-1] <= highest)
+        if not more.any():
+            break
+        strides = (_HEIGHTS_TRIED if tries < _FINE_ROUNDS else _HEIGHTS_TRIED**2)[:, None]
+        heights = np.where(more, heights[-1] * strides, heights)
+    return found
+
+
+def _first_at(goal: FloatArray, reached: FloatArray, heights: FloatArray) -> FloatArray:
+    """The heights at which a goal is reached, by linear interpolation; `reached` rises; (T, R)."""
+    above = np.argmax(reached > goal, axis=0)
+    after, before = above, np.maximum(above - 1, 0)
+    lines = np.arange(len(goal))
+    low, high = reached[before, lines], reached[after, lines]
+    share = np.where(high > low, (goal - low) / np.where(high > low, high - low, 1.0), 0.0)
+    return heights[before, lines] + np.clip(share, 0.0, 1.0) * (heights[after, lines] - heights[before, lines])
+
+
+def _truncation(runs: LineRuns, step: FloatArray, first: FloatArray) -> FloatArray:
+    """Bound of the nodes from height `first` on, for the three kernels, relative to their scales; shape (3, R).
+
+    |F| is below a majorant that decreases, so blocks [t, 8t] contribute (1/pi) e^{U(t)} (ln 8 + h/t); beyond the
+    last block one step's decay V/t, or the Gaussian part's, closes the sum. The third kernel gains a factor 1/t.
+    """
+    log_variation, squares = runs.log_variation, runs.gaussian_mu_squared
+    plain, profile, height = np.zeros_like(first), np.zeros_like(first), first
+    tail = np.full_like(first, np.inf)
+    for _ in range(_BLOCK_ROUNDS):
+        heights = height * _BLOCKS[:, None]
+        whole, single = runs.log_majorants(heights)
+        block = np.exp(whole[:-1]) * (math.log(_BLOCK_RATIO) + step / heights[:-1]) / math.pi
+        plain, profile = plain + block.sum(axis=0), profile + (block / heights[:-1]).sum(axis=0)
+        height, last = heights[-1], whole[-1]
+        closing: FloatArray = last - single[-1] + log_variation - np.log(height)
+        with_noise = last - np.log(np.where(squares > 0, np.minimum(squares * height**2, 1.0), 1.0))
+        closing = np.where(squares > 0, np.minimum(closing, with_noise), closing)
+        tail = np.exp(closing) * (1 + step / height) / math.pi
+        if (closing < -100).all():
+            break
+    return np.stack([plain + tail, plain + tail, profile + tail / height]) * (1 + 1e-9)

@@ -1,0 +1,138 @@
+"""Many runs read together, each of one kind of Poisson-sampled Gaussian step: what costs the overhead of many small
+arrays for each run alone is an array with one entry for each run here. Lines, errors and readings are those of single
+runs (`line.py`, `composition/inversion/readings/`); only what is laid out where is decided here, for all runs at once:
+
+- runs of equal noise and rate share the nodes of their transforms, and a table of cumulants of one step at some tilts;
+- every run has a line at the tilt of the table that serves its readings best, and one line for readings that are near
+  each other, as a line loses few digits a deviation or two beside its saddle point;
+- what is not narrow then is left to the run alone, which has other cuts, neighbouring lines and bent contours.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import final
+
+import numpy as np
+from scipy.special import erfc, ndtri
+
+from service.privacy.composition.inversion.engine import ContourTradeOff
+from service.privacy.composition.inversion.many_layout import Steps, Table
+from service.privacy.composition.inversion.many_lines import Task
+from service.privacy.composition.inversion.run import CUT_DIGITS, ContourRun, ends_are_light
+from service.privacy.enclosure import Enclosure
+from service.privacy.errors import NumericalFailure
+from service.privacy.numerics.arrays import IndexArray
+from service.privacy.trade_off.abstract import AbstractTradeOff
+from service.privacy.trade_off.combinators.intersected import Intersected
+from service.privacy.trade_off.combinators.no_easier import NoEasierThanParts
+from service.privacy.trade_off.combinators.read_ahead import Known
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class Wanted:
+    """Readings of one run, and what is `known` of them in the end."""
+
+    run: ContourRun
+    readings: tuple[Known, ...]
+    known: dict[Known, Enclosure] = field(default_factory=dict[Known, Enclosure])
+
+
+def run_of(curve: AbstractTradeOff) -> ContourRun | None:
+    """The run whose lines a curve reads first; None where it reads none, or where they are not read together."""
+    while not isinstance(curve, ContourTradeOff):
+        if isinstance(curve, NoEasierThanParts):
+            curve = curve.whole
+        elif isinstance(curve, Intersected):
+            curve = curve.first
+        else:
+            return None
+    return curve.run if curve.run.only_step is not None else None
+
+
+@np.errstate(all="ignore")
+def read_ahead(wanted: Iterable[Wanted], width: float) -> None:
+    """Read what is narrower than the relative `width` together, into what is `known` of each run.
+
+    epsilon in both directions: the second is read only where a bound of it, which is kept as well, is not below the
+    first.
+    """
+    tasks = [task for each in wanted for task in _tasks(each)]
+    _read_on_cuts([task for task in tasks if not task.is_second], width)
+    second = [task for task in tasks if task.is_second and task.known_first is not None]
+    _read_on_cuts([task for task in second if not _is_below(task)], width)
+
+
+def _tasks(wanted: Wanted) -> Iterator[Task]:
+    run, step = wanted.run, wanted.run.only_step
+    if step is None:
+        return
+    for known in dict.fromkeys(wanted.readings):
+        if known.quantity == "profile" or 0 < known.at < 1:
+            second = known.reflected and known.quantity == "epsilon"
+            second = second and known._replace(reflected=False) in wanted.readings
+            yield Task(run, step, known, second, wanted.known)
+
+
+def _is_below(task: Task) -> bool:
+    """Whether epsilon of the remove direction is at most that of add."""
+    cap, first = task.known.get(task.wanted._replace(quantity="epsilon_cap")), task.known_first
+    return cap is not None and first is not None and cap.upper <= first.lower
+
+
+def _read_on_cuts(tasks: Sequence[Task], width: float) -> None:
+    """All tasks on the first cut of each, and those that are wide then on the second."""
+    if tasks:
+        shallow, light = _cuts(tasks)
+        _read(tasks, shallow, width)
+        wide = np.array([not task.is_known for task in tasks]) & (light != shallow)
+        _read([task for task, again in zip(tasks, wide, strict=True) if again], light[wide], width)
+
+
+def _read(tasks: Sequence[Task], cuts: IndexArray, width: float) -> None:
+    """All tasks, some steps at a time."""
+    if not tasks:
+        return
+    by_line: dict[tuple[int, bool], list[int]] = {}
+    for index, task in enumerate(tasks):
+        by_line.setdefault((id(task.run), task.wanted.reflected), []).append(index)
+    by_step: dict[tuple[float, float, int], list[list[int]]] = {}
+    for places in by_line.values():
+        step, cut = tasks[places[0]].step, int(cuts[places].max())
+        by_step.setdefault((step.noise_multiplier, step.sample_rate, cut), []).append(places)
+    keys = list(by_step)
+    counts = [[tasks[places[0]].step.number for places in by_step[key]] for key in keys]
+    most, least = np.array([float(max(each)) for each in counts]), np.array([float(min(each)) for each in counts])
+    steps = Steps.of(keys, most, least)
+    for block in steps.blocks():
+        found = Table(steps, block)
+        for lines in found.lines([by_step[keys[index]] for index in block], tasks):
+            try:
+                lines.read(width)
+            except NumericalFailure:
+                continue  # whichever run it is says so alone
+
+
+def _cuts(tasks: Sequence[Task]) -> tuple[IndexArray, IndexArray]:
+    """The shallowest of the cuts of `ContourRun.cuts`, and the first whose end weighs nothing."""
+    at = np.array([task.wanted.at for task in tasks])
+    deviation = np.maximum(np.array([task.run.deviation for task in tasks]), 1e-290)
+    by_threshold = np.array([task.wanted.quantity == "profile" for task in tasks])
+    by_power = np.array([task.wanted.quantity == "power" for task in tasks])
+    rate = np.where(by_threshold, 0.5, at)
+    score = np.where(by_threshold, np.minimum((np.abs(at) + 0.5 * deviation**2) / deviation, 36.0), np.abs(ndtri(rate)))
+    value = np.where(
+        by_threshold, 0.5 * erfc(score / math.sqrt(2)), np.where(by_power, np.minimum(rate, 1 - rate), rate)
+    )
+    digits = np.array(CUT_DIGITS)[:, None]
+    enough = digits >= 12 - np.log10(np.maximum(value, 1e-300))
+    enough[-1] = True
+    sigma, p, count = (np.array([float(task.step[place]) for task in tasks]) for place in range(3))
+    theta = 0.5 + np.ceil(score) / deviation
+    shape = enough.shape
+    light = ends_are_light(*(np.broadcast_to(each, shape) for each in (sigma, p, count, digits, theta)))
+    both, shallow = enough & light, enough.argmax(axis=0)
+    return shallow, np.asarray(np.where(both.any(axis=0), both.argmax(axis=0), shallow), dtype=np.intp)

@@ -1,0 +1,286 @@
+"""Where many runs are read: tilts of a table for all runs of equal steps, and a line for each; see `many.py`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple, final
+
+import numpy as np
+from scipy.special import ndtri
+
+from service.privacy.composition.inversion.epsilon_caps import chernoff_caps
+from service.privacy.composition.inversion.many_lines import GROUPS_TOGETHER, Line, Lines, Task, grouped
+from service.privacy.composition.inversion.run import CUT_DIGITS
+from service.privacy.composition.summands.sampled_gaussian import SampledGaussianParts
+from service.privacy.composition.summands.steps import SampledGaussianSteps
+from service.privacy.enclosure import Enclosure, Evidence
+from service.privacy.numerics.arrays import BoolArray, FloatArray, IndexArray
+from service.privacy.trade_off.combinators.read_ahead import Known
+
+_MOST_NODES = 3_000
+"""Nodes of a grid beyond which a run is left to itself."""
+
+_NEAREST_TILT, _FARTHEST_TILT, _RATIO = 0.35, 11.0, 1.22
+"""Tilts of the table: their distances from 1/2 in inverse deviations of the loss, and how they grow."""
+
+_LARGEST_TRUNCATION = 1e-12
+_FROM_POLES = 0.25
+"""Inverse deviations that a line stays away from the poles at least."""
+
+_SHORT, _CANCELLATION = 2.0, 8.0
+"""As in `ladder.py`: deviations of lines over that of the core that are preferred, and the nats they may lose."""
+
+_NEAR = 3.5
+"""Deviations within which readings share a line."""
+
+_FARTHEST = 6.0
+"""Deviations from its saddle point to which a line may have to reach: what is farther is ruled by rare jumps."""
+
+_MARGIN = 0.9
+"""Deviations beside the guessed thresholds for which a line is laid out."""
+
+_ADD_ONE = 1e-15
+"""Rounding of a number of steps times the cumulant of one."""
+
+_LEAST_RIGHT = -2.0
+"""ln delta from which a profile is read on the right of both poles, where it keeps its digits."""
+
+
+@final
+@dataclass(frozen=True)
+class Steps:
+    """Different steps, arrays (P,): `most` and `least` how often they are taken, `digits` where their laws are cut."""
+
+    sigma: FloatArray
+    rate: FloatArray
+    digits: FloatArray
+    most: FloatArray
+    least: FloatArray
+
+    @staticmethod
+    def of(keys: Sequence[tuple[float, float, int]], most: FloatArray, least: FloatArray) -> Steps:
+        """Of noise, rate and cut."""
+        sigma, rate = np.array([key[0] for key in keys]), np.array([key[1] for key in keys])
+        return Steps(sigma, rate, np.array([CUT_DIGITS[key[2]] for key in keys]), most, least)
+
+    def parts(self, places: IndexArray) -> SampledGaussianParts:
+        """Their transforms, with the most steps of each: nodes that serve those serve fewer."""
+        deviation = np.sqrt(self.least) * np.minimum(self.rate / self.sigma, 1.0)
+        columns = (column[places].tolist() for column in (self.sigma, self.rate, self.most))
+        listed = tuple(
+            SampledGaussianSteps(sigma, rate, int(count)) for sigma, rate, count in zip(*columns, strict=True)
+        )
+        return SampledGaussianParts(listed, deviation[places], self.digits[places], separate=True)
+
+    def blocks(self) -> Iterator[IndexArray]:
+        """Steps whose grids are about as long, some at a time."""
+        nodes = self.parts(np.arange(len(self.sigma))).lengths
+        order = np.argsort(nodes, kind="stable")
+        order = order[nodes[order] <= _MOST_NODES]
+        for start in range(0, len(order), GROUPS_TOGETHER):
+            yield order[start : start + GROUPS_TOGETHER]
+
+
+@final
+class Table:
+    """Cumulants of single steps at some tilts s around 1/2, arrays (S, P)."""
+
+    def __init__(self, steps: Steps, places: IndexArray) -> None:
+        self.parts = steps.parts(places)
+        most, least = steps.most[places], steps.least[places]
+        middle = self.parts.cumulants(np.full((1, len(places)), 0.5))
+        self._core = np.sqrt(middle.second[0] / most)
+        near, far = _NEAREST_TILT / (self._core * np.sqrt(most)), _FARTHEST_TILT / (self._core * np.sqrt(least))
+        side = math.ceil(float(np.log(far / near).max()) / math.log(_RATIO)) + 1
+        offsets = near * (far / near) ** (np.arange(side) / (side - 1))[:, None]
+        self._tilts = np.concatenate([0.5 - offsets[::-1], 0.5 + offsets])
+        found = self.parts.cumulants(self._tilts)
+        usable = (found.truncation < _LARGEST_TRUNCATION) & (found.second > 0) & np.isfinite(found.first + found.value)
+        usable[side:] = np.logical_and.accumulate(usable[side:])
+        usable[:side] = np.logical_and.accumulate(usable[:side][::-1])[::-1]
+        self._usable = usable
+        self._value, self._first, self._second = found.value / most, found.first / most, found.second / most
+        self._error = found.error / most + _ADD_ONE * np.abs(self._value)
+
+    def lines(self, placed: Sequence[Sequence[Sequence[int]]], tasks: Sequence[Task]) -> Iterator[Lines]:
+        """The lines that serve the tasks of every step, those that are alike together."""
+        for reflected in (False, True):
+            chosen = [
+                (part, places)
+                for part, runs in enumerate(placed)
+                for places in runs
+                if tasks[places[0]].wanted.reflected is reflected
+            ]
+            if not chosen:
+                continue
+            part = np.array([part for part, _ in chosen])
+            listed = [[tasks[place] for place in places] for _, places in chosen]
+            yield from _Runs(self, part, listed, reflected).lines()
+        self._keep_caps(placed, tasks)
+
+    def _keep_caps(self, placed: Sequence[Sequence[Sequence[int]]], tasks: Sequence[Task]) -> None:
+        """Upper bounds of epsilon of the remove direction, beside that of add."""
+        chosen = [
+            (part, tasks[place])
+            for part, runs in enumerate(placed)
+            for places in runs
+            for place in places
+            if tasks[place].wanted.quantity == "epsilon" and not tasks[place].wanted.reflected
+        ]
+        if not chosen:
+            return
+        part, count = np.array([part for part, _ in chosen]), np.array([float(task.step.number) for _, task in chosen])
+        delta = np.array([task.wanted.at for _, task in chosen])
+        # s > 1 of the remove direction is the tilt 1 - s < 0 of add, whose mass of H0 is that of H1 there.
+        tilts = np.where(self._tilts < -1e-9, 1 - self._tilts, np.nan)[:, part]
+        dropped = np.log(count) + self.parts.log_dropped_null[part]
+        caps = chernoff_caps(tilts, count * self._value[:, part], count * self._error[:, part], dropped, delta)
+        for (_, task), cap in zip(chosen, caps.tolist(), strict=True):
+            known = Known(True, "epsilon_cap", task.wanted.at)
+            task.known[known] = Enclosure(0.0, cap, Evidence.CERTIFIED)
+
+    def of_runs(self, part: IndexArray, count: FloatArray, *, reflected: bool) -> _Rows:
+        """The table for runs of these steps in one direction."""
+        side = slice(None, None, -1) if reflected else slice(None)
+        theta = 1 - self._tilts[side][:, part] if reflected else self._tilts[:, part]
+        first = -self._first[side][:, part] if reflected else self._first[:, part]
+        deviation = np.sqrt(count * self._second[side][:, part])
+        return _Rows(theta, count * self._value[side][:, part], count * first, deviation, self._usable[side][:, part])
+
+    def core(self, part: IndexArray, count: FloatArray) -> FloatArray:
+        """Deviations of the losses of runs."""
+        return self._core[part] * np.sqrt(count)
+
+
+@final
+class _Rows(NamedTuple):
+    """theta, K, K', the deviation, all (S, R), by rising theta, and where they are of use."""
+
+    theta: FloatArray
+    value: FloatArray
+    threshold: FloatArray
+    deviation: FloatArray
+    usable: BoolArray
+
+
+@final
+class _Runs:
+    """Runs in one direction with their tasks, and what the table says about them: arrays (S, R)."""
+
+    def __init__(self, table: Table, part: IndexArray, tasks: Sequence[Sequence[Task]], reflected: bool) -> None:
+        self._table, self._part, self._tasks, self._reflected = table, part, tasks, reflected
+        self._count = np.array([float(each[0].step.number) for each in tasks])
+        self._core = table.core(part, self._count)
+        rows = table.of_runs(part, self._count, reflected=reflected)
+        self._theta, self._value, self._threshold, self._deviation, self._usable = rows
+
+    def lines(self) -> Iterator[Lines]:
+        """Their lines, those on the same side of the poles and with as many tasks of each kind together."""
+        alike: dict[tuple[int, tuple[str, ...]], list[Line]] = {}
+        for line in self._placed():
+            kinds = tuple(sorted(task.wanted.quantity for task in line.tasks))
+            alike.setdefault((line.region, kinds), []).append(line)
+        for lines in alike.values():
+            for groups in grouped(lines):
+                yield Lines(self._table.parts, groups, reflected=self._reflected)
+
+    def _placed(self) -> Iterator[Line]:
+        """A line for every run, or several where its readings are far apart."""
+        owner, guesses, asked = self._guesses()
+        low, high = np.full(len(self._core), np.inf), np.full(len(self._core), -np.inf)
+        np.minimum.at(low, owner, guesses)
+        np.maximum.at(high, owner, guesses)
+        together = (high - low <= _NEAR * self._core)[owner]
+        groups: dict[tuple[int, int], list[int]] = {}
+        for place, (run, shared) in enumerate(zip(owner.tolist(), together.tolist(), strict=True)):
+            groups.setdefault((run, -1 if shared else place), []).append(place)
+        run = np.array([key[0] for key in groups])
+        least = np.array([guesses[places].min() for places in groups.values()])
+        most = np.array([guesses[places].max() for places in groups.values()])
+        right = np.array([any(_is_far(asked[place]) for place in places) for places in groups.values()])
+        row = self._rows(run, 0.5 * (least + most), right)
+        pick = np.maximum(row, 0), run
+        center, deviation, theta = self._threshold[pick], self._deviation[pick], self._theta[pick]
+        reach = np.maximum(most - center, center - least) + _MARGIN * deviation
+        region = (theta > 0).astype(int) + (theta > 1)
+        parts, count = self._part[run], self._count[run]
+        expected = count * self._table.parts.rate[parts]
+        for index, places in enumerate(groups.values()):
+            if row[index] >= 0 and reach[index] <= _FARTHEST * deviation[index]:
+                yield Line(
+                    [asked[place] for place in places],
+                    int(region[index]),
+                    float(expected[index]),
+                    int(row[index]),
+                    int(parts[index]),
+                    float(count[index]),
+                    float(theta[index]),
+                    float(center[index]),
+                    float(deviation[index]),
+                    float(reach[index]),
+                )
+
+    def _guesses(self) -> tuple[IndexArray, FloatArray, list[Task]]:
+        """The run of each task, about its threshold, and the tasks."""
+        listed = [(run, task) for run, tasks in enumerate(self._tasks) for task in tasks]
+        owner, tasks = np.array([run for run, _ in listed]), [task for _, task in listed]
+        at = np.array([task.wanted.at for task in tasks])
+        kind = np.array([task.wanted.quantity for task in tasks])
+        found = np.where(kind == "profile", at, np.nan)
+        for name, rising, wanted in (
+            ("power", self._score, -ndtri(np.where(kind == "power", at, 0.5))),
+            ("epsilon", -self._log_profile, -np.log(np.where(kind == "epsilon", at, 0.5))),
+        ):
+            places = np.flatnonzero(kind == name)
+            if len(places):
+                found[places] = self._threshold_at(rising[:, owner[places]], wanted[places], owner[places])
+        known = np.isfinite(found)
+        return owner[known], found[known], [task for task, is_known in zip(tasks, known, strict=True) if is_known]
+
+    def _threshold_at(self, rising: FloatArray, wanted: FloatArray, run: IndexArray) -> FloatArray:
+        """Where something that rises with the tilt reaches a value, by linear interpolation; at the last tilt of use
+        where it does not.
+        """
+        usable, threshold = self._usable[:, run], self._threshold[:, run]
+        reached = usable & (rising >= wanted)
+        last = usable.shape[0] - 1 - usable[::-1].argmax(axis=0)
+        after = np.asarray(np.where(reached.any(axis=0), reached.argmax(axis=0), last), dtype=np.intp)
+        before = np.maximum(after - 1, usable.argmax(axis=0))
+        places = np.arange(len(run))
+        low, high = rising[before, places], rising[after, places]
+        share = np.clip((wanted - low) / np.where(high > low, high - low, np.inf), 0.0, 1.0)
+        return threshold[before, places] + share * (threshold[after, places] - threshold[before, places])
+
+    @cached_property
+    def _score(self) -> FloatArray:
+        """About -Phi^{-1}(P0(S > threshold)), as in `ladder.py`."""
+        theta = self._theta
+        root = np.copysign(np.sqrt(np.maximum(2 * (theta * self._threshold - self._value), 1e-300)), theta)
+        return np.where(np.abs(root) > 1e-3, root + np.log(theta * self._deviation / root) / root, root)
+
+    @cached_property
+    def _log_profile(self) -> FloatArray:
+        """About ln delta(threshold), as there."""
+        theta = self._theta
+        damping = np.maximum(theta - 1, 0.0) * np.maximum(theta, 1.0) * self._deviation
+        tail = np.where(theta > 1, np.minimum(self._value - (theta - 1) * self._threshold, 0.0), 0.0)
+        return tail - np.log1p(2.5 * damping)
+
+    def _rows(self, run: IndexArray, center: FloatArray, right: BoolArray) -> IndexArray:
+        """The tilt of each line by its place in the table; -1 where none serves. `right`: of both poles."""
+        theta, deviation = self._theta[:, run], self._deviation[:, run]
+        apart = np.minimum(np.abs(theta), np.abs(theta - 1)) * deviation >= _FROM_POLES
+        serves = self._usable[:, run] & apart & ((theta > 1) | ~right)
+        loss = np.where(serves, self._value[:, run] - theta * center, np.inf)
+        loss = loss - loss.min(axis=0)
+        short = np.where(deviation <= _SHORT * self._core[run], loss, np.inf)
+        near, any_near = np.asarray(short.argmin(axis=0)), np.asarray(loss.argmin(axis=0))
+        nearest = np.asarray(np.where(short.min(axis=0) <= _CANCELLATION, near, any_near), dtype=np.intp)
+        return np.asarray(np.where(serves.any(axis=0), nearest, -1), dtype=np.intp)
+
+
+def _is_far(task: Task) -> bool:
+    return task.wanted.quantity == "epsilon" and math.log(task.wanted.at) < _LEAST_RIGHT

@@ -1,0 +1,186 @@
+"""Thresholds of a line at which a tail or the profile has a value: found without bounds, then proved."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+from scipy.special import erfcx, ndtri_exp
+
+from service.privacy.composition.inversion.readings.line import Line, is_beyond
+from service.privacy.composition.inversion.readings.profile import read_profile
+from service.privacy.numerics.arrays import FloatArray
+
+_NEWTON_STEPS = 60
+_SMALL_RESIDUAL = 3e-7
+"""Of ln of what is solved for; the last step squares it."""
+
+_SQRT_HALF, _SQRT_HALF_PI = math.sqrt(0.5), math.sqrt(0.5 * math.pi)
+_LARGEST_SCORE = 2.0
+"""Phi^-1 of values nearer to 1 turns steep."""
+
+_NEAR = np.linspace(-1.35, 1.35, 13)
+"""Deviations beside a line's centre between which few levels begin by interpolation."""
+
+_INTERPOLATED, _CELLS = 16, 20
+"""So many levels begin by interpolation, on so many cells a deviation ..."""
+_REACHES = (3, 6, 12)
+"""... that reach so many deviations to either side of a line's centre: the first that hold all levels."""
+
+MARGINS = (4.0, 400.0, 1e5)
+"""A root found on a line is proved from thresholds this many times its uncertainty to either side, tried in turn."""
+
+
+def solve_tail(line: Line, alpha: FloatArray, *, at_center: bool = False) -> FloatArray:
+    """Thresholds c with P0(S > c) about alpha, by Newton's method on the logarithm of the tail; NaN where it fails.
+
+    `at_center`: begin there, where a line is dear at every threshold.
+    """
+    upper = is_beyond(line, 0.0)
+    level = np.log(alpha) if upper else np.log1p(-alpha)
+    sign = 1.0 if upper else -1.0
+    first = _centers(line, level) if at_center else _first_thresholds(line, 0, sign, level)
+    return _newton(line, first, 0, sign, level)
+
+
+def _centers(line: Line, level: FloatArray) -> FloatArray:
+    return np.zeros(len(level)) + line.center
+
+
+def _first_thresholds(line: Line, row: int, sign: float, level: FloatArray) -> FloatArray:
+    """Where to begin Newton's method: the line's centre, or by cubic interpolation, for many levels of its tail."""
+    x = c = slope = np.zeros(0)
+    if np.size(line.center) > 1:
+        return _centers(line, level)
+    if len(level) < _INTERPOLATED:
+        level = ndtri_exp(level)
+        x, c, slope = _scores(line, row, sign)
+    elif row == 0:
+        for reach in _REACHES:
+            x, c, slope = _tabulated(line, sign, reach)
+            if len(x) > 1 and x[0] <= level.min() and level.max() <= x[-1]:
+                break
+    if len(x) < 2:
+        return _centers(line, level)
+    cell = np.clip(np.searchsorted(x, level) - 1, 0, len(x) - 2)
+    width = x[cell + 1] - x[cell]
+    s = np.clip((level - x[cell]) / width, 0.0, 1.0)
+    rest = 1 - s
+    ends = c[cell] * rest**2 * (1 + 2 * s) + c[cell + 1] * s**2 * (1 + 2 * rest)
+    return ends + width * s * rest * (slope[cell] * rest - slope[cell + 1] * s)
+
+
+def _scores(line: Line, row: int, sign: float) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Phi^-1 of what is solved for, thresholds and their derivatives by it, rising in the first: nothing where it turns
+    steep, or does not rise.
+    """
+    grid = line.center - (sign * line.deviation) * _NEAR
+    with np.errstate(all="ignore"):
+        sums, log_scale = line.approximate(grid)
+        x = np.asarray(ndtri_exp(np.log(sign * sums[row]) + log_scale[row]), dtype=np.float64)
+        slope = -sums[row] / (sums[3 if row == 0 else 0] * _SQRT_HALF_PI * erfcx(-_SQRT_HALF * x))
+    known = x[-1] < _LARGEST_SCORE and bool((x[1:] > x[:-1]).all()) and bool(np.isfinite(slope).all())
+    return (x, grid, slope) if known else (x[:0], x[:0], x[:0])
+
+
+def _tabulated(line: Line, sign: float, reach: int) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """ln of the tail, thresholds and their derivatives by it, rising in the first."""
+    grid = line.center + line.deviation * np.linspace(-reach, reach, 2 * reach * _CELLS + 1)
+    with np.errstate(all="ignore"):
+        sums, log_scale = line.approximate(grid)
+        tail = np.log(sign * sums[0]) + log_scale[0]
+        slope = -sums[0] / sums[3]
+    usable = np.flatnonzero(np.isfinite(tail) & np.isfinite(slope))
+    order = usable[np.argsort(tail[usable])]
+    return tail[order], grid[order], slope[order]
+
+
+def solve_profile(line: Line, delta: FloatArray, *, at_center: bool = False) -> FloatArray:
+    """Thresholds c with delta(c) about delta on a line with theta > 0; NaN where the search fails."""
+    far = is_beyond(line, 1.0)
+    level = np.log(delta) if far else np.log1p(-delta)
+    sign = 1.0 if far else -1.0
+    first = _centers(line, level) if at_center else _first_thresholds(line, 2, sign, level)
+    return _newton(line, first, 2, sign, level)
+
+
+def _newton(line: Line, c: FloatArray, row: int, sign: float, level: FloatArray) -> FloatArray:
+    """Solve ln(sign I_row(c)) = level, row 0 or 2; dI0/dc is minus the density, and dID/dc is -e^c I0.
+
+    Steps are those of Newton's method for Phi^-1 of both sides, which is nearly linear in c where a loss is nearly
+    normal; for their logarithms next to 1.
+    A step is at most four deviations. Both fall in c: what lies beyond the values known on either side is halved
+    instead, for laws between whose atoms the density is next to nothing. NaN where the residual stays above 1e-6 and
+    the interval did not close; the last step squares a small residual. Of many thresholds of one line those that are
+    found are left alone.
+    """
+    slope_row = 3 if row == 0 else 0
+    largest = 4 * line.deviation
+    residual = np.full(len(c), np.inf)
+    low, high = np.full(len(c), -np.inf), np.full(len(c), np.inf)
+    found, at, alone = c.copy(), slice(None), np.size(line.center) == 1
+    target = ndtri_exp(level)
+    with np.errstate(all="ignore"):
+        for _ in range(_NEWTON_STEPS):
+            here, below, above = found[at], low[at], high[at]
+            sums, log_scale = line.approximate(here)
+            value = sign * sums[row]
+            log_value = np.log(value) + log_scale[row]
+            difference = log_value - level[at]
+            hazard = sign * sums[slope_row] / value
+            positive = value > 0
+            # A value that is not positive is rounding about 0: the tail of the level lies on the other side.
+            beyond = sign * np.where(positive, difference, -np.inf) > 0
+            below, above = np.where(beyond, np.fmax(below, here), below), np.where(beyond, above, np.fmin(above, here))
+            score = np.asarray(ndtri_exp(log_value), dtype=np.float64)
+            bent = (score - target[at]) / (_SQRT_HALF_PI * erfcx(-_SQRT_HALF * score))
+            move = np.where(positive, np.where(score < _LARGEST_SCORE, bent, difference) / hazard, -sign * largest)
+            move = np.minimum(np.maximum(np.where(np.isnan(move), 0.0, move), -largest), largest)
+            rest, moved = np.abs(move * hazard), here + move
+            far = rest > _SMALL_RESIDUAL
+            gap = above - below  # infinite where an end is not known
+            halved = far & ((moved <= below) | (moved >= above)) & (gap < np.inf)
+            if halved.any():
+                moved = np.where(halved, 0.5 * (below + above), moved)
+            found[at], low[at], high[at], residual[at] = moved, below, above, rest
+            left = far & (gap > 1e-15 * np.abs(moved))
+            if not left.any():
+                break
+            if alone and not left.all():
+                at = np.arange(len(c))[at][left]
+        return np.where((residual < 1e-6) | (high - low < 1e-12 * line.deviation), found, np.nan)
+
+
+def prove_root(line: Line, threshold: FloatArray, delta: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Proved ends around approximate roots `threshold` of delta(eps) = delta; NaN where the line cannot.
+
+    Thresholds below 0 are cut off: the answer is the least eps >= 0.
+    """
+    level = np.log(delta)
+    slack = 1e-15 * (1 + np.abs(level))  # the rounding of ln delta, many times over
+    lower, upper = np.full_like(level, np.nan), np.full_like(level, np.nan)
+    for margin in _root_margins(line, threshold):
+        left, right = np.maximum(threshold - margin, 0.0), threshold + margin
+        proved = read_profile(line, np.concatenate([left, right]))
+        above = (left == 0) | (proved.lower[0, : len(level)] >= level + slack)
+        found = np.isnan(lower) & above & (proved.upper[0, len(level) :] <= level - slack)
+        lower, upper = np.where(found, left, lower), np.where(found, right, upper)
+        if not np.isnan(lower).any():
+            break
+    return lower, upper
+
+
+def _root_margins(line: Line, threshold: FloatArray) -> Iterator[FloatArray]:
+    """Distances from approximate roots of the profile within which its true roots should lie, smallest first."""
+    integrals = line.integrals(threshold)
+    width = integrals.upper[2] - integrals.lower[2]
+    low, high = integrals.lower[0], integrals.upper[0]
+    with np.errstate(invalid="ignore"):
+        slope = 0.5 * np.abs(low + high)
+        known = high - low <= slope  # not where pole terms of I0 are beyond all doubles
+    if not known.all():
+        slope = np.abs(line.approximate(threshold)[0][0])
+    spread = width / np.maximum(slope, 1e-300) + 4e-16 * np.abs(threshold)
+    for margin in MARGINS:
+        yield margin * spread

@@ -1,0 +1,247 @@
+"""Which engine composes a mechanism, and why: one decision for the curves and for their price."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from fractions import Fraction
+from functools import lru_cache
+from typing import Final, cast
+
+from service.privacy.composition.exact_sums.exact_runs import smoothed_responses_of
+from service.privacy.composition.planning import closed_forms, engines, lines
+from service.privacy.composition.planning.brackets import (
+    ENGINES_OF_BRACKETS,
+    attained,
+    dominating,
+    either_way,
+    is_bracket,
+    is_single,
+    sentence,
+)
+from service.privacy.composition.planning.options import DEFAULT_OPTIONS, EngineOptions
+from service.privacy.composition.planning.parts import contour_parts
+from service.privacy.composition.planning.plan import Plan, mixed_plan
+from service.privacy.composition.planning.tariff import Tariff, one_curve
+from service.privacy.errors import UnsupportedCombination
+from service.privacy.mechanisms.abstract import AbstractMechanism, AbstractStep, Steps, merged
+from service.privacy.mechanisms.groups import Between
+from service.privacy.mechanisms.mixture import Mixture
+from service.privacy.mechanisms.neighbours import ONE_ADDED, Neighbours
+from service.privacy.trade_off.combinators.bracketed import Bracketed
+from service.privacy.trade_off.pair import TradeOffPair
+
+METHODS: Final = ("auto", "closed_form", "contour", *engines.ENGINES)
+"""`auto`, then every engine by its name on the wire, strongest evidence first among equals."""
+ALONE: Final = ("auto", "closed_form")
+"""Those that read the curve of a single step as it is."""
+CERTAIN: Final = ("auto", "closed_form", "contour", "discretised")
+"""Engines whose answers are bounds of what they compose."""
+MU_OF_BRACKETS: Final = 3.0
+"""How much dearer mu of Gaussian DP is between two theorems, whose sides are both searched to narrow ends."""
+BRACKET_TOLERANCES: Final = (1e-4, 1e-6)
+"""Relative widths to which the ends of a bracket are asked for at best. Below, both directions are read for every
+number, mostly on lines, which have more digits than are asked for; where lattices are needed, they cost seconds each.
+"""
+
+MOST_PRICED: Final = 16
+"""Components of a mixture that are looked at for its price; further ones are taken to cost as much."""
+
+
+def plan(
+    mechanism: AbstractMechanism,
+    method: str = "auto",
+    neighbours: Neighbours = ONE_ADDED,
+    options: EngineOptions = DEFAULT_OPTIONS,
+) -> Plan:
+    """The worst-case curves of a mechanism, and what reading them costs; from its description alone, so that nothing is
+    allocated in proportion to step counts.
+
+    `closed_form` serves one step of any kind, any number of Gaussian and gdp steps, runs of `pure_dp` and
+    `approximate_dp` steps of few kinds, and runs of equal Laplace steps that are not too long for exact sums, or one
+    step or such a run beside few steps of two losses (pure and approximate DP); `contour` any mix of Gaussian, gdp and
+    Laplace steps, sampled or not, and of steps of two losses, unless no Gaussian is among them and the Laplace steps
+    are so few that atoms rule, and steps of two losses alone that are too many for sums; `discretised` any steps.
+    `auto` takes the first that can, and asks `discretised` too where `contour` is wide. A mixture has the mixed curves
+    of its components, each by the same method.
+    Raises UnsupportedCombination with field `method` when the engine asked for cannot, with field `threat_model` when
+    the relation has no known curve; either here or when the curves are made.
+    """
+    if method not in METHODS:
+        raise UnsupportedCombination("method", f"method {method!r}", "no engine has that name.", METHODS)
+    if type(mechanism) in closed_forms.PLAIN and method in ALONE:
+        step = cast("AbstractStep", mechanism).under(neighbours)
+        if type(step) in closed_forms.PLAIN:  # what follows would end here too, after steps were merged and counted
+            return closed_forms.one_step(step)
+    if isinstance(mechanism, Mixture):
+        return _mixture(mechanism, method, neighbours, options)
+    return _composition(_steps_of(mechanism, neighbours), mechanism.type, method, options)
+
+
+@lru_cache(maxsize=256)  # asked for by every engine of a request, and again when it is computed
+def _steps_of(mechanism: AbstractMechanism, neighbours: Neighbours) -> Steps:
+    """The steps, each with its worst pair under the relation: what is below knows of no relation."""
+    return merged((step.under(neighbours), count) for step, count in mechanism.elementary_steps())
+
+
+@lru_cache(maxsize=16)
+def _drawn(mechanism: Mixture) -> Sequence[tuple[Fraction, AbstractMechanism]]:
+    return tuple(mechanism.drawn())
+
+
+def pair(
+    mechanism: AbstractMechanism,
+    method: str = "auto",
+    neighbours: Neighbours = ONE_ADDED,
+    options: EngineOptions = DEFAULT_OPTIONS,
+) -> TradeOffPair:
+    """The curves of the `plan`."""
+    return plan(mechanism, method, neighbours, options).curves
+
+
+def _composition(steps: Steps, kind: str, method: str, options: EngineOptions) -> Plan:
+    """`plan` of the steps of a mechanism of this kind."""
+    if method in ALONE and is_single(steps) and isinstance(steps[0][0], closed_forms.PLAIN):
+        return closed_forms.one_step(steps[0][0])
+    if any(isinstance(step, Between) for step, _ in steps):
+        return _between(steps, kind, method, options)
+    if is_bracket(steps):
+        return _bracket(steps, kind, method, options)
+    named = engines.by_name(method, steps, options)
+    if named is not None:
+        return named
+    if method != "contour":
+        known = closed_forms.one_step(steps[0][0]) if is_single(steps) else None
+        known = known or closed_forms.summed(steps)
+        if known is not None:
+            return known
+    parts = contour_parts(steps)
+    gaussians = closed_forms.gaussian_sum(parts) if method != "contour" else None
+    if gaussians is not None:
+        return gaussians
+    asked = None if method == "contour" else engines.discretised
+    if method != "closed_form" and parts is not None:
+        return lines.on_lines(steps, parts, options, asked)
+    many = smoothed_responses_of(steps) if method != "closed_form" else None
+    if many is not None:
+        return lines.beside_a_little_noise(many, steps, options, asked)
+    beside = None if method == "contour" else closed_forms.beside_two_points(steps)
+    if beside is not None:
+        return beside
+    if method == "auto":
+        return _on_lattices(steps, options)
+    raise _refusal(kind, method)
+
+
+def _on_lattices(steps: Steps, options: EngineOptions) -> Plan:
+    """Lattices, which leave the few numbers of two steps to their closed form; no lower than the parts of the run."""
+    known = engines.lattices(steps, options)
+
+    def build() -> TradeOffPair:
+        whole = lines.few_of_two_steps(steps, known.curves)
+        return lines.beside_parts(whole, steps)
+
+    return replace(known, build=build)
+
+
+def _bracket(steps: Steps, kind: str, method: str, options: EngineOptions) -> Plan:
+    """The worst case between what one choice attains in every step and the composition of all pairs.
+
+    Where the choice may be read in either direction, like the step's own pair, both directions of what is attained are
+    lower ends of both curves.
+    """
+    if method not in ENGINES_OF_BRACKETS:
+        reason = (
+            "no pair is known that dominates its steps and that one choice of data sets attains in all of them, so "
+            "there is no law of one loss: its worst case is enclosed by two theorems."
+        )
+        raise UnsupportedCombination("method", f"{method} for steps of {kind}", reason, ENGINES_OF_BRACKETS)
+    # Theorems leave more open than coarser lattices do.
+    looser, loose = (engines.looser(options, least) for least in BRACKET_TOLERANCES)
+    below = _composition(attained(steps), kind, "auto", looser)
+    most = dominating(steps)
+    if contour_parts(most) is not None:
+        above = _composition(most, kind, method, options)
+    else:
+        above = engines.lattices(most, loose)
+
+    def build() -> TradeOffPair:
+        lower, upper = below.curves, above.curves
+        if either_way(steps):
+            add = Bracketed(lower.both, upper.add)
+            pairs = [step.curves() for step, _ in steps]
+            remove = add if all(each.add is each.remove for each in pairs) else Bracketed(lower.both, upper.remove)
+        else:
+            add, remove = Bracketed(lower.add, upper.add), Bracketed(lower.remove, upper.remove)
+        return TradeOffPair(add, remove, upper.source, upper.notes, bracket=sentence(steps))
+
+    both = below.tariff.hull.plus(above.tariff.directed)
+    both = replace(both, gdp_mu=MU_OF_BRACKETS * both.gdp_mu)
+    return Plan(above.engine, one_curve(2 * below.tariff.base + above.tariff.base, both), build)
+
+
+def _between(steps: Steps, kind: str, method: str, options: EngineOptions) -> Plan:
+    """Steps that are known from two sides: one composition of what is attained, and one of what dominates."""
+    above = merged((step.above if isinstance(step, Between) else step, count) for step, count in steps)
+    sentences = dict.fromkeys(step.bracket for step, _ in steps if isinstance(step, Between) and step.bracket)
+    if method not in CERTAIN:
+        if sentences:
+            reason = "its worst case is enclosed by two theorems, and an estimate of one of them is none of it."
+            raise UnsupportedCombination("method", f"{method} for {kind} of several records", reason, CERTAIN)
+        return _composition(above, kind, method, options)
+    below = merged(
+        (part, count * times)
+        for step, count in steps
+        for part, times in (step.below if isinstance(step, Between) else ((step, 1),))
+    )
+    least = _composition(below, kind, "auto" if sentences else method, options)
+    most = _composition(above, kind, method, options)
+
+    def build() -> TradeOffPair:
+        lower, upper = least.curves, most.curves
+        add = Bracketed(lower.add, upper.add)
+        mirrored = lower.add is lower.remove and upper.add is upper.remove
+        remove = add if mirrored else Bracketed(lower.remove, upper.remove)
+        said = dict.fromkeys((*sentences, *(each.bracket for each in (lower, upper) if each.bracket)))
+        return TradeOffPair(add, remove, upper.source, upper.notes, bracket=" ".join(said) or None)
+
+    tariff = Tariff(
+        base=least.tariff.base + most.tariff.base,
+        directed=least.tariff.directed.plus(most.tariff.directed),
+        hull=least.tariff.hull.plus(most.tariff.hull),
+    )
+    return Plan(most.engine, tariff, build)
+
+
+def _mixture(mechanism: Mixture, method: str, neighbours: Neighbours, options: EngineOptions) -> Plan:
+    drawn = _drawn(mechanism)
+    if len(drawn) == 1:
+        return plan(drawn[0][1], method, neighbours, options)
+    options = options.for_parts(len(drawn))
+
+    def planned(parts: Sequence[tuple[Fraction, AbstractMechanism]]) -> list[Plan]:
+        return [plan(part, method, neighbours, options) for _, part in parts]
+
+    def build() -> TradeOffPair:
+        from service.privacy.trade_off.mixture.curve import mixed
+
+        pairs = [part.curves for part in planned(drawn)]
+        reason = "mixture: profiles of the components mix linearly; the bound holds even if the draw becomes known."
+        source = "Leemann et al. 2023, Definition 4.1 (stochastic composition), by joint convexity"
+        return mixed([share for share, _ in drawn], pairs, source, reason)
+
+    priced = planned(drawn[:MOST_PRICED])
+    return mixed_plan([priced[number % len(priced)] for number in range(len(drawn))], build)
+
+
+def _refusal(kind: str, method: str) -> UnsupportedCombination:
+    others = tuple(name for name in METHODS if name != method)
+    if method == "closed_form":
+        reason = "several steps have a closed form only if all are Gaussian, all pure or approximate DP of few kinds, "
+        reason += "or equal Laplace steps, not too many."
+        return UnsupportedCombination("method", f"closed_form for {kind}", reason, others)
+    reason = (
+        "the line integral needs a Gaussian step, many Laplace steps of moderate loss, or many pure or approximate "
+        "DP steps alone, and known cumulants."
+    )
+    return UnsupportedCombination("method", f"contour for {kind}", reason, others)

@@ -1,0 +1,167 @@
+"""Runs whose curves are known exactly: one step; sums of Gaussian, two-loss or equal Laplace steps."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from functools import partial
+from typing import Final, cast
+
+from service.privacy.composition.exact_sums.exact_runs import Responses, responses_of
+from service.privacy.composition.exact_sums.laplace_reach import can_sum
+from service.privacy.composition.planning import closed_form_tariff
+from service.privacy.composition.planning.parts import Counted, shifts_beside
+from service.privacy.composition.planning.plan import CLOSED_FORM, Plan
+from service.privacy.composition.planning.tariff import Tariff
+from service.privacy.enclosure import Enclosure, Evidence
+from service.privacy.mechanisms.abstract import AbstractStep, GaussianPart, Steps, TwoPointPart
+from service.privacy.mechanisms.approximate_dp import ApproximateDp
+from service.privacy.mechanisms.batches.batch_mean import BatchMean
+from service.privacy.mechanisms.exponential import Exponential
+from service.privacy.mechanisms.gaussian import Gaussian
+from service.privacy.mechanisms.gaussian_mixture import GaussianMixture
+from service.privacy.mechanisms.gdp import Gdp
+from service.privacy.mechanisms.laplace import Laplace
+from service.privacy.mechanisms.poisson_sampled import PoissonSampled
+from service.privacy.mechanisms.pure_dp import PureDp
+from service.privacy.numerics.rounding import UNIT_ROUNDOFF
+from service.privacy.trade_off.abstract import AbstractTradeOff
+from service.privacy.trade_off.combinators.with_singular_mass import SingularMass, WithSingularMass
+from service.privacy.trade_off.pair import TradeOffPair
+from service.privacy.trade_off.shifted.gaussian import gaussian_curve
+
+CONSTANT: Final = (Gaussian, Gdp, Laplace, PureDp, ApproximateDp, Exponential, PoissonSampled)
+"""Steps whose own curves cost the same whatever their parameters, and whatever is asked (but mu of Gaussian DP)."""
+
+
+PLAIN: Final = (Gaussian, Gdp, Laplace, PureDp, ApproximateDp)
+"""Steps whose pair is known and attained, whatever their parameters: alone, they have no other engine to look for."""
+
+
+def one_step(step: AbstractStep) -> Plan:
+    """A single step, which has an exact curve."""
+
+    build = partial(_one_step, step)
+    if type(step) in PLAIN:
+        return Plan(CLOSED_FORM, closed_form_tariff.ONE_SHAPE, build, closed=True)
+    return Plan(CLOSED_FORM, _tariff_of_one(step), build, closed=isinstance(step, CONSTANT))
+
+
+def _one_step(step: AbstractStep) -> TradeOffPair:
+    alone = step.curves()
+    return TradeOffPair(
+        alone.add,
+        alone.remove,
+        alone.source,
+        (*alone.notes, "closed_form: a single step has an exact curve."),
+        bracket=alone.bracket,
+    )
+
+
+def _tariff_of_one(step: AbstractStep) -> Tariff:
+    """Where a direction has a closed form of its own, twice at most (roundings of parameters on either side)."""
+    sampled = closed_form_tariff.SAMPLED_STEP
+    if isinstance(step, PoissonSampled):
+        return sampled
+    if isinstance(step, GaussianMixture):
+        return closed_form_tariff.HUMPS
+    if not isinstance(step, BatchMean) or step.sample_rate == 1:
+        return closed_form_tariff.ONE_SHAPE
+    if step.attained() is not None:
+        return closed_form_tariff.one_curve(2 * sampled.base, sampled.hull.times(2), alone=True)
+    return sampled.scaled(2)
+
+
+def gaussian_sum(parts: tuple[Counted, ...] | None) -> Plan | None:
+    """Steps all of which are Gaussian."""
+    shifts = _gaussians(parts)
+    if shifts is None:
+        return None
+    return Plan(CLOSED_FORM, closed_form_tariff.ONE_SHAPE, partial(_composed_gaussians, shifts), closed=True)
+
+
+def _gaussians(parts: tuple[Counted, ...] | None) -> tuple[tuple[Enclosure, int], ...] | None:
+    if parts is None:
+        return None
+    shifts = tuple((part.shift, count) for part, count in parts if isinstance(part, GaussianPart))
+    return shifts if len(shifts) == len(parts) else None
+
+
+def _composed_gaussians(shifts: tuple[tuple[Enclosure, int], ...]) -> TradeOffPair:
+    total = Enclosure(
+        root_of_squares((shift.lower, count) for shift, count in shifts) * (1 - 8 * UNIT_ROUNDOFF),
+        root_of_squares((shift.upper, count) for shift, count in shifts) * (1 + 8 * UNIT_ROUNDOFF),
+        Evidence.EXACT,
+    )
+    curve = gaussian_curve(total)
+    reason = "closed_form: Gaussian steps compose to one Gaussian, mu^2 adds up."
+    return TradeOffPair(curve, curve, "Dong, Roth, Su 2022 (Gaussian differential privacy), Corollary 3.3", (reason,))
+
+
+def summed(steps: Steps) -> Plan | None:
+    """A run whose law of losses can be summed up exactly; None for others."""
+    responses = responses_of(steps)
+    if responses is not None:
+        return Plan(CLOSED_FORM, closed_form_tariff.response_sums(responses), partial(_responses, responses))
+    (step, count), *others = steps
+    if others or not isinstance(step, Laplace) or not can_sum(count, step.largest_loss):
+        return None
+    tariff = closed_form_tariff.laplace_sums(count, step.largest_loss)
+    return Plan(CLOSED_FORM, tariff, partial(_composed_laplace, steps))
+
+
+def _responses(run: Responses) -> TradeOffPair:
+    from service.privacy.composition.exact_sums.exact_runs import response_curve
+
+    curve = response_curve(run)
+    reason = (
+        "closed_form: steps that are (epsilon, delta)-DP and no more are randomised responses, whose losses add up."
+    )
+    return TradeOffPair(curve, curve, "Kairouz, Oh, Viswanath 2015, Theorems 3.3 and 3.5", (reason,))
+
+
+def _composed_laplace(steps: Steps) -> TradeOffPair:
+    from service.privacy.composition.exact_sums.laplace_curves import ComposedLaplace
+
+    ((step, count),) = steps
+    laplace = cast("Laplace", step)
+    curve = ComposedLaplace(count, float(laplace.sensitivity), laplace.noise_multiplier)
+    reason = "closed_form: the loss of equal Laplace steps is a sum of lattices and splines with positive terms."
+    return TradeOffPair(curve, curve, "Zhu, Dong, Wang 2022, Theorem 10 (composition of dominating pairs)", (reason,))
+
+
+def beside_two_points(steps: Steps) -> Plan | None:
+    """Steps of two losses beside others in closed form; None where the others have none, or the losses are many."""
+    found = shifts_beside(steps)
+    if found is None:
+        return None
+    (step, count), losses = found
+    loss = step.largest_loss if isinstance(step, Laplace) else 0.0
+    tariff = closed_form_tariff.beside_two_points(losses, count, loss)
+    return Plan(CLOSED_FORM, tariff, partial(_shifted, steps, ((step, count),)))
+
+
+def _shifted(steps: Steps, others: Steps) -> TradeOffPair:
+    from service.privacy.trade_off.combinators.shifted_mixture import ShiftedMixture, Shifts
+
+    ((step, count),) = others
+    rest = step.curves() if count == 1 else _composed_laplace(others)
+    parts = [(each.part(), times) for each, times in steps]
+    known = [(part, times) for part, times in parts if isinstance(part, TwoPointPart)]
+    two_point = tuple((part.epsilon, times) for part, times in known if part.epsilon > 0)
+    add: AbstractTradeOff = ShiftedMixture(rest.add, Shifts.of(two_point))
+    mass = SingularMass.of((part.delta, times) for part, times in known)
+    if mass.mass.upper > 0:
+        add = WithSingularMass(add, mass)
+    reason = "closed_form: steps of two losses shift the thresholds at which the curve of the others is read."
+    source = f"Zhu, Dong, Wang 2022, Theorem 10 (composition of dominating pairs); {rest.source}"
+    return TradeOffPair(add, add.reversed(), source, (reason,), bracket=rest.bracket)
+
+
+def root_of_squares(shifts: Iterable[tuple[float, int]]) -> float:
+    """sqrt(sum N mu^2) within 6 u, scaled so that no square under- or overflows."""
+    listed = tuple(shifts)
+    largest = max(mu for mu, _ in listed)
+    if largest == 0:
+        return 0.0
+    return largest * math.sqrt(math.fsum(count * (mu / largest) ** 2 for mu, count in listed))

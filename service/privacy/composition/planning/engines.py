@@ -1,0 +1,129 @@
+"""The engines that can be asked for by name: each as a plan. They are imported when curves are first made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Final
+
+from service.privacy.composition.comparison.asymptotic import tariff as asymptotic_tariff
+from service.privacy.composition.comparison.monte_carlo import tariff as monte_carlo_tariff
+from service.privacy.composition.ground_truth import tariff as ground_truth_tariff
+from service.privacy.composition.lattice import tariff as lattice_tariff
+from service.privacy.composition.planning.options import EngineOptions
+from service.privacy.composition.planning.parts import several_exponentials
+from service.privacy.composition.planning.plan import Plan
+from service.privacy.composition.planning.tariff import Tariff
+from service.privacy.mechanisms.abstract import Steps
+from service.privacy.trade_off.pair import TradeOffPair
+
+Build = Callable[[Steps, EngineOptions], TradeOffPair]
+"""(steps, options) -> curves; UnsupportedCombination with field `method` for what it cannot serve."""
+
+
+def discretised(steps: Steps, options: EngineOptions) -> TradeOffPair:
+    """On lattices."""
+    from service.privacy.composition.lattice.engine import discretised_pair
+
+    return discretised_pair(steps, options)
+
+
+def _saddlepoint(steps: Steps, options: EngineOptions) -> TradeOffPair:
+    from service.privacy.composition.comparison.asymptotic.saddlepoint import saddlepoint_pair
+
+    return saddlepoint_pair(steps, options)
+
+
+def _edgeworth(steps: Steps, options: EngineOptions) -> TradeOffPair:
+    from service.privacy.composition.comparison.asymptotic.edgeworth import edgeworth_pair
+
+    return edgeworth_pair(steps, options)
+
+
+def _clt(steps: Steps, options: EngineOptions) -> TradeOffPair:
+    from service.privacy.composition.comparison.asymptotic.clt import clt_pair
+
+    return clt_pair(steps, options)
+
+
+def _monte_carlo(steps: Steps, options: EngineOptions) -> TradeOffPair:
+    from service.privacy.composition.comparison.monte_carlo.engine import monte_carlo_pair
+
+    return monte_carlo_pair(steps, options)
+
+
+def _ground_truth(steps: Steps, options: EngineOptions) -> TradeOffPair:
+    from service.privacy.composition.ground_truth.engine import ground_truth_pair
+
+    return ground_truth_pair(steps, options)
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """How its curves are made, and what reading them costs."""
+
+    build: Build
+    tariff: Callable[[Steps, EngineOptions], Tariff]
+
+
+ENGINES: Final[dict[str, Engine]] = {
+    "discretised": Engine(discretised, lattice_tariff.lattices),
+    "saddlepoint": Engine(_saddlepoint, lambda steps, _options: asymptotic_tariff.saddlepoint(steps)),
+    "edgeworth": Engine(_edgeworth, lambda steps, _options: asymptotic_tariff.series(steps)),
+    "clt": Engine(_clt, lambda steps, _options: asymptotic_tariff.series(steps)),
+    "monte_carlo": Engine(
+        _monte_carlo,
+        lambda steps, options: monte_carlo_tariff.monte_carlo(steps, options.samples),
+    ),
+    "ground_truth": Engine(
+        _ground_truth,
+        lambda steps, options: ground_truth_tariff.ground_truth(steps, options.digits),
+    ),
+}
+"""By their names on the wire, strongest evidence first."""
+
+
+def by_name(method: str, steps: Steps, options: EngineOptions) -> Plan | None:
+    """What the method names, other than curves that are known alone; several exponential steps are served apart."""
+    if several_exponentials(steps):
+        return _several_exponentials(method, steps, options)
+    if method not in ENGINES:
+        return None
+    engine = ENGINES[method]
+    tariff = engine.tariff(steps, options)
+    return Plan(method, tariff, lambda: engine.build(steps, options))
+
+
+def lattices(steps: Steps, options: EngineOptions) -> Plan:
+    """Any steps."""
+    tariff = lattice_tariff.lattices(steps, options)
+    return Plan("discretised", tariff, lambda: discretised(steps, options))
+
+
+def _several_exponentials(method: str, steps: Steps, options: EngineOptions) -> Plan | None:
+    if method in ("auto", "discretised"):
+        tariff = lattice_tariff.adaptive_exponential(steps, options)
+        return Plan("discretised", tariff, lambda: _adaptive_exponential(steps, options))
+    if method not in ENGINES:
+        return None
+    engine = ENGINES[method]
+    tariff = engine.tariff(steps, options)
+
+    def approximation() -> TradeOffPair:
+        from service.privacy.composition.adaptive_exponential.engine import approximated, sampled
+
+        return (sampled if method == "monte_carlo" else approximated)(engine.build)(steps, options)
+
+    ends = 2 if method == "monte_carlo" else 1  # from different draws
+    return Plan(method, tariff.scaled(ends), approximation)
+
+
+def _adaptive_exponential(steps: Steps, options: EngineOptions) -> TradeOffPair:
+    from service.privacy.composition.adaptive_exponential.engine import adaptive_exponential_pair
+
+    return adaptive_exponential_pair(steps, options)
+
+
+def looser(options: EngineOptions, least: float) -> EngineOptions:
+    """The options with a relative tolerance of at least this."""
+    return replace(options, relative_tolerance=max(options.relative_tolerance, least))

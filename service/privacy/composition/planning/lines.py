@@ -1,0 +1,202 @@
+"""Runs that the contour engine reads, with lattices beside it where it is wide."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Final
+
+from service.privacy.composition.exact_sums.exact_runs import Responses, smoothed_curve
+from service.privacy.composition.inversion import tariff as contour_tariff
+from service.privacy.composition.inversion.two_step_run import is_two_steps, two_steps_pair
+from service.privacy.composition.planning import closed_forms
+from service.privacy.composition.planning.options import EngineOptions
+from service.privacy.composition.planning.parts import Counted, contour_parts
+from service.privacy.composition.planning.plan import Plan
+from service.privacy.composition.planning.sub_runs import with_parts
+from service.privacy.mechanisms.abstract import (
+    GaussianMixturePart,
+    GaussianPart,
+    LaplacePart,
+    SampledGaussianPart,
+    Steps,
+    TwoPointPart,
+)
+from service.privacy.mechanisms.batches.batch_mean import BatchMean
+from service.privacy.trade_off.abstract import AbstractTradeOff
+from service.privacy.trade_off.combinators.bracketed import between
+from service.privacy.trade_off.combinators.few_directly import FewDirectly
+from service.privacy.trade_off.combinators.intersected import Intersected
+from service.privacy.trade_off.combinators.second_engine import SecondEngine
+from service.privacy.trade_off.combinators.with_singular_mass import SingularMass, WithSingularMass
+from service.privacy.trade_off.pair import TradeOffPair
+
+CONTOUR: Final = "contour"
+SMALLEST_SECOND: Final = 1e-6
+"""About the standard deviation of the loss below which no second engine is asked: such runs reveal next to nothing."""
+WIDEST_SECOND: Final = 1e-6
+"""Relative width to which a second engine is asked: further, its lattices would cost seconds for every number."""
+
+MOST_ON_LATTICES: Final = 128
+"""Different steps up to which a second engine is asked: each has a law of its own on every lattice, some 10 ms."""
+
+SMOOTHED_TOLERANCE: Final = 1e-3
+"""The same for a run that is read with a little noise: where losses are far apart, lattices are no better by much."""
+
+Lattices = Callable[[Steps, EngineOptions], TradeOffPair]
+
+
+def on_lines(steps: Steps, parts: tuple[Counted, ...], options: EngineOptions, lattices: Lattices | None) -> Plan:
+    """`parts`: of the steps. `lattices`: what is asked where lines are wide; None where nothing is. Raises
+    UnsupportedCombination for a relation under which a sampled step has no pair.
+    """
+    if closed_forms.root_of_squares(map(_loss_of, parts)) < SMALLEST_SECOND or len(steps) > MOST_ON_LATTICES:
+        lattices = None
+
+    def build() -> TradeOffPair:
+        ends = dict.fromkeys(tuple((step.rounded(side), count) for step, count in steps) for side in (-1, 1))
+        read = [_lines(end, options, lattices) for end in ends]
+        if len(read) == 1:
+            return read[0]
+        bracket = replace(read[0], add=between([one.add for one in read]), remove=between([one.remove for one in read]))
+        covered = [(step.covered(), count) for step, count in steps]
+        known = tuple((part, count) for part, count in covered if part is not None)
+        return bracket if len(known) < len(covered) else _before(_contour(known), bracket, options)
+
+    tolerance = math.inf if lattices is None else options.relative_tolerance
+    ends = 2 if any(isinstance(step, BatchMean) and step.sample_rate < 1 for step, _ in steps) else 1
+    return Plan(CONTOUR, contour_tariff.contour(parts, ends, tolerance), build)
+
+
+def _before(lines: TradeOffPair, bracket: TradeOffPair, options: EngineOptions) -> TradeOffPair:
+    """Lines that know the errors of weights, and where they are wide what is read at two roundings of them."""
+    tolerance = max(options.relative_tolerance, WIDEST_SECOND)
+    add = Intersected(lines.add, lambda: bracket.add, tolerance)
+    return replace(bracket, add=add, remove=add.reversed())
+
+
+def few_of_two_steps(steps: Steps, lattices: TradeOffPair) -> TradeOffPair:
+    """The curves of lattices, where few numbers of a run of two steps are asked for those of its closed form."""
+    direct = two_steps_pair(steps) if is_two_steps(steps) else None
+    if direct is None:
+        return lattices
+    add = FewDirectly(direct.add, lattices.add)
+    return replace(lattices, add=add, remove=add.reversed(), notes=(*lattices.notes, *direct.notes))
+
+
+def beside_a_little_noise(run: Responses, steps: Steps, options: EngineOptions, lattices: Lattices | None) -> Plan:
+    """Runs of too many responses for exact sums."""
+
+    def build() -> TradeOffPair:
+        curve = smoothed_curve(run)
+        reason = (
+            "contour: a line reads the run beside a Gaussian step of next to no shift; what that step adds is bounded."
+        )
+        source = "Murtagh, Vadhan 2016, Theorem 1.5; Kairouz, Oh, Viswanath 2015, Theorem 3.5"
+        lines = TradeOffPair(curve, curve, source, (reason,))
+        if lattices is None:
+            return lines
+        loose = replace(options, relative_tolerance=max(options.relative_tolerance, SMOOTHED_TOLERANCE))
+        return beside_parts(_with_second(lines, steps, loose, lattices), steps)
+
+    return Plan(CONTOUR, contour_tariff.smoothed(len(run.answers)), build)
+
+
+def _loss_of(counted: Counted) -> tuple[float, int]:
+    """About the standard deviation of a step's loss, and how often it is taken."""
+    part, count = counted
+    if isinstance(part, GaussianPart):
+        return part.shift.upper, count
+    if isinstance(part, TwoPointPart):
+        return min(max(part.epsilon, part.delta), 1.0), count
+    if isinstance(part, GaussianMixturePart):
+        return min(part.mean_shift, 1.0), count
+    loss = part.loss if isinstance(part, LaplacePart) else 1 / part.noise_multiplier
+    return min(part.sample_rate * loss, 1.0), count
+
+
+def _lines(steps: Steps, options: EngineOptions, lattices: Lattices | None) -> TradeOffPair:
+    """A run that has lines, all of whose parameters are doubles."""
+    lines = _contour(contour_parts(steps) or ())
+    if lattices is None:
+        return lines
+    return beside_parts(_with_second(lines, steps, options, lattices), steps)
+
+
+def _contour(parts: tuple[Counted, ...]) -> TradeOffPair:
+    # Imported when first needed: closed forms answer without it.
+    from service.privacy.composition.inversion.engine import contour_pair
+    from service.privacy.composition.summands.steps import (
+        GaussianMixtureSteps,
+        LaplaceSteps,
+        SampledGaussianSteps,
+        TwoPointSteps,
+    )
+
+    squares = math.fsum(count * part.shift.upper**2 for part, count in parts if isinstance(part, GaussianPart))
+    sampled = tuple(
+        SampledGaussianSteps(part.noise_multiplier, part.sample_rate, count)
+        for part, count in parts
+        if isinstance(part, SampledGaussianPart)
+    )
+    laplace = tuple(
+        LaplaceSteps(part.loss, part.sample_rate, count) for part, count in parts if isinstance(part, LaplacePart)
+    )
+    reason = "contour: cumulant generating functions of the steps add up; a certified line integral reads the sum."
+    known = [(part, count) for part, count in parts if isinstance(part, TwoPointPart)]
+    two_point = tuple(TwoPointSteps(part.epsilon, count) for part, count in known if part.epsilon > 0)
+    mixtures = tuple(
+        GaussianMixtureSteps(part, count) for part, count in parts if isinstance(part, GaussianMixturePart)
+    )
+    add, remove = contour_pair(squares, sampled, laplace, two_point, mixtures)
+    mass = SingularMass.of((part.delta, count) for part, count in known)
+    if mass.mass.upper > 0:
+        add = WithSingularMass(add, mass)
+        remove = add.reversed()
+    return TradeOffPair(
+        add, remove, "Zhu, Dong, Wang 2022, Theorems 10 and 11 (composition of dominating pairs)", (reason,)
+    )
+
+
+def _with_second(lines: TradeOffPair, steps: Steps, options: EngineOptions, lattices: Lattices) -> TradeOffPair:
+    tolerance = max(options.relative_tolerance, WIDEST_SECOND)
+    direct = two_steps_pair(steps) if is_two_steps(steps) else None
+    if direct is not None and contour_tariff.is_direct(contour_parts(steps) or ()):
+        return _few_directly(direct, lines, tolerance)
+
+    def second() -> AbstractTradeOff:
+        if direct is not None:
+            return direct.add
+        return lattices(steps, replace(options, relative_tolerance=tolerance)).add
+
+    name = "discretised" if direct is None else "closed_form of one step, shifted by the other"
+    asked = SecondEngine(f"{name}: also asked, since contour was wider than {tolerance:g}; both enclosures hold.")
+    add = Intersected(lines.add, second, tolerance, asked)
+    return replace(lines, add=add, remove=add.reversed(), second=asked)
+
+
+def _few_directly(direct: TradeOffPair, lines: TradeOffPair, tolerance: float) -> TradeOffPair:
+    """Two steps of which one has so little noise that lines would be wide: they read long lists, and what is wide."""
+    asked = SecondEngine(f"contour: also asked, since closed_form was wider than {tolerance:g}; both enclosures hold.")
+    add = FewDirectly(Intersected(direct.add, lambda: lines.add, tolerance, asked), lines.add)
+    return replace(lines, add=add, remove=add.reversed(), notes=(*lines.notes, *direct.notes), second=asked)
+
+
+def beside_parts(whole: TradeOffPair, steps: Steps) -> TradeOffPair:
+    """The curves of a run, where they are wide no lower than those of parts with a closed form or a line."""
+    return with_parts(whole, steps, _cheaply)
+
+
+def _cheaply(part: Steps) -> TradeOffPair | None:
+    if len(part) == 1 and part[0][1] == 1:
+        return part[0][0].curves()
+    summed = closed_forms.summed(part)
+    if summed is not None:
+        return summed.curves
+    part = tuple((step.rounded(-1), count) for step, count in part)  # revealing no more
+    known = contour_parts(part)
+    if known is None:
+        return None
+    gaussians = closed_forms.gaussian_sum(known)
+    return _contour(known) if gaussians is None else gaussians.curves

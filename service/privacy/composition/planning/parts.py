@@ -1,0 +1,69 @@
+"""Which runs the contour engine serves."""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+from service.privacy.composition.exact_sums.laplace_reach import can_sum, log_atoms
+from service.privacy.mechanisms.abstract import AbstractStep, LaplacePart, Part, Steps, TwoPointPart
+from service.privacy.mechanisms.exponential import Exponential
+from service.privacy.mechanisms.laplace import Laplace
+
+LARGEST_LAPLACE: Final = 20.0
+"""Losses (nats) of Laplace steps above which one step reveals nearly everything, and lines cost seconds."""
+LARGEST_DEVIATION: Final = 1_000.0
+"""About the standard deviation of the loss of a run with Laplace steps from which lines lose their digits."""
+MOST_LAPLACE: Final = 64
+"""Different Laplace steps: each has nodes and majorants of its own on every line."""
+FROZEN: Final = 80.0
+"""Nats: what Laplace steps alone leave of a transform that does not fall must be smaller than e^-this."""
+MOST_SHIFTS: Final = (10_000, 300)
+"""Losses of steps of two losses, all together, beside a single step, and beside a sum of Laplace steps: every reading
+takes twice as many of the other's.
+"""
+
+Counted = tuple[Part, int]
+
+
+def contour_parts(steps: Steps) -> tuple[Counted, ...] | None:
+    """What the steps add to a composition that the contour engine reads; None where it cannot, or would be wide.
+
+    A Gaussian step, sampled or not, makes the transform of any run fall in the end; so do many Laplace steps, whose
+    atoms together have next to no mass. Steps of two losses never do.
+    """
+    found = tuple((step.part(), count) for step, count in steps)
+    known = tuple((part, count) for part, count in found if part is not None)
+    laplace = [(part, count) for part, count in known if isinstance(part, LaplacePart)]
+    if len(known) < len(found) or len(laplace) > MOST_LAPLACE:
+        return None
+    if any(part.loss > LARGEST_LAPLACE for part, _ in laplace):
+        return None
+    variance = math.fsum(count * (part.loss * part.sample_rate) ** 2 for part, count in laplace)
+    if variance > LARGEST_DEVIATION**2:
+        return None
+    if all(isinstance(part, LaplacePart | TwoPointPart) for part, _ in known):
+        frozen = math.fsum(count * log_atoms(part.loss, part.sample_rate) for part, count in laplace)
+        return known if frozen <= -FROZEN else None
+    return known
+
+
+def shifts_beside(steps: Steps) -> tuple[tuple[AbstractStep, int], int] | None:
+    """The only steps whose curve is in closed form beside steps of two losses, and how many losses these have together;
+    None where there are others, or too many.
+    """
+    known = [(step, count, step.part()) for step, count in steps]
+    others = [(step, count) for step, count, part in known if not isinstance(part, TwoPointPart)]
+    if len(others) != 1:
+        return None
+    ((step, count),) = others
+    summed = isinstance(step, Laplace) and can_sum(count, step.largest_loss)
+    losses = math.prod(times + 1 for _, times, part in known if isinstance(part, TwoPointPart) and part.epsilon > 0)
+    return ((step, count), losses) if (count == 1 or summed) and losses <= MOST_SHIFTS[count > 1] else None
+
+
+def several_exponentials(steps: Steps) -> bool:
+    """Whether the shift of an exponential step can depend on the outcome of another: its worst case alone, the pair of
+    `bounded_range.py`, then dominates the run but is not attained. One exponential step may come last, and attains it.
+    """
+    return sum(count for step, count in steps if isinstance(step, Exponential) and step.epsilon > 0) > 1

@@ -1,0 +1,318 @@
+"""Moment generating functions of steps that are mixtures of shifted Gaussians, with every error bounded.
+
+Notation of `gaussian_mixture_grid.py`: M(z) = int phi a^z b^{1-z}, L = ln a - ln b, which increases, M(0) = M(1) = 1; a
+mirrored step has M(1 - z) = M(z), as x -> -x exchanges a and b. All moments are those of the law cut at both ends,
+where all steps together have less than about 10^-digits of the mass of H0 and of H1 left.
+
+M is a trapezoid sum in x. Its error is that of the rectangle with the cuts as its sides, half way between nodes, and
+|Im x| <= q, where a and b have no zero: with |phi(x + iq)| = e^{q^2/2} phi(x),
+
+    |M_h - M| <= 2 e^{q^2/2 - 2 pi q/h} int phi a^s b^{1-s} |A|^s |B|^{1-s}/(1 - e^{-2 pi q/h}) + sides
+
+at a real tilt s. |A|^s <= 1 for s >= 0, and else at most least^s; the same holds for B and 1 - s.
+
+Light humps (`GaussianMixturePart`) of mass m per step are left out, and shift 0, of weight w_0, has theirs: H1 becomes
+H1', within m in total variation, stochastically smaller, and H1 >= (1 - m/w_0) H1' as measures. So over N steps, S'
+the loss of H1', probabilities under H1 and the profile of the add direction move by at most N m. That of the other
+direction, E_H0(1 - e^{c + S'})_+, is no smaller for H1 (a test S' < c there, which H1 fails less often), and no larger
+than with c raised by 2 N m/w_0, by which it moves at most: its slope in c is -H1'(S' < -c) e^c >= -1. Both are counted
+as mass beyond the cut.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from functools import cached_property
+
+import numpy as np
+
+from service.privacy.composition.summands.abstract import RealCumulants, in_chunks
+from service.privacy.composition.summands.gaussian_mixture_grid import Grid, Terms, log_ratio
+from service.privacy.composition.summands.gaussian_mixture_moments import TiltedMoments, tilted_moments
+from service.privacy.composition.summands.steps import GaussianMixtureSteps
+from service.privacy.numerics.arrays import FloatArray, IndexArray
+from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
+
+_TOO_MANY_NODES = 1e12
+"""Far more than any grid may have: whoever asks for the size refuses it."""
+_LEAST_REST = 1e-200
+"""Weight of shift 0 where there are light humps (`GaussianMixturePart`), at least."""
+_HEAVY_REST = 0.01
+"""Weight of shift 0 beside which humps lighter than what a cut leaves out may be left out, too."""
+_FEW_STEPS = 100
+"""Runs with fewer steps have transforms that fall slowly: their lines are long and want finer steps."""
+
+_FEW_SAMPLED = 5.0
+"""Expected steps that have the record below which a transform of many steps falls slowly, too."""
+
+_FAR_APART, _MANY_SAMPLED = 2.2, 30.0
+"""Shifts, over the noise, between whose humps the loss is scarce where fewer records than these are sampled in all."""
+
+_NEGLIGIBLE = 1e-14
+"""A bound of K's trapezoid error below this needs no sharper one."""
+
+_PLACES = 48
+"""Points at which the spread of the shift is looked at before the nodes are laid out, beside those between shifts."""
+
+_PRODUCT_GAIN = 4
+"""How many times cheaper a product is than an exponential."""
+
+_USUAL_LEAST, _LEAST = 0.45, 0.2
+"""Lower bounds of |A| on the strip that the step is chosen for, and on the widest."""
+
+
+class GaussianMixtureParts:
+    """N_i steps each of mixtures of shifted Gaussians, all mirrored or none, as one summand of the run's K."""
+
+    def __init__(
+        self, steps: tuple[GaussianMixtureSteps, ...], deviation: float, digits: float, beside: float = 0.0
+    ) -> None:
+        """`deviation`: about the standard deviation of the whole run's loss, from below; the grid's step follows it.
+        `beside`: how many other steps the run has.
+        """
+        self.mirrored = steps[0].part.mirrored
+        steps = tuple(_without_light(step, digits) for step in steps)
+        self.count = np.array([step.number for step in steps], dtype=np.float64)
+        self._terms = Terms.of(steps)
+        self._steps = float(self.count.sum()) + beside
+        # Nats: trapezoid errors of e^-need per step are below 1e-18 for the whole run.
+        self._need = math.log(self._steps) + 42.0
+        self._deviation = deviation
+        goal = digits * math.log(10) + np.log(4 * self.count)
+        self._low, self._high = self._reach(goal)
+        self.step, self._first, self._kept = self._laid_out()
+        low = (self._first - 0.5) * self.step * (1 - 1e-13)
+        high = 0.5 * self._kept * self.step if self.mirrored else (self._first + self._kept - 0.5) * self.step
+        null, alternative = self._dropped(-high if self.mirrored else low, high)
+        light = np.array([part.light for part, _ in steps])
+        with np.errstate(divide="ignore"):
+            self.log_dropped_null = np.logaddexp(null, np.log(2 * light / np.maximum(self._terms.rest, _LEAST_REST)))
+            self.log_dropped_alternative = np.logaddexp(alternative, np.log(light))
+        self.dropped = np.exp(np.logaddexp(self.log_dropped_null, self.log_dropped_alternative))
+
+    def _reach(self, goal: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Where H0 and H1 have about e^-goal of their mass left: at most sum w e^{-(x - s mu)^2/2}/2 beyond x."""
+        terms = self._terms
+        rest = goal[:, None] + terms.log_weight + math.log(1 + terms.shift.shape[1])
+        far = np.where(rest > 0, terms.shift + np.sqrt(2 * np.maximum(rest, 0.0)), 0.0).max(axis=1)
+        high = np.maximum(far, np.sqrt(2 * goal))
+        return (-high if self.mirrored else -np.sqrt(2 * goal)), high
+
+    def _dropped(self, low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """ln of the mass of H0 and of H1 outside [low, high], per step, by Phi(-x) <= e^{-x^2/2}/2; (parts,) each."""
+        terms = self._terms
+
+        def tail(centers: FloatArray, distance: FloatArray) -> FloatArray:
+            with np.errstate(divide="ignore"):
+                rest = np.log(terms.rest + np.where(terms.rest > 0, terms.weight_error, 0.0))
+            logs = np.concatenate([rest[:, None], terms.log_weight], axis=1) - math.log(2)
+            gaps = np.maximum(distance[:, None] - np.concatenate([np.zeros_like(centers[:, :1]), centers], axis=1), 0)
+            return np.logaddexp.reduce(logs - 0.5 * gaps**2, axis=1) + 1e-9 + terms.weight_error
+
+        mixture = np.logaddexp(tail(terms.shift, high), tail(-terms.shift, -low))
+        plain = np.logaddexp(-0.5 * high**2, -0.5 * low**2) - math.log(2)
+        return (mixture if self.mirrored else plain), mixture
+
+    def _laid_out(self) -> tuple[FloatArray, IndexArray, IndexArray]:
+        """Step, first node and number of nodes of each part."""
+        share = 12.0 / math.sqrt(self._steps)
+        smooth = 2 * math.pi / (math.sqrt(2 * self._need) / 0.9 + share)
+        width = math.sqrt(2 * (1 - _USUAL_LEAST)) / np.sqrt(self._largest_spread())
+        wanted = np.minimum(smooth, 2 * math.pi * width / (self._need + 15.0 + self._growth()))
+        step = np.maximum(np.floor(wanted * 2.0**20), 1) * 2.0**-20
+        last = np.minimum(np.ceil(self._high / step), _TOO_MANY_NODES).astype(np.intp)
+        if self.mirrored:
+            return step, np.zeros(len(step), dtype=np.intp), 2 * last
+        first = np.floor(self._low / step).astype(np.intp)
+        return step, first, last - first + 1
+
+    def _largest_spread(self) -> FloatArray:
+        """About the largest variance of s mu at one x, shape (parts,): steers."""
+        terms = self._terms
+        share = np.linspace(0.0, 1.0, _PLACES)
+        places = [self._low[:, None] * (1 - share) + self._high[:, None] * share]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            log_all = np.concatenate([np.log(terms.rest)[:, None], terms.log_weight], axis=1)
+            shift = np.concatenate([np.zeros_like(terms.rest)[:, None], terms.shift], axis=1)
+            gap = np.diff(shift, axis=1)
+            # Where neighbouring shifts are as likely.
+            between = -np.diff(log_all, axis=1) / gap + 0.5 * (shift[:, 1:] + shift[:, :-1])
+        between = np.where(np.isfinite(between), between, 0.0)
+        places.append(np.clip(between, self._low[:, None], self._high[:, None]))
+        responsibility = log_ratio(terms, np.concatenate(places, axis=1))[2]
+        mean = (responsibility * terms.shift[:, :, None]).sum(axis=1)
+        square = (responsibility * terms.shift[:, :, None] ** 2).sum(axis=1)
+        return np.maximum((square - mean**2).max(axis=1), 1e-30)
+
+    def _growth(self) -> FloatArray | float:
+        """About how much (nats) e^{t arg w} grows on a strip at the greatest height t of a line: steers the step."""
+        highest = 9.0 / max(self._deviation, 1e-3)
+        steps, terms = self._steps, self._terms
+        if steps >= _FEW_STEPS:
+            sampled = float(self.count @ (1 - terms.rest)) * steps / float(self.count.sum())
+            if terms.shift.shape[1] > 1 and terms.shift[:, 0].max() > _FAR_APART and sampled < _MANY_SAMPLED:
+                # Humps far apart: lines that end at all are several times as long as the core makes them.
+                return min(2.8 * highest, 180.0)
+            rare = sampled < _FEW_SAMPLED
+            return min((1.35 if rare else 0.9) * highest, 180.0 if rare else 120.0)
+        # Few steps: |M| falls only like exp(-ln^2(t w e^{-s^2 mu^2/2})/(2 s^2 mu^2)), s the smallest shift.
+        shift, weight = terms.shift[:, 0], terms.weight[:, 0]
+        falls = math.sqrt(88 / steps) / shift + 0.5 * shift**2 - np.log(weight)
+        return min(0.9 * max(highest, math.exp(min(float(falls.min()), 20.0))), 300.0)
+
+    @cached_property
+    def grid(self) -> Grid:
+        """Nodes, losses and weights; built on first use."""
+        return Grid.build(self._terms, self.step, self._first, self._kept, mirrored=self.mirrored)
+
+    @property
+    def size(self) -> int:
+        """Number of array elements of one (parts, nodes) array: the unit of this engine's cost."""
+        return int(self._kept.max() + 2) * len(self.count)
+
+    @property
+    def line_size(self) -> int:
+        """What one node of a line costs, in the same unit: its products are cheap beside exponentials."""
+        return self.size // _PRODUCT_GAIN
+
+    @property
+    def nodes(self) -> int:
+        """Nodes of each part."""
+        return self.grid.x.shape[1]
+
+    @cached_property
+    def widest(self) -> FloatArray:
+        """Half-widths of strips where |A| is at least `_LEAST`, and e^{q^2/2} is behind e^{2 pi q/h}; (parts,)."""
+        spread = np.where(self.grid.inside, self.grid.spread, 0.0).max(axis=1)
+        return np.minimum(np.sqrt(2 * (1 - _LEAST) / spread) * (1 - 1e-9), 0.9 * 2 * math.pi / self.step)
+
+    def cumulants(self, tilts: FloatArray) -> RealCumulants:
+        """K, K', K'' at real tilts, shape (S,), with a bound of the error of K, infinite where the grid ends too early.
+
+        Plain sums: the error of K grows like N u, which Chernoff bounds and the choice of lines do not notice; the
+        prefactor of a line takes `value` instead.
+        """
+        return in_chunks(self._cumulants, tilts, self.size)
+
+    def _cumulants(self, tilts: FloatArray) -> RealCumulants:
+        grid = self.grid
+        weights, shift = grid.tilted(tilts)
+        sums = np.matmul(weights.swapaxes(0, 1), grid.columns).swapaxes(0, 1)  # (S, parts, 5)
+        total = sums[:, :, 0]
+        mean, square = sums[:, :, 1] / total, sums[:, :, 2] / total
+        log_total = shift + np.log(total)
+        rounding = (sums[:, :, 3] + np.abs(tilts)[:, None] * sums[:, :, 4]) / total + 2 * self.nodes * UNIT_ROUNDOFF
+        truncation = self._quadrature_error(tilts, weights, total) + self.cut_error(tilts, shift) / total
+        relative = rounding + truncation
+        # |ln(1 + x)| <= 1.1 |x| for |x| < 0.1; a larger (or undefined) error bounds nothing.
+        error = np.where(relative < 0.1, 1.1 * relative, np.inf) + 8 * FUNCTION_ERROR * np.abs(log_total)
+        return RealCumulants(
+            log_total @ self.count,
+            mean @ self.count,
+            (square - mean**2) @ self.count,
+            error @ self.count * 1.001,
+            truncation @ self.count,
+        )
+
+    def moments(self, tilt: float) -> TiltedMoments:
+        """The law tilted by e^{sL}, shape (parts, nodes)."""
+        return tilted_moments(self.grid, tilt, self.identity_error)
+
+    def value(self, moments: TiltedMoments) -> tuple[float, float]:
+        """K at the tilt of the moments and a bound of its error, which does not grow with the number of steps."""
+        tilts = np.array([moments.tilt])
+        quadrature = self._quadrature_error(tilts, moments.weights[None], moments.total)[0]
+        relative = moments.error + quadrature + self.cut(moments)
+        error = np.where(relative < 0.1, 1.1 * relative, np.inf) + 8 * FUNCTION_ERROR * np.abs(moments.log_total)
+        return float(moments.log_total @ self.count), float(error @ self.count) * 1.001
+
+    def cut(self, moments: TiltedMoments) -> FloatArray:
+        """What the sides of the rectangle add to the error of M, relative to it, shape (parts,)."""
+        return self.cut_error(np.array([moments.tilt]), moments.shift[None])[0] / moments.total
+
+    @cached_property
+    def _kernels(self) -> tuple[FloatArray, FloatArray]:
+        """Half-widths q of three strips, and q^2/2 - 2 pi q/h of each; shape (3, parts)."""
+        q = np.array([[0.35], [0.65], [1.0]]) * self.widest
+        return q, 0.5 * q**2 - 2 * math.pi * q / self.step
+
+    @cached_property
+    def _plain_quadrature_error(self) -> FloatArray:
+        """Trapezoid error of M(s) relative to M(s) where neither s nor, if mirrored, 1 - s is negative; shape (parts,).
+
+        2.1 for 2/(1 - e^{-2 pi q/h}): wherever the bound is below 0.05, 2 pi q/h is at least 3.
+        """
+        return 2.1 * np.exp(self._kernels[1].min(axis=0))
+
+    @cached_property
+    def _log_least(self) -> FloatArray:
+        """ln of the lower bounds of |A| on the three strips, shape (3, parts, nodes)."""
+        q = self._kernels[0]
+        return np.where(
+            self.grid.inside, np.log(np.maximum(1 - 0.5 * q[..., None] ** 2 * self.grid.spread, 1e-300)), 0.0
+        )
+
+    def _quadrature_error(self, tilts: FloatArray, weights: FloatArray, total: FloatArray) -> FloatArray:
+        """Trapezoid error of M(s) but for the sides, relative to M(s), shape (S, parts)."""
+        grid, exponent = self.grid, self._kernels[1]
+        least = np.minimum(tilts, 0.0) + (np.minimum(1 - tilts, 0.0) if self.mirrored else 0.0)
+        coarse = exponent[:, None, :] + least[:, None] * self._log_least.min(axis=-1)[:, None, :]
+        error = 2.1 * np.exp(coarse.min(axis=0))
+        if float((error @ self.count).max()) < _NEGLIGIBLE:
+            return error
+        s = tilts[:, None, None]
+        slope = self.slope(s)
+        for kernel, log_least in zip(exponent, self._log_least, strict=True):
+            growth = np.exp(grid.lowered(s, log_least) + 0.5 * grid.step * slope)
+            summed = np.sum(np.where(weights > 0, weights * growth, 0.0), axis=-1) / total
+            error = np.fmin(error, 2.1 * np.exp(kernel) * np.maximum(summed, 1.0))
+        return error
+
+    def slope(self, tilt: FloatArray | float) -> FloatArray:
+        """A bound of |d ln(phi a^s b^{1-s})/dx| over the cell of each node."""
+        grid = self.grid
+        mean = tilt * grid.mean - ((1 - tilt) * grid.mean[:, ::-1] if self.mirrored else 0.0)
+        return np.abs(mean - grid.x) + 0.5 * grid.step + grid.sized(tilt, grid.near)
+
+    @cached_property
+    def _ends(self) -> tuple[FloatArray, ...]:
+        """What the end nodes have of the quantities in `cut_error`, shape (parts, 2)."""
+        grid = self.grid
+        flipped = grid.steepest[:, ::-1] if self.mirrored else np.zeros_like(grid.near)
+        least = self._log_least[-1]
+        flipped_least = least[:, ::-1] if self.mirrored else np.zeros_like(least)
+        columns = (grid.loss, grid.log_weight, grid.steepest, flipped, least, flipped_least)
+        return tuple(grid.at_ends(column) for column in columns)
+
+    def cut_error(self, tilts: FloatArray, shift: FloatArray) -> FloatArray:
+        """Bound of what the sides of the rectangle add to the error of M(s), scaled by e^{-shift}, shape (S, parts).
+
+        A side is half a cell from an end node, and weighted with 1/(1 + e^{2 pi |Im x|/h}): as e^{q^2/2} stays below
+        the root of that weight's growth, it is less than half a term. phi falls outwards.
+        """
+        loss, log_weight, steep, steep_b, least, least_b = self._ends
+        s = tilts[:, None, None]
+        slope = np.abs(s) * steep + np.abs(1 - s) * steep_b
+        growth = np.minimum(s, 0.0) * least + np.minimum(1 - s, 0.0) * least_b
+        sides = np.exp(s * loss + log_weight + 0.5 * self.grid.step * slope + growth - shift[:, :, None])
+        return 0.5 * sides.sum(axis=-1) * 1.001
+
+    @cached_property
+    def identity_error(self) -> FloatArray:
+        """Error per step of the sums at tilts 0 and 1 behind E0(w - 1) = 0: trapezoid, cut, and sides."""
+        ends = self.cut_error(np.array([0.0, 1.0]), np.zeros((2, len(self.count))))
+        return self._plain_quadrature_error + self.dropped + ends.sum(axis=0)
+
+
+def _without_light(step: GaussianMixtureSteps, digits: float) -> GaussianMixtureSteps:
+    """Without the humps whose mass in all steps together is far below what the cut leaves out."""
+    part, count = step
+    known = list(zip(part.shifts, part.weights, strict=True))
+    most = 10 ** -(digits + 3) / (count * len(known))
+    kept = [(s, w) for s, w in known if s == 0 or w > most]
+    if part.mirrored or len(kept) in (len(known), 1) or kept[0][0] > 0 or kept[0][1] < _HEAVY_REST:
+        return step
+    light = math.fsum(w for s, w in known if s > 0 and w <= most) * (1 + 1e-9) + part.light
+    shifts, weights = zip(*kept, strict=True)
+    return step._replace(part=replace(part, shifts=shifts, weights=weights, light=light, exact=None))

@@ -1,0 +1,324 @@
+"""The grid in x behind the moments of steps that are mixtures of shifted Gaussians: nodes, losses and strips.
+
+One step has H1 = sum w_i N(s_i mu), mu = 1/sigma, with a(x) = sum w_i e^{v_i}, v_i = s_i mu x - s_i^2 mu^2/2, beside
+N(0, 1), and H0 = N(0, 1) with b = 1, or its mirror image with b(x) = a(-x). L = ln a - ln b, and phi b is the density
+of H0. The responsibilities r_i = w_i e^{v_i}/a are a law of the shift s at each x, with mean m and, over the half
+cells of the nodes next to x, |x' - x| <= h/2,
+
+    E_{x'} g = E_x(g e^{mu (s - m)(x' - x)}) / E_x e^{mu (s - m)(x' - x)} <= E_x(g e^{mu |s - m| h/2})     for g >= 0,
+
+the denominator being at least 1 by Jensen. `near`, `spread` and `steepest` are these bounds for mu |s - m|,
+mu^2 (s - m)^2 and mu s. With A(x, q) = a(x + iq)/a(x) = E_x e^{iq mu s} they give, for x' in the cell and |q'| <= q,
+
+    |A| <= 1,    |A| >= Re e^{-iq' mu m} A = E_{x'} cos(q' mu (s - m)) >= 1 - q^2 spread/2 =: least,
+    a'/a (x' + iq') = mu (m + E_{x'}((s - m) e^{iq' mu s})/A),
+    |a'/a - mu m| <= near/least,    |a'/a| <= steepest/least,
+
+    |A|^2 d arg A/dq = mu E_{x'} (s + s') cos(q mu (s - s'))/2 >= mu (E_{x'} s - (q mu)^2 E_{x'} (s + s')(s - s')^2/4),
+
+the last with an independent s'. So a has no zero where least > 0, however large the largest shift is: only the spread
+of the shift that one x leaves open counts. There arg A = q mu m + arg(e^{-iq mu m} A), the second between +-pi/2, is
+the argument that vanishes at q = 0; it increases with q where the last bound is positive.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from service.privacy.composition.summands import node_sums
+from service.privacy.composition.summands.steps import GaussianMixtureSteps
+from service.privacy.numerics.arrays import BoolArray, FloatArray, IndexArray
+from service.privacy.numerics.rounding import FUNCTION_ERROR, SUM_BLOCK, UNIT_ROUNDOFF, sum_error
+from service.privacy.numerics.work import did
+
+_LARGEST_EXPONENT = 600.0
+_A_STRIP = 0.02
+"""Work of a term at a node of a strip, in microseconds, roughly."""
+_LEAST_RATIO = -0.5
+"""Where a - 1 is below this, or an exponent above that one, ln a is that of a sum of positive terms, and else log1p."""
+
+_LARGEST_BLOCK = 500_000
+"""Array elements of terms at nodes that are looked at together."""
+
+_ANSWERABLE = 1e-40
+"""Terms of smaller responsibility at all nodes are left out of A, of which they are far below a rounding."""
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """The positive shifts of all parts, shape (parts, terms), unused places with weight 0; the rest (parts,)."""
+
+    shift: FloatArray
+    """s_i mu, in units of the noise, within u."""
+    weight: FloatArray
+    rest: FloatArray
+    """Weight of shift 0."""
+    weight_error: FloatArray
+
+    @staticmethod
+    def of(steps: tuple[GaussianMixtureSteps, ...]) -> Terms:
+        """Of parts with any numbers of shifts."""
+        most = max(sum(shift > 0 for shift in part.shifts) for part, _ in steps)
+        shift, weight = np.zeros((2, len(steps), most))
+        rest = np.zeros(len(steps))
+        for row, (part, _) in enumerate(steps):
+            known = [(s, w) for s, w in zip(part.shifts, part.weights, strict=True) if s > 0]
+            shift[row, : len(known)] = [s / part.noise_multiplier for s, _ in known]
+            weight[row, : len(known)] = [w for _, w in known]
+            if part.shifts[0] == 0:
+                rest[row] = max(math.fsum([1.0, *(-w for _, w in known)]), 0.0)
+        return Terms(shift, weight, rest, np.array([part.weight_error for part, _ in steps]))
+
+    @property
+    def log_weight(self) -> FloatArray:
+        """ln w_i, -inf at unused places."""
+        with np.errstate(divide="ignore"):
+            return np.log(self.weight)
+
+    def only(self, kept: BoolArray) -> Terms:
+        """Those at some places, shape (terms,)."""
+        return Terms(self.shift[:, kept], self.weight[:, kept], self.rest, self.weight_error)
+
+
+def log_ratio(terms: Terms, x: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """ln a at x (parts, n), a bound of its error, and the responsibilities of the terms, shape (parts, terms, n).
+
+    As E0 a = 1 whatever the weights' errors are, a = 1 + sum w_i (e^{v_i} - 1) over the positive shifts: relative
+    errors of these weights change ln a by at most as much times sum w_i |e^{v_i} - 1|/a. Where a is small or large,
+    positive terms are summed, ln w_i and e^{...} within `FUNCTION_ERROR` each.
+    """
+    count = terms.shift.shape[1]
+    shift, weight, log_weight = terms.shift[:, :, None], terms.weight[:, :, None], terms.log_weight[:, :, None]
+    product, square = shift * x[:, None, :], 0.5 * shift**2
+    v = product - square
+    v_error = 4 * UNIT_ROUNDOFF * (np.abs(product) + square)
+    shifted = np.expm1(np.minimum(v, _LARGEST_EXPONENT))
+    size = (weight * np.abs(shifted)).sum(axis=1)
+    change = (weight * shifted).sum(axis=1)
+    plain = np.log1p(np.maximum(change, _LEAST_RATIO))
+    by_exponent = (weight * (shifted + 1) * v_error).sum(axis=1)
+    ratio = 1 + np.maximum(change, _LEAST_RATIO)
+    rounding = (by_exponent + (FUNCTION_ERROR + (count + 4) * UNIT_ROUNDOFF) * size) / ratio
+    relative_size = size / ratio
+    extreme: BoolArray = np.asarray((change < _LEAST_RATIO) | (v.max(axis=1) > _LARGEST_EXPONENT))
+    if extreme.any():
+        summed = _log_of_sum(terms, v, v_error)
+        plain, rounding, relative_size = (
+            np.asarray(np.where(extreme, *both), dtype=np.float64)
+            for both in zip(summed, (plain, rounding, relative_size), strict=True)
+        )
+    error = rounding + FUNCTION_ERROR * np.abs(plain) + terms.weight_error[:, None] * relative_size * 1.01
+    return plain, error, np.exp(np.minimum(log_weight + v - plain[:, None], 0.0))
+
+
+def _log_of_sum(terms: Terms, v: FloatArray, v_error: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """ln a as that of a sum of positive terms, a bound of its rounding error, and sum w_i |e^{v_i} - 1|/a, from above;
+    (parts, n) each.
+    """
+    weight, log_weight = terms.weight[:, :, None], terms.log_weight[:, :, None]
+    with np.errstate(divide="ignore"):
+        log_rest = np.log(terms.rest)[:, None]
+    joint = log_weight + v
+    top = np.maximum(joint.max(axis=1), log_rest)
+    parts, rest = np.exp(joint - top[:, None]), np.exp(log_rest - top)
+    total = parts.sum(axis=1) + rest
+    logged = FUNCTION_ERROR * np.abs(np.where(weight > 0, log_weight, 0.0))
+    exponent = v_error + logged + 2 * UNIT_ROUNDOFF * (np.abs(v) + np.abs(top)[:, None])
+    missing = (FUNCTION_ERROR + 2 * UNIT_ROUNDOFF) * np.abs(np.where(rest > 0, log_rest, 0.0)) * rest
+    error = ((parts * exponent).sum(axis=1) + missing) / total + FUNCTION_ERROR
+    error = error + (terms.shift.shape[1] + 4 + np.abs(top)) * UNIT_ROUNDOFF
+    log_a = top + np.log(total)
+    falling = np.minimum(weight * np.exp(np.minimum(-log_a, 700.0))[:, None], 1e300)
+    moved = np.asarray(np.where(v > 0, parts / total[:, None], falling), dtype=np.float64)
+    return log_a, error, moved.sum(axis=1)
+
+
+@dataclass(frozen=True)
+class Grid(node_sums.Nodes):
+    """Trapezoid nodes x with everything that does not depend on the tilt; arrays of shape (parts, nodes).
+
+    Node j of a part is at (first + j) h; those of a mirrored grid are symmetric about 0. Nodes outside [start, stop)
+    have no weight: the law is cut half a cell outside of them. At least one such node is on the right.
+    """
+
+    x: FloatArray
+    step: FloatArray
+    """h, shape (parts, 1)."""
+    start: IndexArray
+    stop: IndexArray
+    mirrored: bool
+    terms: Terms
+    loss: FloatArray
+    log_weight: FloatArray
+    """ln(phi b h)."""
+    weight: FloatArray
+    responsibility: FloatArray
+    """Of the terms, shape (parts, terms, nodes)."""
+    mean: FloatArray
+    """mu m, the derivative of ln a."""
+    steepest: FloatArray
+    """The same from above over the cell."""
+    near: FloatArray
+    """mu E|s - m| from above over the cell."""
+    spread: FloatArray
+    """mu^2 E(s - m)^2 from above over the cell."""
+    rising: FloatArray
+    """Heights up to which arg A increases, all over the cell."""
+    loss_error: FloatArray
+    relative_error: FloatArray
+    """Relative error of a weight, its loss taken as exact, and of summing it up; `loss_error` is that of L (nats)."""
+    columns: FloatArray
+    """1, L, L^2, and the two error columns, last axis: what plain moments sum up."""
+
+    @staticmethod
+    def build(terms: Terms, step: FloatArray, first: IndexArray, kept: IndexArray, *, mirrored: bool) -> Grid:
+        """`step`: shape (parts,), dyadic; `first`: the first node, unless mirrored; `kept`: how many nodes have weight,
+        an even number where mirrored.
+        """
+        h = step[:, None]
+        nodes = int(kept.max()) + 2
+        nodes += -nodes % SUM_BLOCK
+        start = (nodes - kept) // 2 if mirrored else np.zeros_like(kept)
+        stop = start + kept
+        x = (np.arange(nodes) + (-0.5 * (nodes - 1) if mirrored else first[:, None])) * h  # exact
+        read = [_at_nodes(terms, x[:, part], h) for part in _blocks(nodes, terms.shift.size)]
+        log_a, a_error, responsibility, mean, steepest, near, spread, rising = (
+            pieces[0] if len(pieces) == 1 else np.concatenate(pieces, axis=-1) for pieces in zip(*read, strict=True)
+        )
+        del read
+        answerable: BoolArray = np.asarray((responsibility > _ANSWERABLE).any(axis=(0, 2)))
+        log_b = log_a[:, ::-1] if mirrored else np.zeros_like(log_a)
+        b_error = a_error[:, ::-1] if mirrored else np.zeros_like(log_a)
+        loss = log_a - log_b
+        loss_error = a_error + b_error + UNIT_ROUNDOFF * np.abs(loss)
+        log_weight = -0.5 * x**2 + np.log(h / math.sqrt(2 * math.pi)) + log_b
+        log_weight[(np.arange(nodes) < start[:, None]) | (np.arange(nodes) >= stop[:, None])] = -np.inf
+        relative = UNIT_ROUNDOFF * (x**2 + 2 * np.abs(log_b) + 8) + 4 * FUNCTION_ERROR + sum_error(nodes) + b_error
+        columns = np.stack([np.ones_like(loss), loss, loss**2, relative, loss_error], axis=-1)
+        return Grid(
+            x,
+            h,
+            start,
+            stop,
+            mirrored,
+            terms.only(answerable),
+            loss,
+            log_weight,
+            np.exp(log_weight),
+            responsibility[:, answerable],
+            mean,
+            steepest,
+            near,
+            spread,
+            rising,
+            loss_error,
+            relative,
+            columns,
+        )
+
+    def tilted(self, tilts: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Weights phi b h e^{sL - shift}, shape (S, parts, nodes), and the shift, shape (S, parts)."""
+        return node_sums.tilted(self.loss, self.log_weight, tilts[:, None])
+
+    def at_ends(self, values: FloatArray) -> FloatArray:
+        """The columns of an array (..., parts, nodes) at each part's first and last node, shape (..., parts, 2)."""
+        ends = np.stack([self.start, self.stop - 1], axis=-1)
+        return np.take_along_axis(values, np.broadcast_to(ends, (*values.shape[:-1], 2)), axis=-1)
+
+    @property
+    def inside(self) -> BoolArray:
+        """Which nodes have weight, shape (parts, nodes)."""
+        return np.isfinite(self.log_weight)
+
+    def both(self, of_a: FloatArray) -> FloatArray:
+        """What is known of a, with what it says of b added: of b nothing, unless mirrored."""
+        return of_a + of_a[..., ::-1] if self.mirrored else of_a
+
+    def mixed(self, theta: FloatArray | float, of_a: FloatArray) -> FloatArray:
+        """theta times what is known of a, plus 1 - theta times the same of b."""
+        return theta * of_a + (1 - theta) * of_a[..., ::-1] if self.mirrored else theta * of_a
+
+    def sized(self, theta: FloatArray | float, of_a: FloatArray) -> FloatArray:
+        """The same with the moduli of theta and 1 - theta."""
+        size = np.abs(theta)
+        return size * of_a + np.abs(1 - theta) * of_a[..., ::-1] if self.mirrored else size * of_a
+
+    def lowered(self, theta: FloatArray | float, of_a: FloatArray) -> FloatArray:
+        """The same with the negative parts of theta and 1 - theta: of logarithms of lower bounds of |A| and |B|."""
+        low = np.minimum(theta, 0.0)
+        return low * of_a + np.minimum(1 - theta, 0.0) * of_a[..., ::-1] if self.mirrored else low * of_a
+
+    def strip(self, height: FloatArray) -> Strip:
+        """ln |A|, arg A and lower bounds of |A| at heights q, shape (E, parts)."""
+        did(_A_STRIP * height.size * self.responsibility.shape[-1] * (4 + self.responsibility.shape[-2]))
+        q = height[..., None]
+        phase = q * self.terms.shift
+        sine = np.sin(0.5 * phase)
+        turn = -2 * sine**2 + 2j * sine * np.cos(0.5 * phase)
+        # A - 1, as all responsibilities together are 1; shape (E, parts, nodes).
+        change = np.matmul(turn.swapaxes(0, 1), self.responsibility).swapaxes(0, 1)
+        squared = 2 * change.real + change.real**2 + change.imag**2
+        log_modulus = np.minimum(0.5 * np.log1p(np.maximum(squared, -1 + 1e-30)), 0.0)
+        center = q * self.mean
+        rest = np.angle((1 + change) * np.exp(-1j * center))
+        least = 1 - 0.5 * q**2 * self.spread
+        return Strip(height, log_modulus, center + rest, least)
+
+
+@dataclass(frozen=True, slots=True)
+class Strip:
+    """ln |A| and arg A at the nodes, at heights q of shape (E, parts); all others of shape (E, parts, nodes).
+
+    `least`: below |A(x', q')| for x' within half a cell and |q'| <= q; where it is not positive nothing is known.
+    """
+
+    height: FloatArray
+    log_modulus: FloatArray
+    argument: FloatArray
+    least: FloatArray
+
+
+def _blocks(nodes: int, terms: int) -> list[slice]:
+    """Runs of nodes with so few elements of an array (parts, terms, nodes) that memory is bounded."""
+    size = max(_LARGEST_BLOCK // terms // SUM_BLOCK, 1) * SUM_BLOCK
+    return [slice(start, start + size) for start in range(0, nodes, size)]
+
+
+def _at_nodes(terms: Terms, x: FloatArray, h: FloatArray) -> tuple[FloatArray, ...]:
+    """`log_ratio` and `_cell_moments`."""
+    log_a, error, responsibility = log_ratio(terms, x)
+    return log_a, error, responsibility, *_cell_moments(terms, responsibility, h, x, log_a)
+
+
+def _cell_moments(
+    terms: Terms, responsibility: FloatArray, h: FloatArray, x: FloatArray, log_a: FloatArray
+) -> tuple[FloatArray, ...]:
+    """mu m at the nodes and over the cells, `near`, `spread` and `rising` over the cells; (parts, nodes) each.
+
+    Half a cell to the left each term of a' is at least e^{-mu s h/2} times as large, and a is no larger.
+    """
+    shift = terms.shift[:, :, None]
+    mean = (responsibility * shift).sum(axis=1)
+    distance = np.abs(shift - mean[:, None])
+    # The responsibility of shift 0 is what the others leave, where it is there at all; 1e-14: their rounding.
+    none = np.where(terms.rest[:, None] > 0, np.maximum(1 - responsibility.sum(axis=1), 0.0), 0.0)
+    none = (none + 1e-14) * np.exp(0.5 * h * mean)
+    exponent = 0.5 * h[:, None] * distance
+    if float(exponent.max()) < _LARGEST_EXPONENT:
+        far = responsibility * np.exp(exponent)
+    else:  # of far shifts, whose responsibilities may be no doubles
+        product, square = shift * x[:, None, :], 0.5 * shift**2
+        error = 4 * UNIT_ROUNDOFF * (np.abs(product) + square)
+        log_share = terms.log_weight[:, :, None] + (product - square) + error - log_a[:, None]
+        far = np.exp(np.minimum(log_share + exponent, _LARGEST_EXPONENT))
+    near = (far * distance).sum(axis=1) + none * mean
+    spread = (far * distance**2).sum(axis=1) + none * mean**2
+    powers = [far.sum(axis=1) + none, *((far * shift**k).sum(axis=1) for k in (1, 2, 3))]
+    bent = 2 * (powers[0] * powers[3] - powers[1] * powers[2]) + 1e-12 * powers[0] * powers[3]
+    least = (responsibility * shift * np.exp(-0.5 * h[:, None] * shift)).sum(axis=1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        rising = np.where(least > 0, 2 * np.sqrt(least / bent) * (1 - 1e-9), 0.0)
+    return mean, powers[1] * (1 + 1e-9), near * (1 + 1e-9), spread * (1 + 1e-9), rising

@@ -1,0 +1,220 @@
+"""Sums over the nodes of trapezoid rules for M(z) = E0 e^{zL}, of steps of any law, without cancellation.
+
+Arrays: parts P, nodes n. `weight` is that of H0 at a node, `weights` those of the law tilted by e^{theta L}, of sum 1.
+A tilt is one number for all parts, or an array (P, 1) where each part is a run of its own.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from service.privacy.composition.summands.abstract import LineValues
+from service.privacy.numerics.arrays import FloatArray
+from service.privacy.numerics.rounding import FUNCTION_ERROR, SUM_BLOCK, UNIT_ROUNDOFF
+from service.privacy.numerics.unit_circle import ComplexArray, multiples
+
+_LARGEST_EXPONENT = 300.0
+"""Moment sums whose largest exponent exceeds this are scaled, so that nothing overflows."""
+
+_LARGEST_LOSS = 600.0
+"""Losses above which e^L is not computed without the weight of its node."""
+
+_ROUNDING_FLOOR = 1e-15
+"""|M|^2/M(theta)^2 is not resolved below this; moduli are raised to its root, and the raise is part of the error."""
+
+
+class Nodes:
+    """What a grid of nodes has, and what follows from it for any tilt; arrays of shape (P, n)."""
+
+    loss: FloatArray
+    """L, nats."""
+    log_weight: FloatArray
+    """-inf where there is no weight."""
+    weight: FloatArray
+    """That of H0."""
+    loss_error: FloatArray
+    """Of L, nats."""
+    relative_error: FloatArray
+    """Of a weight, its loss taken as exact, and of summing it up."""
+
+    @cached_property
+    def growth(self) -> FloatArray:
+        """weight (e^L - 1), whose sum over the nodes is E0(w - 1) = 0."""
+        moderate = self.weight * np.expm1(np.minimum(self.loss, _LARGEST_LOSS))
+        large = np.exp(np.minimum(self.log_weight + self.loss, _LARGEST_LOSS))
+        return np.where(self.loss > _LARGEST_LOSS, large, moderate)
+
+    @cached_property
+    def alternative(self) -> FloatArray:
+        """weight e^L: that of H1, at most 1."""
+        return np.exp(np.minimum(self.log_weight + self.loss, 0.0))
+
+
+def tilted(loss: FloatArray, log_weight: FloatArray, tilts: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Weights e^{log_weight + sL - shift}, shape (S, P, n), and the shift, shape (S, P). `tilts`: (S, 1) or (S, P).
+
+    The shift keeps the weights from overflowing and is mostly 0.
+    """
+    joint = tilts[:, :, None] * loss
+    joint += log_weight
+    if joint.max() <= _LARGEST_EXPONENT:
+        return np.exp(joint, out=joint), np.zeros(joint.shape[:-1])
+    top = joint.max(axis=-1)
+    shift = np.where(top > _LARGEST_EXPONENT, top, 0.0)
+    return np.exp(joint - shift[:, :, None]), shift
+
+
+def untilting(
+    loss: FloatArray, of_alternative: FloatArray, tilt: float | FloatArray, weights: FloatArray, total: FloatArray
+) -> FloatArray:
+    """A bound of |e^{sL} - e^L| weight over `total` (of shape (parts,)), the first of which are the `weights`: what an
+    error of L is multiplied with in the second-order sums of M(s), but for a factor s, and of E_s(L).
+    """
+    exponent = np.abs((1 - tilt) * loss)
+    return np.where(exponent < 1, 2 * weights * exponent, weights + of_alternative / total[:, None])
+
+
+def excess(
+    loss: FloatArray, weight: FloatArray, grown: FloatArray, tilt: float | FloatArray, weights: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Summands weight (e^{sL} - 1 - s(e^L - 1)) of M(s) - 1, and the size of what makes up each; shape (P, n).
+
+    Where max(1, |s|) |L| < 0.4 they are power series to order 14; what these leave out is below 2e-16 of them, far
+    inside the relative error of a weight. `grown`: the `growth`; `weights`: weight e^{sL}.
+    """
+    tilt = _one_number(tilt)
+    linear = tilt * grown
+    scale = np.maximum(1.0, np.abs(tilt)) if isinstance(tilt, np.ndarray) else max(1.0, abs(tilt))
+    # a^n - a b^(n - 1) = a (a - b) sum a^k b^{n-2-k}, a - b = (s - 1)/scale: near s = 1 a difference loses its digits.
+    ratio, least = tilt / scale, 1 / scale
+    leading = ratio * (tilt - 1) / scale
+    coefficients: list[Any] = []
+    quotient, power = 1.0, 1.0  # the sum for n, and least^(n - 2)
+    for n in range(2, 15):
+        coefficients.append(leading * quotient / math.factorial(n))
+        power = power * least
+        quotient = ratio * quotient + power
+    scaled = loss * scale
+    small = np.abs(scaled) < 0.4
+    scaled = np.where(small, scaled, 0.0)
+    series = weight * scaled**2 * _polynomial(scaled, coefficients)
+    summands = np.where(small, series, weights - weight - linear)
+    return summands, np.where(small, np.abs(series), weights + weight + np.abs(linear))
+
+
+def mean_excess(
+    loss: FloatArray, grown: FloatArray, weights: FloatArray, theta: float | FloatArray, total: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Summands of E_theta(L) = E_theta(L - e^{-theta L}(e^L - 1)), and the sizes of what makes them up; shape (P, n).
+
+    They are power series where (1 + |theta|) |L| < 0.5. `grown`: the `growth`; `total`: M(theta), shape (P,).
+    """
+    theta = _one_number(theta)
+    scale = 1 + abs(theta)
+    upper, lower = (1 - theta) / scale, -theta / scale  # differ by 1/scale: a^n - b^n = (a - b) sum a^k b^{n-1-k}
+    coefficients: list[Any] = []
+    quotient, power = 1.0, 1.0  # the sum for n, and lower^(n - 1)
+    for n in range(2, 16):
+        power = power * lower
+        quotient = upper * quotient + power
+        coefficients.append(quotient / (scale * math.factorial(n)))
+    scaled = loss * scale
+    small = np.abs(scaled) < 0.5
+    scaled = np.where(small, scaled, 0.0)
+    series = -(scaled**2) * _polynomial(scaled, coefficients)
+    direct = weights * loss
+    exponential = grown / total[:, None]
+    terms = np.where(small, weights * series, direct - exponential)
+    return terms, np.where(small, np.abs(terms), np.abs(direct) + np.abs(exponential))
+
+
+def tilted_mean(
+    nodes: Nodes, theta: float | FloatArray, weights: FloatArray, total: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """E_theta(L) of each part, by `mean_excess`, and the rounding error of its sum: of weights, and of losses through
+    |1 - e^{(1 - theta) L}|; shape (P,) each.
+    """
+    terms, size = mean_excess(nodes.loss, nodes.growth, weights, theta, total)
+    moved = untilting(nodes.loss, nodes.alternative, theta, weights, total)
+    error = np.sum(size * nodes.relative_error + 1.1 * nodes.loss_error * moved, axis=-1)
+    return terms.sum(axis=-1), error
+
+
+def _one_number(tilt: float | FloatArray) -> float | FloatArray:
+    """A tilt of one run as a number: arrays of length one take twenty times as long."""
+    return float(tilt.item()) if isinstance(tilt, np.ndarray) and tilt.size == 1 else tilt
+
+
+def _polynomial(x: FloatArray, coefficients: list[Any]) -> FloatArray:
+    """c_0 + c_1 x + c_2 x^2 + ..., by Horner's scheme."""
+    found = np.zeros_like(x)
+    for coefficient in reversed(coefficients):
+        found *= x
+        found += coefficient
+    return found
+
+
+def tilted_differences(
+    weights: FloatArray, loss: FloatArray, mean: FloatArray, step: float | FloatArray, nodes: int
+) -> ComplexArray:
+    """d_k = E_theta(e^{i t_k L} - 1), t_k = k step, for all parts, shape (P, nodes + 1), as sums of second-order terms.
+
+    `step`: one for all parts, or one for each, shape (P, 1).
+
+    E0(w - 1) = 0, so d = E_theta(e^{itL} - 1 - itL) + it E_theta(L - e^{-theta L}(e^L - 1)): every summand is
+    O(L^2), and rounding does not grow with the number of steps. With k = a columns + b and
+    E(x) = e^{ix} - 1 = ix + E'(x), E(x+y) - i(x+y) = E(x) E(y) + E'(x) + E'(y): the sums over nodes become one
+    matrix product. `mean`: the second expectation, shape (P,); the number of L is a multiple of `SUM_BLOCK`.
+    """
+    rows = max(1, math.isqrt(nodes + 1))
+    columns = -(-(nodes + 1) // rows)
+    blocks = (len(weights), weights.shape[1] // SUM_BLOCK, 1, SUM_BLOCK)
+    weights, loss = weights.reshape(blocks), loss.reshape(blocks)
+    phase = loss * np.asarray(step)[..., None, None]
+    (outer, inner), rest = multiples(np.stack([phase * columns, phase]), columns)
+    total = np.matmul(weights * outer[..., :rows, :], inner.swapaxes(-1, -2)).sum(axis=1)
+    of_rows, of_columns = np.matmul(rest, weights.swapaxes(-1, -2))[..., 0].sum(axis=2)
+    total += of_rows[:, :rows, None]
+    total += of_columns[:, None, :]
+    t = np.arange(nodes + 1) * step
+    return total.reshape(len(weights), -1)[:, : nodes + 1] + 1j * t * mean[:, None]
+
+
+def line_values(counts: FloatArray, d: ComplexArray, error: FloatArray, *, separate: bool = False) -> LineValues:
+    """sum N ln(1 + d) over the parts, and its error: `d` and its `error` of shape (P, K), `counts` of shape (P,).
+    `separate`: N ln(1 + d) of each part, which is a run of its own, shape (P, K).
+
+    N is an integer, so the branch of the logarithm does not matter to e^K. An error e of d is a relative error
+    e/|1 + d| of each of the N factors of e^K, and (1 + e/|1 + d|)^N = e^{N log1p(e/|1 + d|)}.
+    """
+    count = counts[:, None]
+    log_modulus = 0.5 * np.log1p(np.maximum(2 * d.real + (d.real**2 + d.imag**2), _ROUNDING_FLOOR - 1))
+    # |M|^2 - 1 near -1 has lost its digits: an error u of it is u/|M|^2 of |M|, that of 1 + d is u/|M|.
+    modulus = np.hypot(1 + d.real, d.imag)
+    log_modulus = np.where(modulus < 0.5, np.log(np.maximum(modulus, math.sqrt(_ROUNDING_FLOOR))), log_modulus)
+    angle = np.arctan2(d.imag, 1 + d.real)
+    error = error + 2 * math.sqrt(_ROUNDING_FLOOR) * (log_modulus <= 0.49 * math.log(_ROUNDING_FLOOR))
+    relative = np.log1p(error / np.exp(log_modulus))
+    relative += 2 * FUNCTION_ERROR * (np.abs(log_modulus) + np.abs(angle))
+    sizes = count * (np.abs(log_modulus) + np.abs(angle))
+    values, errors = count * (log_modulus + 1j * angle), count * relative
+    if separate:
+        return LineValues(values, errors * 1.001 + 3 * UNIT_ROUNDOFF * sizes)
+    summation = (2 + len(count)) * UNIT_ROUNDOFF * sizes.sum(axis=0)
+    return LineValues(values.sum(axis=0), errors.sum(axis=0) * 1.001 + summation)
+
+
+def significant(weights: FloatArray) -> slice:
+    """The range of nodes (in whole blocks) outside which all tilted weights of all parts vanish in double precision."""
+    alive = np.flatnonzero((weights > weights.max(axis=-1, keepdims=True) * 1e-30).any(axis=0))
+    first = int(alive[0]) // SUM_BLOCK * SUM_BLOCK
+    return slice(first, -(-(int(alive[-1]) + 1) // SUM_BLOCK) * SUM_BLOCK)
+
+
+def outside(weights: FloatArray, window: slice) -> FloatArray:
+    """Sum of the weights left out by a window, per part."""
+    return weights[:, : window.start].sum(axis=-1) + weights[:, window.stop :].sum(axis=-1)

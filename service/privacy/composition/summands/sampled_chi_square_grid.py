@@ -1,0 +1,243 @@
+"""Nodes, losses and weights behind the moments of sampled steps whose statistic has a chi-square law.
+
+One step on a share p of the records, against the membership adversary (`threat_models/membership_step.py`): T ~
+chi2'_d(m) under H0, and with the record
+
+    w(T) = 1 - p + p e^v,    v = v_0 - B (T - E T),    B = 1/(2 (N - 1)),   v_0 = E0 v < 0,    L = ln w.
+
+**The map.** T = l ln(1 + e^s), l the standard deviation of T: linear in s where T is large, like e^s where it is small,
+and analytic where |Im s| < pi, or for Re s > 0 everywhere. Nodes are at s = E T/l - x, x = (first + j) h, so that L
+increases with x, and T - E T = l (-x + ln(1 + e^-s)) loses no digit. What the integrand does off the real axis is in
+`sampled_chi_square_strips.py`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from service.privacy.composition.summands import node_sums
+from service.privacy.composition.summands.steps import ChiSquareSteps
+from service.privacy.numerics.arrays import FloatArray
+from service.privacy.numerics.chi_square.density import log_density
+from service.privacy.numerics.rounding import FUNCTION_ERROR, SUM_BLOCK, UNIT_ROUNDOFF, sum_error
+
+LINEAR = 3.0
+"""From this s on strips may be as wide as any."""
+
+LEAST_PLACE = -680.0
+"""Least s: e^s stays in the range of doubles."""
+_WIDEST_BENT = 1.45
+"""Widest strip where s is smaller than that, below pi/2."""
+_WIDEST = 12.0
+
+
+@dataclass(frozen=True)
+class ChiSquareStep:
+    """A step with its law in doubles: the noncentrality is the nearest double to N K, and v_0 that of this law."""
+
+    degrees: int
+    noncentrality: float
+    steepness: float
+    """B."""
+    middle: float
+    """v_0."""
+    rate: float
+    largest: float
+    """v at T = 0."""
+    shrink: float
+    """(N - 1)/N: with the record T ~ that times chi2'_d(that times m)."""
+
+    @staticmethod
+    def of(steps: ChiSquareSteps) -> ChiSquareStep:
+        """N = `effective_batch_size` > 1."""
+        size, known = steps.effective_batch_size, Fraction(steps.susceptibility)
+        noncentrality = float(size * known)
+        excess = 1 / (size - 1)
+        half = Fraction(steps.dimension, 2)
+        moved = float(known * excess / 2 + excess / 2 * (Fraction(noncentrality) - size * known))
+        middle = -moved - float(half) * _less_log(excess)
+        largest = float(known / 2) + float(half) * math.log1p(float(excess))
+        shrink = float((size - 1) / size)
+        return ChiSquareStep(
+            steps.dimension, noncentrality, float(excess / 2), middle, steps.sample_rate, largest, shrink
+        )
+
+    @property
+    def largest_loss(self) -> float:
+        """L at T = 0."""
+        if self.largest > 600.0:
+            return self.largest + math.log(self.rate)
+        return math.log1p(self.rate * math.expm1(self.largest))
+
+    @property
+    def mean(self) -> float:
+        """E T."""
+        return self.degrees + self.noncentrality
+
+    @property
+    def deviation(self) -> float:
+        """l, the standard deviation of T."""
+        return math.sqrt(2 * self.degrees + 4 * self.noncentrality)
+
+    @property
+    def spread(self) -> float:
+        """mu = B l: the standard deviation of v, at least its largest derivative in s."""
+        return self.steepness * self.deviation
+
+    @property
+    def center(self) -> float:
+        """E T/l."""
+        return self.mean / self.deviation
+
+    def log_tail(self, s: float, *, upper: bool = False, present: bool = False) -> float:
+        """ln of a bound of P(T <= T(s)), or (`upper`) of P(T > T(s)), by Chernoff; under H0, or in a step that sees the
+        record (`present`).
+        """
+        t = self.deviation * (s + math.log1p(math.exp(-s)) if s > 0 else math.log1p(math.exp(s)))
+        d, m = self.degrees, self.noncentrality
+        if present:
+            t, m = t / self.shrink, m * self.shrink
+        if (t < d + m) == upper:
+            return 0.0
+        w = (d + math.sqrt(d * d + 4 * t * m)) / (2 * t)
+        pole = 1 - 1 / w
+        exponent = 0.5 * m * pole * pole + 0.5 * d * (math.log(w) - pole)
+        return -max(exponent * (1 - 1e-9) - 1e-9 - 1e-15 * (d + m * abs(pole)), 0.0)
+
+
+@dataclass(frozen=True)
+class ChiSquareGrid(node_sums.Nodes):
+    """Trapezoid nodes with everything that does not depend on the tilt; arrays of shape (1, nodes), the loss rising."""
+
+    law: ChiSquareStep
+    step: float
+    x: FloatArray
+    loss: FloatArray
+    log_weight: FloatArray
+    weight: FloatArray
+    responsibility: FloatArray
+    loss_error: FloatArray
+    relative_error: FloatArray
+    """Relative error of a weight, its loss taken as exact, and of summing it up; `loss_error` is that of L (nats)."""
+    kept: int
+    """Nodes before the cut of large losses; the rest has no weight."""
+    log_slope: FloatArray
+    """At least |d ln(density dT/ds)/ds| on the cell of each node."""
+    density_slope: FloatArray
+    """At least |d ln(density)/dT| dT/ds there."""
+
+    @staticmethod
+    def build(law: ChiSquareStep, low: float, high: float, step: float) -> ChiSquareGrid:
+        """Nodes for s from `high` or a little more to `low` or a little less; `step`: a multiple of 2^-20."""
+        first = math.floor((law.center - high) / step)
+        kept = math.ceil((law.center - low) / step) - first + 1
+        nodes = kept + -kept % SUM_BLOCK
+        x = (first + np.arange(nodes, dtype=np.float64)) * step
+        s = law.center - x
+        s[kept:] = s[kept - 1]  # of no weight
+        bend = np.logaddexp(0.0, -s)
+        over = law.deviation * (bend - x)
+        over[kept:] = over[kept - 1]
+        statistic = np.where(s < 30.0, law.deviation * np.logaddexp(0.0, s), law.mean + over)
+        log_density_, density_error, _ = log_density(law.degrees, law.noncentrality, statistic, over)
+        log_weight = log_density_ + math.log(law.deviation * step) - bend
+        log_weight[kept:] = -np.inf
+        exponent = law.middle - law.steepness * over
+        exponent_error = UNIT_ROUNDOFF * (100 * abs(law.middle) + 8 * law.steepness * np.abs(over)) + 1e-300
+        loss, responsibility, loss_error = _losses(law.rate, exponent, exponent_error)
+        # That of the noncentrality moves ln f by m (q - 1)/2 = T d ln f/dT + (T - E T)/2 + 1 (q of `density.py`).
+        relative = density_error + sum_error(nodes) + 4 * FUNCTION_ERROR + UNIT_ROUNDOFF * (np.abs(log_weight) + 8)
+        relative[kept:] = 0.0
+        slope, density_slope = _slopes(law, s, step)
+        relative += UNIT_ROUNDOFF * (statistic * density_slope / law.deviation * (1 + np.exp(-s)) + np.abs(over) + 1)
+        return ChiSquareGrid(
+            law,
+            step,
+            x=x[None],
+            loss=loss[None],
+            log_weight=log_weight[None],
+            weight=np.exp(log_weight)[None],
+            responsibility=responsibility[None],
+            loss_error=loss_error[None],
+            relative_error=relative[None],
+            kept=kept,
+            log_slope=slope[None],
+            density_slope=density_slope[None],
+        )
+
+    def tilted(self, tilts: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """ln of weights e^{sL} less ln of their sums, shape (S, nodes), and these, shape (S,)."""
+        joint = tilts[:, None] * self.loss + self.log_weight
+        top = joint.max(axis=1)
+        total = top + np.log(np.exp(joint - top[:, None]).sum(axis=1))
+        return joint - total[:, None], total
+
+    @property
+    def places(self) -> FloatArray:
+        """s at the nodes, shape (nodes,)."""
+        return self.law.center - self.x[0]
+
+    @property
+    def is_bent(self) -> bool:
+        """Whether some nodes lie where T is not nearly linear in s: strips are less wide there."""
+        return float(self.places[self.kept - 1]) - self.step < LINEAR
+
+    @property
+    def widest(self) -> float:
+        """Largest a of a strip, whatever the likelihood ratio."""
+        return _WIDEST_BENT if self.is_bent else _WIDEST
+
+
+def _less_log(x: Fraction) -> float:
+    """x - ln(1 + x) for x > 0, to its last digits."""
+    value = float(x)
+    if value > 0.25:
+        return value - math.log1p(value)
+    total, power = 0.0, value
+    for k in range(2, 40):
+        power *= -value
+        total -= power / k
+    return total
+
+
+def _losses(rate: float, exponent: FloatArray, exponent_error: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """L = ln(1 - p + p e^v), r, and the error of L."""
+    loss = np.log1p(rate * np.expm1(np.minimum(exponent, 600.0)))
+    split = (exponent < -1) & (rate > 0.5)
+    loss = np.where(split, np.log((1 - rate) + rate * np.exp(np.minimum(exponent, 0.0))), loss)
+    loss = np.where(exponent > 600.0, np.logaddexp(math.log1p(-rate), math.log(rate) + exponent), loss)
+    responsibility = np.exp(np.minimum(math.log(rate) + exponent - loss, 0.0))
+    loss_error = responsibility * exponent_error + 2 * FUNCTION_ERROR * np.abs(loss) + 12 * UNIT_ROUNDOFF * split
+    # The rate is a rounded quotient: r of it on the one side, p of it on the other.
+    loss_error += UNIT_ROUNDOFF * np.abs(responsibility - rate) / (1 - rate)
+    return loss, responsibility, loss_error
+
+
+def mean_slope(law: ChiSquareStep, statistic: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Bounds of (m/4) G'(m T/4) = rho sqrt(m/T)/2, G as in `sampled_chi_square_strips.py`."""
+    m, nu = law.noncentrality, 0.5 * law.degrees - 1
+    product = m * statistic
+    low = 0.5 * m / (nu + 0.5 + np.sqrt(product + (nu + 1.5) ** 2))
+    high = 0.5 * m / np.maximum(nu + 0.5 + np.sqrt(product + (nu + 0.5) ** 2), 1e-300)
+    return low, high
+
+
+def _slopes(law: ChiSquareStep, s: FloatArray, step: float) -> tuple[FloatArray, FloatArray]:
+    """Bounds of |d ln(f dT/ds)/ds| and of |d ln f/dT| dT/ds on the cells.
+
+    d ln f/dT = nu/T - 1/2 + (m/4) G' falls with T for d >= 2, so that its ends bound it; for d = 1 nu/T, which rises,
+    is taken apart.
+    """
+    nu = 0.5 * law.degrees - 1
+    low, high = (law.deviation * np.logaddexp(0.0, s + side * 0.5 * step * (1 + 1e-9)) for side in (-1, 1))
+    falling = max(nu, 0.0)
+    at_low = falling / low - 0.5 + mean_slope(law, low)[1]
+    at_high = falling / high - 0.5 + mean_slope(law, high)[0]
+    speed = law.deviation / (1 + np.exp(-(s + 0.5 * step)))
+    rising = max(-nu, 0.0) * speed / low
+    slope = (np.maximum(np.abs(at_low), np.abs(at_high)) + 1e-15) * speed * (1 + 1e-9) + rising
+    return slope + 1 / (1 + np.exp(np.minimum(s - 0.5 * step, 700.0))), slope

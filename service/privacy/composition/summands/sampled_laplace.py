@@ -1,0 +1,231 @@
+"""Moment generating functions of Poisson-sampled Laplace steps, with every error bounded.
+
+One step with e = 1/scale and rate p has the likelihood ratio w(v) = 1 - p + p e^v. Under H0 v is -e with probability
+1/2, e with probability e^-e/2, and between them it has the density e^{-(v+e)/2}/4. So M(z) = E0 w^z has two atoms and
+an integral over [-e, e], by Gauss-Legendre on panels of half width b = e/panels. The integrand is analytic for
+|Im v| < pi, and in the ellipse with foci at the ends of a panel and semi-axes b (r + 1/r)/2, b (r - 1/r)/2 the error of
+n + 1 nodes is below b (64/15) sup |f| r^{-2n}/(1 - r^-2) (Trefethen 2013, Approximation Theory and Approximation
+Practice, Theorem 19.3). There
+
+    |w(v)| <= w(Re v),    |w(v)| >= w(Re v) max(cos(Im v/2), 1 - 2 r sin^2(Im v/2)),    r = p e^{Re v}/w(Re v),
+    |arg w(v)| <= min(|Im v|, arcsin(p e^{Re v}/(1 - p))).
+
+Steep laws and high lines have more panels and nodes (`SampledLaplaceParts.refined`).
+"""
+
+from __future__ import annotations
+
+import math
+from functools import cached_property
+
+import numpy as np
+
+from service.privacy.composition.summands.abstract import RealCumulants
+from service.privacy.composition.summands.steps import LaplaceSteps
+from service.privacy.numerics.arrays import FloatArray
+from service.privacy.numerics.gauss_legendre import PLACE_ERROR, WEIGHT_ERROR, gauss_legendre
+from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
+
+NODES = (16, 24, 32, 48, 64, 96, 128)
+MOST_PANELS = 1024
+_HEIGHT = 14.0
+_TILT = 15.0
+"""Nodes are enough for lines of tilts up to the one, and heights up to the other, over the deviation of the loss."""
+_NEGLIGIBLE = 1e-20
+"""Error of a transform below which more nodes do not matter, over the number of steps."""
+_RATIOS = np.array([0.08, 0.15, 0.3, 0.5, 0.7, 0.85, 0.95])
+"""Imaginary parts tried, over pi."""
+_PLACE_ERROR = PLACE_ERROR + 4 * UNIT_ROUNDOFF
+"""Error of places on panels, over e."""
+_LARGEST_AXIS = 12.0
+"""Largest semi-axis of the ellipses, over b."""
+
+
+class SampledLaplaceParts:
+    """N_i steps each of sampled Laplace laws (e_i, p_i), 0 < p_i <= 1, as one summand of the run's K.
+
+    Arrays have shape (parts, nodes): the nodes of the rules between the two atoms. `deviation`: about the standard
+    deviation of the loss of a run whose other steps make its lines end; without it these steps have to. `rule`: panels
+    and nodes of each; without it as many as lines need not far up.
+    """
+
+    def __init__(
+        self, steps: tuple[LaplaceSteps, ...], deviation: float | None = None, rule: tuple[int, int] | None = None
+    ) -> None:
+        self._steps = steps
+        self.rules_lines = deviation is None
+        """Whether it is for these steps to make a line end."""
+        self.scale, self.rate, self.count = (np.array(column, dtype=np.float64) for column in zip(*steps, strict=True))
+        self.log_dropped_null = self.log_dropped_alternative = np.full(len(self.scale), -np.inf)
+        """Nothing is cut off."""
+        self._finer: dict[tuple[int, int], SampledLaplaceParts] = {}
+        if rule is None:
+            own = max(math.sqrt(float(self.count @ np.minimum(self.rate * self.scale, 1.0) ** 2)), 1e-3)
+            spread = max(own, deviation or 0.0)
+            tilts = np.array([-_TILT, _TILT]) / spread + np.array([0.0, 1.0])
+            rule = self._enough(tilts, _HEIGHT / spread, math.log(_NEGLIGIBLE / float(self.count.sum())), (1, NODES[0]))
+        self._set_rule(*rule)
+
+    def refined(self, theta: float, height: float, goal: float = _NEGLIGIBLE) -> SampledLaplaceParts:
+        """The same steps with as many nodes as a line at theta needs up to this height, for an error of all steps
+        together below `goal`.
+        """
+        rule = self._rule_for(theta, height, goal)
+        if rule == (self._panels, self._degree + 1):
+            return self
+        if rule not in self._finer:
+            self._finer[rule] = SampledLaplaceParts(self._steps, rule=rule)
+        return self._finer[rule]
+
+    def refined_size(self, theta: float, height: float) -> int:
+        """Array elements of one evaluation of `refined`, which is not made for it."""
+        panels, nodes = self._rule_for(theta, height, _NEGLIGIBLE)
+        return len(self.count) * (panels * nodes + 2)
+
+    def _rule_for(self, theta: float, height: float, goal: float) -> tuple[int, int]:
+        known = self._panels, self._degree + 1
+        return self._enough(np.array([theta]), height, math.log(goal / float(self.count.sum())), known)
+
+    def only(self, part: int) -> SampledLaplaceParts:
+        """The steps of one part."""
+        return SampledLaplaceParts((self._steps[part],), rule=(self._panels, self._degree + 1))
+
+    def _enough(self, tilts: FloatArray, height: float, goal: float, least: tuple[int, int]) -> tuple[int, int]:
+        """Panels and nodes with a quadrature error below e^goal at all tilts and heights; the most where none has."""
+        panels = least[0]
+        while True:
+            bounds = PanelBounds(self.scale, self.rate, panels)
+            found = (
+                n
+                for n in NODES
+                if n >= least[1] and bounds.log_error(tilts, np.full((len(tilts), 1), height), n).max() < goal
+            )
+            nodes = next(found, None)
+            if nodes is not None or panels >= MOST_PANELS:
+                return panels, nodes or NODES[-1]
+            panels *= 2
+
+    def _set_rule(self, panels: int, nodes: int) -> None:
+        self._panels, self._degree = panels, nodes - 1
+        self._bounds = PanelBounds(self.scale, self.rate, panels)
+
+    @cached_property
+    def loss(self) -> FloatArray:
+        """L = ln w at the lower atom, the nodes and the upper atom."""
+        places, _ = self._rule
+        return np.log1p(self.rate[:, None] * np.expm1(self.scale[:, None] * places))
+
+    @cached_property
+    def mass(self) -> FloatArray:
+        """Their masses under H0; relative error `mass_error`."""
+        places, weights = self._rule
+        scale = self.scale[:, None]
+        mass = 0.25 / self._panels * scale * weights * np.exp(-0.5 * scale * (1 + places))
+        mass[:, 0], mass[:, -1] = 0.5, 0.5 * np.exp(-self.scale)
+        return mass
+
+    @cached_property
+    def _rule(self) -> tuple[FloatArray, FloatArray]:
+        """Places in [-1, 1], the atoms at its ends, and weights of the panels."""
+        places, weights = gauss_legendre(self._degree + 1)
+        centers = (2 * np.arange(self._panels) + 1) / self._panels - 1
+        places = (centers[:, None] + places / self._panels).ravel()
+        weights = np.tile(weights, self._panels)
+        return np.concatenate([[-1.0], places, [1.0]]), np.concatenate([[0.0], weights, [0.0]])
+
+    @cached_property
+    def mass_error(self) -> FloatArray:
+        """Relative error of every mass, shape (parts, 1)."""
+        rule = WEIGHT_ERROR * (self._degree + 1)
+        return (rule + FUNCTION_ERROR + 8 * UNIT_ROUNDOFF + self.scale * (_PLACE_ERROR + 4 * UNIT_ROUNDOFF))[:, None]
+
+    @cached_property
+    def loss_error(self) -> FloatArray:
+        """Absolute error of L, through v = e x (dL/dv is the responsibility p e^v/w) and through the logarithm."""
+        places, _ = self._rule
+        v = self.scale[:, None] * places
+        responsibility = self.rate[:, None] * np.exp(v - self.loss)
+        moved = responsibility * (self.scale[:, None] * _PLACE_ERROR + 4 * UNIT_ROUNDOFF * np.abs(v))
+        # 1 - p + p e^v may cancel: expm1 and its product are off by a little of p |e^v - 1|.
+        inner = (FUNCTION_ERROR + 2 * UNIT_ROUNDOFF) * np.abs(self.rate[:, None] * np.expm1(v)) * np.exp(-self.loss)
+        return 1.1 * (moved + inner + FUNCTION_ERROR * np.abs(self.loss))
+
+    @property
+    def size(self) -> int:
+        """Number of array elements of one (parts, nodes) array: the unit of the engine's cost."""
+        return self.loss.size
+
+    @property
+    def log_reach(self) -> tuple[float, float]:
+        """Smallest and largest loss of all steps together, to a few u."""
+        return float(self.count @ self.loss[:, 0]), float(self.count @ self.loss[:, -1])
+
+    def cumulants(self, tilts: FloatArray) -> RealCumulants:
+        """K, K', K'' at real tilts, shape (S,), with a bound of the error of K.
+
+        M - 1 is summed up where the loss is small, so that its rounding is relative to E|e^{sL} - 1|.
+        """
+        weights, log_total, rounding = self.tilted(tilts)
+        mean = (weights * self.loss).sum(axis=-1)
+        square = (weights * (self.loss - mean[..., None]) ** 2).sum(axis=-1)
+        truncation = np.exp(self.log_quadrature_error(tilts, np.zeros((len(tilts), 1)))[:, 0] - log_total)
+        relative = rounding + 2 * truncation
+        error = np.where(relative < 0.1, 1.1 * relative, np.inf) + 8 * FUNCTION_ERROR * np.abs(log_total)
+        return RealCumulants(
+            log_total @ self.count,
+            mean @ self.count,
+            square @ self.count,
+            error @ self.count * 1.001,
+            truncation @ self.count,
+        )
+
+    def tilted(self, tilts: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """The laws tilted by e^{sL}, shape (S, parts, nodes); ln M(s), and the rounding error of that, (S, parts)."""
+        exponent = tilts[:, None, None] * self.loss
+        shift = exponent.max(axis=-1)
+        small = np.abs(exponent).max(axis=-1) < 1
+        excess = self.mass * np.expm1(np.where(small[..., None], exponent, 0.0))
+        terms = self.mass * np.exp(exponent - shift[..., None])
+        total = terms.sum(axis=-1)
+        by_excess = np.asarray(np.log1p(excess.sum(axis=-1)), dtype=np.float64)
+        log_total = np.where(small, by_excess, shift + np.log(total))
+        weights = terms / total[..., None]
+        # Every summand of M - 1 is below |s L| e of its tilted mass; of M it is the tilted mass itself.
+        size = weights * np.where(small[..., None], np.minimum(np.abs(exponent) * math.e, 1.0), 1.0)
+        through_loss = weights * np.abs(tilts)[:, None, None] * self.loss_error
+        own = self.mass_error + FUNCTION_ERROR + (self.loss.shape[1] + 8) * UNIT_ROUNDOFF
+        rounding = (size * (own + 2 * UNIT_ROUNDOFF * np.abs(exponent)) + 2 * through_loss).sum(axis=-1)
+        return weights, log_total, rounding + 2 * UNIT_ROUNDOFF * np.abs(shift) * ~small
+
+    def log_quadrature_error(self, tilts: FloatArray, heights: FloatArray) -> FloatArray:
+        """ln of a bound of the error of M(s + i t) by the rule, tilts (S,), heights (S, T): shape (S, T, parts)."""
+        return self._bounds.log_error(tilts, heights, self._degree + 1)
+
+
+class PanelBounds:
+    """What bounds the quadrature error of sampled Laplace steps on `panels` panels; shape (ratios, panels, parts)."""
+
+    def __init__(self, scale: FloatArray, rate: FloatArray, panels: int) -> None:
+        b = scale / panels
+        center = scale * ((2 * np.arange(panels) + 1) / panels - 1)[:, None]
+        half = np.minimum(_RATIOS[:, None, None] * math.pi / b, _LARGEST_AXIS)
+        self._ratio = half + np.sqrt(1 + half**2)
+        # A little farther than the ellipse, for the rounding of its center.
+        reach, high = b * np.sqrt(1 + half**2) + 8 * UNIT_ROUNDOFF * scale, b * half
+        left, right = center - reach, np.minimum(center + reach, 600.0)
+        with np.errstate(divide="ignore", over="ignore"):
+            turned = rate * np.exp(right) / (1 - rate)
+        self._turn = np.minimum(high, np.arcsin(np.minimum(turned, 1.0)) + (turned >= 1) * math.pi)
+        self._log_largest = np.log1p(rate * np.expm1(right))
+        share = rate * np.exp(right - self._log_largest)
+        turned_back = np.maximum(np.cos(0.5 * high), 1 - 2 * share * np.sin(0.5 * high) ** 2)
+        self._log_smallest = np.log1p(rate * np.expm1(left)) + np.log(turned_back)
+        self._log_factor = np.log(64 / 15 * b / 4) - 0.5 * (left + scale) - np.log1p(-(self._ratio**-2))
+
+    def log_error(self, tilts: FloatArray, heights: FloatArray, nodes: int) -> FloatArray:
+        """ln of the bound for tilts (S,), heights (S, T) and so many nodes on each panel: shape (S, T, parts)."""
+        s = tilts[:, None, None, None]
+        size = np.where(s > 0, s * self._log_largest, s * self._log_smallest) + self._log_factor
+        size = size - 2 * (nodes - 1) * np.log(self._ratio)
+        over_panels = size[:, None] + np.abs(heights)[:, :, None, None, None] * self._turn
+        return np.logaddexp.reduce(over_panels.min(axis=2), axis=2) + 1e-9

@@ -1,0 +1,229 @@
+"""Poisson-sampled Laplace steps on a vertical line Re z = theta: values of K, their errors, and majorants of |M|.
+
+Notation of `sampled_laplace.py`; E_theta is the expectation under the law tilted by e^{theta L}. It has atoms of mass A
+together and a smooth part of mass C = 1 - A, whose density g in L, g L' = e^{-(v+e)/2} w^theta/(4 M(theta)), has a
+logarithm with a monotone derivative: its total variation is at most the sum of its ends. Integration by parts gives
+
+    |M(theta + it)|/M(theta) <= A + min(C, V/t),    V = 2 (g(l0) + g(l1)).
+
+The transform of N steps does not vanish, but less the atoms' part it does: |M^N - atoms^N| <= (A + V/t)^N - A^N.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import cached_property
+
+import numpy as np
+
+from service.privacy.composition.summands.abstract import LineValues
+from service.privacy.composition.summands.sampled_laplace import SampledLaplaceParts
+from service.privacy.numerics.arrays import FloatArray
+from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
+from service.privacy.numerics.unit_circle import ComplexArray
+from service.privacy.numerics.work import did
+
+_CHUNK = 500_000
+"""Array elements of one vectorised evaluation: bounds the memory."""
+_ENOUGH = 55.0
+"""Nats: majorants of all steps need not be smaller than e^-this."""
+_A_MODULUS = 2e-3
+"""Work of a node at a height, in microseconds, roughly."""
+_MOST_CELLS, _FEW_CELLS, _FEW_PERIODS = 40_000, 500, 20
+"""Cells of the grid on which |M| is looked up; few, and not far up, where other steps make the line end."""
+_RULE_HEIGHTS = 33
+_KNOWN = 1e-4
+"""Error of the quadrature rules for what is looked up."""
+_ROUNDING_FLOOR = 1e-15
+"""|M|^2/M(theta)^2 is not resolved below this."""
+
+
+class SampledLaplaceLine:
+    """The sampled Laplace parts of a run, tilted by theta."""
+
+    def __init__(self, parts: SampledLaplaceParts, theta: float) -> None:
+        self.parts, self.theta = parts, theta
+        tilt = np.array([theta])
+        cumulants = parts.cumulants(tilt)
+        self.origin = float(cumulants.value[0]), float(cumulants.error[0])
+        """K(theta) and a bound of its error."""
+        weights, log_total, _ = parts.tilted(tilt)
+        self._weights, self._log_total = weights[0], log_total[0]
+        self._mean = (self._weights * parts.loss).sum(axis=-1)
+        self._centred = parts.loss - self._mean[:, None]
+        self._spread = (self._weights * np.abs(self._centred)).sum(axis=-1)
+        self._loss_error = 2 * parts.loss_error + 4 * UNIT_ROUNDOFF * np.abs(parts.loss)
+
+    def values(self, step: float, nodes: int) -> LineValues:
+        """K(theta + i t_k) - K(theta) = sum N (i t m + ln(1 + d_k)), d_k = E_theta(e^{it(L - m)} - 1), m the mean.
+
+        Rounding is relative to E_theta |L - m| t, so it grows like the root of the number of steps only.
+        """
+        finer = self.parts.refined(self.theta, step * nodes)
+        if finer is not self.parts:
+            return SampledLaplaceLine(finer, self.theta).values(step, nodes)
+        count = self.parts.count[:, None]
+        t = np.arange(nodes + 1, dtype=np.float64) * step
+        d = self._differences(step, nodes)
+        real, imaginary = d.real, d.imag
+        modulus = np.hypot(1 + real, imaginary)
+        squared = np.maximum(2 * real + (real**2 + imaginary**2), _ROUNDING_FLOOR - 1)
+        log_modulus = np.where(
+            modulus < 0.5, np.log(np.maximum(modulus, math.sqrt(_ROUNDING_FLOOR))), 0.5 * np.log1p(squared)
+        )
+        angle = np.arctan2(imaginary, 1 + real)
+        error = self._error(t) + 2 * math.sqrt(_ROUNDING_FLOOR) * (log_modulus <= 0.49 * math.log(_ROUNDING_FLOOR))
+        relative = np.log1p(error / np.exp(log_modulus))
+        relative += 2 * FUNCTION_ERROR * (np.abs(log_modulus) + np.abs(angle))
+        phase = self._mean[:, None] * t
+        size = (count * (np.abs(log_modulus) + np.abs(angle) + np.abs(phase))).sum(axis=0)
+        difference = (count * (log_modulus + 1j * (angle + phase))).sum(axis=0)
+        return LineValues(difference, (count * relative).sum(axis=0) * 1.001 + (6 + len(count)) * UNIT_ROUNDOFF * size)
+
+    def _differences(self, step: float, nodes: int) -> ComplexArray:
+        """d at t_k = k step, shape (parts, nodes + 1).
+
+        With k = a columns + b and E(x) = e^{ix} - 1, E(x + y) = E(x) E(y) + E(x) + E(y): one matrix product for each
+        part, and only 2 sqrt(nodes) exponentials for each loss.
+        """
+        rows = max(1, math.isqrt(nodes + 1))
+        columns = -(-(nodes + 1) // rows)
+        found: list[ComplexArray] = []
+        for losses, weights in zip(self._centred, self._weights, strict=True):
+            outer = _unit_circle(losses * (np.arange(rows, dtype=np.float64) * (columns * step))[:, None])
+            inner = _unit_circle(losses * (np.arange(columns, dtype=np.float64) * step)[:, None])
+            weighted = outer * weights
+            total = weighted @ inner.T + weighted.sum(axis=-1)[:, None] + (inner * weights).sum(axis=-1)
+            found.append(total.ravel()[: nodes + 1])
+        return np.stack(found)
+
+    def _error(self, t: FloatArray) -> FloatArray:
+        """Bound of the error of d, shape (parts, T): of weights, losses, sums and the rule.
+
+        Relative errors of weights, at most q each, change a quotient of two sums of them by 2 q of the sum of sizes.
+        The three terms of every loss are together below 4 times t |L - m| and 4 times 2.
+        """
+        parts, theta = self.parts, abs(self.theta)
+        nodes = parts.loss.shape[1]
+        relative = parts.mass_error + theta * (parts.loss_error + 2 * UNIT_ROUNDOFF * np.abs(parts.loss))
+        relative = 2 * relative + 4 * FUNCTION_ERROR + (2 * nodes + 16) * UNIT_ROUNDOFF
+        linear = (self._weights * relative * np.abs(self._centred)).sum(axis=-1)[:, None]
+        bounded = 2 * (self._weights * relative).sum(axis=-1)[:, None]
+        through_loss = (self._weights * self._loss_error).sum(axis=-1)[:, None] * t
+        # The bound of the rule's error rises with the height: each height has that of the next of a few.
+        heights = float(t.max()) * np.linspace(0.0, 1.0, _RULE_HEIGHTS)
+        log_rule = parts.log_quadrature_error(np.array([self.theta]), heights[None])[0] - self._log_total
+        rule = np.exp(np.minimum(log_rule, 700.0))
+        both = rule[0] + rule[np.minimum(np.searchsorted(heights, t), _RULE_HEIGHTS - 1)]
+        return 8 * np.minimum(linear * t, bounded) + through_loss + 2 * both.T
+
+    @cached_property
+    def _law(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """A and V of each part, from above, and the height from which A + V/t is small enough.
+
+        Losses may be so short that doubles hold no height at which a part falls. All of such a step counts as atoms, A
+        is 1 and V 0: then |M^N - (atoms^N of the others) M'| <= (A + V/t)^N - A^N, with M' of these steps below 1.
+        """
+        parts = self.parts
+        ends = np.stack([-parts.scale, parts.scale])
+        losses = parts.loss[:, [0, -1]].T
+        # 1/L' = w e^-v/p at both ends.
+        log_density = (self.theta + 1) * losses - 1.5 * ends - 0.5 * parts.scale - np.log(4 * parts.rate)
+        atoms = np.minimum((self._weights[:, 0] + self._weights[:, -1]) * (1 + 1e-12), 1.0)
+        with np.errstate(over="ignore", divide="ignore"):
+            variation = 2 * np.exp(log_density - self._log_total).sum(axis=0) * (1 + 1e-9)
+            far = variation / self._room(atoms)
+            still = np.isinf(_FEW_PERIODS * (math.pi / np.ptp(parts.loss, axis=-1)))
+        still |= np.isinf(far) & parts.rules_lines
+        return np.where(still, 1.0, atoms), np.where(still, 0.0, variation), np.where(still, 0.0, far)
+
+    @property
+    def _atoms(self) -> FloatArray:
+        return self._law[0]
+
+    @property
+    def log_frozen(self) -> float:
+        """ln of the mass of the event that no step falls in a smooth part."""
+        return float(self.parts.count @ np.log(self._atoms))
+
+    @property
+    def _variation(self) -> FloatArray:
+        return self._law[1]
+
+    @property
+    def _far(self) -> FloatArray:
+        return self._law[2]
+
+    def _room(self, atoms: FloatArray) -> FloatArray:
+        """How much above A a bound of |M| may be, so that that of all steps is small enough."""
+        smooth = np.maximum(1 - atoms, 1e-300)
+        return np.maximum(math.exp(-_ENOUGH / float(self.parts.count.sum())) - atoms, 0.1 * smooth)
+
+    @cached_property
+    def _looked_up(self) -> list[tuple[FloatArray, FloatArray]]:
+        """For each part heights, and ln of bounds of |M| from each of them up to the last.
+
+        Finely for the parts that make a line end, where these steps have to; else on a few heights near the axis.
+        """
+        falls = self.parts.count * np.log(self._atoms)
+        order = np.argsort(falls)
+        before = np.concatenate([[0.0], np.cumsum(falls[order])[:-1]])
+        ruling = set(order[before > -2 * _ENOUGH].tolist()) if self.parts.rules_lines else set[int]()
+        return [self._bounds_of(part, is_ruling=part in ruling) for part in range(len(falls))]
+
+    def _bounds_of(self, part: int, *, is_ruling: bool) -> tuple[FloatArray, FloatArray]:
+        if self._atoms[part] == 1 and self._variation[part] == 0:
+            return np.zeros(1), np.zeros(1)
+        first, last = math.pi / float(np.ptp(self.parts.loss[part])), float(self._far[part])
+        most = _MOST_CELLS if is_ruling else _FEW_CELLS
+        if not is_ruling:
+            last = min(last, _FEW_PERIODS * first)
+        spread, room = float(self._spread[part]), float(min(self._room(self._atoms)[part], 0.2))
+        cells = math.ceil(min(max((last - first) * spread / (0.5 * room), 1.0), most))
+        heights = np.linspace(first, max(last, first), cells + 1)
+        line = SampledLaplaceLine(self.parts.only(part).refined(self.theta, float(heights[-1]), _KNOWN), self.theta)
+        size = line._moduli(heights) + line._error(heights)[0]
+        step = float(heights[1] - heights[0])
+        # Between two heights |M| rises by at most half their distance times E|L - m|.
+        cell = np.append(np.maximum(size[:-1], size[1:]) + 0.5 * step * spread * (1 + 1e-9), 0.0)
+        least = float(self._atoms[part]) + float(self._variation[part]) / float(heights[-1])
+        bound = np.maximum(np.maximum.accumulate(cell[::-1])[::-1], least)
+        return heights, np.minimum(np.log(bound), 0.0)
+
+    def _moduli(self, heights: FloatArray) -> FloatArray:
+        """|M|/M(theta) of a single part at evenly spaced heights, by the same products as `_differences`."""
+        did(_A_MODULUS * len(heights) * self._centred.shape[-1])
+        rows = max(1, math.isqrt(len(heights)))
+        columns = -(-len(heights) // rows)
+        step = (heights[-1] - heights[0]) / max(len(heights) - 1, 1)
+        outer = np.exp(1j * self._centred[0] * (heights[0] + np.arange(rows) * (columns * step))[:, None])
+        inner = np.exp(1j * self._centred[0] * (np.arange(columns) * step)[:, None])
+        return np.abs((outer * self._weights[0]) @ inner.T).ravel()[: len(heights)]
+
+    def log_majorants(self, heights: FloatArray) -> FloatArray:
+        """Upper bounds of the sum of ln |M(theta + it')/M(theta)| over all steps, t' >= t, at each height t.
+
+        1 - |M|^2 = E(1 - cos t(L - L')) >= 4 t^2 Var/pi^2 while t times the range of L is at most pi.
+        """
+        variance = (self._weights * self._centred**2).sum(axis=-1) * (1 - 1e-9)
+        total = np.zeros_like(heights)
+        for part, (places, bounds) in enumerate(self._looked_up):
+            quadratic = 0.5 * np.log1p(-np.minimum(4 / math.pi**2 * heights**2 * variance[part], 1 - 1e-9))
+            near = np.maximum(quadratic + 1e-15, bounds[0])
+            cell = np.clip(np.searchsorted(places, heights, side="right") - 1, 0, len(places) - 1)
+            far = np.log(self._atoms[part] + np.minimum(self._variation[part] / heights, 1.0))
+            log_bound = np.where(heights < places[0], near, np.where(heights < places[-1], bounds[cell], far))
+            total += self.parts.count[part] * np.minimum(log_bound, 0.0)
+        return total
+
+    @property
+    def last_height(self) -> float:
+        """From here on |M^N - atoms^N| falls at least like 1/t."""
+        return max(float(self._far.max()), *(float(heights[-1]) for heights, _ in self._looked_up))
+
+
+def _unit_circle(phase: FloatArray) -> ComplexArray:
+    """e^{ix} - 1, without cancellation for small x."""
+    found = np.empty(phase.shape, dtype=np.complex128)
+    found.real, found.imag = -2 * np.sin(0.5 * phase) ** 2, np.sin(phase)
+    return found

@@ -1,0 +1,118 @@
+"""Steps whose loss is one of two numbers, +-eps: what they add to a run's cumulants and to its vertical lines.
+
+A `pure_dp` step, at its worst, has the loss -eps with probability 1/(1 + e^-eps) under H0, else eps (Kairouz, Oh,
+Viswanath 2015, Theorem 2.1). With u = z - 1/2,
+
+    M(z) = cosh(u eps)/cosh(eps/2) = 1 + 2 sinh(z eps/2) sinh((z - 1) eps/2)/cosh(eps/2),
+    K' = eps tanh(u eps),    K'' = (eps/cosh(u eps))^2,
+    M(theta + it)/M(theta) = cos(x) + i tau sin(x),    x = t eps,    tau = tanh(eps (theta - 1/2)).
+
+|M| does not fall up a line: its majorant is 1, and what makes the line end is another step. It vanishes at x = pi/2 for
+theta = 1/2: there the error of the value, which is absolute, is all that is left of it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from service.privacy.composition.summands.abstract import LineValues, RealCumulants
+from service.privacy.composition.summands.steps import TwoPointSteps
+from service.privacy.enclosure import SMALLEST
+from service.privacy.numerics.arrays import FloatArray
+from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
+
+_SMALLEST_MODULUS = 1e-300
+"""In place of a zero, far below the error of the value."""
+
+
+class TwoPointParts:
+    """N_i steps each of losses +-eps_i, as one summand of the run's K. Arrays have shape (parts,)."""
+
+    def __init__(self, steps: tuple[TwoPointSteps, ...]) -> None:
+        self.epsilon, self.count = (np.array(column, dtype=np.float64) for column in zip(*steps, strict=True))
+
+    @property
+    def size(self) -> int:
+        """Number of array elements of one evaluation: the unit of the engine's cost."""
+        return len(self.epsilon)
+
+    @property
+    def reach(self) -> float:
+        """The largest loss of all steps together, to a few u."""
+        return float(self.count @ self.epsilon)
+
+    def cumulants(self, tilts: FloatArray) -> RealCumulants:
+        """K, K', K'' at real tilts, shape (S,), with a bound of the error of K.
+
+        Near 0 and 1 as log1p of the product of two hyperbolic sines, which keeps relative digits; else as logarithms of
+        cosines without their exponentials. The error of a tilt's product with eps moves K by K' times as much.
+        """
+        s, eps = tilts[:, None], self.epsilon
+        exponent = np.abs(s - 0.5) * eps
+        near = np.maximum(np.abs(s), np.abs(s - 1)) * eps < 2
+        excess = _doubled_sine(0.5 * eps * np.where(near, s, 0.0)) * _doubled_sine(
+            0.5 * eps * np.where(near, s - 1, 0.0)
+        )
+        excess = excess * np.exp(-0.5 * eps) / (1 + np.exp(-eps))
+        apart = eps * (np.abs(s - 0.5) - 0.5)
+        far = apart + (np.log1p(np.exp(-2 * exponent)) - np.log1p(np.exp(-eps)))
+        value = np.where(near, np.log1p(excess), far)
+        # Arguments below 2 within 3 u, four exponentials and their products; 1 + excess is at least 1/cosh 2 > 1/4.
+        relative = 4 * FUNCTION_ERROR + 32 * UNIT_ROUNDOFF
+        rounding = np.where(
+            near,
+            4 * relative * np.abs(excess) + FUNCTION_ERROR * np.abs(value) + SMALLEST,
+            8 * UNIT_ROUNDOFF * (exponent + eps + np.abs(apart)) + 3 * FUNCTION_ERROR,
+        )
+        decay = np.exp(-exponent)
+        slope = eps * np.copysign(-np.expm1(-2 * exponent) / (1 + decay**2), s - 0.5)
+        curvature = (2 * eps * decay / (1 + decay**2)) ** 2
+        return RealCumulants(
+            value @ self.count,
+            slope @ self.count,
+            curvature @ self.count,
+            rounding @ self.count + 2 * len(eps) * UNIT_ROUNDOFF * (np.abs(value) @ self.count),
+            np.zeros_like(tilts),
+        )
+
+
+class TwoPointLine:
+    """The two-point parts of a run, tilted by theta."""
+
+    def __init__(self, parts: TwoPointParts, theta: float) -> None:
+        cumulants = parts.cumulants(np.array([theta]))
+        self.origin = float(cumulants.value[0]), float(cumulants.error[0])
+        """K(theta) and a bound of its error."""
+        self._epsilon, self._count = parts.epsilon[:, None], parts.count[:, None]
+        tilted = self._epsilon * (theta - 0.5)
+        decay = np.exp(-np.abs(tilted))
+        self._slope = np.copysign(-np.expm1(-2 * np.abs(tilted)) / (1 + decay**2), tilted)
+        """tau"""
+        self._spread = (2 * decay / (1 + decay**2)) ** 2
+        """1 - tau^2, without cancellation."""
+
+    def values(self, step: float, nodes: int) -> LineValues:
+        """K(theta + i t_k) - K(theta) = sum N ln(cos x + i tau sin x), and bounds of the errors.
+
+        |M|^2 = 1 - (1 - tau^2) sin^2 x. All errors of one factor together are below a few u times |x|, for small x
+        because they are relative to |ln M| <= |x| then: tau and 1 - tau^2 within 4 |eps (theta - 1/2)| u and a few
+        functions, of which (1 - tau^2) |eps (theta - 1/2)| < 1/2 is left.
+        """
+        x = self._epsilon * (np.arange(nodes + 1, dtype=np.float64) * step)
+        sine, cosine = np.sin(x), np.cos(x)
+        imaginary = self._slope * sine
+        modulus = np.maximum(np.hypot(cosine, imaginary), _SMALLEST_MODULUS)
+        squared = np.maximum(-self._spread * sine**2, -0.999)
+        log_modulus = np.where(modulus > 0.5, 0.5 * np.log1p(squared), np.log(modulus))
+        angle = np.arctan2(imaginary, cosine)
+        relative = np.log1p((12 * FUNCTION_ERROR + 32 * UNIT_ROUNDOFF) * np.abs(x) / modulus)
+        relative += 2 * FUNCTION_ERROR * (np.abs(log_modulus) + np.abs(angle))
+        size = (self._count * (np.abs(log_modulus) + np.abs(angle))).sum(axis=0)
+        difference = (self._count * (log_modulus + 1j * angle)).sum(axis=0)
+        rounding = (4 + len(self._count)) * UNIT_ROUNDOFF * size
+        return LineValues(difference, (self._count * relative).sum(axis=0) * 1.001 + rounding)
+
+
+def _doubled_sine(x: FloatArray) -> FloatArray:
+    """2 sinh(x), for |x| <= 1: both terms have one sign."""
+    return np.expm1(x) - np.expm1(-x)

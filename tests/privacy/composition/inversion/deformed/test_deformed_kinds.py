@@ -1,0 +1,143 @@
+"""Bent contours of few and of different steps, read in every way, against nested integrals of their own."""
+
+# pyright: basic, reportArgumentType=false
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable
+
+import mpmath
+import numpy as np
+import pytest
+from mpmath import mpf
+
+from service.privacy.composition.inversion.deformed.run import bent_run
+from service.privacy.composition.inversion.engine import ContourTradeOff, contour_pair
+from tests.thorough import thorough
+
+Step = tuple[float, float]
+
+_SPACING = mpf("0.03125")
+"""Spacing of the outer sum; the inner step is in closed form. Its error falls like e^{-2 pi a/h}, a up to pi sigma."""
+
+
+def _tails(step: Step, threshold: mpf) -> tuple[mpf, mpf]:
+    """P0(L > t) and P1(L > t) of one sampled step."""
+    sigma, rate = mpf(step[0]), mpf(step[1])
+    ratio = (mpmath.exp(threshold) - 1 + rate) / rate
+    if ratio <= 0:
+        return mpf(1), mpf(1)
+    y = sigma * mpmath.log(ratio) + 1 / (2 * sigma)
+    tail, moved = mpmath.ncdf(-y), mpmath.ncdf(1 / sigma - y)
+    return tail, (1 - rate) * tail + rate * moved
+
+
+def _gaussian_tails(mu: mpf, threshold: mpf) -> tuple[mpf, mpf]:
+    y = threshold / mu + mu / 2
+    return mpmath.ncdf(-y), mpmath.ncdf(mu - y)
+
+
+def _sum_tails(first: Step, tails: Callable[[mpf], tuple[mpf, mpf]], threshold: float) -> tuple[mpf, mpf]:
+    """P0(S > c), P1(S > c) of a sampled step and one more with the given tails: a sum over the first."""
+    sigma, rate = mpf(first[0]), mpf(first[1])
+    null = alternative = mpf(0)
+    for k in range(-450, 450 + int(32 / first[0])):
+        y = k * _SPACING
+        ratio = 1 - rate + rate * mpmath.exp(y / sigma - 1 / (2 * sigma**2))
+        weight = _SPACING * mpmath.npdf(y)
+        low, high = tails(mpf(threshold) - mpmath.log(ratio))
+        null, alternative = null + weight * low, alternative + weight * ratio * high
+    return null, alternative
+
+
+def _check(curve: ContourTradeOff, null: mpf, alternative: mpf, slope: float, *, narrow: bool) -> None:
+    """The point of the test S > c, its tangent and so its profile: delta(c) = P1 - e^c P0."""
+    power = curve.points(np.array([float(null)])).power
+    slack = 1e-11 * (1 + math.exp(slope) * float(null / alternative))  # the rounding of the rate
+    assert power.lower[0] <= float(alternative) * (1 + slack)
+    assert float(alternative) <= power.upper[0] * (1 + slack)
+    if narrow:
+        assert power.upper[0] - power.lower[0] <= 2e-6 * power.upper[0]
+    delta = float(alternative - mpmath.exp(slope) * null)
+    if delta > 1e-9:
+        profile = curve.profile(np.array([slope]))
+        assert profile.lower[0] <= delta * (1 + 1e-10)
+        assert delta <= profile.upper[0] * (1 + 1e-10)
+        if slope > 0:
+            epsilon = curve.epsilon(delta)
+            assert epsilon.lower <= slope * (1 + 1e-9)
+            assert slope * (1 - 1e-9) <= epsilon.upper
+            assert not narrow or epsilon.upper - epsilon.lower <= 2e-6 * epsilon.upper
+
+
+@pytest.mark.parametrize("seed", [0, thorough(1)])
+def test_two_different_steps(seed: int) -> None:
+    """Small noise, rates from 1e-4 to .3, thresholds on either side of the core, both directions."""
+    generator = random.Random(seed)
+    steps = [(generator.uniform(0.3, 1.5), 10 ** generator.uniform(-4, -0.5)) for _ in range(2)]
+    steps.sort(key=lambda step: step[1])  # the rarer one outside makes the smoother sum
+    least = sum(math.log1p(-rate) for _, rate in steps)
+    threshold = least + 10 ** generator.uniform(-1.5, 0.5) * -least
+    with mpmath.workdps(25):
+        null, alternative = _sum_tails(steps[0], lambda t: _tails(steps[1], t), threshold)
+        curves = contour_pair(0.0, tuple((*step, 1) for step in steps))
+        _check(curves[0], null, alternative, threshold, narrow=True)
+        _check(curves[1], 1 - alternative, 1 - null, -threshold, narrow=False)
+
+
+@pytest.mark.parametrize(("mu", "step", "threshold"), [(0.02, (0.5, 1e-3), 0.3), (0.3, (0.8, 1e-5), 0.9)])
+def test_a_rare_step_beside_gaussian_noise(mu: float, step: Step, threshold: float) -> None:
+    """On the bent contour itself: straight lines may serve these, too."""
+    with mpmath.workdps(25):
+        null, alternative = _sum_tails(step, lambda t: _gaussian_tails(mpf(mu), t), threshold)
+        run = bent_run(((*step, 1),), mu**2, reflected=False)
+        assert run is not None
+        found = run.points(float(null), math.log(float(alternative)))
+        truth = float(mpmath.log(alternative))
+        assert found.lower[0, 0] <= truth + 1e-10
+        assert truth - 1e-10 <= found.upper[0, 0] < found.lower[0, 0] + 1e-5
+        _check(contour_pair(mu**2, ((*step, 1),))[0], null, alternative, threshold, narrow=True)
+
+
+def test_one_kind_is_that_kind_twice() -> None:
+    """The bent contour of two kinds that are next to equal is that of one kind."""
+    for reflected in (False, True):
+        split = bent_run(((0.5, 1e-3, 3), (0.5, 1e-3 * (1 + 1e-15), 5)), 0.0, reflected=reflected)
+        whole = bent_run(((0.5, 1e-3, 8),), 0.0, reflected=reflected)
+        assert split is not None
+        assert whole is not None
+        one, other = (run.points(1e-4, math.log(3e-4)) for run in (split, whole))
+        assert (one.lower[:2] <= other.upper[:2] + 1e-12).all()
+        assert (other.lower[:2] <= one.upper[:2] + 1e-12).all()
+        assert float(one.width()[0]) < 1e-6
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        ((0.2, 1e-300, 2), (0.5, 0.5, 1)),
+        ((0.2, 1 - 2.0**-52, 2),),
+        ((1e15, 0.3, 2), (0.3, 0.01, 2)),
+        ((0.002, 0.3, 2),),
+        thorough(((0.3, 0.01, 2), (15.0, 1e-12, 10**9))),
+    ],
+)
+def test_the_ends_of_the_ranges_are_answered(steps: tuple[tuple[float, float, int], ...]) -> None:
+    pair = contour_pair(0.0, steps)
+    for curve in pair:
+        points = curve.points(np.array([1e-12]))
+        for bounds in (points.power, points.type_two_error, curve.profile(np.array([0.1]))):
+            assert (bounds.lower <= bounds.upper).all()
+    epsilon = pair[sum(count for *_, count in steps) % 2].epsilon(1e-6)  # searched for, which is dear: of one direction
+    assert 0 <= epsilon.lower <= epsilon.upper
+
+
+def test_small_rates_next_to_the_largest_loss() -> None:
+    """In the remove direction power/alpha is next to prod (1 - p)^-N: known by steps that all stay small."""
+    remove = contour_pair(0.0, ((0.3, 0.01, 2), (0.35, 0.02, 1)))[1]
+    power = remove.points(np.array([1e-9])).power
+    largest = 1e-9 / (0.99**2 * 0.98)
+    assert power.upper[0] <= largest * (1 + 1e-9)
+    assert power.upper[0] - power.lower[0] <= 1e-6 * largest

@@ -1,0 +1,160 @@
+"""Runs read together: whatever is known of one run that way meets what it says alone."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from numpy.random import Generator
+
+from service.privacy.composition.inversion.engine import contour_pair
+from service.privacy.composition.inversion.many import Wanted, read_ahead, run_of
+from service.privacy.composition.inversion.recorded_queries import asked_of
+from service.privacy.composition.inversion.run import ContourRun
+from service.privacy.composition.summands.steps import SampledGaussianSteps
+from service.privacy.enclosure import Enclosure, Evidence
+from service.privacy.trade_off.abstract import AbstractTradeOff
+from service.privacy.trade_off.combinators.read_ahead import Known, ReadAhead
+from tests.thorough import thorough
+
+C1 = SampledGaussianSteps(1.0, 0.01, 1000)
+
+
+def spread(random: Generator, low: float, high: float) -> float:
+    return float(math.exp(random.uniform(math.log(low), math.log(high))))
+
+
+def drawn(random: Generator) -> SampledGaussianSteps:
+    """From runs that reveal next to nothing to runs that reveal everything, of a few steps and of millions."""
+    return SampledGaussianSteps(spread(random, 0.4, 30), spread(random, 1e-4, 0.9), int(spread(random, 1, 1e6)))
+
+
+def usual(random: Generator) -> SampledGaussianSteps:
+    return SampledGaussianSteps(spread(random, 0.7, 8), spread(random, 2e-3, 0.2), int(spread(random, 500, 5e4)))
+
+
+def readings(random: Generator) -> tuple[Known, ...]:
+    made = [
+        *(Known(side, "epsilon", spread(random, 1e-10, 0.5)) for side in (False, True)),
+        *(Known(side, "power", spread(random, 1e-8, 0.9)) for side in (False, True)),
+        *(Known(side, "profile", float(random.uniform(-2, 5))) for side in (False, True)),
+        Known(False, "profile", 0.0),
+    ]
+    return tuple(made[index] for index in random.permutation(len(made))[:3])
+
+
+def alone(steps: SampledGaussianSteps, known: Known) -> Enclosure:
+    curve: AbstractTradeOff = contour_pair(0.0, [steps])[known.reflected]
+    read = {"epsilon": curve.epsilon, "power": curve.power_at, "profile": curve.profile_at}
+    return read[known.quantity](known.at)
+
+
+def together(steps: list[SampledGaussianSteps], asked: list[tuple[Known, ...]]) -> list[Wanted]:
+    wanted = [Wanted(ContourRun.of(0.0, (each,)), known) for each, known in zip(steps, asked, strict=True)]
+    read_ahead(wanted, 1e-6)
+    return wanted
+
+
+def assert_meet(found: Enclosure, other: Enclosure) -> None:
+    assert found.evidence is Evidence.CERTIFIED
+    assert found.lower <= found.upper
+    assert found.relative_width() <= 1e-6
+    assert found.lower <= other.upper * (1 + 1e-15)
+    assert other.lower <= found.upper * (1 + 1e-15)
+
+
+@pytest.mark.parametrize("seed", [1, *(thorough(seed) for seed in range(2, 12))])
+def test_over_the_whole_space(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    wanted = together([drawn(random) for _ in range(40)], [readings(random) for _ in range(40)])
+    for each in wanted:
+        step = each.run.only_step
+        assert step is not None
+        for known, found in each.known.items():
+            if known.quantity != "epsilon_cap":
+                assert_meet(found, alone(step, known))
+
+
+def test_most_training_runs_are_served() -> None:
+    random = np.random.default_rng(5)
+    asked = (Known(False, "epsilon", 1e-5), Known(False, "power", 1e-3), Known(True, "profile", 0.5))
+    wanted = together([usual(random) for _ in range(60)], [asked] * 60)
+    served = [known in each.known for each in wanted for known in each.readings]
+    assert np.mean(served) >= 0.95
+
+
+def test_steps_share_what_noise_and_rate_decide() -> None:
+    """Equal noise and rate with different numbers of steps, in one table, and readings near each other on one line."""
+    steps = [C1._replace(number=number) for number in (200, 1000, 5000, 40_000)]
+    asked = (Known(False, "epsilon", 1e-5), Known(False, "power", 1e-3), Known(True, "epsilon", 1e-5))
+    for each, step in zip(together(steps, [asked] * 4), steps, strict=True):
+        for known in asked[:2]:
+            assert_meet(each.known[known], alone(step, known))
+
+
+@pytest.mark.parametrize("seed", [1, *(thorough(seed) for seed in range(2, 8))])
+def test_lines_at_one_tilt_share_their_nodes(seed: int) -> None:
+    """Runs of one step whose numbers are near each other, beside some of others: a share of the most serves fewer."""
+    random = np.random.default_rng(seed)
+    some = [usual(random) for _ in range(3)]
+    steps = [each._replace(number=int(each.number * factor)) for each in some for factor in np.linspace(0.5, 1.0, 24)]
+    asked = tuple(Known(side, kind, 1e-3) for kind in ("epsilon", "power", "profile") for side in (False, True))
+    wanted = together(steps, [asked] * len(steps))
+    served = [known in each.known for each in wanted for known in asked[2:]]
+    assert np.mean(served) >= 0.95
+    for each, step in list(zip(wanted, steps, strict=True))[::5]:
+        for known, found in each.known.items():
+            if known.quantity != "epsilon_cap":
+                assert_meet(found, alone(step, known))
+
+
+@pytest.mark.parametrize("number", [100, 1000, 100_000])
+def test_bounds_of_the_other_direction_hold(number: int) -> None:
+    step, delta = C1._replace(number=number), 1e-5
+    [read] = together([step], [(Known(False, "epsilon", delta), Known(True, "epsilon", delta))])
+    cap = read.known[Known(True, "epsilon_cap", delta)]
+    assert cap.upper >= alone(step, Known(True, "epsilon", delta)).lower
+    if Known(True, "epsilon", delta) not in read.known:
+        assert cap.upper <= read.known[Known(False, "epsilon", delta)].lower
+
+
+def test_the_order_of_runs_is_of_no_matter() -> None:
+    """Ends may move by rounding, as arrays are longer; enclosures hold the same number."""
+    random = np.random.default_rng(3)
+    steps, asked = [usual(random) for _ in range(12)], [readings(random) for _ in range(12)]
+    forth, back = together(steps, asked), together(steps[::-1], asked[::-1])[::-1]
+    for one, other in zip(forth, back, strict=True):
+        for known in set(one.known) & set(other.known) - {Known(True, "epsilon_cap", 0.0)}:
+            if known.quantity != "epsilon_cap":
+                assert_meet(one.known[known], other.known[known])
+
+
+def test_only_runs_of_one_sampled_step_are_read_together() -> None:
+    assert ContourRun.of(0.0, (C1,)).only_step == C1
+    assert ContourRun.of(0.1, (C1,)).only_step is None
+    assert ContourRun.of(0.0, (C1, C1._replace(sample_rate=0.02))).only_step is None
+    assert run_of(contour_pair(0.1, [C1])[0]) is None
+    assert run_of(contour_pair(0.0, [C1])[0]) is not None
+
+
+def test_what_is_known_is_said_and_the_rest_is_read() -> None:
+    add, remove = contour_pair(0.0, [C1])
+    known = {Known(False, "power", 0.1): Enclosure(0.2, 0.3, Evidence.CERTIFIED)}
+    curve = ReadAhead(add, known, reflected=False)
+    assert (curve.power_at(0.1).lower, curve.power_at(0.1).upper) == (0.2, 0.3)
+    assert curve.power_at(0.2) == add.power_at(0.2)
+    assert curve.reversed().power_at(0.1) == remove.power_at(0.1)
+    assert curve.epsilon(1e-5) == add.epsilon(1e-5)
+    assert curve.profile_at(1.0) == add.profile_at(1.0)
+    assert curve.points(np.array([0.3])).power.lower[0] == add.points(np.array([0.3])).power.lower[0]
+
+
+def test_questions_say_what_they_read() -> None:
+    assert asked_of(lambda pair: pair.both.epsilon(1e-5)) == (
+        Known(False, "epsilon", 1e-5),
+        Known(True, "epsilon", 1e-5),
+    )
+    assert asked_of(lambda pair: pair.remove.power_at(0.1)) == (Known(True, "power", 0.1),)
+    assert asked_of(lambda pair: pair.add.profile_at(0.0)) == (Known(False, "profile", 0.0),)
+    assert asked_of(lambda pair: pair.add.points(np.array([0.1, 0.2]))) == ()

@@ -1,0 +1,180 @@
+"""A run is at least as easy to attack as each of its parts: no end of a composition says less than one proves."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, final
+
+import numpy as np
+import pytest
+from typing_extensions import override
+
+from service.privacy.composition.planning.sub_runs import with_parts
+from service.privacy.enclosure import Bounds, Enclosure, Evidence
+from service.privacy.errors import NumericalFailure
+from service.privacy.mechanisms.abstract import Steps
+from service.privacy.numerics.arrays import FloatArray
+from service.privacy.questions import membership, profile
+from service.privacy.threat_models.worst_case import WorstCase
+from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
+from service.privacy.trade_off.combinators.no_easier import NoEasierThanParts
+from service.privacy.trade_off.pair import TradeOffPair
+from service.privacy.trade_off.shifted.gaussian import gaussian_curve
+from tests.privacy.cases import built, dpsgd, gaussian, laplace
+
+RATES = np.array([1e-6, 0.03, 0.6])
+LAST_DIGITS = 1 - 1e-5
+"""What is narrower than this may lie anywhere inside."""
+
+
+@final
+class Vague(AbstractTradeOff):
+    """A curve of which next to nothing is known: each reading ends at 0 and at its own upper end."""
+
+    evidence, method = Evidence.CERTIFIED, "vague"
+
+    def __init__(self, curve: AbstractTradeOff) -> None:
+        self.curve = curve
+
+    @property
+    @override
+    def largest_log_ratio(self) -> Enclosure:
+        return Enclosure(0.0, math.inf, self.evidence)
+
+    @property
+    @override
+    def smallest_log_ratio(self) -> Enclosure:
+        return Enclosure(-math.inf, 0.0, self.evidence)
+
+    @property
+    @override
+    def singular_power(self) -> Enclosure:
+        return Enclosure.point(0.0)
+
+    @property
+    @override
+    def global_gdp_mu(self) -> None:
+        return None
+
+    @override
+    def reversed(self) -> AbstractTradeOff:
+        return Vague(self.curve.reversed())
+
+    @override
+    def _points_formula(self, alpha: FloatArray) -> CurvePoints:
+        points, anything = self.curve.points(alpha), np.full_like(alpha, np.inf)
+        return CurvePoints(
+            Bounds(points.type_two_error.lower, 1 - alpha),
+            Bounds(alpha, points.power.upper),
+            Bounds(-anything, anything),
+        )
+
+    @override
+    def _profile_formula(self, epsilon: FloatArray) -> Bounds:
+        return Bounds(np.zeros_like(epsilon), self.curve.profile(epsilon).upper)
+
+    @override
+    def _epsilon_formula(self, delta: float) -> Enclosure:
+        return Enclosure(0.0, self.curve.epsilon(delta).upper, self.evidence)
+
+
+def test_a_vague_run_of_gaussian_parts_knows_what_its_parts_prove() -> None:
+    """mu^2 adds up, so the truth is known; the largest part raises the lower end of every reading, and not too far."""
+    generator = np.random.default_rng(41)
+    for _ in range(20):
+        noises = 10 ** generator.uniform(-0.5, 1.5, size=int(generator.integers(2, 5)))
+        steps = built({"type": "composed", "mechanisms": [gaussian(noise) for noise in noises]}).elementary_steps()
+        true = gaussian_curve(Enclosure.point(float(np.sqrt((noises**-2.0).sum()))))
+        strongest = gaussian_curve(Enclosure.point((1 - 1e-14) / float(noises.min())))  # mu of a part has a few ulps
+
+        def cheaply(part: Steps) -> TradeOffPair:
+            return part[0][0].curves()
+
+        served = with_parts(TradeOffPair(Vague(true), Vague(true), ""), steps, cheaply)
+        epsilon, delta = float(generator.uniform(-1, 3)), float(10 ** generator.uniform(-12, -1))
+        for curve in (served.add, served.remove):
+            assert (curve.power(RATES).lower >= strongest.power(RATES).lower).all()
+            assert (curve.power(RATES).lower <= true.power(RATES).upper).all()
+            for rate in RATES.tolist():
+                assert strongest.power_at(rate).lower <= curve.power_at(rate).lower <= true.power_at(rate).upper
+            assert (curve.type_two_error(RATES).upper <= strongest.type_two_error(RATES).upper).all()
+            assert (curve.type_two_error(RATES).upper >= true.type_two_error(RATES).lower).all()
+            assert curve.profile_at(epsilon).lower >= strongest.profile_at(epsilon).lower
+            assert curve.profile_at(epsilon).lower <= true.profile_at(epsilon).upper
+            assert strongest.epsilon(delta).lower <= curve.epsilon(delta).lower <= true.epsilon(delta).upper
+            assert curve.largest_log_ratio.lower == math.inf
+            assert curve.smallest_log_ratio.upper == -math.inf
+
+
+def test_one_part_gives_everything_away() -> None:
+    steps = {"type": "composed", "mechanisms": [dpsgd(1.0, 0.5, 10**12), {"type": "pure_dp", "epsilon": 1.0}]}
+    pair = WorstCase().curves(built(steps))
+    assert pair.add.power(RATES).lower.min() >= 1 - 1e-11
+    assert pair.add.type_two_error(RATES).upper.max() <= 1e-300
+
+
+def test_a_part_above_the_whole_is_a_defect_and_no_number() -> None:
+    weak, strong = (gaussian_curve(Enclosure.point(mu)) for mu in (1.0, 1.001))
+    served = NoEasierThanParts(Vague(weak), lambda: [strong])
+    with pytest.raises(NumericalFailure):
+        served.power(np.array([0.1]))
+    with pytest.raises(NumericalFailure):
+        served.power_at(0.1)
+    with pytest.raises(NumericalFailure):
+        served.profile(np.array([1.0]))
+    with pytest.raises(NumericalFailure):
+        served.epsilon(1e-3)
+
+
+def test_runs_whose_losses_no_lattice_holds_are_answered() -> None:
+    """The mean loss under H1 is close to epsilon, and mu^2/2 of the steps without sampling is above it."""
+    steps = 10**12
+    curve = WorstCase().curves(built(dpsgd(1.0, 0.5, steps))).add
+    assert membership.advantage(curve).value.upper == 1
+    assert curve.power(RATES).lower.min() >= 1 - 1e-11
+    y = np.linspace(-12, 13, 20_001)
+    loss, weights = np.log1p(0.5 * np.expm1(y - 0.5)), np.exp(-0.5 * y * y) / math.sqrt(2 * math.pi) * (y[1] - y[0])
+    mean = steps * float((weights * np.exp(loss)) @ loss)
+    found = profile.epsilon(curve, 1e-5).value
+    assert found.lower <= mean * (1 + 1e-4) <= found.upper * (1 + 2e-4) <= steps / 2 * 1.01
+    assert found.relative_width() <= 0.1
+
+
+def test_a_power_next_to_1_needs_no_second_engine() -> None:
+    """Only the type II error is wide of runs that reveal nearly everything, and it is not asked for."""
+    generator = np.random.default_rng(43)
+    for _ in range(5):
+        parts = [laplace(float(generator.uniform(0.5, 1))), gaussian(float(generator.uniform(0.3, 3)))]
+        many = {"type": "repeated", "mechanism": parts[0], "steps": int(generator.integers(4_000, 40_000))}
+        served = WorstCase().curves(built({"type": "composed", "mechanisms": [many, parts[1]]}))
+        assert served.add.power_at(float(10 ** generator.uniform(-12, -1))).lower >= 1 - 1e-11
+        assert served.second is not None
+        assert served.second.times == 0
+
+
+def drawn(generator: np.random.Generator) -> list[dict[str, Any]]:
+    def size(low: float, high: float) -> float:
+        return float(10 ** generator.uniform(low, high))
+
+    parts: list[dict[str, Any]] = [
+        {"type": "pure_dp", "epsilon": size(-2, 1.5)},
+        {"type": "approximate_dp", "epsilon": size(-2, 1), "delta": size(-9, -1)},
+        gaussian(size(-1, 2)),
+        laplace(size(-1, 2)),
+    ]
+    return [parts[place] for place in generator.choice(len(parts), 2, replace=False)]
+
+
+@pytest.mark.parametrize("seed", range(1))
+def test_no_end_says_less_than_a_part(seed: int) -> None:
+    generator = np.random.default_rng([31, seed])
+    parts = drawn(generator)
+    epsilon = float(generator.uniform(0, 4))
+    composed = WorstCase().curves(built({"type": "composed", "mechanisms": parts})).add
+    power, delta = composed.power(RATES[1:2]), profile.delta(composed, epsilon).value
+    for part in parts:
+        alone = WorstCase().curves(built(part)).add
+        assert (power.lower >= alone.power(RATES[1:2]).lower * LAST_DIGITS).all(), part
+        assert delta.lower >= profile.delta(alone, epsilon).value.lower * LAST_DIGITS, part
+        assert composed.largest_log_ratio.upper >= alone.largest_log_ratio.lower
+        assert composed.singular_power.upper >= alone.singular_power.lower
