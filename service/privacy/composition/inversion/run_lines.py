@@ -61,27 +61,21 @@ class RunLines:
 
     def __init__(self, run: ContourRun, *, reflected: bool) -> None:
         self.run, self.reflected = run, reflected
-        kinds = max(map(len, (*run.groups, *run.mixtures)), default=0)
-        self.good_width = _GOOD_WIDTH if kinds <= _MANY else _GOOD_WIDTH_OF_MANY
+        self.good_width = _GOOD_WIDTH if run.most_together <= _MANY else _GOOD_WIDTH_OF_MANY
         self._ladders: dict[float, ContourLadder | None] = {}
 
     @cached_property
     def fallback(self) -> FallbackBounds:
         """Bounds that need no line. Laplace and two-point steps always say something of the record."""
         transform = self.run.transform(CUT_DIGITS[-1], reflected=self.reflected)
-        log_silent = -math.inf if self.run.laplace or self.run.two_point else self.run.log_unsampled
-        only = self.run.is_gaussian and log_silent > -math.inf and not self.run.mixtures
-        steps = tuple(step for group in self.run.groups for step in group) if only else ()
-        mu = self.run.global_mu
-        return FallbackBounds(self.run.gaussian_mu_squared, log_silent, self.reflected, transform, steps, mu)
+        steps, never = self.run.sampled_gaussian or (), self.run.log_prob_never_sampled
+        return FallbackBounds(self.run.gaussian_mu_squared, never, self.reflected, transform, steps, self.run.global_mu)
 
     @cached_property
     def bent(self) -> BentRun | None:
         """Bent contours for runs of few kinds of sampled Gaussian steps, with Gaussian ones or not; None for others."""
-        if not self.run.is_gaussian or self.run.is_straight:
-            return None
-        steps = tuple(step for group in self.run.groups for step in group)
-        return bent_run(steps, self.run.gaussian_mu_squared, reflected=self.reflected)
+        steps = self.run.sampled_gaussian
+        return None if steps is None else bent_run(steps, self.run.gaussian_mu_squared, reflected=self.reflected)
 
     def wide(self, known: Readings, rows: int = 2, width: float = WIDE) -> IndexArray:
         """The places to read on bent contours."""
