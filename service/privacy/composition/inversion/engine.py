@@ -30,20 +30,23 @@ from service.privacy.composition.inversion.profiles import read_profiles, read_r
 from service.privacy.composition.inversion.rates import read_rates
 from service.privacy.composition.inversion.run import ContourRun
 from service.privacy.composition.inversion.run_lines import EVIDENCE, RunLines, around
+from service.privacy.composition.planning.accuracy import DEFAULT_ACCURACY, Accuracy
 from service.privacy.composition.summands.abstract import Summand
 from service.privacy.enclosure import Bounds, Enclosure
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
 
 
-def contour_pair(gaussian_mu_squared: float, summands: Iterable[Summand]) -> tuple[ContourTradeOff, ContourTradeOff]:
+def contour_pair(
+    gaussian_mu_squared: float, summands: Iterable[Summand], *, accuracy: Accuracy = DEFAULT_ACCURACY
+) -> tuple[ContourTradeOff, ContourTradeOff]:
     """Return the add and remove curves of a run.
 
     `gaussian_mu_squared`: sum of N/sigma^2 over plain Gaussian steps (0 without any), within 1e-14 of its value.
     Source: composition of dominating pairs (Zhu, Dong, Wang 2022, Theorems 10 and 11).
     """
     run = ContourRun.of(gaussian_mu_squared, summands)
-    add = ContourTradeOff(run, reflected=False)
+    add = ContourTradeOff(run, accuracy, reflected=False)
     return add, add.reversed()
 
 
@@ -59,13 +62,13 @@ class ContourTradeOff(AbstractTradeOff):
     evidence = EVIDENCE
     method = "contour"
 
-    def __init__(self, run: ContourRun, *, reflected: bool) -> None:
-        self.run, self._reflected = run, reflected
+    def __init__(self, run: ContourRun, accuracy: Accuracy, *, reflected: bool) -> None:
+        self.run, self._accuracy, self._reflected = run, accuracy, reflected
 
     @cached_property
     def lines(self) -> RunLines:
         """Made when something is read."""
-        return RunLines(self.run, reflected=self._reflected)
+        return RunLines(self.run, self._accuracy, reflected=self._reflected)
 
     @property
     @override
@@ -98,7 +101,7 @@ class ContourTradeOff(AbstractTradeOff):
         """The other direction of the same run: the same curve where the loss of every step has a symmetric law."""
         if self.run.is_symmetric:
             return self
-        return ContourTradeOff(self.run, reflected=not self._reflected)
+        return ContourTradeOff(self.run, self._accuracy, reflected=not self._reflected)
 
     @override
     def _points_formula(self, alpha: FloatArray) -> CurvePoints:
