@@ -30,6 +30,7 @@ from service.privacy.composition.inversion.profiles import read_profiles, read_r
 from service.privacy.composition.inversion.rates import read_rates
 from service.privacy.composition.inversion.run import ContourRun
 from service.privacy.composition.inversion.run_lines import EVIDENCE, RunLines, around
+from service.privacy.composition.planning.accuracy import DEFAULT_ACCURACY, Accuracy
 from service.privacy.composition.summands.steps import (
     ChiSquareSteps,
     GaussianMixtureSteps,
@@ -49,6 +50,8 @@ def contour_pair(
     two_point: Iterable[TwoPointSteps] = (),
     mixtures: Iterable[GaussianMixtureSteps] = (),
     chi_square: Iterable[ChiSquareSteps] = (),
+    *,
+    accuracy: Accuracy = DEFAULT_ACCURACY,
 ) -> tuple[ContourTradeOff, ContourTradeOff]:
     """The add and remove curves of a run.
 
@@ -60,7 +63,7 @@ def contour_pair(
     """
     kinds = tuple(sampled), tuple(laplace), tuple(two_point), tuple(mixtures), tuple(chi_square)
     run = ContourRun.of(gaussian_mu_squared, *kinds)
-    add = ContourTradeOff(run, reflected=False)
+    add = ContourTradeOff(run, accuracy, reflected=False)
     return add, add.reversed()
 
 
@@ -76,13 +79,13 @@ class ContourTradeOff(AbstractTradeOff):
     evidence = EVIDENCE
     method = "contour"
 
-    def __init__(self, run: ContourRun, *, reflected: bool) -> None:
-        self.run, self._reflected = run, reflected
+    def __init__(self, run: ContourRun, accuracy: Accuracy, *, reflected: bool) -> None:
+        self.run, self._accuracy, self._reflected = run, accuracy, reflected
 
     @cached_property
     def lines(self) -> RunLines:
         """Made when something is read."""
-        return RunLines(self.run, reflected=self._reflected)
+        return RunLines(self.run, self._accuracy, reflected=self._reflected)
 
     @property
     @override
@@ -115,7 +118,7 @@ class ContourTradeOff(AbstractTradeOff):
         """The other direction of the same run: the same curve where the loss of every step has a symmetric law."""
         if self.run.mixtures and self.run.is_symmetric:
             return self
-        return ContourTradeOff(self.run, reflected=not self._reflected)
+        return ContourTradeOff(self.run, self._accuracy, reflected=not self._reflected)
 
     @override
     def _points_formula(self, alpha: FloatArray) -> CurvePoints:

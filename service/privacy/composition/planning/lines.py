@@ -11,6 +11,7 @@ from service.privacy.composition.exact_sums.exact_runs import Responses, smoothe
 from service.privacy.composition.inversion import tariff as contour_tariff
 from service.privacy.composition.inversion.two_step_run import is_two_steps, two_steps_pair
 from service.privacy.composition.planning import closed_forms
+from service.privacy.composition.planning.accuracy import DEFAULT_ACCURACY, SECOND_ENGINE, SMOOTHED_RESPONSES, Accuracy
 from service.privacy.composition.planning.options import EngineOptions
 from service.privacy.composition.planning.parts import Counted, contour_parts
 from service.privacy.composition.planning.plan import Plan
@@ -35,14 +36,8 @@ from service.privacy.trade_off.pair import TradeOffPair
 CONTOUR: Final = "contour"
 SMALLEST_SECOND: Final = 1e-6
 """About the standard deviation of the loss below which no second engine is asked: such runs reveal next to nothing."""
-WIDEST_SECOND: Final = 1e-6
-"""Relative width to which a second engine is asked: further, its lattices would cost seconds for every number."""
-
 MOST_ON_LATTICES: Final = 128
 """Different steps up to which a second engine is asked: each has a law of its own on every lattice, some 10 ms."""
-
-SMOOTHED_TOLERANCE: Final = 1e-3
-"""The same for a run that is read with a little noise: where losses are far apart, lattices are no better by much."""
 
 Lattices = Callable[[Steps, EngineOptions], TradeOffPair]
 
@@ -62,7 +57,7 @@ def on_lines(steps: Steps, parts: tuple[Counted, ...], options: EngineOptions, l
         bracket = replace(read[0], add=between([one.add for one in read]), remove=between([one.remove for one in read]))
         covered = [(step.covered(), count) for step, count in steps]
         known = tuple((part, count) for part, count in covered if part is not None)
-        return bracket if len(known) < len(covered) else _before(_contour(known), bracket, options)
+        return bracket if len(known) < len(covered) else _before(_contour(known, options.accuracy), bracket, options)
 
     tolerance = math.inf if lattices is None else options.relative_tolerance
     ends = 2 if any(isinstance(step, BatchMean) and step.sample_rate < 1 for step, _ in steps) else 1
@@ -71,7 +66,7 @@ def on_lines(steps: Steps, parts: tuple[Counted, ...], options: EngineOptions, l
 
 def _before(lines: TradeOffPair, bracket: TradeOffPair, options: EngineOptions) -> TradeOffPair:
     """Lines that know the errors of weights, and where they are wide what is read at two roundings of them."""
-    tolerance = max(options.relative_tolerance, WIDEST_SECOND)
+    tolerance = options.no_finer_than(SECOND_ENGINE).relative_tolerance
     add = Intersected(lines.add, lambda: bracket.add, tolerance)
     return replace(bracket, add=add, remove=add.reversed())
 
@@ -97,7 +92,7 @@ def beside_a_little_noise(run: Responses, steps: Steps, options: EngineOptions, 
         lines = TradeOffPair(curve, curve, source, (reason,))
         if lattices is None:
             return lines
-        loose = replace(options, relative_tolerance=max(options.relative_tolerance, SMOOTHED_TOLERANCE))
+        loose = options.no_finer_than(SMOOTHED_RESPONSES)
         return beside_parts(_with_second(lines, steps, loose, lattices), steps)
 
     return Plan(CONTOUR, contour_tariff.smoothed(len(run.answers)), build)
@@ -118,13 +113,13 @@ def _loss_of(counted: Counted) -> tuple[float, int]:
 
 def _lines(steps: Steps, options: EngineOptions, lattices: Lattices | None) -> TradeOffPair:
     """A run that has lines, all of whose parameters are doubles."""
-    lines = _contour(contour_parts(steps) or ())
+    lines = _contour(contour_parts(steps) or (), options.accuracy)
     if lattices is None:
         return lines
     return beside_parts(_with_second(lines, steps, options, lattices), steps)
 
 
-def _contour(parts: tuple[Counted, ...]) -> TradeOffPair:
+def _contour(parts: tuple[Counted, ...], accuracy: Accuracy = DEFAULT_ACCURACY) -> TradeOffPair:
     # Imported when first needed: closed forms answer without it.
     from service.privacy.composition.inversion.engine import contour_pair
     from service.privacy.composition.summands.steps import (
@@ -149,7 +144,7 @@ def _contour(parts: tuple[Counted, ...]) -> TradeOffPair:
     mixtures = tuple(
         GaussianMixtureSteps(part, count) for part, count in parts if isinstance(part, GaussianMixturePart)
     )
-    add, remove = contour_pair(squares, sampled, laplace, two_point, mixtures)
+    add, remove = contour_pair(squares, sampled, laplace, two_point, mixtures, accuracy=accuracy)
     mass = SingularMass.of((part.delta, count) for part, count in known)
     if mass.mass.upper > 0:
         add = WithSingularMass(add, mass)
@@ -160,7 +155,8 @@ def _contour(parts: tuple[Counted, ...]) -> TradeOffPair:
 
 
 def _with_second(lines: TradeOffPair, steps: Steps, options: EngineOptions, lattices: Lattices) -> TradeOffPair:
-    tolerance = max(options.relative_tolerance, WIDEST_SECOND)
+    options = options.no_finer_than(SECOND_ENGINE)
+    tolerance = options.relative_tolerance
     direct = two_steps_pair(steps) if is_two_steps(steps) else None
     if direct is not None and contour_tariff.is_direct(contour_parts(steps) or ()):
         return _few_directly(direct, lines, tolerance)
@@ -168,7 +164,7 @@ def _with_second(lines: TradeOffPair, steps: Steps, options: EngineOptions, latt
     def second() -> AbstractTradeOff:
         if direct is not None:
             return direct.add
-        return lattices(steps, replace(options, relative_tolerance=tolerance)).add
+        return lattices(steps, options).add
 
     name = "discretised" if direct is None else "closed_form of one step, shifted by the other"
     asked = SecondEngine(f"{name}: also asked, since contour was wider than {tolerance:g}; both enclosures hold.")
