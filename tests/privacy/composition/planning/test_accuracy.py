@@ -34,7 +34,10 @@ def test_a_fine_tolerance_is_met_on_a_deformed_contour() -> None:
 
 
 def test_a_fine_tolerance_that_no_contour_meets_widens_nothing() -> None:
-    assert power(NO_FINER_CONTOUR, 1e-9) == power(NO_FINER_CONTOUR, 1e-6)
+    default, fine = power(NO_FINER_CONTOUR, 1e-6), power(NO_FINER_CONTOUR, 1e-9)
+    assert 1e-9 < fine.relative_width() <= default.relative_width()
+    assert fine.lower <= default.upper
+    assert default.lower <= fine.upper
 
 
 @pytest.mark.parametrize("tolerance", [1e-2, 1e-4, 2.5e-7])
