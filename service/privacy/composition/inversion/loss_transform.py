@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from service.privacy.composition.summands.abstract import LineValues, RealCumulants, TruncatedSummand
+from service.privacy.composition.summands.catalogue import on_line
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
 
@@ -75,7 +76,7 @@ class LossTransform:
         if self.decays:
             return -np.inf
         s = 1 - tilt if self.reflected else tilt
-        return sum(summand.on_line(s).log_atoms for summand in self.summands)
+        return sum(on_line(summand, s).log_atoms for summand in self.summands)
 
 
 def _log_sum(logs: list[FloatArray]) -> float:
@@ -90,7 +91,7 @@ class TransformLine:
         self._theta = 1 - theta if transform.reflected else theta
         # Decaying summands first.
         summands = sorted(transform.summands, key=lambda summand: not summand.decays)
-        self._lines = tuple(summand.on_line(self._theta) for summand in summands)
+        self._lines = tuple(on_line(summand, self._theta) for summand in summands)
         self._decays = transform.decays
 
     def origin(self) -> tuple[float, float]:

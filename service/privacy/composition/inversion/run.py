@@ -12,6 +12,7 @@ from scipy.special import erfc
 
 from service.privacy.composition.inversion.loss_transform import LossTransform
 from service.privacy.composition.summands.abstract import RunScale, Summand, TruncatedSummand
+from service.privacy.composition.summands.catalogue import truncated
 from service.privacy.composition.summands.sampled_gaussian import SampledGaussianSteps
 from service.privacy.numerics.arrays import BoolArray, FloatArray, IndexArray
 
@@ -141,7 +142,7 @@ class ContourRun:
         group = self.groups[index]
         key = index, digits if group[0].decays else 0.0  # others are not cut
         if key not in self._truncated:
-            self._truncated[key] = type(group[0]).truncated(group, digits, self._scale)
+            self._truncated[key] = truncated(group, digits, self._scale)
         return self._truncated[key]
 
     @cached_property

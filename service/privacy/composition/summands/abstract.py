@@ -134,11 +134,6 @@ class Summand(ABC):
         return False
 
     @classmethod
-    @abstractmethod
-    def truncated(cls, group: tuple[Any, ...], digits: float, scale: RunScale, /) -> TruncatedSummand:
-        """The steps of one group with at most about 10^-digits of the mass of H0 and of H1 cut off."""
-
-    @classmethod
     def ends_are_light(cls, _group: tuple[Any, ...], digits: FloatArray, _theta: float, /) -> BoolArray:
         """Whether the end of the grid for each truncation level weighs nothing at the tilt: steers."""
         return np.ones(len(digits), dtype=bool)
@@ -151,6 +146,11 @@ class TruncatedSummand(ABC):
     decays: ClassVar[bool] = True
     is_gaussian: ClassVar[bool] = False
     """Whether a Gaussian step dominates each of these: contours may then be short, as there are cheaper ways."""
+
+    @classmethod
+    @abstractmethod
+    def of_group(cls, group: tuple[Any, ...], digits: float, scale: RunScale, /) -> TruncatedSummand:
+        """The steps of one group with at most about 10^-digits of the mass of H0 and of H1 cut off."""
 
     @property
     @abstractmethod
@@ -171,10 +171,6 @@ class TruncatedSummand(ABC):
     @abstractmethod
     def cumulants(self, tilts: FloatArray) -> RealCumulants:
         """K, K', K'' of these steps at real tilts, shape (S,), with a bound of the error of K."""
-
-    @abstractmethod
-    def on_line(self, theta: float) -> LineSummand:
-        """The same steps on the inversion contour Re z = theta."""
 
 
 class LineSummand(ABC):

@@ -1,16 +1,25 @@
-"""The summand of each description of a step: the only switch on the kind of a step."""
+"""The summand of each description of a step, its truncated law, and that law on a contour: the only switches on the
+kind of a step.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any, cast
 
-from service.privacy.composition.summands.abstract import Summand
-from service.privacy.composition.summands.gaussian_mixture import GaussianMixtureSteps
-from service.privacy.composition.summands.sampled_gaussian import SampledGaussianSteps
-from service.privacy.composition.summands.sampled_laplace import LaplaceSteps
-from service.privacy.composition.summands.two_points import TwoPointSteps
+from service.privacy.composition.summands.abstract import LineSummand, RunScale, Summand, TruncatedSummand
+from service.privacy.composition.summands.gaussian_mixture import GaussianMixtureParts, GaussianMixtureSteps
+from service.privacy.composition.summands.gaussian_mixture_line import GaussianMixtureLine
+from service.privacy.composition.summands.sampled_chi_square import SampledChiSquareParts
+from service.privacy.composition.summands.sampled_chi_square_grid import ChiSquareSteps
+from service.privacy.composition.summands.sampled_chi_square_line import SampledChiSquareLine
+from service.privacy.composition.summands.sampled_gaussian import SampledGaussianParts, SampledGaussianSteps
+from service.privacy.composition.summands.sampled_gaussian_line import SampledGaussianLine
+from service.privacy.composition.summands.sampled_laplace import LaplaceSteps, SampledLaplaceParts
+from service.privacy.composition.summands.sampled_laplace_line import SampledLaplaceLine
+from service.privacy.composition.summands.two_points import TwoPointLine, TwoPointParts, TwoPointSteps
 from service.privacy.mechanisms.abstract import (
     GaussianMixturePart,
     GaussianPart,
@@ -51,3 +60,30 @@ def described_run(parts: Iterable[tuple[Part, int]]) -> DescribedRun:
                 if part.epsilon > 0:
                     summands.append(TwoPointSteps(part.epsilon, count))
     return DescribedRun(math.fsum(squares), tuple(summands), tuple(revealing))
+
+
+_TRUNCATED: dict[type[Summand], type[Any]] = {
+    SampledGaussianSteps: SampledGaussianParts,
+    LaplaceSteps: SampledLaplaceParts,
+    TwoPointSteps: TwoPointParts,
+    GaussianMixtureSteps: GaussianMixtureParts,
+    ChiSquareSteps: SampledChiSquareParts,
+}
+
+_ON_LINE: dict[type[TruncatedSummand], type[Any]] = {
+    SampledGaussianParts: SampledGaussianLine,
+    SampledLaplaceParts: SampledLaplaceLine,
+    TwoPointParts: TwoPointLine,
+    GaussianMixtureParts: GaussianMixtureLine,
+    SampledChiSquareParts: SampledChiSquareLine,
+}
+
+
+def truncated(group: tuple[Summand, ...], digits: float, scale: RunScale) -> TruncatedSummand:
+    """Return the steps of one group with at most about 10^-digits of the mass of H0 and of H1 cut off."""
+    return cast("TruncatedSummand", _TRUNCATED[type(group[0])].of_group(group, digits, scale))
+
+
+def on_line(summand: TruncatedSummand, theta: float) -> LineSummand:
+    """Return the summand on the inversion contour Re z = theta."""
+    return cast("LineSummand", _ON_LINE[type(summand)](summand, theta))

@@ -25,7 +25,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 from typing_extensions import override
@@ -36,9 +36,6 @@ from service.privacy.composition.summands.gaussian_mixture_moments import Tilted
 from service.privacy.mechanisms.abstract import GaussianMixturePart
 from service.privacy.numerics.arrays import BoolArray, FloatArray, IndexArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
-
-if TYPE_CHECKING:
-    from service.privacy.composition.summands.gaussian_mixture_line import GaussianMixtureLine
 
 _TOO_MANY_NODES = 1e12
 """Far more than any grid may have: whoever asks for the size refuses it."""
@@ -140,12 +137,6 @@ class GaussianMixtureSteps(Summand):
 
     @classmethod
     @override
-    def truncated(cls, group: tuple[Self, ...], digits: float, scale: RunScale) -> GaussianMixtureParts:
-        others = scale.gaussian_steps - sum(step.count for step in group)
-        return GaussianMixtureParts(group, scale.deviation, digits, others)
-
-    @classmethod
-    @override
     def ends_are_light(cls, group: tuple[Self, ...], digits: FloatArray, theta: float) -> BoolArray:
         part, count = max(((step.part, step.count) for step in group), key=lambda one: one[0].mean_shift)
         return np.array([_end_is_light(part, count, float(each), theta) for each in digits])
@@ -211,17 +202,18 @@ class GaussianMixtureParts(TruncatedSummand):
             self.log_dropped_alternative = np.logaddexp(alternative, np.log(light))
         self.dropped = np.exp(np.logaddexp(self.log_dropped_null, self.log_dropped_alternative))
 
+    @classmethod
+    @override
+    def of_group(cls, group: tuple[GaussianMixtureSteps, ...], digits: float, scale: RunScale) -> GaussianMixtureParts:
+        return GaussianMixtureParts(
+            group, scale.deviation, digits, scale.gaussian_steps - sum(step.count for step in group)
+        )
+
     @property
     @override
     def log_dropped(self) -> tuple[FloatArray, FloatArray]:
         counts = np.log(self.count)
         return counts + self.log_dropped_null, counts + self.log_dropped_alternative
-
-    @override
-    def on_line(self, theta: float) -> GaussianMixtureLine:
-        from service.privacy.composition.summands.gaussian_mixture_line import GaussianMixtureLine
-
-        return GaussianMixtureLine(self, theta)
 
     def _reach(self, goal: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Where H0 and H1 have about e^-goal of their mass left: at most sum w e^{-(x - s mu)^2/2}/2 beyond x."""

@@ -10,12 +10,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 from typing_extensions import override
 
-from service.privacy.composition.summands.abstract import RealCumulants, TruncatedSummand, in_chunks
+from service.privacy.composition.summands.abstract import RealCumulants, RunScale, TruncatedSummand, in_chunks
 from service.privacy.composition.summands.node_sums import excess, tilted, untilting
 from service.privacy.composition.summands.sampled_chi_square_grid import (
     LEAST_PLACE,
@@ -26,9 +25,6 @@ from service.privacy.composition.summands.sampled_chi_square_grid import (
 from service.privacy.composition.summands.sampled_chi_square_strips import Strip, strip_at
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
-
-if TYPE_CHECKING:
-    from service.privacy.composition.summands.sampled_chi_square_line import SampledChiSquareLine
 
 _STRIPS = np.array([0.12, 0.25, 0.45, 0.7, 0.9])
 """Widths of strips over the widest."""
@@ -68,17 +64,16 @@ class SampledChiSquareParts(TruncatedSummand):
         self.log_dropped_alternative = np.logaddexp(self.log_dropped_null, alternative)
         """ln of the mass of H0 and of H1 beyond the cut, per step; shape (1,)."""
 
+    @classmethod
+    @override
+    def of_group(cls, group: tuple[ChiSquareSteps, ...], digits: float, scale: RunScale) -> SampledChiSquareParts:
+        return SampledChiSquareParts(group[0], scale.deviation, digits)
+
     @property
     @override
     def log_dropped(self) -> tuple[FloatArray, FloatArray]:
         counts = np.log(self.count)
         return counts + self.log_dropped_null, counts + self.log_dropped_alternative
-
-    @override
-    def on_line(self, theta: float) -> SampledChiSquareLine:
-        from service.privacy.composition.summands.sampled_chi_square_line import SampledChiSquareLine
-
-        return SampledChiSquareLine(self, theta)
 
     @cached_property
     def finer(self) -> SampledChiSquareParts | None:

@@ -17,20 +17,17 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 import numpy as np
 from typing_extensions import override
 
 from service.privacy.composition.summands import node_sums
-from service.privacy.composition.summands.abstract import RunScale, Summand
+from service.privacy.composition.summands.abstract import Summand
 from service.privacy.composition.summands.sampled_gaussian import SampledGaussianSteps
 from service.privacy.numerics.arrays import BoolArray, FloatArray
 from service.privacy.numerics.chi_square.density import log_density
 from service.privacy.numerics.rounding import FUNCTION_ERROR, SUM_BLOCK, UNIT_ROUNDOFF, sum_error
-
-if TYPE_CHECKING:
-    from service.privacy.composition.summands.sampled_chi_square import SampledChiSquareParts
 
 LINEAR = 3.0
 """From this s on strips may be as wide as any."""
@@ -78,13 +75,6 @@ class ChiSquareSteps(Summand):
     @override
     def order(self) -> tuple[int, ...]:
         return (4,)
-
-    @classmethod
-    @override
-    def truncated(cls, group: tuple[Self, ...], digits: float, scale: RunScale) -> SampledChiSquareParts:
-        from service.privacy.composition.summands.sampled_chi_square import SampledChiSquareParts
-
-        return SampledChiSquareParts(group[0], scale.deviation, digits)
 
     @classmethod
     @override

@@ -17,7 +17,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 import numpy as np
 from typing_extensions import override
@@ -28,9 +28,6 @@ from service.privacy.composition.summands.sampled_gaussian_grid import Grid, Lay
 from service.privacy.composition.summands.sampled_gaussian_shared import moment_sums
 from service.privacy.numerics.arrays import BoolArray, FloatArray, IndexArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, SUM_BLOCK, UNIT_ROUNDOFF
-
-if TYPE_CHECKING:
-    from service.privacy.composition.summands.sampled_gaussian_line import SampledGaussianLine
 
 _FEW_STEPS = 100
 """Runs with fewer sampled steps have transforms that fall slowly: their lines are long and want finer steps."""
@@ -100,11 +97,6 @@ class SampledGaussianSteps(Summand):
     def joins(self, group: Sequence[Self]) -> bool:
         """Steps of similar noise share one grid."""
         return self.noise_multiplier <= 1.6 * group[0].noise_multiplier and len(group) < _MOST_TOGETHER
-
-    @classmethod
-    @override
-    def truncated(cls, group: tuple[Self, ...], digits: float, scale: RunScale) -> SampledGaussianParts:
-        return SampledGaussianParts(group, scale.deviation, digits)
 
     @classmethod
     @override
@@ -181,17 +173,16 @@ class SampledGaussianParts(TruncatedSummand):
         """ln of the mass of H0 and of H1 beyond the cut, per step, from Phi(-x) <= e^{-x^2/2}/2; shape (parts,)."""
         self.dropped = np.exp(np.logaddexp(log_null, self.log_dropped_alternative))
 
+    @classmethod
+    @override
+    def of_group(cls, group: tuple[SampledGaussianSteps, ...], digits: float, scale: RunScale) -> SampledGaussianParts:
+        return SampledGaussianParts(group, scale.deviation, digits)
+
     @property
     @override
     def log_dropped(self) -> tuple[FloatArray, FloatArray]:
         counts = np.log(self.count)
         return counts + self.log_dropped_null, counts + self.log_dropped_alternative
-
-    @override
-    def on_line(self, theta: float) -> SampledGaussianLine:
-        from service.privacy.composition.summands.sampled_gaussian_line import SampledGaussianLine
-
-        return SampledGaussianLine(self, theta)
 
     @property
     def _log_odds(self) -> FloatArray:

@@ -19,7 +19,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 import numpy as np
 from typing_extensions import override
@@ -28,9 +28,6 @@ from service.privacy.composition.summands.abstract import RealCumulants, RunScal
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.gauss_legendre import PLACE_ERROR, WEIGHT_ERROR, gauss_legendre
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
-
-if TYPE_CHECKING:
-    from service.privacy.composition.summands.sampled_laplace_line import SampledLaplaceLine
 
 NODES = (16, 24, 32, 48, 64, 96, 128)
 MOST_PANELS = 1024
@@ -77,11 +74,6 @@ class LaplaceSteps(Summand):
     def joins(self, group: Sequence[Self]) -> bool:
         return True
 
-    @classmethod
-    @override
-    def truncated(cls, group: tuple[Self, ...], digits: float, scale: RunScale) -> SampledLaplaceParts:
-        return SampledLaplaceParts(group, scale.deviation if scale.decays else None)
-
 
 class SampledLaplaceParts(TruncatedSummand):
     """N_i steps each of sampled Laplace laws (e_i, p_i), 0 < p_i <= 1, as one summand of the run's K.
@@ -110,11 +102,10 @@ class SampledLaplaceParts(TruncatedSummand):
             rule = self._enough(tilts, _HEIGHT / spread, math.log(_NEGLIGIBLE / float(self.count.sum())), (1, NODES[0]))
         self._set_rule(*rule)
 
+    @classmethod
     @override
-    def on_line(self, theta: float) -> SampledLaplaceLine:
-        from service.privacy.composition.summands.sampled_laplace_line import SampledLaplaceLine
-
-        return SampledLaplaceLine(self, theta)
+    def of_group(cls, group: tuple[LaplaceSteps, ...], digits: float, scale: RunScale) -> SampledLaplaceParts:
+        return SampledLaplaceParts(group, scale.deviation if scale.decays else None)
 
     def refined(self, theta: float, height: float, goal: float = _NEGLIGIBLE) -> SampledLaplaceParts:
         """The same steps with as many nodes as a line at theta needs up to this height, for an error of all steps

@@ -70,11 +70,6 @@ class TwoPointSteps(Summand):
     def joins(self, group: Sequence[Self]) -> bool:
         return True
 
-    @classmethod
-    @override
-    def truncated(cls, group: tuple[Self, ...], digits: float, scale: RunScale) -> TwoPointParts:
-        return TwoPointParts(group)
-
 
 class TwoPointParts(TruncatedSummand):
     """N_i steps each of losses +-eps_i, as one summand of the run's K. Arrays have shape (parts,)."""
@@ -85,9 +80,10 @@ class TwoPointParts(TruncatedSummand):
         self.epsilon = np.array([step.loss for step in steps])
         self.count = np.array([step.count for step in steps], dtype=np.float64)
 
+    @classmethod
     @override
-    def on_line(self, theta: float) -> TwoPointLine:
-        return TwoPointLine(self, theta)
+    def of_group(cls, group: tuple[TwoPointSteps, ...], digits: float, scale: RunScale) -> TwoPointParts:
+        return TwoPointParts(group)
 
     @property
     def size(self) -> int:
