@@ -163,7 +163,7 @@ class Membership(RelaxedThreatModel):
 
     def _bracketed(self, run: MembershipRun, options: EngineOptions, method: str) -> Plan:
         engine = DISCRETISED if method == DISCRETISED else self._engine(run)
-        options = replace(options, relative_tolerance=max(options.relative_tolerance, POPULATION_TOLERANCE))
+        options = options.no_finer_than(POPULATION_TOLERANCE)
         tariff = membership_tariff.law_of_susceptibilities(closed=engine == CLOSED_FORM)
         return Plan(engine, tariff, lambda: self._between(run, options, method, few=engine != CLOSED_FORM))
 

@@ -13,7 +13,7 @@ from service.privacy.composition.inversion.profiles import straight_profile
 from service.privacy.composition.inversion.readings.enclosures import Readings
 from service.privacy.composition.inversion.readings.roots import prove_root, solve_profile
 from service.privacy.composition.inversion.run import CUT_DIGITS
-from service.privacy.composition.inversion.run_lines import EVIDENCE, HOPELESS, WIDE, RunLines
+from service.privacy.composition.inversion.run_lines import EVIDENCE, HOPELESS, RunLines
 from service.privacy.composition.inversion.tilt_grid import ContourLadder, Rung
 from service.privacy.enclosure import Enclosure
 from service.privacy.numerics.arrays import FloatArray
@@ -36,6 +36,7 @@ _MANY_NODES = 256
 def read_epsilon(lines: RunLines, delta: float) -> Enclosure:
     """The smallest eps >= 0 with delta(eps) <= delta in (0, 1), as narrow as lines can make it."""
     best: Enclosure | None = None
+    wide = lines.accuracy.deformed
     rounds, tried = _FEW_ROUNDS, False
     order = lines.run.cuts(delta, abs(float(ndtri(delta))))
     for attempt, cut in enumerate(order):
@@ -50,25 +51,25 @@ def read_epsilon(lines: RunLines, delta: float) -> Enclosure:
             break
         rounds = _ROUNDS if rung.line.ends.all() else rounds
         found = epsilon_on_line(ladder, delta, lines.good_width)
-        if lines.run.is_straight and (found is None or found.relative_width() > WIDE):
+        if lines.run.is_straight and (found is None or found.relative_width() > wide):
             nearer = _near_core(ladder, rung, delta)
             found = nearer if found is None or nearer is None else found.intersected(nearer)
         if found is not None:
             best = found if best is None else best.intersected(found)
             # Where jumps to several shifts make a line long, a deeper cut has more of them, and a longer one.
             long = lines.run.is_straight and rung.line.nodes > _MANY_NODES
-            if best.relative_width() <= (WIDE if long else lines.good_width):
+            if best.relative_width() <= (wide if long else lines.good_width):
                 return best
         hopeless = attempt >= min(1, len(order) - 1) and (best is None or best.relative_width() > HOPELESS)
         if hopeless and lines.bent is not None and not tried:
             tried = True
             bounded = best or Enclosure(0.0, epsilon_cap(lines, delta), EVIDENCE)
             found = _on_bent_contours(lines, delta, bounded) if bounded.upper < math.inf else None
-            if found is not None and found.relative_width() <= WIDE:
+            if found is not None and found.relative_width() <= wide:
                 return found
     if best is None:
         best = _by_bisection(lines, delta, min(rounds, _FEW_ROUNDS) if is_spent() else rounds)
-    if best.relative_width() > WIDE and lines.bent is not None and best.upper > 0 and not is_spent():
+    if best.relative_width() > wide and lines.bent is not None and best.upper > 0 and not is_spent():
         best = _on_bent_contours(lines, delta, best) or best
     return best
 

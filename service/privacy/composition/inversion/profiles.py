@@ -10,7 +10,7 @@ from scipy.special import ndtri
 from service.privacy.composition.inversion.readings.enclosures import Readings
 from service.privacy.composition.inversion.readings.profile import read_profile
 from service.privacy.composition.inversion.run import CUT_DIGITS
-from service.privacy.composition.inversion.run_lines import HOPELESS, SLACK_OF_LISTS, WIDE, RunLines, shared, without
+from service.privacy.composition.inversion.run_lines import HOPELESS, SLACK_OF_LISTS, RunLines, shared, without
 from service.privacy.enclosure import Bounds
 from service.privacy.numerics.arrays import FloatArray, IndexArray
 
@@ -97,7 +97,7 @@ def _read_far_humps(lines: RunLines, places: IndexArray, epsilon: FloatArray, kn
     and reads far thresholds that jumps of little chance decide.
     """
     ladder = lines.ladder(CUT_DIGITS[0]) if lines.run.is_straight else None
-    places = places[known.width(1)[places] > WIDE]
+    places = places[known.width(1)[places] > lines.accuracy.deformed]
     rung = ladder.near_core() if ladder is not None and len(places) else None
     if rung is not None:
         known.tighten(places, read_profile(rung.line, epsilon[places]))

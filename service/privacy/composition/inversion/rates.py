@@ -41,7 +41,12 @@ def read_rates(lines: RunLines, alpha: FloatArray, rows: int) -> CurvePoints:
                 ready = ladder.reaches_tails(alpha[places]) | deepest | lines.run.is_straight
                 rungs = [rung for rung, is_ready in zip(rungs, ready, strict=True) if is_ready]
                 ended &= lines.read(
-                    ladder, rungs, places[ready], known, lambda line, at: read_few_points(line, alpha[at]), rows
+                    ladder,
+                    rungs,
+                    places[ready],
+                    known,
+                    lambda line, at: read_few_points(line, alpha[at], lines.accuracy.straight),
+                    rows,
                 )
         if attempt == min(1, attempts - 1):
             bent = lines.wide(known, rows, HOPELESS)
@@ -62,7 +67,14 @@ def _read_on_few_lines(lines: RunLines, orders: IndexArray, alpha: FloatArray, k
         ladder, places = lines.ladder(CUT_DIGITS[cut]), np.flatnonzero(cuts == cut)
         if ladder is not None:
             rungs = ladder.for_tails(alpha[places], SLACK_OF_LISTS)
-            lines.read(None, rungs, places, known, lambda line, at: read_few_points(line, alpha[at]), rows)
+            lines.read(
+                None,
+                rungs,
+                places,
+                known,
+                lambda line, at: read_few_points(line, alpha[at], lines.accuracy.straight),
+                rows,
+            )
 
 
 def _read_bent(lines: RunLines, places: IndexArray, alpha: FloatArray, known: Readings) -> None:

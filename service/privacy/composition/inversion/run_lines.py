@@ -15,6 +15,7 @@ from service.privacy.composition.inversion.line import ContourLine
 from service.privacy.composition.inversion.readings.enclosures import Readings
 from service.privacy.composition.inversion.run import CUT_DIGITS, ContourRun
 from service.privacy.composition.inversion.tilt_grid import ContourLadder, Rung
+from service.privacy.composition.planning.accuracy import Accuracy
 from service.privacy.enclosure import Enclosure, Evidence
 from service.privacy.numerics.arrays import IndexArray
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
@@ -23,22 +24,14 @@ from service.privacy.numerics.work import is_spent
 EVIDENCE: Final = Evidence.CERTIFIED
 """Of all readings."""
 
-_GOOD_WIDTH = 1e-9
-"""A reading with a larger relative width is tried on neighbouring lines as well, and the enclosures intersected."""
-
-_MANY, _GOOD_WIDTH_OF_MANY = 8, 1e-8
-"""The same for runs of more different sampled steps: rounding of their shared sums, which other lines have too, leaves
-about this deep in the tail, and every line costs a tenth of a second.
-"""
-
-WIDE = 1e-6
-"""What is wider than this after all straight lines is read on bent contours, too ..."""
+_MANY = 8
+"""Different steps of one kind from which rounding of their shared sums decides the width, and contours cost more."""
 
 HOPELESS = 1e-4
-"""What is wider than this after the first straight lines is read on bent contours before others are tried."""
+"""Relative width above which bent contours are read after the first straight lines, before others are tried."""
 
 _MOST_WIDE = 8
-"""... unless there is more of it: a bent contour serves one reading and takes a tenth of a second to one."""
+"""Longest list of wide readings that bent contours serve: each contour serves one and takes .1 to 1 second."""
 
 _SMALLEST_VARIANCE = 1e-200
 """Losses that vary less are below the range in which tilts and thresholds can be represented."""
@@ -59,33 +52,27 @@ Read = Callable[[ContourLine, IndexArray], Readings]
 class RunLines:
     """What readings of one direction of a run share."""
 
-    def __init__(self, run: ContourRun, *, reflected: bool) -> None:
-        self.run, self.reflected = run, reflected
-        kinds = max(map(len, (*run.groups, *run.mixtures)), default=0)
-        self.good_width = _GOOD_WIDTH if kinds <= _MANY else _GOOD_WIDTH_OF_MANY
+    def __init__(self, run: ContourRun, accuracy: Accuracy, *, reflected: bool) -> None:
+        self.run, self.accuracy, self.reflected = run, accuracy, reflected
+        self.good_width = accuracy.straight if run.most_together <= _MANY else accuracy.straight_of_many
         self._ladders: dict[float, ContourLadder | None] = {}
 
     @cached_property
     def fallback(self) -> FallbackBounds:
         """Bounds that need no line. Laplace and two-point steps always say something of the record."""
         transform = self.run.transform(CUT_DIGITS[-1], reflected=self.reflected)
-        log_silent = -math.inf if self.run.laplace or self.run.two_point else self.run.log_unsampled
-        only = self.run.is_gaussian and log_silent > -math.inf and not self.run.mixtures
-        steps = tuple(step for group in self.run.groups for step in group) if only else ()
-        mu = self.run.global_mu
-        return FallbackBounds(self.run.gaussian_mu_squared, log_silent, self.reflected, transform, steps, mu)
+        steps, never = self.run.sampled_gaussian or (), self.run.log_prob_never_sampled
+        return FallbackBounds(self.run.gaussian_mu_squared, never, self.reflected, transform, steps, self.run.global_mu)
 
     @cached_property
     def bent(self) -> BentRun | None:
         """Bent contours for runs of few kinds of sampled Gaussian steps, with Gaussian ones or not; None for others."""
-        if not self.run.is_gaussian or self.run.is_straight:
-            return None
-        steps = tuple(step for group in self.run.groups for step in group)
-        return bent_run(steps, self.run.gaussian_mu_squared, reflected=self.reflected)
+        steps, squares = self.run.sampled_gaussian, self.run.gaussian_mu_squared
+        return None if steps is None else bent_run(steps, squares, self.accuracy, reflected=self.reflected)
 
-    def wide(self, known: Readings, rows: int = 2, width: float = WIDE) -> IndexArray:
-        """The places to read on bent contours."""
-        places = np.flatnonzero(known.width(rows) > width)
+    def wide(self, known: Readings, rows: int = 2, width: float | None = None) -> IndexArray:
+        """The places to read on bent contours: wider than `width`, or than the tolerance."""
+        places = np.flatnonzero(known.width(rows) > (self.accuracy.deformed if width is None else width))
         asked = 0 < len(places) <= _MOST_WIDE and self.bent is not None and not is_spent()
         return places if asked else places[:0]
 

@@ -10,6 +10,7 @@ from typing import Final, cast
 
 from service.privacy.composition.exact_sums.exact_runs import smoothed_responses_of
 from service.privacy.composition.planning import closed_forms, engines, lines
+from service.privacy.composition.planning.accuracy import BRACKET
 from service.privacy.composition.planning.brackets import (
     ENGINES_OF_BRACKETS,
     attained,
@@ -39,11 +40,6 @@ CERTAIN: Final = ("auto", "closed_form", "contour", "discretised")
 """Engines whose answers are bounds of what they compose."""
 MU_OF_BRACKETS: Final = 3.0
 """How much dearer mu of Gaussian DP is between two theorems, whose sides are both searched to narrow ends."""
-BRACKET_TOLERANCES: Final = (1e-4, 1e-6)
-"""Relative widths to which the ends of a bracket are asked for at best. Below, both directions are read for every
-number, mostly on lines, which have more digits than are asked for; where lattices are needed, they cost seconds each.
-"""
-
 MOST_PRICED: Final = 16
 """Components of a mixture that are looked at for its price; further ones are taken to cost as much."""
 
@@ -156,8 +152,7 @@ def _bracket(steps: Steps, kind: str, method: str, options: EngineOptions) -> Pl
             "there is no law of one loss: its worst case is enclosed by two theorems."
         )
         raise UnsupportedCombination("method", f"{method} for steps of {kind}", reason, ENGINES_OF_BRACKETS)
-    # Theorems leave more open than coarser lattices do.
-    looser, loose = (engines.looser(options, least) for least in BRACKET_TOLERANCES)
+    looser, loose = map(options.no_finer_than, BRACKET)
     below = _composition(attained(steps), kind, "auto", looser)
     most = dominating(steps)
     if contour_parts(most) is not None:
