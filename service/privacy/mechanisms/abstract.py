@@ -98,6 +98,11 @@ class GaussianPart:
     shift: Enclosure
     quotient: tuple[float | Fraction, float | Fraction]
 
+    @property
+    def spread(self) -> float:
+        """About the standard deviation of the loss."""
+        return self.shift.upper
+
 
 @dataclass(frozen=True, slots=True)
 class SampledGaussianPart:
@@ -110,6 +115,11 @@ class SampledGaussianPart:
     sample_rate: float
     exact: tuple[Fraction, Fraction] | None = None
 
+    @property
+    def spread(self) -> float:
+        """About the standard deviation of the loss."""
+        return min(self.sample_rate / self.noise_multiplier, 1.0)
+
 
 @dataclass(frozen=True, slots=True)
 class LaplacePart:
@@ -121,6 +131,11 @@ class LaplacePart:
     loss: float
     sample_rate: float
 
+    @property
+    def spread(self) -> float:
+        """About the standard deviation of the loss."""
+        return min(self.sample_rate * self.loss, 1.0)
+
 
 @dataclass(frozen=True, slots=True)
 class TwoPointPart:
@@ -128,6 +143,11 @@ class TwoPointPart:
 
     epsilon: float
     delta: float
+
+    @property
+    def spread(self) -> float:
+        """About the standard deviation of the loss."""
+        return min(max(self.epsilon, self.delta), 1.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +179,11 @@ class GaussianMixturePart:
         """
         mean = math.fsum(shift * weight for shift, weight in zip(self.shifts, self.weights, strict=True))
         return mean / self.noise_multiplier * (1 + self.mirrored)
+
+    @property
+    def spread(self) -> float:
+        """About the standard deviation of the loss."""
+        return min(self.mean_shift, 1.0)
 
 
 Part: TypeAlias = GaussianPart | SampledGaussianPart | LaplacePart | TwoPointPart | GaussianMixturePart

@@ -175,12 +175,12 @@ def _exact(run: MembershipRun, susceptibility: float) -> TradeOffPair:
 def _on_lines(run: MembershipRun, susceptibility: float, options: EngineOptions, method: str) -> TradeOffPair:
     """Lines, and where they are wide lattices as well (`method` auto)."""
     from service.privacy.composition.inversion.engine import contour_pair
-    from service.privacy.composition.summands.steps import ChiSquareSteps
+    from service.privacy.composition.summands.sampled_chi_square_grid import ChiSquareSteps
 
     dimension, effective = run.mechanism.dimension, run.effective_batch_size
     full_batches(dimension, susceptibility, effective, 1)  # refuses what is too large before any work
     steps = ChiSquareSteps(dimension, susceptibility, effective, run.mechanism.sample_rate, run.steps)
-    add, remove = contour_pair(0.0, (), chi_square=(steps,), accuracy=options.accuracy)
+    add, remove = contour_pair(0.0, (steps,), accuracy=options.accuracy)
     pair = TradeOffPair(add, remove, f"{SOURCE}; {COMPOSED}", (LINES,))
     if method == CONTOUR:
         return pair

@@ -31,38 +31,21 @@ from service.privacy.composition.inversion.rates import read_rates
 from service.privacy.composition.inversion.run import ContourRun
 from service.privacy.composition.inversion.run_lines import EVIDENCE, RunLines, around
 from service.privacy.composition.planning.accuracy import DEFAULT_ACCURACY, Accuracy
-from service.privacy.composition.summands.steps import (
-    ChiSquareSteps,
-    GaussianMixtureSteps,
-    LaplaceSteps,
-    SampledGaussianSteps,
-    TwoPointSteps,
-)
+from service.privacy.composition.summands.abstract import Summand
 from service.privacy.enclosure import Bounds, Enclosure
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
 
 
 def contour_pair(
-    gaussian_mu_squared: float,
-    sampled: Iterable[SampledGaussianSteps],
-    laplace: Iterable[LaplaceSteps] = (),
-    two_point: Iterable[TwoPointSteps] = (),
-    mixtures: Iterable[GaussianMixtureSteps] = (),
-    chi_square: Iterable[ChiSquareSteps] = (),
-    *,
-    accuracy: Accuracy = DEFAULT_ACCURACY,
+    gaussian_mu_squared: float, summands: Iterable[Summand], *, accuracy: Accuracy = DEFAULT_ACCURACY
 ) -> tuple[ContourTradeOff, ContourTradeOff]:
-    """The add and remove curves of a run.
+    """Return the add and remove curves of a run.
 
     `gaussian_mu_squared`: sum of N/sigma^2 over plain Gaussian steps (0 without any), within 1e-14 of its value.
-    `sampled`: Poisson-sampled Gaussian steps, 0 < sample_rate < 1. `laplace`: Laplace steps, 0 < sample_rate <= 1.
-    `two_point`: steps of two losses, above 0. `mixtures`: mixtures of shifted Gaussians, with a positive shift.
-    `chi_square`: steps on samples with a chi-square statistic, 0 < sample_rate < 1. Source: composition of dominating
-    pairs (Zhu, Dong, Wang 2022, Theorems 10 and 11).
+    Source: composition of dominating pairs (Zhu, Dong, Wang 2022, Theorems 10 and 11).
     """
-    kinds = tuple(sampled), tuple(laplace), tuple(two_point), tuple(mixtures), tuple(chi_square)
-    run = ContourRun.of(gaussian_mu_squared, *kinds)
+    run = ContourRun.of(gaussian_mu_squared, summands)
     add = ContourTradeOff(run, accuracy, reflected=False)
     return add, add.reversed()
 
@@ -110,13 +93,13 @@ class ContourTradeOff(AbstractTradeOff):
         """sqrt(sum N/sigma^2) whatever the rates: sampling only helps, and its help vanishes as alpha -> 0. Of the
         shifts of a mixture the largest counts then. Not known where other steps are there, or mirrored mixtures.
         """
-        mirrored = any(part.mirrored for group in self.run.mixtures for part, _ in group)
+        mirrored = any(summand.is_symmetric for summand in self.run.summands)
         return around(self.run.global_mu) if self.run.is_gaussian and not mirrored else None
 
     @override
     def reversed(self) -> ContourTradeOff:
         """The other direction of the same run: the same curve where the loss of every step has a symmetric law."""
-        if self.run.mixtures and self.run.is_symmetric:
+        if self.run.is_symmetric:
             return self
         return ContourTradeOff(self.run, self._accuracy, reflected=not self._reflected)
 

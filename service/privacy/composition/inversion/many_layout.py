@@ -14,8 +14,7 @@ from service.privacy.composition.inversion.epsilon_caps import chernoff_caps
 from service.privacy.composition.inversion.many_lines import GROUPS_TOGETHER, Line, Lines, Task, grouped
 from service.privacy.composition.inversion.run import CUT_DIGITS
 from service.privacy.composition.inversion.tilts import LARGEST_TRUNCATION, cancellation, log_profiles, tail_scores
-from service.privacy.composition.summands.sampled_gaussian import SampledGaussianParts
-from service.privacy.composition.summands.steps import SampledGaussianSteps
+from service.privacy.composition.summands.sampled_gaussian import SampledGaussianParts, SampledGaussianSteps
 from service.privacy.enclosure import Enclosure, Evidence
 from service.privacy.numerics.arrays import BoolArray, FloatArray, IndexArray
 from service.privacy.trade_off.combinators.read_ahead import Known
@@ -128,7 +127,7 @@ class Table:
         ]
         if not chosen:
             return
-        part, count = np.array([part for part, _ in chosen]), np.array([float(task.step.number) for _, task in chosen])
+        part, count = np.array([part for part, _ in chosen]), np.array([float(task.step.count) for _, task in chosen])
         delta = np.array([task.wanted.at for _, task in chosen])
         # s > 1 of the remove direction is the tilt 1 - s < 0 of add, whose mass of H0 is that of H1 there.
         tilts = np.where(self._tilts < -1e-9, 1 - self._tilts, np.nan)[:, part]
@@ -168,7 +167,7 @@ class _Runs:
 
     def __init__(self, table: Table, part: IndexArray, tasks: Sequence[Sequence[Task]], reflected: bool) -> None:
         self._table, self._part, self._tasks, self._reflected = table, part, tasks, reflected
-        self._count = np.array([float(each[0].step.number) for each in tasks])
+        self._count = np.array([float(each[0].step.count) for each in tasks])
         self._core = table.core(part, self._count)
         rows = table.of_runs(part, self._count, reflected=reflected)
         self._theta, self._value, self._threshold, self._deviation, self._usable = rows

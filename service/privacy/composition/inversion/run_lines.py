@@ -54,27 +54,21 @@ class RunLines:
 
     def __init__(self, run: ContourRun, accuracy: Accuracy, *, reflected: bool) -> None:
         self.run, self.accuracy, self.reflected = run, accuracy, reflected
-        kinds = max(map(len, (*run.groups, *run.mixtures)), default=0)
-        self.good_width = accuracy.straight if kinds <= _MANY else accuracy.straight_of_many
+        self.good_width = accuracy.straight if run.most_together <= _MANY else accuracy.straight_of_many
         self._tilt_grids: dict[float, TiltGrid | None] = {}
 
     @cached_property
     def fallback(self) -> FallbackBounds:
         """Bounds that need no line. Laplace and two-point steps always say something of the record."""
         transform = self.run.transform(CUT_DIGITS[-1], reflected=self.reflected)
-        log_silent = -math.inf if self.run.laplace or self.run.two_point else self.run.log_unsampled
-        only = self.run.is_gaussian and log_silent > -math.inf and not self.run.mixtures
-        steps = tuple(step for group in self.run.groups for step in group) if only else ()
-        mu = self.run.global_mu
-        return FallbackBounds(self.run.gaussian_mu_squared, log_silent, self.reflected, transform, steps, mu)
+        steps, never = self.run.sampled_gaussian or (), self.run.log_prob_never_sampled
+        return FallbackBounds(self.run.gaussian_mu_squared, never, self.reflected, transform, steps, self.run.global_mu)
 
     @cached_property
     def bent(self) -> BentRun | None:
         """Bent contours for runs of few kinds of sampled Gaussian steps, with Gaussian ones or not; None for others."""
-        if not self.run.is_gaussian or self.run.is_straight:
-            return None
-        steps = tuple(step for group in self.run.groups for step in group)
-        return bent_run(steps, self.run.gaussian_mu_squared, self.accuracy, reflected=self.reflected)
+        steps, squares = self.run.sampled_gaussian, self.run.gaussian_mu_squared
+        return None if steps is None else bent_run(steps, squares, self.accuracy, reflected=self.reflected)
 
     def wide(self, known: Readings, rows: int = 2, width: float | None = None) -> IndexArray:
         """The places to read on bent contours: wider than `width`, or than the tolerance."""

@@ -16,14 +16,7 @@ from service.privacy.composition.planning.options import EngineOptions
 from service.privacy.composition.planning.parts import Counted, contour_parts
 from service.privacy.composition.planning.plan import Plan
 from service.privacy.composition.planning.sub_runs import with_parts
-from service.privacy.mechanisms.abstract import (
-    GaussianMixturePart,
-    GaussianPart,
-    LaplacePart,
-    SampledGaussianPart,
-    Steps,
-    TwoPointPart,
-)
+from service.privacy.mechanisms.abstract import Steps
 from service.privacy.mechanisms.batches.batch_mean import BatchMean
 from service.privacy.trade_off.abstract import AbstractTradeOff
 from service.privacy.trade_off.combinators.bracketed import between
@@ -46,7 +39,10 @@ def on_lines(steps: Steps, parts: tuple[Counted, ...], options: EngineOptions, l
     """`parts`: of the steps. `lattices`: what is asked where lines are wide; None where nothing is. Raises
     UnsupportedCombination for a relation under which a sampled step has no pair.
     """
-    if closed_forms.root_of_squares(map(_loss_of, parts)) < SMALLEST_SECOND or len(steps) > MOST_ON_LATTICES:
+    if (
+        closed_forms.root_of_squares((part.spread, count) for part, count in parts) < SMALLEST_SECOND
+        or len(steps) > MOST_ON_LATTICES
+    ):
         lattices = None
 
     def build() -> TradeOffPair:
@@ -98,19 +94,6 @@ def beside_a_little_noise(run: Responses, steps: Steps, options: EngineOptions, 
     return Plan(CONTOUR, contour_tariff.smoothed(len(run.answers)), build)
 
 
-def _loss_of(counted: Counted) -> tuple[float, int]:
-    """About the standard deviation of a step's loss, and how often it is taken."""
-    part, count = counted
-    if isinstance(part, GaussianPart):
-        return part.shift.upper, count
-    if isinstance(part, TwoPointPart):
-        return min(max(part.epsilon, part.delta), 1.0), count
-    if isinstance(part, GaussianMixturePart):
-        return min(part.mean_shift, 1.0), count
-    loss = part.loss if isinstance(part, LaplacePart) else 1 / part.noise_multiplier
-    return min(part.sample_rate * loss, 1.0), count
-
-
 def _lines(steps: Steps, options: EngineOptions, lattices: Lattices | None) -> TradeOffPair:
     """A run that has lines, all of whose parameters are doubles."""
     lines = _contour(contour_parts(steps) or (), options.accuracy)
@@ -122,30 +105,12 @@ def _lines(steps: Steps, options: EngineOptions, lattices: Lattices | None) -> T
 def _contour(parts: tuple[Counted, ...], accuracy: Accuracy = DEFAULT_ACCURACY) -> TradeOffPair:
     # Imported when first needed: closed forms answer without it.
     from service.privacy.composition.inversion.engine import contour_pair
-    from service.privacy.composition.summands.steps import (
-        GaussianMixtureSteps,
-        LaplaceSteps,
-        SampledGaussianSteps,
-        TwoPointSteps,
-    )
+    from service.privacy.composition.summands.catalogue import described_run
 
-    squares = math.fsum(count * part.shift.upper**2 for part, count in parts if isinstance(part, GaussianPart))
-    sampled = tuple(
-        SampledGaussianSteps(part.noise_multiplier, part.sample_rate, count)
-        for part, count in parts
-        if isinstance(part, SampledGaussianPart)
-    )
-    laplace = tuple(
-        LaplaceSteps(part.loss, part.sample_rate, count) for part, count in parts if isinstance(part, LaplacePart)
-    )
+    run = described_run(parts)
     reason = "contour: cumulant generating functions of the steps add up; a certified line integral reads the sum."
-    known = [(part, count) for part, count in parts if isinstance(part, TwoPointPart)]
-    two_point = tuple(TwoPointSteps(part.epsilon, count) for part, count in known if part.epsilon > 0)
-    mixtures = tuple(
-        GaussianMixtureSteps(part, count) for part, count in parts if isinstance(part, GaussianMixturePart)
-    )
-    add, remove = contour_pair(squares, sampled, laplace, two_point, mixtures, accuracy=accuracy)
-    mass = SingularMass.of((part.delta, count) for part, count in known)
+    add, remove = contour_pair(run.gaussian_mu_squared, run.summands, accuracy=accuracy)
+    mass = SingularMass.of(run.revealing)
     if mass.mass.upper > 0:
         add = WithSingularMass(add, mass)
         remove = add.reversed()

@@ -17,8 +17,7 @@ from service.privacy.composition.inversion.engine import contour_pair
 from service.privacy.composition.inversion.epsilons import epsilon_on_line
 from service.privacy.composition.inversion.line_runs import OneRun
 from service.privacy.composition.inversion.loss_transform import LossTransform, TransformLine
-from service.privacy.composition.summands.sampled_gaussian import SampledGaussianParts
-from service.privacy.composition.summands.steps import SampledGaussianSteps
+from service.privacy.composition.summands.sampled_gaussian import SampledGaussianParts, SampledGaussianSteps
 from tests.thorough import thorough
 
 RUNS = [

@@ -27,7 +27,7 @@ from service.privacy.composition.inversion.readings.points import read_points, r
 from service.privacy.composition.inversion.readings.profile import read_profile
 from service.privacy.composition.inversion.readings.roots import prove_root, solve_profile, solve_tail
 from service.privacy.composition.planning.accuracy import DEFAULT_ACCURACY, Accuracy
-from service.privacy.composition.summands.steps import SampledGaussianSteps
+from service.privacy.composition.summands.sampled_gaussian import SampledGaussianSteps
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.exponentials import exp_held
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
@@ -79,12 +79,13 @@ def bent_run(
     reflected: bool,
 ) -> BentRun | None:
     """Those of sampled Gaussian steps and a Gaussian part, in one direction; None where they are not tried."""
-    several = sum(count for _, _, count in steps) + (gaussian_mu_squared > 0) > 1
+    several = sum(step.count for step in steps) + (gaussian_mu_squared > 0) > 1
     if not 0 < len(steps) <= _MOST_KINDS or not several:
         return None
-    if any(rate > _LARGEST_RATE or not _SMALLEST_NOISE <= sigma <= _LARGEST_NOISE for sigma, rate, _ in steps):
+    known = tuple(SampledStep(step.noise_multiplier, step.sample_rate, step.count) for step in steps)
+    if any(step.rate > _LARGEST_RATE or not _SMALLEST_NOISE <= step.sigma <= _LARGEST_NOISE for step in known):
         return None
-    run = BentRun(tuple(SampledStep(*step) for step in steps), gaussian_mu_squared, accuracy, reflected)
+    run = BentRun(known, gaussian_mu_squared, accuracy, reflected)
     return run if run.deviation > _SMALLEST_DEVIATION else None
 
 
