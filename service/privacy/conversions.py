@@ -52,7 +52,7 @@ class Training:
 
 
 @dataclass(frozen=True, slots=True)
-class Noise:
+class RequiredNoise:
     """The noise on the mean gradient for a target, and what it rests on.
 
     `step_mu`: the largest mu of one step. `membership`: the noise by GMIP, None where no noise is known to help.
@@ -130,7 +130,7 @@ def free_mu(training: Training) -> Enclosure:
     return _approximation(_run_of(_context(float(step)), step, training))
 
 
-def noise_for(mu: float, training: Training) -> Noise:
+def noise_for(mu: float, training: Training) -> RequiredNoise:
     """The noise with which a run is mu-GMIP, and the one with which it is mu-GDP; mu > 0."""
     context = _context(mu)
     step = _step_of(context, context.mpf(mu), training)
@@ -144,7 +144,7 @@ def noise_for(mu: float, training: Training) -> Noise:
     rounded: Callable[[Real], Enclosure] = _approximation if training.is_sampled else _enclosed
     if clip is not None:
         differential = rounded(2 * context.mpf(clip) / (batch * step))
-    return Noise(rounded(step), membership, differential, free_mu(training))
+    return RequiredNoise(rounded(step), membership, differential, free_mu(training))
 
 
 def _context(smallest: float) -> Real:

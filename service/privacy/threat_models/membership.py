@@ -63,7 +63,7 @@ NOTHING_HIDDEN: Final = "Without noise or clipping the worst case sees every bat
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Subpopulation:
+class WeightedSusceptibility:
     """A share of all records, and their susceptibility."""
 
     weight: Annotated[float, WEIGHT]
@@ -90,7 +90,7 @@ class Membership(RelaxedThreatModel):
     type: ClassVar[str] = "membership"
     step_curve: StepCurve = "chi_square"
     composition: Composition = "exact"
-    population: tuple[Subpopulation, ...] | Literal["chi_square"] | None = None
+    population: tuple[WeightedSusceptibility, ...] | Literal["chi_square"] | None = None
 
     def __post_init__(self) -> None:
         if self.population is None or self.population == "chi_square":
@@ -163,7 +163,7 @@ class Membership(RelaxedThreatModel):
 
     def _bracketed(self, run: MembershipRun, options: EngineOptions, method: str) -> Plan:
         engine = DISCRETISED if method == DISCRETISED else self._engine(run)
-        options = replace(options, relative_tolerance=max(options.relative_tolerance, POPULATION_TOLERANCE))
+        options = options.no_finer_than(POPULATION_TOLERANCE)
         tariff = membership_tariff.law_of_susceptibilities(closed=engine == CLOSED_FORM)
         return Plan(engine, tariff, lambda: self._between(run, options, method, few=engine != CLOSED_FORM))
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from service.privacy.composition.ground_truth.nodes import Nodes, out_of_reach
+from service.privacy.composition.ground_truth.nodes import ShiftedNodes, out_of_reach
 from service.privacy.composition.ground_truth.part_guide import LARGEST_POWERS, PartGuide
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.roots import bisected
@@ -30,9 +30,9 @@ _HIGHEST = 1e140
 class PartPlan:
     """Nodes of one part: of the line, of M at each alias tilt, and of the majorants (eta, nodes) at each height."""
 
-    line: Nodes
-    aliases: tuple[Nodes, ...]
-    majorants: tuple[tuple[float, Nodes], ...]
+    line: ShiftedNodes
+    aliases: tuple[ShiftedNodes, ...]
+    majorants: tuple[tuple[float, ShiftedNodes], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +181,7 @@ class LineGuide:
             heights.append(heights[-1] * _BLOCK_RATIO)
         return (*heights, heights[-1] * _BLOCK_RATIO)
 
-    def _majorant_nodes(self, part: PartGuide, tilt: float, height: float) -> tuple[float, Nodes]:
+    def _majorant_nodes(self, part: PartGuide, tilt: float, height: float) -> tuple[float, ShiftedNodes]:
         value, eta = part.log_majorant(tilt, height)
         return eta, part.real_nodes(tilt, 12 + math.log(part.count) + min(max(-value, 0.0), 200.0), eta)
 

@@ -44,7 +44,7 @@ NEARLY: Final = 0.1
 
 
 @dataclass(frozen=True, slots=True)
-class Strip:
+class AnalyticStrip:
     """Up to Im y < `height` (H and the zeros kept away from), with `variance` at least V; exact numbers."""
 
     height: arb
@@ -52,7 +52,7 @@ class Strip:
 
 
 @lru_cache(maxsize=64)
-def strip_of(mixture: ExactMixture) -> Strip:
+def strip_of(mixture: ExactMixture) -> AnalyticStrip:
     """The strip of a mixture."""
     logs, distances = in_doubles(mixture)
     low, high = _ends(logs, distances)
@@ -68,7 +68,7 @@ def strip_of(mixture: ExactMixture) -> Strip:
         variance, least = _extremes(sums, d, half)
         # 1 - q^2 V/2 stays above 1/20.
         height = least.sqrt().min((arb(1.9) / variance).sqrt()).lower()
-        return Strip(height, variance.upper())
+        return AnalyticStrip(height, variance.upper())
 
 
 def _extremes(sums: list[list[arb]], d: list[arb], half: arb) -> tuple[arb, arb]:
