@@ -18,7 +18,7 @@ from service.privacy.questions.witness import (
     GRID,
     RATES,
     ROUNDS,
-    Line,
+    SupportingLine,
     Witness,
     above,
     above_gaussian,
@@ -102,7 +102,7 @@ def is_too_dear(bound: Bound, tariff: Tariff) -> bool:
 
 def _price(bound: Bound, prices: Prices) -> float:
     match bound:
-        case Line():
+        case SupportingLine():
             return 2 * prices.profile + prices.point
         case AtRate():
             return prices.point
@@ -127,8 +127,8 @@ def _attained(curve: AbstractTradeOff) -> AbstractTradeOff:
 def _witness(curve: AbstractTradeOff, bound: Bound) -> Witness | None:
     match bound:
         case Ratio(log_ratio):
-            return above_somewhere(curve, Line(log_ratio, 0.0))
-        case Line():
+            return above_somewhere(curve, SupportingLine(log_ratio, 0.0))
+        case SupportingLine():
             return above_line(curve, bound)
         case AtRate(rate, allowed):
             return above(curve, rate, allowed)

@@ -63,7 +63,7 @@ NOTHING_HIDDEN: Final = "Without noise or clipping the worst case sees every bat
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Subpopulation:
+class WeightedSusceptibility:
     """A share of all records, and their susceptibility."""
 
     weight: Annotated[float, WEIGHT]
@@ -90,7 +90,7 @@ class Membership(RelaxedThreatModel):
     type: ClassVar[str] = "membership"
     step_curve: StepCurve = "chi_square"
     composition: Composition = "exact"
-    population: tuple[Subpopulation, ...] | Literal["chi_square"] | None = None
+    population: tuple[WeightedSusceptibility, ...] | Literal["chi_square"] | None = None
 
     def __post_init__(self) -> None:
         if self.population is None or self.population == "chi_square":

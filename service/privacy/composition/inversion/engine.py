@@ -1,7 +1,7 @@
 """The `contour` engine: certified curves of runs of Gaussian, Laplace, Poisson-sampled and two-point steps, and of
 sampled steps with a chi-square statistic, of any length.
 
-Every reading is taken on a line of the ladder that is near its saddle point; `line.py` has the integrals and
+Every reading is taken on a line of the grid that is near its saddle point; `line.py` has the integrals and
 their errors. At a threshold c the test "S > c" is a point of the curve and e^c the slope of a tangent, so for ANY c
 
     power(alpha) <= power(c) + e^c (alpha - alpha(c)),      type II error >= beta(c) + e^c (alpha(c) - alpha),
@@ -52,7 +52,7 @@ def contour_pair(
 
 @final
 class ContourTradeOff(AbstractTradeOff):
-    """One direction of a run, read off the lines of its ladders.
+    """One direction of a run, read off the lines of its tilt grids.
 
     Relative width: 1e-13 to 1e-11 for runs whose sampled-step count and noise keep the loss unimodal (tested on the
     reference cases and on random runs); 1e-10 to 1e-6 on bent contours, where one rare step dominates (tiny rates,

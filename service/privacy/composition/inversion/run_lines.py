@@ -1,4 +1,4 @@
-"""The lines of one direction of a run: a ladder for each cut of its far jumps; what is asked where they are wide."""
+"""The lines of one direction of a run: a grid for each cut of its far jumps; what is asked where they are wide."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from service.privacy.composition.inversion.fallback import FallbackBounds
 from service.privacy.composition.inversion.line import ContourLine
 from service.privacy.composition.inversion.readings.enclosures import Readings
 from service.privacy.composition.inversion.run import CUT_DIGITS, ContourRun
-from service.privacy.composition.inversion.tilt_grid import ContourLadder, Rung
+from service.privacy.composition.inversion.tilts import Tilt, TiltGrid
 from service.privacy.composition.planning.accuracy import Accuracy
 from service.privacy.enclosure import Enclosure, Evidence
 from service.privacy.numerics.arrays import IndexArray
@@ -55,7 +55,7 @@ class RunLines:
     def __init__(self, run: ContourRun, accuracy: Accuracy, *, reflected: bool) -> None:
         self.run, self.accuracy, self.reflected = run, accuracy, reflected
         self.good_width = accuracy.straight if run.most_together <= _MANY else accuracy.straight_of_many
-        self._ladders: dict[float, ContourLadder | None] = {}
+        self._tilt_grids: dict[float, TiltGrid | None] = {}
 
     @cached_property
     def fallback(self) -> FallbackBounds:
@@ -76,17 +76,17 @@ class RunLines:
         asked = 0 < len(places) <= _MOST_WIDE and self.bent is not None and not is_spent()
         return places if asked else places[:0]
 
-    def ladder(self, digits: float) -> ContourLadder | None:
+    def grid(self, digits: float) -> TiltGrid | None:
         """The lines for the run cut at 10^-digits; None where its loss is out of range."""
-        if digits not in self._ladders:
-            self._ladders[digits] = None
+        if digits not in self._tilt_grids:
+            self._tilt_grids[digits] = None
             transform = self.run.transform(digits, reflected=self.reflected)
             if transform is not None:
                 variances = transform.cumulants(np.array([0.0, 0.5, 1.0])).second
                 if np.isfinite(variances).all() and (variances > _SMALLEST_VARIANCE).all():
-                    ladder = ContourLadder(transform, variances)
-                    self._ladders[digits] = ladder if ladder.usable else None
-        return self._ladders[digits]
+                    grid = TiltGrid(transform, variances)
+                    self._tilt_grids[digits] = grid if grid.usable else None
+        return self._tilt_grids[digits]
 
     @property
     def largest_log_ratio(self) -> Enclosure:
@@ -102,34 +102,34 @@ class RunLines:
         low, high = self.run.reach
         return around(-high) if self.reflected else around(low, self.run.reach_error)
 
-    def has_end(self, rung: Rung) -> bool:
+    def has_end(self, tilt: Tilt) -> bool:
         """Whether it is worth while to try other lines beside this one: in runs of Gaussian steps it always is."""
-        return self.run.is_gaussian or bool(rung.line.ends.all())
+        return self.run.is_gaussian or bool(tilt.line.ends.all())
 
     def read(
         self,
-        ladder: ContourLadder | None,
-        rungs: list[Rung],
+        grid: TiltGrid | None,
+        tilts: list[Tilt],
         places: IndexArray,
         known: Readings,
         read: Read,
         rows: int = 2,
     ) -> bool:
-        """Tighten `known` by reading each place on its rung's line, and what is wide then on neighbouring lines of the
-        ladder too, where one is given.
+        """Tighten `known` by reading each place on its tilt's line, and what is wide then on neighbouring lines of the
+        grid too, where one is given.
 
         False where a line of a mixed run has no end: its neighbours, or those of another cut, have none either.
         """
         ended = True
-        for rung in dict.fromkeys(rungs):
+        for tilt in dict.fromkeys(tilts):
             if is_spent():  # what is known without a line stays
                 return False
-            at = places[[chosen is rung for chosen in rungs]]
-            known.tighten(at, read(rung.line, at))
-            if not self.has_end(rung):
+            at = places[[chosen is tilt for chosen in tilts]]
+            known.tighten(at, read(tilt.line, at))
+            if not self.has_end(tilt):
                 ended = False
                 continue
-            for other in () if ladder is None else ladder.neighbours(rung):
+            for other in () if grid is None else grid.neighbours(tilt):
                 at = at[known.width(rows)[at] > self.good_width]
                 if len(at) == 0:
                     break

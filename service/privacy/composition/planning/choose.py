@@ -26,7 +26,7 @@ from service.privacy.composition.planning.plan import Plan, mixed_plan
 from service.privacy.composition.planning.tariff import Tariff, one_curve
 from service.privacy.errors import UnsupportedCombination
 from service.privacy.mechanisms.abstract import AbstractMechanism, AbstractStep, Steps, merged
-from service.privacy.mechanisms.groups import Between
+from service.privacy.mechanisms.groups import BracketedStep
 from service.privacy.mechanisms.mixture import Mixture
 from service.privacy.mechanisms.neighbours import ONE_ADDED, Neighbours
 from service.privacy.trade_off.combinators.bracketed import Bracketed
@@ -99,7 +99,7 @@ def _composition(steps: Steps, kind: str, method: str, options: EngineOptions) -
     """`plan` of the steps of a mechanism of this kind."""
     if method in ALONE and is_single(steps) and isinstance(steps[0][0], closed_forms.PLAIN):
         return closed_forms.one_step(steps[0][0])
-    if any(isinstance(step, Between) for step, _ in steps):
+    if any(isinstance(step, BracketedStep) for step, _ in steps):
         return _between(steps, kind, method, options)
     if is_bracket(steps):
         return _bracket(steps, kind, method, options)
@@ -177,8 +177,8 @@ def _bracket(steps: Steps, kind: str, method: str, options: EngineOptions) -> Pl
 
 def _between(steps: Steps, kind: str, method: str, options: EngineOptions) -> Plan:
     """Steps that are known from two sides: one composition of what is attained, and one of what dominates."""
-    above = merged((step.above if isinstance(step, Between) else step, count) for step, count in steps)
-    sentences = dict.fromkeys(step.bracket for step, _ in steps if isinstance(step, Between) and step.bracket)
+    above = merged((step.above if isinstance(step, BracketedStep) else step, count) for step, count in steps)
+    sentences = dict.fromkeys(step.bracket for step, _ in steps if isinstance(step, BracketedStep) and step.bracket)
     if method not in CERTAIN:
         if sentences:
             reason = "its worst case is enclosed by two theorems, and an estimate of one of them is none of it."
@@ -187,7 +187,7 @@ def _between(steps: Steps, kind: str, method: str, options: EngineOptions) -> Pl
     below = merged(
         (part, count * times)
         for step, count in steps
-        for part, times in (step.below if isinstance(step, Between) else ((step, 1),))
+        for part, times in (step.below if isinstance(step, BracketedStep) else ((step, 1),))
     )
     least = _composition(below, kind, "auto" if sentences else method, options)
     most = _composition(above, kind, method, options)
