@@ -17,7 +17,7 @@ GUIDE = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
 
 
 def test_leaving_out_any_place_is_red_and_names_the_file(tmp_path: Path) -> None:
-    """All recipes followed are green; without one place of each the check of the place fails, and names its file."""
+    """Check that every check passes with all places, and that without its place it fails and names the file."""
     command = [sys.executable, "-m", "tests.contract.rehearsal", str(tmp_path)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -32,7 +32,7 @@ def test_leaving_out_any_place_is_red_and_names_the_file(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.what)
 def test_the_recipes_are_those_of_the_guide(recipe: Recipe) -> None:
-    """The paragraph of each kind names every file that the rehearsal puts something into."""
+    """Check that the paragraph of a kind names every file that the rehearsal changes."""
     [start] = [place for place in GUIDE.split("\nA") if f"**{recipe.what}**" in place.partition("\n")[0]]
     files = {place.file for place in recipe.places} | {file for file, _, _ in recipe.given}
     rooms = {file for file in files if f"`{file}`" not in start and f"`{Path(file).parent}/`" not in start}

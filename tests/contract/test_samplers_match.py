@@ -1,4 +1,4 @@
-"""What a way of drawing the batches of DP-SGD touches: each place that was forgotten is named."""
+"""Samplers of DP-SGD: the test of each place that knows all of them names its file."""
 
 from __future__ import annotations
 

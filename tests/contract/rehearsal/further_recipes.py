@@ -102,17 +102,12 @@ ENGINE: Final = Recipe(
     (
         Place(
             "service/privacy/composition/planning/engines.py",
-            (
-                (
-                    '    "clt": Engine(',
-                    '    "rehearsed": Engine(_clt, lambda steps, _: asymptotic_tariff.series(steps)),\n',
-                ),
-            ),
+            (('"""By their names on the wire', 'ENGINES["rehearsed"] = ENGINES["clt"]\n'),),
             f"{OPTIONS}:test_both_sides_know_the_same_methods_evidence_and_verdicts",
         ),
         Place(
             "api_schemas/choices.py",
-            (('"clt", "monte_carlo", "ground_truth"\n]', '"rehearsed", '),),
+            (("\n]\nEngineName", ', "rehearsed"'),),
             f"{OPTIONS}:test_both_sides_know_the_same_methods_evidence_and_verdicts",
         ),
         Place(
