@@ -57,7 +57,7 @@ def watched(client: httpx2.Client) -> Generator[None]:
     def ask() -> None:
         other = httpx2.HTTPTransport(local_address="127.0.0.8")
         with httpx2.Client(base_url=client.base_url, timeout=PATIENCE, transport=other) as asking:
-            while not done.is_set():
+            while not waits or not done.is_set():
                 started = time.perf_counter()
                 try:
                     statuses.add(asking.get("/livez").status_code)

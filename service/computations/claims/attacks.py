@@ -17,7 +17,7 @@ from service.privacy.questions.witness import (
     GRID,
     RATES,
     ROUNDS,
-    Line,
+    SupportingLine,
     Witness,
     above,
     above_gaussian,
@@ -103,7 +103,7 @@ def is_too_expensive(bound: Bound, model: CostModel) -> bool:
 
 def _cost(bound: Bound, costs: ReadingCosts) -> float:
     match bound:
-        case Line():
+        case SupportingLine():
             return 2 * costs.profile + costs.point
         case AtRate():
             return costs.point
@@ -128,8 +128,8 @@ def _attained(curve: AbstractTradeOff) -> AbstractTradeOff:
 def _witness(curve: AbstractTradeOff, bound: Bound) -> Witness | None:
     match bound:
         case Ratio(log_ratio):
-            return above_somewhere(curve, Line(log_ratio, 0.0))
-        case Line():
+            return above_somewhere(curve, SupportingLine(log_ratio, 0.0))
+        case SupportingLine():
             return above_line(curve, bound)
         case AtRate(rate, allowed):
             return above(curve, rate, allowed)

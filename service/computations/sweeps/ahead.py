@@ -15,7 +15,7 @@ from service.privacy.composition.inversion.many import Wanted, read_ahead, run_o
 from service.privacy.composition.inversion.recorded_queries import asked_of
 from service.privacy.composition.inversion.run import ContourRun
 from service.privacy.composition.planning.lines import CONTOUR
-from service.privacy.composition.summands.steps import SampledGaussianSteps
+from service.privacy.composition.summands.sampled_gaussian import SampledGaussianSteps
 from service.privacy.enclosure import Enclosure
 from service.privacy.errors import PrivacyComputationError
 from service.privacy.trade_off.combinators.read_ahead import Known, ReadAhead

@@ -20,7 +20,7 @@ from typing_extensions import override
 from service.privacy.enclosure import Enclosure
 from service.privacy.errors import OutOfDomain
 from service.privacy.mechanisms.batches.shift_laws import ExactShifts
-from service.privacy.mechanisms.caveats import Caveats, Hazard, Premise, in_order
+from service.privacy.mechanisms.caveats import Caveats, MechanismHazard, Premise, in_order
 from service.privacy.mechanisms.domain import TOTAL_STEPS
 from service.privacy.mechanisms.neighbours import Neighbours
 from service.privacy.trade_off.pair import TradeOffPair
@@ -50,7 +50,7 @@ class AbstractMechanism(ABC):
         return ()
 
     @property
-    def hazards(self) -> tuple[Hazard, ...]:
+    def hazards(self) -> tuple[MechanismHazard, ...]:
         """Known traps of runs like it, beside those of its `inner` mechanisms."""
         return ()
 
@@ -61,8 +61,8 @@ class AbstractMechanism(ABC):
             caused = self.hazards
             return _caveats(self.premises, caused, (caused,))
         premises: list[Premise] = []
-        hazards: list[Hazard] = []
-        ends: list[tuple[Hazard, ...]] = []
+        hazards: list[MechanismHazard] = []
+        ends: list[tuple[MechanismHazard, ...]] = []
         for node, has_parts in _nodes_of(self):
             premises += node.premises
             caused = node.hazards
@@ -74,7 +74,7 @@ class AbstractMechanism(ABC):
 
 @lru_cache(maxsize=64)  # mechanisms of a kind say the same, whatever their parameters
 def _caveats(
-    premises: tuple[Premise, ...], hazards: tuple[Hazard, ...], ends: tuple[tuple[Hazard, ...], ...]
+    premises: tuple[Premise, ...], hazards: tuple[MechanismHazard, ...], ends: tuple[tuple[MechanismHazard, ...], ...]
 ) -> Caveats:
     """Each once, in their order; what is said `alone` where all `ends` say it."""
     said = (hazard for hazard in hazards if not hazard.alone or all(hazard in caused for caused in ends))
@@ -98,6 +98,11 @@ class GaussianPart:
     shift: Enclosure
     quotient: tuple[float | Fraction, float | Fraction]
 
+    @property
+    def spread(self) -> float:
+        """About the standard deviation of the loss."""
+        return self.shift.upper
+
 
 @dataclass(frozen=True, slots=True)
 class SampledGaussianPart:
@@ -110,6 +115,11 @@ class SampledGaussianPart:
     sample_rate: float
     exact: tuple[Fraction, Fraction] | None = None
 
+    @property
+    def spread(self) -> float:
+        """About the standard deviation of the loss."""
+        return min(self.sample_rate / self.noise_multiplier, 1.0)
+
 
 @dataclass(frozen=True, slots=True)
 class LaplacePart:
@@ -121,6 +131,11 @@ class LaplacePart:
     loss: float
     sample_rate: float
 
+    @property
+    def spread(self) -> float:
+        """About the standard deviation of the loss."""
+        return min(self.sample_rate * self.loss, 1.0)
+
 
 @dataclass(frozen=True, slots=True)
 class TwoPointPart:
@@ -128,6 +143,11 @@ class TwoPointPart:
 
     epsilon: float
     delta: float
+
+    @property
+    def spread(self) -> float:
+        """About the standard deviation of the loss."""
+        return min(max(self.epsilon, self.delta), 1.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +179,11 @@ class GaussianMixturePart:
         """
         mean = math.fsum(shift * weight for shift, weight in zip(self.shifts, self.weights, strict=True))
         return mean / self.noise_multiplier * (1 + self.mirrored)
+
+    @property
+    def spread(self) -> float:
+        """About the standard deviation of the loss."""
+        return min(self.mean_shift, 1.0)
 
 
 Part: TypeAlias = GaussianPart | SampledGaussianPart | LaplacePart | TwoPointPart | GaussianMixturePart

@@ -148,7 +148,7 @@ def _composed(steps: GlrtSteps, method: str, options: EngineOptions) -> Plan:
     """Steps with unrelated directions, by the engine that composes curves."""
     if method not in ("auto", "discretised"):
         raise no_engine(f"{method} for several steps with fresh_each_step", ("auto", "discretised"))
-    options = replace(options, relative_tolerance=max(options.relative_tolerance, COMPOSED_TOLERANCE))
+    options = options.no_finer_than(COMPOSED_TOLERANCE)
 
     def build() -> TradeOffPair:
         from service.privacy.composition.lattice.engine import discretised_pair

@@ -62,7 +62,7 @@ NOTHING_HIDDEN: Final = "Without noise or clipping the worst case sees every bat
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Subpopulation:
+class WeightedSusceptibility:
     """A share of all records, and their susceptibility."""
 
     weight: Annotated[float, WEIGHT]
@@ -89,7 +89,7 @@ class Membership(RelaxedThreatModel):
     type: ClassVar[str] = "membership"
     step_curve: StepCurve = "chi_square"
     composition: Composition = "exact"
-    population: tuple[Subpopulation, ...] | Literal["chi_square"] | None = None
+    population: tuple[WeightedSusceptibility, ...] | Literal["chi_square"] | None = None
 
     def __post_init__(self) -> None:
         if self.population is None or self.population == "chi_square":
@@ -162,7 +162,7 @@ class Membership(RelaxedThreatModel):
 
     def _bracketed(self, run: MembershipRun, options: EngineOptions, method: str) -> Plan:
         engine = DISCRETISED if method == DISCRETISED else self._engine(run)
-        options = replace(options, relative_tolerance=max(options.relative_tolerance, POPULATION_TOLERANCE))
+        options = options.no_finer_than(POPULATION_TOLERANCE)
         few = engine != CLOSED_FORM
         model = cost.SUSCEPTIBILITIES_OF_LATTICES if few else cost.SUSCEPTIBILITIES
         return Plan(engine, model, lambda: self._between(run, options, method, few=few))

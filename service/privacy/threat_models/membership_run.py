@@ -138,7 +138,7 @@ def plan_of(
     """The curves of a run against a record of this susceptibility, by one of `engines_of`."""
     engine = engine_of(run, susceptibility, step_curve, composition)
     if DISCRETISED in (engine, method):
-        options = replace(options, relative_tolerance=max(options.relative_tolerance, LATTICE_TOLERANCE))
+        options = options.no_finer_than(LATTICE_TOLERANCE)
         model = cost.membership_lattices(options.relative_tolerance)
         return Plan(DISCRETISED, model, lambda: _on_lattices(run, susceptibility, options))
     if engine == CONTOUR and step_curve == "chi_square":
@@ -175,19 +175,20 @@ def _exact(run: MembershipRun, susceptibility: float) -> TradeOffPair:
 def _on_lines(run: MembershipRun, susceptibility: float, options: EngineOptions, method: str) -> TradeOffPair:
     """Lines, and where they are wide lattices as well (`method` auto)."""
     from service.privacy.composition.inversion.engine import contour_pair
-    from service.privacy.composition.summands.steps import ChiSquareSteps
+    from service.privacy.composition.summands.sampled_chi_square_grid import ChiSquareSteps
 
     dimension, effective = run.mechanism.dimension, run.effective_batch_size
     full_batches(dimension, susceptibility, effective, 1)  # refuses what is too large before any work
     steps = ChiSquareSteps(dimension, susceptibility, effective, run.mechanism.sample_rate, run.steps)
-    add, remove = contour_pair(0.0, (), chi_square=(steps,))
+    add, remove = contour_pair(0.0, (steps,), accuracy=options.accuracy)
     pair = TradeOffPair(add, remove, f"{SOURCE}; {COMPOSED}", (LINES,))
     if method == CONTOUR:
         return pair
-    tolerance = max(options.relative_tolerance, LATTICE_TOLERANCE)
+    options = options.no_finer_than(LATTICE_TOLERANCE)
+    tolerance = options.relative_tolerance
 
     def second() -> AbstractTradeOff:
-        return _on_lattices(run, susceptibility, replace(options, relative_tolerance=tolerance)).add
+        return _on_lattices(run, susceptibility, options).add
 
     asked = SecondEngine(f"discretised: also asked, since contour was wider than {tolerance:g}; both enclosures hold.")
     both = Intersected(add, second, tolerance, asked)

@@ -25,7 +25,7 @@ from service.privacy.mechanisms.repeated import Repeated
 from service.privacy.numerics.chi_square.law import NoncentralChiSquare
 from service.privacy.numerics.chi_square.quantiles import quantiles
 from service.privacy.questions.membership import positive_predictive_value
-from service.privacy.threat_models.membership import Membership, Subpopulation
+from service.privacy.threat_models.membership import Membership, WeightedSusceptibility
 from service.privacy.threat_models.membership_run import Composition
 from service.privacy.threat_models.membership_step import full_batches
 from service.privacy.threat_models.worst_case import WorstCase
@@ -390,9 +390,9 @@ def test_shares_of_records_are_mixed_after_all_steps() -> None:
     run = sgd(10, dimension=10, steps=3)
     shares = Membership(
         population=(
-            Subpopulation(weight=0.25, susceptibility=30.0),
-            Subpopulation(weight=0.5, susceptibility=5.0),
-            Subpopulation(weight=0.25, susceptibility=30.0),
+            WeightedSusceptibility(weight=0.25, susceptibility=30.0),
+            WeightedSusceptibility(weight=0.5, susceptibility=5.0),
+            WeightedSusceptibility(weight=0.25, susceptibility=30.0),
         )
     ).curves(run)
     parts = [full_batches(10, k, Fraction(10), 3) for k in (30.0, 5.0)]
@@ -465,7 +465,7 @@ def test_other_mechanisms_and_methods_are_refused() -> None:
 
 def test_weights_that_do_not_sum_to_one_are_refused() -> None:
     with pytest.raises(OutOfDomain):
-        Membership(population=(Subpopulation(weight=0.5, susceptibility=1.0),))
+        Membership(population=(WeightedSusceptibility(weight=0.5, susceptibility=1.0),))
     with pytest.raises(OutOfDomain):
         Membership(population=())
 
@@ -494,7 +494,10 @@ def test_runs_of_gaussian_steps_are_priced_as_the_runs_they_are() -> None:
     )
     one = Membership(step_curve="gaussian").plan(run).cost
     assert one.evaluate == plan(same, "contour").cost.evaluate
-    shares = (Subpopulation(weight=0.5, susceptibility=0.03), Subpopulation(weight=0.5, susceptibility=183.0))
+    shares = (
+        WeightedSusceptibility(weight=0.5, susceptibility=0.03),
+        WeightedSusceptibility(weight=0.5, susceptibility=183.0),
+    )
     mixed = Membership(step_curve="gaussian", population=shares).plan(run).cost
     assert mixed.evaluate > 10 * one.evaluate
 

@@ -18,7 +18,7 @@ from service.privacy.composition.planning.options import EngineOptions
 from service.privacy.enclosure import Bounds, Evidence
 from service.privacy.errors import NumericalFailure, OutOfDomain, UnsupportedCombination
 from service.privacy.mechanisms.gaussian import Gaussian
-from service.privacy.mechanisms.mixture import Mixture, MixtureComponent
+from service.privacy.mechanisms.mixture import Mixture, WeightedMechanism
 from service.privacy.questions import gaussian_dp
 from service.privacy.threat_models.worst_case import WorstCase
 from service.privacy.trade_off.mixture.curve import MixtureTradeOff
@@ -275,7 +275,7 @@ def test_weights_are_divided_by_their_sum() -> None:
 @pytest.mark.parametrize("weight", [0.0, -0.5, 1.5, math.nan, True])
 def test_weights_are_positive_numbers(weight: float) -> None:
     with pytest.raises(OutOfDomain) as refusal:
-        MixtureComponent(weight=weight, mechanism=Gaussian(noise_multiplier=1.0))
+        WeightedMechanism(weight=weight, mechanism=Gaussian(noise_multiplier=1.0))
     assert refusal.value.name == "weight"
 
 

@@ -74,7 +74,7 @@ def adaptive_exponential_pair(steps: Steps, options: EngineOptions) -> TradeOffP
     left = tuple(group for group in groups if group not in inside)
     reason = "discretised: worst shifts of exponential steps, chosen after all earlier results, in the worst order."
     if inside and not left:
-        options = replace(options, relative_tolerance=max(options.relative_tolerance, FINEST))
+        options = options.no_finer_than(FINEST)
         one = ExponentialRun(inside, options.relative_tolerance)
         ordered = ORDER_BRACKET if len(inside) > 1 else None
         if not others:
@@ -82,7 +82,7 @@ def adaptive_exponential_pair(steps: Steps, options: EngineOptions) -> TradeOffP
             return TradeOffPair(pair.add, pair.remove, SOURCE, (reason,), bracket=ordered)
         pair = discretised_pair(((one, 1), *others), options)
         return TradeOffPair(pair.add, pair.remove, f"{SOURCE}; {pair.source}", (reason, *pair.notes), bracket=ordered)
-    options = replace(options, relative_tolerance=max(options.relative_tolerance, FINEST_BRACKET))
+    options = options.no_finer_than(FINEST_BRACKET)
     above = discretised_pair((*_blocks(inside, groups, options), *others), options)
     run: Steps = ((ExponentialRun(inside, options.relative_tolerance), 1),) if inside else ()
     below = FixedShifts(left, (*run, *others), above.add, _forgetful(groups, inside), options)

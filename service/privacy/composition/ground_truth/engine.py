@@ -23,7 +23,6 @@ from service.privacy.composition.ground_truth.search import GroundTruthSearch
 from service.privacy.composition.ground_truth.sources import ClosedSources, LineSources, Sources
 from service.privacy.composition.ground_truth.step import ExactStep
 from service.privacy.composition.planning.options import EngineOptions
-from service.privacy.composition.summands.steps import GaussianMixtureSteps, SampledGaussianSteps
 from service.privacy.enclosure import Enclosure, Evidence
 from service.privacy.errors import OutOfDomain, UnsupportedCombination
 from service.privacy.mechanisms.abstract import GaussianMixturePart, GaussianPart, SampledGaussianPart, Steps
@@ -110,16 +109,8 @@ def _guides(steps: Steps, run: GroundTruthRun, lone: bool) -> tuple[AbstractTrad
         curve = gaussian_curve(Enclosure(mu * (1 - 1e-15), mu * (1 + 1e-15), Evidence.CERTIFIED))
         return curve, curve
     from service.privacy.composition.inversion.engine import contour_pair
+    from service.privacy.composition.summands.catalogue import described_run
 
-    rounded = [(step.rounded(-1).part(), count) for step, count in steps]
-    return contour_pair(
-        float(run.gaussian_mu_squared),
-        (
-            SampledGaussianSteps(float(step.noise_multiplier), float(step.sample_rate), step.count)
-            for step in run.steps
-            if isinstance(step, ExactStep)
-        ),
-        mixtures=[
-            GaussianMixtureSteps(part, count) for part, count in rounded if isinstance(part, GaussianMixturePart)
-        ],
-    )
+    rounded = ((step.rounded(-1).part(), count) for step, count in steps)
+    known = described_run((part, count) for part, count in rounded if part is not None)
+    return contour_pair(float(run.gaussian_mu_squared), known.summands)

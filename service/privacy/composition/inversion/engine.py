@@ -1,7 +1,7 @@
 """The `contour` engine: certified curves of runs of Gaussian, Laplace, Poisson-sampled and two-point steps, and of
 sampled steps with a chi-square statistic, of any length.
 
-Every reading is taken on a line of the ladder that is near its saddle point; `line.py` has the integrals and
+Every reading is taken on a line of the grid that is near its saddle point; `line.py` has the integrals and
 their errors. At a threshold c the test "S > c" is a point of the curve and e^c the slope of a tangent, so for ANY c
 
     power(alpha) <= power(c) + e^c (alpha - alpha(c)),      type II error >= beta(c) + e^c (alpha(c) - alpha),
@@ -30,43 +30,29 @@ from service.privacy.composition.inversion.profiles import read_profiles, read_r
 from service.privacy.composition.inversion.rates import read_rates
 from service.privacy.composition.inversion.run import ContourRun
 from service.privacy.composition.inversion.run_lines import EVIDENCE, RunLines, around
-from service.privacy.composition.summands.steps import (
-    ChiSquareSteps,
-    GaussianMixtureSteps,
-    LaplaceSteps,
-    SampledGaussianSteps,
-    TwoPointSteps,
-)
+from service.privacy.composition.planning.accuracy import DEFAULT_ACCURACY, Accuracy
+from service.privacy.composition.summands.abstract import Summand
 from service.privacy.enclosure import Bounds, Enclosure
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
 
 
 def contour_pair(
-    gaussian_mu_squared: float,
-    sampled: Iterable[SampledGaussianSteps],
-    laplace: Iterable[LaplaceSteps] = (),
-    two_point: Iterable[TwoPointSteps] = (),
-    mixtures: Iterable[GaussianMixtureSteps] = (),
-    chi_square: Iterable[ChiSquareSteps] = (),
+    gaussian_mu_squared: float, summands: Iterable[Summand], *, accuracy: Accuracy = DEFAULT_ACCURACY
 ) -> tuple[ContourTradeOff, ContourTradeOff]:
-    """The add and remove curves of a run.
+    """Return the add and remove curves of a run.
 
     `gaussian_mu_squared`: sum of N/sigma^2 over plain Gaussian steps (0 without any), within 1e-14 of its value.
-    `sampled`: Poisson-sampled Gaussian steps, 0 < sample_rate < 1. `laplace`: Laplace steps, 0 < sample_rate <= 1.
-    `two_point`: steps of two losses, above 0. `mixtures`: mixtures of shifted Gaussians, with a positive shift.
-    `chi_square`: steps on samples with a chi-square statistic, 0 < sample_rate < 1. Source: composition of dominating
-    pairs (Zhu, Dong, Wang 2022, Theorems 10 and 11).
+    Source: composition of dominating pairs (Zhu, Dong, Wang 2022, Theorems 10 and 11).
     """
-    kinds = tuple(sampled), tuple(laplace), tuple(two_point), tuple(mixtures), tuple(chi_square)
-    run = ContourRun.of(gaussian_mu_squared, *kinds)
-    add = ContourTradeOff(run, reflected=False)
+    run = ContourRun.of(gaussian_mu_squared, summands)
+    add = ContourTradeOff(run, accuracy, reflected=False)
     return add, add.reversed()
 
 
 @final
 class ContourTradeOff(AbstractTradeOff):
-    """One direction of a run, read off the lines of its ladders.
+    """One direction of a run, read off the lines of its tilt grids.
 
     Relative width: 1e-13 to 1e-11 for runs whose sampled-step count and noise keep the loss unimodal (tested on the
     reference cases and on random runs); 1e-10 to 1e-6 on bent contours, where one rare step dominates (tiny rates,
@@ -76,13 +62,13 @@ class ContourTradeOff(AbstractTradeOff):
     evidence = EVIDENCE
     method = "contour"
 
-    def __init__(self, run: ContourRun, *, reflected: bool) -> None:
-        self.run, self._reflected = run, reflected
+    def __init__(self, run: ContourRun, accuracy: Accuracy, *, reflected: bool) -> None:
+        self.run, self._accuracy, self._reflected = run, accuracy, reflected
 
     @cached_property
     def lines(self) -> RunLines:
         """Made when something is read."""
-        return RunLines(self.run, reflected=self._reflected)
+        return RunLines(self.run, self._accuracy, reflected=self._reflected)
 
     @property
     @override
@@ -107,15 +93,15 @@ class ContourTradeOff(AbstractTradeOff):
         """sqrt(sum N/sigma^2) whatever the rates: sampling only helps, and its help vanishes as alpha -> 0. Of the
         shifts of a mixture the largest counts then. Not known where other steps are there, or mirrored mixtures.
         """
-        mirrored = any(part.mirrored for group in self.run.mixtures for part, _ in group)
+        mirrored = any(summand.is_symmetric for summand in self.run.summands)
         return around(self.run.global_mu) if self.run.is_gaussian and not mirrored else None
 
     @override
     def reversed(self) -> ContourTradeOff:
         """The other direction of the same run: the same curve where the loss of every step has a symmetric law."""
-        if self.run.mixtures and self.run.is_symmetric:
+        if self.run.is_symmetric:
             return self
-        return ContourTradeOff(self.run, reflected=not self._reflected)
+        return ContourTradeOff(self.run, self._accuracy, reflected=not self._reflected)
 
     @override
     def _points_formula(self, alpha: FloatArray) -> CurvePoints:

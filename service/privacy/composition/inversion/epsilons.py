@@ -13,8 +13,8 @@ from service.privacy.composition.inversion.profiles import straight_profile
 from service.privacy.composition.inversion.readings.enclosures import Readings
 from service.privacy.composition.inversion.readings.roots import prove_root, solve_profile
 from service.privacy.composition.inversion.run import CUT_DIGITS
-from service.privacy.composition.inversion.run_lines import EVIDENCE, HOPELESS, WIDE, RunLines
-from service.privacy.composition.inversion.tilt_grid import ContourLadder, Rung
+from service.privacy.composition.inversion.run_lines import EVIDENCE, HOPELESS, RunLines
+from service.privacy.composition.inversion.tilts import Tilt, TiltGrid
 from service.privacy.enclosure import Enclosure
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.work import is_spent
@@ -36,39 +36,40 @@ _MANY_NODES = 256
 def read_epsilon(lines: RunLines, delta: float) -> Enclosure:
     """The smallest eps >= 0 with delta(eps) <= delta in (0, 1), as narrow as lines can make it."""
     best: Enclosure | None = None
+    wide = lines.accuracy.deformed
     rounds, tried = _FEW_ROUNDS, False
     order = lines.run.cuts(delta, abs(float(ndtri(delta))))
     for attempt, cut in enumerate(order):
         if is_spent():
             break
-        ladder = lines.ladder(CUT_DIGITS[cut])
-        if ladder is None:
+        grid = lines.grid(CUT_DIGITS[cut])
+        if grid is None:
             continue
-        rung = ladder.for_profile(delta)
-        if not lines.has_end(rung):
+        tilt = grid.for_delta(delta)
+        if not lines.has_end(tilt):
             rounds = _FEW_ROUNDS
             break
-        rounds = _ROUNDS if rung.line.ends.all() else rounds
-        found = epsilon_on_line(ladder, delta, lines.good_width)
-        if lines.run.is_straight and (found is None or found.relative_width() > WIDE):
-            nearer = _near_core(ladder, rung, delta)
+        rounds = _ROUNDS if tilt.line.ends.all() else rounds
+        found = epsilon_on_line(grid, delta, lines.good_width)
+        if lines.run.is_straight and (found is None or found.relative_width() > wide):
+            nearer = _near_core(grid, tilt, delta)
             found = nearer if found is None or nearer is None else found.intersected(nearer)
         if found is not None:
             best = found if best is None else best.intersected(found)
             # Where jumps to several shifts make a line long, a deeper cut has more of them, and a longer one.
-            long = lines.run.is_straight and rung.line.nodes > _MANY_NODES
-            if best.relative_width() <= (WIDE if long else lines.good_width):
+            long = lines.run.is_straight and tilt.line.nodes > _MANY_NODES
+            if best.relative_width() <= (wide if long else lines.good_width):
                 return best
         hopeless = attempt >= min(1, len(order) - 1) and (best is None or best.relative_width() > HOPELESS)
         if hopeless and lines.bent is not None and not tried:
             tried = True
             bounded = best or Enclosure(0.0, epsilon_cap(lines, delta), EVIDENCE)
             found = _on_bent_contours(lines, delta, bounded) if bounded.upper < math.inf else None
-            if found is not None and found.relative_width() <= WIDE:
+            if found is not None and found.relative_width() <= wide:
                 return found
     if best is None:
         best = _by_bisection(lines, delta, min(rounds, _FEW_ROUNDS) if is_spent() else rounds)
-    if best.relative_width() > WIDE and lines.bent is not None and best.upper > 0 and not is_spent():
+    if best.relative_width() > wide and lines.bent is not None and best.upper > 0 and not is_spent():
         best = _on_bent_contours(lines, delta, best) or best
     return best
 
@@ -79,36 +80,36 @@ def _on_bent_contours(lines: RunLines, delta: float, known: Enclosure) -> Enclos
     return None if proved is None else known.intersected(Enclosure(*proved, EVIDENCE))
 
 
-def epsilon_on_line(ladder: ContourLadder, delta: float, good_width: float) -> Enclosure | None:
+def epsilon_on_line(grid: TiltGrid, delta: float, good_width: float) -> Enclosure | None:
     """Root of delta(eps) = delta on the nearest line, proved from both sides; None where the line cannot."""
-    rung = ladder.for_profile(delta)
+    tilt = grid.for_delta(delta)
     level = np.array([delta])
-    threshold = solve_profile(rung.line, level)
+    threshold = solve_profile(tilt.line, level)
     if not 0 < threshold[0] < math.inf:
         return None
-    nearest = ladder.for_root(rung, float(threshold[0]))
-    if nearest is not rung:
-        rung, threshold = nearest, solve_profile(nearest.line, level)
-    found = _proved(rung, threshold, level)
+    nearest = grid.for_root(tilt, float(threshold[0]))
+    if nearest is not tilt:
+        tilt, threshold = nearest, solve_profile(nearest.line, level)
+    found = _proved(tilt, threshold, level)
     if 0 < threshold[0] < math.inf and (found is None or found.relative_width() > _SHARED * good_width):
-        best = ladder.for_thresholds(threshold, usual=False)[0]
-        if best is not rung and best.theta > 0:
+        best = grid.for_thresholds(threshold, shared=False)[0]
+        if best is not tilt and best.theta > 0:
             other = _proved(best, solve_profile(best.line, level), level)
             return other if found is None else found if other is None else found.intersected(other)
     return found
 
 
-def _proved(rung: Rung, threshold: FloatArray, level: FloatArray) -> Enclosure | None:
+def _proved(tilt: Tilt, threshold: FloatArray, level: FloatArray) -> Enclosure | None:
     """Ends around an approximate root on a line; None where there is none, or nothing is proved."""
     if not 0 < threshold[0] < math.inf:
         return None
-    lower, upper = prove_root(rung.line, threshold, level)
+    lower, upper = prove_root(tilt.line, threshold, level)
     return None if math.isnan(lower[0]) else Enclosure(float(lower[0]), float(upper[0]), EVIDENCE)
 
 
-def _near_core(ladder: ContourLadder, rung: Rung, delta: float) -> Enclosure | None:
+def _near_core(grid: TiltGrid, tilt: Tilt, delta: float) -> Enclosure | None:
     """The same on a line nearer to the core, as far humps are read (`profiles.py`)."""
-    nearer, level = ladder.near_core(rung.theta), np.array([delta])
+    nearer, level = grid.near_core(tilt.theta), np.array([delta])
     return None if nearer is None else _proved(nearer, solve_profile(nearer.line, level), level)
 
 

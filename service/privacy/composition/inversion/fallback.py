@@ -32,7 +32,7 @@ from scipy.special import ndtri_exp
 
 from service.privacy.composition.inversion.loss_transform import LossTransform
 from service.privacy.composition.inversion.readings.enclosures import Readings
-from service.privacy.composition.summands.steps import SampledGaussianSteps
+from service.privacy.composition.summands.sampled_gaussian import SampledGaussianSteps
 from service.privacy.enclosure import SMALLEST, Enclosure, Evidence
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
@@ -44,14 +44,14 @@ _SLACK = 1e-12
 
 
 class FallbackBounds:
-    """See the module; `log_unsampled` is ln q (where it is -inf, bounds by q say nothing) and `transform` may be None
-    where the moments cannot be evaluated.
+    """See the module; `log_prob_never_sampled` is ln q (where it is -inf, bounds by q say nothing). `transform` may be
+    None where the moments cannot be evaluated.
     """
 
     def __init__(
         self,
         gaussian_mu_squared: float,
-        log_unsampled: float,
+        log_prob_never_sampled: float,
         reflected: bool,
         transform: LossTransform | None,
         steps: tuple[SampledGaussianSteps, ...] = (),
@@ -66,7 +66,7 @@ class FallbackBounds:
         # A square, or a root of a sum, that over- or underflows is no mu.
         unsampled = Enclosure(global_mu * (1 - slack), global_mu * (1 + slack), Evidence.CERTIFIED)
         self._unsampled = gaussian_curve(unsampled) if 1e-150 < global_mu < 1e150 else None
-        self._log_unsampled, self._reflected, self._transform = log_unsampled, reflected, transform
+        self._log_prob_never_sampled, self._reflected, self._transform = log_prob_never_sampled, reflected, transform
         self._steps = steps if gaussian_mu_squared == 0 and reflected else ()
 
     @cached_property
@@ -97,7 +97,9 @@ class FallbackBounds:
             lower = np.fmax(lower, self._next_to_the_largest_loss(alpha))
             upper = np.log(self._gaussian.points(self._boosted(alpha)).power.upper)
         else:
-            upper = np.log(math.exp(self._log_unsampled) * points.power.upper - math.expm1(self._log_unsampled))
+            upper = np.log(
+                math.exp(self._log_prob_never_sampled) * points.power.upper - math.expm1(self._log_prob_never_sampled)
+            )
         if self._unsampled is not None:
             upper = np.fmin(upper, np.log(self._unsampled.points(alpha).power.upper))
         tilts, log_moment = self._tilts
@@ -114,9 +116,10 @@ class FallbackBounds:
         level = np.log(alpha)
         if not self._steps:
             return np.full_like(level, -np.inf)
-        share = level / sum(count for _, _, count in self._steps)
+        share = level / sum(step.count for step in self._steps)
         total, size = level, np.abs(level)
-        for sigma, rate, count in self._steps:
+        for step in self._steps:
+            sigma, rate, count = step.noise_multiplier, step.sample_rate, step.count
             log_score = share - math.log1p(-rate) + _SLACK * (1 + np.abs(share))
             y = np.where(log_score < 0, ndtri_exp(np.minimum(log_score, -1e-300)), np.nan)
             y = y + 1e-10 * (1 + np.abs(y))  # the accuracy of the score, many times over
@@ -126,7 +129,7 @@ class FallbackBounds:
 
     def _boosted(self, alpha: FloatArray) -> FloatArray:
         """alpha / q from above, at most 1."""
-        logs = np.log(alpha) - self._log_unsampled
+        logs = np.log(alpha) - self._log_prob_never_sampled
         # Between subnormal numbers the slack is lost; the next one is above.
         return np.minimum(np.exp(np.minimum(logs + _SLACK * (1 + np.abs(logs)), 0.0)) + SMALLEST, 1.0)
 
@@ -138,7 +141,7 @@ class FallbackBounds:
         if self._reflected:
             lower = np.log(self._gaussian.points(self._boosted(alpha)).type_two_error.lower)
         else:
-            lower = self._log_unsampled + np.log(points.type_two_error.lower)
+            lower = self._log_prob_never_sampled + np.log(points.type_two_error.lower)
         if self._unsampled is not None:
             lower = np.fmax(lower, log_ends(self._unsampled.points(alpha).type_two_error)[0])
         return lower - _SLACK * (1 + np.abs(np.where(np.isfinite(lower), lower, 0.0))), upper
@@ -163,12 +166,12 @@ class FallbackBounds:
             lower = np.log(gaussian.lower) if gaussian.log_lower is None else gaussian.log_lower
             if self._reflected:
                 moved = self._gaussian.profile(
-                    np.maximum(epsilon + self._log_unsampled - _SLACK * (1 + np.abs(epsilon)), -1e300)
+                    np.maximum(epsilon + self._log_prob_never_sampled - _SLACK * (1 + np.abs(epsilon)), -1e300)
                 )
                 upper = np.log(moved.upper)
             else:
-                sampled = -math.expm1(self._log_unsampled)
-                upper = np.log(np.minimum(math.exp(self._log_unsampled) * gaussian.upper + sampled, 1.0))
+                sampled = -math.expm1(self._log_prob_never_sampled)
+                upper = np.log(np.minimum(math.exp(self._log_prob_never_sampled) * gaussian.upper + sampled, 1.0))
         if self._unsampled is not None:
             upper = np.fmin(upper, log_ends(self._unsampled.profile(epsilon))[1])
         upper = np.minimum(upper + _SLACK, 0.0)

@@ -102,9 +102,9 @@ class ContourLine:
             uncertain = np.where(error < 1, uncertain, np.exp(log_size + error))
         sizes = shares * np.maximum(size, SMALLEST)
         self._size, self._phase_size = sizes.sum(axis=-1), (sizes * t).sum(axis=-1)
-        # The transform of what is summed has no frozen part: that of the run has, at every node.
-        frozen = runs.frozen(self.theta) * (1 + shares.sum(axis=-1))
-        node_error = ((shares * uncertain).sum(axis=-1) + frozen) * (1 + 1e-9)
+        # The transform of what is summed has no atomic part: that of the run has, at every node.
+        atomic = runs.atomic_mass(self.theta) * (1 + shares.sum(axis=-1))
+        node_error = ((shares * uncertain).sum(axis=-1) + atomic) * (1 + 1e-9)
         self._fixed_error = node_error + _truncation(runs, self.step, (self.counts + 1) * self.step)
         self._prepare_errors(runs)
 
@@ -191,8 +191,9 @@ class ContourLine:
         self._log_null, self._log_alternative = null, alternative
         self._log_cut_beyond = np.stack([null, alternative, alternative + math.log(2)])[:, None]
         self._mirrored = self.theta < 0
-        frozen_at_poles = 2 * runs.frozen(np.zeros_like(self.theta)) + 2 * runs.frozen(np.ones_like(self.theta))
-        self._pole_error = 1e-14 + 2 * np.exp(np.logaddexp(null, alternative)) + frozen_at_poles
+        zeros, ones = np.zeros_like(self.theta), np.ones_like(self.theta)
+        atomic_at_poles = 2 * runs.atomic_mass(zeros) + 2 * runs.atomic_mass(ones)
+        self._pole_error = 1e-14 + 2 * np.exp(np.logaddexp(null, alternative)) + atomic_at_poles
         self._most_of_poles = _MOST_OF_A_POLE * self._size[_POLES_ROW, None]
 
     def _log_cut(self, c: FloatArray) -> FloatArray:

@@ -79,7 +79,7 @@ class LineRuns(Protocol):
         """The periods of lines (R,), where those that share their nodes have the longest of theirs."""
         ...
 
-    def frozen(self, tilts: FloatArray, /) -> float | FloatArray:
+    def atomic_mass(self, tilts: FloatArray, /) -> float | FloatArray:
         """The mass, tilted by e^{tilt S}, of losses whose transform does not fall; 0 where there are none."""
         ...
 
@@ -141,7 +141,7 @@ class OneRun:
     def most_nodes(self) -> FloatArray:
         """Runs of Gaussian steps have cheaper ways where a line is long: other cuts, and bent contours."""
         transform = self._transform
-        if not transform.has_no_other_way:
+        if transform.is_gaussian:
             return np.array([float(self._few)])
         return np.array([float(max(_FEWEST, min(_LARGEST_NODES, _LARGEST_WORK // transform.work)))])
 
@@ -169,11 +169,11 @@ class OneRun:
         """It shares them with none."""
         return periods
 
-    def frozen(self, tilts: FloatArray) -> float | FloatArray:
+    def atomic_mass(self, tilts: FloatArray) -> float | FloatArray:
         """Of atoms."""
-        if self._transform.vanishes:
+        if self._transform.decays:
             return 0.0
-        return np.exp([self._transform.log_frozen(float(tilt)) for tilt in tilts])
+        return np.exp([self._transform.log_atoms(float(tilt)) for tilt in tilts])
 
     def log_bounds(self, tilts: FloatArray) -> FloatArray:
         """K and its error."""

@@ -21,7 +21,8 @@ from scipy.special import erfc, ndtri
 from service.privacy.composition.inversion.engine import ContourTradeOff
 from service.privacy.composition.inversion.many_layout import Steps, Table
 from service.privacy.composition.inversion.many_lines import Task
-from service.privacy.composition.inversion.run import CUT_DIGITS, ContourRun, ends_are_light
+from service.privacy.composition.inversion.run import CUT_DIGITS, ContourRun
+from service.privacy.composition.summands.sampled_gaussian import ends_are_light
 from service.privacy.enclosure import Enclosure
 from service.privacy.errors import NumericalFailure
 from service.privacy.numerics.arrays import IndexArray
@@ -104,7 +105,7 @@ def _read(tasks: Sequence[Task], cuts: IndexArray, width: float) -> None:
         step, cut = tasks[places[0]].step, int(cuts[places].max())
         by_step.setdefault((step.noise_multiplier, step.sample_rate, cut), []).append(places)
     keys = list(by_step)
-    counts = [[tasks[places[0]].step.number for places in by_step[key]] for key in keys]
+    counts = [[tasks[places[0]].step.count for places in by_step[key]] for key in keys]
     most, least = np.array([float(max(each)) for each in counts]), np.array([float(min(each)) for each in counts])
     steps = Steps.of(keys, most, least)
     for block in steps.blocks():
@@ -130,7 +131,8 @@ def _cuts(tasks: Sequence[Task]) -> tuple[IndexArray, IndexArray]:
     digits = np.array(CUT_DIGITS)[:, None]
     enough = digits >= 12 - np.log10(np.maximum(value, 1e-300))
     enough[-1] = True
-    sigma, p, count = (np.array([float(task.step[place]) for task in tasks]) for place in range(3))
+    steps = [(task.step.noise_multiplier, task.step.sample_rate, task.step.count) for task in tasks]
+    sigma, p, count = np.array(steps, dtype=np.float64).T
     theta = 0.5 + np.ceil(score) / deviation
     shape = enough.shape
     light = ends_are_light(*(np.broadcast_to(each, shape) for each in (sigma, p, count, digits, theta)))

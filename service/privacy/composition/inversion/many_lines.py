@@ -15,9 +15,8 @@ from service.privacy.composition.inversion.readings.profile import read_profile
 from service.privacy.composition.inversion.readings.roots import prove_root, solve_profile
 from service.privacy.composition.inversion.run import ContourRun
 from service.privacy.composition.summands.abstract import LineValues
-from service.privacy.composition.summands.sampled_gaussian import SampledGaussianParts
+from service.privacy.composition.summands.sampled_gaussian import SampledGaussianParts, SampledGaussianSteps
 from service.privacy.composition.summands.sampled_gaussian_line import SampledGaussianLine
-from service.privacy.composition.summands.steps import SampledGaussianSteps
 from service.privacy.enclosure import Bounds, Enclosure, Evidence
 from service.privacy.numerics.arrays import BoolArray, FloatArray, IndexArray
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
@@ -219,7 +218,7 @@ class ManyRuns:
         """The lines of a group have the period that serves all of them."""
         return np.maximum.reduceat(periods, self._groups.first)[self._groups.place]
 
-    def frozen(self, _: FloatArray) -> float:
+    def atomic_mass(self, _: FloatArray) -> float:
         """There are no atoms."""
         return 0.0
 

@@ -10,7 +10,7 @@ from scipy.special import ndtri
 from service.privacy.composition.inversion.readings.enclosures import Readings
 from service.privacy.composition.inversion.readings.profile import read_profile
 from service.privacy.composition.inversion.run import CUT_DIGITS
-from service.privacy.composition.inversion.run_lines import HOPELESS, SLACK_OF_LISTS, WIDE, RunLines, shared, without
+from service.privacy.composition.inversion.run_lines import HOPELESS, SLACK_OF_LISTS, RunLines, shared, without
 from service.privacy.enclosure import Bounds
 from service.privacy.numerics.arrays import FloatArray, IndexArray
 
@@ -47,12 +47,12 @@ def read_roughly(lines: RunLines, epsilon: FloatArray, rate: float) -> Bounds:
     places = np.flatnonzero(~beyond)
     order = lines.run.cuts(min(rate, 1 - rate), abs(float(ndtri(rate))))
     for cut in order if len(places) else ():
-        digits, ladder = CUT_DIGITS[cut], lines.ladder(CUT_DIGITS[cut])
-        if ladder is not None:
-            rungs = ladder.beyond_the_poles(epsilon[places], _SLACK_OF_ROUGH_LISTS)
-            deep = min(rung.log_profile for rung in rungs) > (_ROUGH_DIGITS - digits) * math.log(10)
-            if (deep and ladder.reaches(epsilon[places]).all()) or cut == order[-1]:
-                lines.read(None, rungs, places, known, lambda line, at: read_profile(line, epsilon[at]))
+        digits, grid = CUT_DIGITS[cut], lines.grid(CUT_DIGITS[cut])
+        if grid is not None:
+            tilts = grid.beyond_the_poles(epsilon[places], _SLACK_OF_ROUGH_LISTS)
+            deep = min(tilt.log_profile for tilt in tilts) > (_ROUGH_DIGITS - digits) * math.log(10)
+            if (deep and grid.reaches(epsilon[places]).all()) or cut == order[-1]:
+                lines.read(None, tilts, places, known, lambda line, at: read_profile(line, epsilon[at]))
                 break
     return Bounds.from_logs(known.lower[0], known.upper[0])
 
@@ -96,28 +96,28 @@ def _read_far_humps(lines: RunLines, places: IndexArray, epsilon: FloatArray, kn
     """Among humps far apart lines through saddle points have no end; one near the core has, at the price of digits,
     and reads far thresholds that jumps of little chance decide.
     """
-    ladder = lines.ladder(CUT_DIGITS[0]) if lines.run.is_straight else None
-    places = places[known.width(1)[places] > WIDE]
-    rung = ladder.near_core() if ladder is not None and len(places) else None
-    if rung is not None:
-        known.tighten(places, read_profile(rung.line, epsilon[places]))
+    grid = lines.grid(CUT_DIGITS[0]) if lines.run.is_straight else None
+    places = places[known.width(1)[places] > lines.accuracy.deformed]
+    tilt = grid.near_core() if grid is not None and len(places) else None
+    if tilt is not None:
+        known.tighten(places, read_profile(tilt.line, epsilon[places]))
 
 
 def _read_at(
     lines: RunLines, cut: int, places: IndexArray, epsilon: FloatArray, known: Readings, slack: float = 0.0
 ) -> bool:
-    """Read the profile at some places on the lines of one cut, where it is deep enough and the ladder reaches; with
+    """Read the profile at some places on the lines of one cut, where it is deep enough and the grid reaches; with
     `slack` on few lines, and on no neighbours of these.
 
     False where lines have no end.
     """
-    ladder = lines.ladder(CUT_DIGITS[cut])
-    if ladder is None or len(places) == 0:
+    grid = lines.grid(CUT_DIGITS[cut])
+    if grid is None or len(places) == 0:
         return True
-    rungs = ladder.for_thresholds(epsilon[places], slack)
+    tilts = grid.for_thresholds(epsilon[places], slack)
     # Deep enough: the cut lies 11 digits below delta (about; what it leaves out is in the enclosure in any case).
-    deep = np.array([rung.log_profile for rung in rungs]) > (11 - CUT_DIGITS[cut]) * math.log(10)
-    ready = (deep & ladder.reaches(epsilon[places])) | (cut == len(CUT_DIGITS) - 1)
-    chosen = [rung for rung, is_ready in zip(rungs, ready, strict=True) if is_ready]
-    beside = ladder if slack == 0 else None
+    deep = np.array([tilt.log_profile for tilt in tilts]) > (11 - CUT_DIGITS[cut]) * math.log(10)
+    ready = (deep & grid.reaches(epsilon[places])) | (cut == len(CUT_DIGITS) - 1)
+    chosen = [tilt for tilt, is_ready in zip(tilts, ready, strict=True) if is_ready]
+    beside = grid if slack == 0 else None
     return lines.read(beside, chosen, places[ready], known, lambda line, at: read_profile(line, epsilon[at]))

@@ -32,16 +32,21 @@ def read_rates(lines: RunLines, alpha: FloatArray, rows: int) -> CurvePoints:
         cuts = orders[:, attempt]
         wide = (known.width(rows) > lines.good_width) & (cuts >= 0)
         for cut in sorted({int(cut) for cut in cuts[wide]}):
-            ladder = lines.ladder(CUT_DIGITS[cut])
-            if ladder is not None:
+            grid = lines.grid(CUT_DIGITS[cut])
+            if grid is not None:
                 places = np.flatnonzero(wide & (cuts == cut))
-                rungs = ladder.for_tails(alpha[places])
-                # Beyond the end of a ladder lines of a deeper cut are nearer; those of mixtures are long there.
+                tilts = grid.for_rates(alpha[places])
+                # Beyond the end of a grid lines of a deeper cut are nearer; those of mixtures are long there.
                 deepest = attempt + 1 == attempts or (orders[places, attempt + 1 :] < 0).all(axis=1)
-                ready = ladder.reaches_tails(alpha[places]) | deepest | lines.run.is_straight
-                rungs = [rung for rung, is_ready in zip(rungs, ready, strict=True) if is_ready]
+                ready = grid.reaches_rates(alpha[places]) | deepest | lines.run.is_straight
+                tilts = [tilt for tilt, is_ready in zip(tilts, ready, strict=True) if is_ready]
                 ended &= lines.read(
-                    ladder, rungs, places[ready], known, lambda line, at: read_few_points(line, alpha[at]), rows
+                    grid,
+                    tilts,
+                    places[ready],
+                    known,
+                    lambda line, at: read_few_points(line, alpha[at], lines.accuracy.straight),
+                    rows,
                 )
         if attempt == min(1, attempts - 1):
             bent = lines.wide(known, rows, HOPELESS)
@@ -59,10 +64,17 @@ def _read_on_few_lines(lines: RunLines, orders: IndexArray, alpha: FloatArray, k
     """Tighten the points of a list by lines that serve many of them."""
     cuts = shared(orders)
     for cut in sorted({int(cut) for cut in cuts}):
-        ladder, places = lines.ladder(CUT_DIGITS[cut]), np.flatnonzero(cuts == cut)
-        if ladder is not None:
-            rungs = ladder.for_tails(alpha[places], SLACK_OF_LISTS)
-            lines.read(None, rungs, places, known, lambda line, at: read_few_points(line, alpha[at]), rows)
+        grid, places = lines.grid(CUT_DIGITS[cut]), np.flatnonzero(cuts == cut)
+        if grid is not None:
+            tilts = grid.for_rates(alpha[places], SLACK_OF_LISTS)
+            lines.read(
+                None,
+                tilts,
+                places,
+                known,
+                lambda line, at: read_few_points(line, alpha[at], lines.accuracy.straight),
+                rows,
+            )
 
 
 def _read_bent(lines: RunLines, places: IndexArray, alpha: FloatArray, known: Readings) -> None:

@@ -1,4 +1,4 @@
-"""The lines of one direction of a run: a ladder for each cut of its far jumps; what is asked where they are wide."""
+"""The lines of one direction of a run: a grid for each cut of its far jumps; what is asked where they are wide."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from service.privacy.composition.inversion.fallback import FallbackBounds
 from service.privacy.composition.inversion.line import ContourLine
 from service.privacy.composition.inversion.readings.enclosures import Readings
 from service.privacy.composition.inversion.run import CUT_DIGITS, ContourRun
-from service.privacy.composition.inversion.tilt_grid import ContourLadder, Rung
+from service.privacy.composition.inversion.tilts import Tilt, TiltGrid
+from service.privacy.composition.planning.accuracy import Accuracy
 from service.privacy.enclosure import Enclosure, Evidence
 from service.privacy.numerics.arrays import IndexArray
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
@@ -23,22 +24,14 @@ from service.privacy.numerics.work import is_spent
 EVIDENCE: Final = Evidence.CERTIFIED
 """Of all readings."""
 
-_GOOD_WIDTH = 1e-9
-"""A reading with a larger relative width is tried on neighbouring lines as well, and the enclosures intersected."""
-
-_MANY, _GOOD_WIDTH_OF_MANY = 8, 1e-8
-"""The same for runs of more different sampled steps: rounding of their shared sums, which other lines have too, leaves
-about this deep in the tail, and every line costs a tenth of a second.
-"""
-
-WIDE = 1e-6
-"""What is wider than this after all straight lines is read on bent contours, too ..."""
+_MANY = 8
+"""Different steps of one kind from which rounding of their shared sums decides the width, and contours cost more."""
 
 HOPELESS = 1e-4
-"""What is wider than this after the first straight lines is read on bent contours before others are tried."""
+"""Relative width above which bent contours are read after the first straight lines, before others are tried."""
 
 _MOST_WIDE = 8
-"""... unless there is more of it: a bent contour serves one reading and takes a tenth of a second to one."""
+"""Longest list of wide readings that bent contours serve: each contour serves one and takes .1 to 1 second."""
 
 _SMALLEST_VARIANCE = 1e-200
 """Losses that vary less are below the range in which tilts and thresholds can be represented."""
@@ -59,47 +52,41 @@ Read = Callable[[ContourLine, IndexArray], Readings]
 class RunLines:
     """What readings of one direction of a run share."""
 
-    def __init__(self, run: ContourRun, *, reflected: bool) -> None:
-        self.run, self.reflected = run, reflected
-        kinds = max(map(len, (*run.groups, *run.mixtures)), default=0)
-        self.good_width = _GOOD_WIDTH if kinds <= _MANY else _GOOD_WIDTH_OF_MANY
-        self._ladders: dict[float, ContourLadder | None] = {}
+    def __init__(self, run: ContourRun, accuracy: Accuracy, *, reflected: bool) -> None:
+        self.run, self.accuracy, self.reflected = run, accuracy, reflected
+        self.good_width = accuracy.straight if run.most_together <= _MANY else accuracy.straight_of_many
+        self._tilt_grids: dict[float, TiltGrid | None] = {}
 
     @cached_property
     def fallback(self) -> FallbackBounds:
         """Bounds that need no line. Laplace and two-point steps always say something of the record."""
         transform = self.run.transform(CUT_DIGITS[-1], reflected=self.reflected)
-        log_silent = -math.inf if self.run.laplace or self.run.two_point else self.run.log_unsampled
-        only = self.run.is_gaussian and log_silent > -math.inf and not self.run.mixtures
-        steps = tuple(step for group in self.run.groups for step in group) if only else ()
-        mu = self.run.global_mu
-        return FallbackBounds(self.run.gaussian_mu_squared, log_silent, self.reflected, transform, steps, mu)
+        steps, never = self.run.sampled_gaussian or (), self.run.log_prob_never_sampled
+        return FallbackBounds(self.run.gaussian_mu_squared, never, self.reflected, transform, steps, self.run.global_mu)
 
     @cached_property
     def bent(self) -> BentRun | None:
         """Bent contours for runs of few kinds of sampled Gaussian steps, with Gaussian ones or not; None for others."""
-        if not self.run.is_gaussian or self.run.is_straight:
-            return None
-        steps = tuple(step for group in self.run.groups for step in group)
-        return bent_run(steps, self.run.gaussian_mu_squared, reflected=self.reflected)
+        steps, squares = self.run.sampled_gaussian, self.run.gaussian_mu_squared
+        return None if steps is None else bent_run(steps, squares, self.accuracy, reflected=self.reflected)
 
-    def wide(self, known: Readings, rows: int = 2, width: float = WIDE) -> IndexArray:
-        """The places to read on bent contours."""
-        places = np.flatnonzero(known.width(rows) > width)
+    def wide(self, known: Readings, rows: int = 2, width: float | None = None) -> IndexArray:
+        """The places to read on bent contours: wider than `width`, or than the tolerance."""
+        places = np.flatnonzero(known.width(rows) > (self.accuracy.deformed if width is None else width))
         asked = 0 < len(places) <= _MOST_WIDE and self.bent is not None and not is_spent()
         return places if asked else places[:0]
 
-    def ladder(self, digits: float) -> ContourLadder | None:
+    def grid(self, digits: float) -> TiltGrid | None:
         """The lines for the run cut at 10^-digits; None where its loss is out of range."""
-        if digits not in self._ladders:
-            self._ladders[digits] = None
+        if digits not in self._tilt_grids:
+            self._tilt_grids[digits] = None
             transform = self.run.transform(digits, reflected=self.reflected)
             if transform is not None:
                 variances = transform.cumulants(np.array([0.0, 0.5, 1.0])).second
                 if np.isfinite(variances).all() and (variances > _SMALLEST_VARIANCE).all():
-                    ladder = ContourLadder(transform, variances)
-                    self._ladders[digits] = ladder if ladder.usable else None
-        return self._ladders[digits]
+                    grid = TiltGrid(transform, variances)
+                    self._tilt_grids[digits] = grid if grid.usable else None
+        return self._tilt_grids[digits]
 
     @property
     def largest_log_ratio(self) -> Enclosure:
@@ -115,34 +102,34 @@ class RunLines:
         low, high = self.run.reach
         return around(-high) if self.reflected else around(low, self.run.reach_error)
 
-    def has_end(self, rung: Rung) -> bool:
+    def has_end(self, tilt: Tilt) -> bool:
         """Whether it is worth while to try other lines beside this one: in runs of Gaussian steps it always is."""
-        return self.run.is_gaussian or bool(rung.line.ends.all())
+        return self.run.is_gaussian or bool(tilt.line.ends.all())
 
     def read(
         self,
-        ladder: ContourLadder | None,
-        rungs: list[Rung],
+        grid: TiltGrid | None,
+        tilts: list[Tilt],
         places: IndexArray,
         known: Readings,
         read: Read,
         rows: int = 2,
     ) -> bool:
-        """Tighten `known` by reading each place on its rung's line, and what is wide then on neighbouring lines of the
-        ladder too, where one is given.
+        """Tighten `known` by reading each place on its tilt's line, and what is wide then on neighbouring lines of the
+        grid too, where one is given.
 
         False where a line of a mixed run has no end: its neighbours, or those of another cut, have none either.
         """
         ended = True
-        for rung in dict.fromkeys(rungs):
+        for tilt in dict.fromkeys(tilts):
             if is_spent():  # what is known without a line stays
                 return False
-            at = places[[chosen is rung for chosen in rungs]]
-            known.tighten(at, read(rung.line, at))
-            if not self.has_end(rung):
+            at = places[[chosen is tilt for chosen in tilts]]
+            known.tighten(at, read(tilt.line, at))
+            if not self.has_end(tilt):
                 ended = False
                 continue
-            for other in () if ladder is None else ladder.neighbours(rung):
+            for other in () if grid is None else grid.neighbours(tilt):
                 at = at[known.width(rows)[at] > self.good_width]
                 if len(at) == 0:
                     break

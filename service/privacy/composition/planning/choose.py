@@ -10,6 +10,7 @@ from typing import Final, cast
 
 from service.privacy.composition.exact_sums.exact_runs import smoothed_responses_of
 from service.privacy.composition.planning import closed_forms, engines, lines
+from service.privacy.composition.planning.accuracy import BRACKET
 from service.privacy.composition.planning.brackets import (
     ENGINES_OF_BRACKETS,
     attained,
@@ -25,7 +26,7 @@ from service.privacy.composition.planning.parts import contour_parts
 from service.privacy.composition.planning.plan import Plan, mixed_plan
 from service.privacy.errors import UnsupportedCombination
 from service.privacy.mechanisms.abstract import AbstractMechanism, AbstractStep, Steps, merged
-from service.privacy.mechanisms.groups import Between
+from service.privacy.mechanisms.groups import BracketedStep
 from service.privacy.mechanisms.mixture import Mixture
 from service.privacy.mechanisms.neighbours import ONE_ADDED, Neighbours
 from service.privacy.trade_off.combinators.bracketed import Bracketed
@@ -37,11 +38,6 @@ ALONE: Final = ("auto", "closed_form")
 """Those that read the curve of a single step as it is."""
 CERTAIN: Final = ("auto", "closed_form", "contour", "discretised")
 """Engines whose answers are bounds of what they compose."""
-BRACKET_TOLERANCES: Final = (1e-4, 1e-6)
-"""Relative widths to which the ends of a bracket are asked for at best. Below, both directions are read for every
-number, mostly on lines, which have more digits than are asked for; where lattices are needed, they cost seconds each.
-"""
-
 MOST_PRICED: Final = 16
 """Components of a mixture that are looked at for its price; further ones are taken to cost as much."""
 
@@ -101,7 +97,7 @@ def _composition(steps: Steps, kind: str, method: str, options: EngineOptions) -
     """`plan` of the steps of a mechanism of this kind."""
     if method in ALONE and is_single(steps) and isinstance(steps[0][0], closed_forms.PLAIN):
         return closed_forms.one_step(steps[0][0])
-    if any(isinstance(step, Between) for step, _ in steps):
+    if any(isinstance(step, BracketedStep) for step, _ in steps):
         return _between(steps, kind, method, options)
     if is_bracket(steps):
         return _bracket(steps, kind, method, options)
@@ -154,8 +150,7 @@ def _bracket(steps: Steps, kind: str, method: str, options: EngineOptions) -> Pl
             "there is no law of one loss: its worst case is enclosed by two theorems."
         )
         raise UnsupportedCombination("method", f"{method} for steps of {kind}", reason, ENGINES_OF_BRACKETS)
-    # Theorems leave more open than coarser lattices do.
-    looser, loose = (engines.looser(options, least) for least in BRACKET_TOLERANCES)
+    looser, loose = map(options.no_finer_than, BRACKET)
     below = _composition(attained(steps), kind, "auto", looser)
     most = dominating(steps)
     if contour_parts(most) is not None:
@@ -178,8 +173,8 @@ def _bracket(steps: Steps, kind: str, method: str, options: EngineOptions) -> Pl
 
 def _between(steps: Steps, kind: str, method: str, options: EngineOptions) -> Plan:
     """Steps that are known from two sides: one composition of what is attained, and one of what dominates."""
-    above = merged((step.above if isinstance(step, Between) else step, count) for step, count in steps)
-    sentences = dict.fromkeys(step.bracket for step, _ in steps if isinstance(step, Between) and step.bracket)
+    above = merged((step.above if isinstance(step, BracketedStep) else step, count) for step, count in steps)
+    sentences = dict.fromkeys(step.bracket for step, _ in steps if isinstance(step, BracketedStep) and step.bracket)
     if method not in CERTAIN:
         if sentences:
             reason = "its worst case is enclosed by two theorems, and an estimate of one of them is none of it."
@@ -188,7 +183,7 @@ def _between(steps: Steps, kind: str, method: str, options: EngineOptions) -> Pl
     below = merged(
         (part, count * times)
         for step, count in steps
-        for part, times in (step.below if isinstance(step, Between) else ((step, 1),))
+        for part, times in (step.below if isinstance(step, BracketedStep) else ((step, 1),))
     )
     least = _composition(below, kind, "auto" if sentences else method, options)
     most = _composition(above, kind, method, options)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 from service.privacy.composition.planning import cost
@@ -110,8 +110,3 @@ def _adaptive_exponential(steps: Steps, options: EngineOptions) -> TradeOffPair:
     from service.privacy.composition.adaptive_exponential.engine import adaptive_exponential_pair
 
     return adaptive_exponential_pair(steps, options)
-
-
-def looser(options: EngineOptions, least: float) -> EngineOptions:
-    """The options with a relative tolerance of at least this."""
-    return replace(options, relative_tolerance=max(options.relative_tolerance, least))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
@@ -11,18 +10,12 @@ from service.privacy.composition.exact_sums.exact_runs import Responses, smoothe
 from service.privacy.composition.inversion.loss_shape import is_direct
 from service.privacy.composition.inversion.two_step_run import is_two_steps, two_steps_pair
 from service.privacy.composition.planning import closed_forms, cost
+from service.privacy.composition.planning.accuracy import DEFAULT_ACCURACY, SECOND_ENGINE, SMOOTHED_RESPONSES, Accuracy
 from service.privacy.composition.planning.options import EngineOptions
 from service.privacy.composition.planning.parts import Counted, contour_parts
 from service.privacy.composition.planning.plan import Plan
 from service.privacy.composition.planning.sub_runs import with_parts
-from service.privacy.mechanisms.abstract import (
-    GaussianMixturePart,
-    GaussianPart,
-    LaplacePart,
-    SampledGaussianPart,
-    Steps,
-    TwoPointPart,
-)
+from service.privacy.mechanisms.abstract import Steps
 from service.privacy.mechanisms.batches.batch_mean import BatchMean
 from service.privacy.trade_off.abstract import AbstractTradeOff
 from service.privacy.trade_off.combinators.bracketed import between
@@ -35,14 +28,8 @@ from service.privacy.trade_off.pair import TradeOffPair
 CONTOUR: Final = "contour"
 SMALLEST_SECOND: Final = 1e-6
 """About the standard deviation of the loss below which no second engine is asked: such runs reveal next to nothing."""
-WIDEST_SECOND: Final = 1e-6
-"""Relative width to which a second engine is asked: further, its lattices would cost seconds for every number."""
-
 MOST_ON_LATTICES: Final = 128
 """Different steps up to which a second engine is asked: each has a law of its own on every lattice, some 10 ms."""
-
-SMOOTHED_TOLERANCE: Final = 1e-3
-"""The same for a run that is read with a little noise: where losses are far apart, lattices are no better by much."""
 
 Lattices = Callable[[Steps, EngineOptions], TradeOffPair]
 
@@ -51,7 +38,10 @@ def on_lines(steps: Steps, parts: tuple[Counted, ...], options: EngineOptions, l
     """`parts`: of the steps. `lattices`: what is asked where lines are wide; None where nothing is. Raises
     UnsupportedCombination for a relation under which a sampled step has no pair.
     """
-    if closed_forms.root_of_squares(map(_loss_of, parts)) < SMALLEST_SECOND or len(steps) > MOST_ON_LATTICES:
+    if (
+        closed_forms.root_of_squares((part.spread, count) for part, count in parts) < SMALLEST_SECOND
+        or len(steps) > MOST_ON_LATTICES
+    ):
         lattices = None
 
     def build() -> TradeOffPair:
@@ -62,7 +52,7 @@ def on_lines(steps: Steps, parts: tuple[Counted, ...], options: EngineOptions, l
         bracket = replace(read[0], add=between([one.add for one in read]), remove=between([one.remove for one in read]))
         covered = [(step.covered(), count) for step, count in steps]
         known = tuple((part, count) for part, count in covered if part is not None)
-        return bracket if len(known) < len(covered) else _before(_contour(known), bracket, options)
+        return bracket if len(known) < len(covered) else _before(_contour(known, options.accuracy), bracket, options)
 
     ends = 2 if any(isinstance(step, BatchMean) and step.sample_rate < 1 for step, _ in steps) else 1
     return Plan(CONTOUR, cost.contour(parts, ends, beside_lattices=lattices is not None), build)
@@ -70,7 +60,7 @@ def on_lines(steps: Steps, parts: tuple[Counted, ...], options: EngineOptions, l
 
 def _before(lines: TradeOffPair, bracket: TradeOffPair, options: EngineOptions) -> TradeOffPair:
     """Lines that know the errors of weights, and where they are wide what is read at two roundings of them."""
-    tolerance = max(options.relative_tolerance, WIDEST_SECOND)
+    tolerance = options.no_finer_than(SECOND_ENGINE).relative_tolerance
     add = Intersected(lines.add, lambda: bracket.add, tolerance)
     return replace(bracket, add=add, remove=add.reversed())
 
@@ -96,60 +86,29 @@ def beside_a_little_noise(run: Responses, steps: Steps, options: EngineOptions, 
         lines = TradeOffPair(curve, curve, source, (reason,))
         if lattices is None:
             return lines
-        loose = replace(options, relative_tolerance=max(options.relative_tolerance, SMOOTHED_TOLERANCE))
+        loose = options.no_finer_than(SMOOTHED_RESPONSES)
         return beside_parts(_with_second(lines, steps, loose, lattices), steps)
 
     return Plan(CONTOUR, cost.smoothed(len(run.answers)), build)
 
 
-def _loss_of(counted: Counted) -> tuple[float, int]:
-    """About the standard deviation of a step's loss, and how often it is taken."""
-    part, count = counted
-    if isinstance(part, GaussianPart):
-        return part.shift.upper, count
-    if isinstance(part, TwoPointPart):
-        return min(max(part.epsilon, part.delta), 1.0), count
-    if isinstance(part, GaussianMixturePart):
-        return min(part.mean_shift, 1.0), count
-    loss = part.loss if isinstance(part, LaplacePart) else 1 / part.noise_multiplier
-    return min(part.sample_rate * loss, 1.0), count
-
-
 def _lines(steps: Steps, options: EngineOptions, lattices: Lattices | None) -> TradeOffPair:
     """A run that has lines, all of whose parameters are doubles."""
-    lines = _contour(contour_parts(steps) or ())
+    lines = _contour(contour_parts(steps) or (), options.accuracy)
     if lattices is None:
         return lines
     return beside_parts(_with_second(lines, steps, options, lattices), steps)
 
 
-def _contour(parts: tuple[Counted, ...]) -> TradeOffPair:
+def _contour(parts: tuple[Counted, ...], accuracy: Accuracy = DEFAULT_ACCURACY) -> TradeOffPair:
     # Imported when first needed: closed forms answer without it.
     from service.privacy.composition.inversion.engine import contour_pair
-    from service.privacy.composition.summands.steps import (
-        GaussianMixtureSteps,
-        LaplaceSteps,
-        SampledGaussianSteps,
-        TwoPointSteps,
-    )
+    from service.privacy.composition.summands.catalogue import described_run
 
-    squares = math.fsum(count * part.shift.upper**2 for part, count in parts if isinstance(part, GaussianPart))
-    sampled = tuple(
-        SampledGaussianSteps(part.noise_multiplier, part.sample_rate, count)
-        for part, count in parts
-        if isinstance(part, SampledGaussianPart)
-    )
-    laplace = tuple(
-        LaplaceSteps(part.loss, part.sample_rate, count) for part, count in parts if isinstance(part, LaplacePart)
-    )
+    run = described_run(parts)
     reason = "contour: cumulant generating functions of the steps add up; a certified line integral reads the sum."
-    known = [(part, count) for part, count in parts if isinstance(part, TwoPointPart)]
-    two_point = tuple(TwoPointSteps(part.epsilon, count) for part, count in known if part.epsilon > 0)
-    mixtures = tuple(
-        GaussianMixtureSteps(part, count) for part, count in parts if isinstance(part, GaussianMixturePart)
-    )
-    add, remove = contour_pair(squares, sampled, laplace, two_point, mixtures)
-    mass = SingularMass.of((part.delta, count) for part, count in known)
+    add, remove = contour_pair(run.gaussian_mu_squared, run.summands, accuracy=accuracy)
+    mass = SingularMass.of(run.revealing)
     if mass.mass.upper > 0:
         add = WithSingularMass(add, mass)
         remove = add.reversed()
@@ -159,7 +118,8 @@ def _contour(parts: tuple[Counted, ...]) -> TradeOffPair:
 
 
 def _with_second(lines: TradeOffPair, steps: Steps, options: EngineOptions, lattices: Lattices) -> TradeOffPair:
-    tolerance = max(options.relative_tolerance, WIDEST_SECOND)
+    options = options.no_finer_than(SECOND_ENGINE)
+    tolerance = options.relative_tolerance
     direct = two_steps_pair(steps) if is_two_steps(steps) else None
     if direct is not None and is_direct(contour_parts(steps) or ()):
         return _few_directly(direct, lines, tolerance)
@@ -167,7 +127,7 @@ def _with_second(lines: TradeOffPair, steps: Steps, options: EngineOptions, latt
     def second() -> AbstractTradeOff:
         if direct is not None:
             return direct.add
-        return lattices(steps, replace(options, relative_tolerance=tolerance)).add
+        return lattices(steps, options).add
 
     name = "discretised" if direct is None else "closed_form of one step, shifted by the other"
     asked = SecondEngine(f"{name}: also asked, since contour was wider than {tolerance:g}; both enclosures hold.")

@@ -5,9 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final
 
-MIXED_TOLERANCE: Final = 1e-6
-"""Relative width to which components of a mixture are asked for: a mixture is searched for, and finer lattices would
-cost seconds for every look."""
+from service.privacy.composition.planning.accuracy import DEFAULT_TOLERANCE, MIXTURE, Accuracy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,16 +22,23 @@ class EngineOptions:
     """monte_carlo: probability that all enclosures of an answer hold together."""
     digits: int = 25
     """ground_truth: decimal digits, 15 to 50."""
-    relative_tolerance: float = 1e-6
-    """auto: relative width above which the next engine is asked as well."""
+    relative_tolerance: float = DEFAULT_TOLERANCE
+    """contour, discretised: relative width aimed at. auto: width above which the next engine is asked as well."""
+
+    @property
+    def accuracy(self) -> Accuracy:
+        """The width that every engine aims at."""
+        return Accuracy(self.relative_tolerance)
+
+    def no_finer_than(self, width: float) -> EngineOptions:
+        """Return the options with a relative tolerance of at least `width`."""
+        return self if self.relative_tolerance >= width else replace(self, relative_tolerance=width)
 
     def for_parts(self, count: int) -> EngineOptions:
         """For each of the curves that are mixed: enclosures that hold with some probability must all hold together."""
         if count == 1:
             return self
-        confidence = 1 - (1 - self.confidence) / count
-        tolerance = max(self.relative_tolerance, MIXED_TOLERANCE)
-        return replace(self, confidence=confidence, relative_tolerance=tolerance)
+        return replace(self, confidence=1 - (1 - self.confidence) / count).no_finer_than(MIXTURE)
 
 
 DEFAULT_OPTIONS: Final = EngineOptions()

@@ -1,14 +1,17 @@
-"""What the steps of one kind add to a run: a summand of K on the real axis, and one on every vertical line."""
+"""Summands of a run's K = ln E0 e^{zS}: equal steps; their law cut at far jumps; the truncated law on one inversion
+contour Re z = theta. An engine asks these classes for properties of a law, never for the kind of a step.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Any, ClassVar, Final
 
 import numpy as np
 
-from service.privacy.numerics.arrays import FloatArray
+from service.privacy.numerics.arrays import BoolArray, FloatArray
 from service.privacy.numerics.unit_circle import ComplexArray
 
 _LARGEST_CHUNK: Final = 1_000_000
@@ -63,27 +66,145 @@ class LineValues:
     error: FloatArray
 
 
-class StepTransform(Protocol):
-    """All steps of one kind in a run, sum N_i ln M_i, before any line is chosen."""
+@dataclass(frozen=True, slots=True)
+class RunScale:
+    """What the truncation of one law needs of the whole run."""
+
+    deviation: float
+    """About the standard deviation of the run's loss, from below; it steers the spacing of nodes."""
+    gaussian_steps: float
+    """Number of sampled Gaussian steps and of mixtures of Gaussians in the run."""
+    decays: bool
+    """Whether the transform of the run falls to 0 along a contour, whatever the Laplace steps do."""
+
+
+class Summand(ABC):
+    """`count` equal steps of a run. All losses are in nats and in the add direction."""
+
+    count: int
+    decays: ClassVar[bool] = True
+    """Whether the transform of a step falls to 0 along a contour: its loss has a density."""
+    is_deformable: ClassVar[bool] = False
+    """Whether a deformed contour serves these steps."""
+    is_atomic: ClassVar[bool] = False
+    """Whether the loss has atoms alone."""
 
     @property
-    def size(self) -> int:
-        """Array elements of one evaluation: the unit of the engine's cost."""
-        ...
+    @abstractmethod
+    def spread(self) -> float:
+        """About the standard deviation of the loss of one step."""
 
+    @property
+    @abstractmethod
+    def reach(self) -> tuple[float, float]:
+        """Infimum and supremum of the loss of all steps together, within a few roundings."""
+
+    @property
+    def reach_error(self) -> float:
+        """Bound of the error of the infimum that comes from errors of the law's weights, nats."""
+        return 0.0
+
+    @property
+    def log_prob_never_sampled(self) -> float:
+        """ln of the probability that no step uses the record, from below; -inf where it is not known to be positive."""
+        return -np.inf
+
+    @property
+    def gdp_mu_squared(self) -> float:
+        """mu^2 of the Gaussian step that dominates all steps together whatever the sampling; +inf without any."""
+        return np.inf
+
+    @property
+    def is_symmetric(self) -> bool:
+        """Whether swapped hypotheses have the same curve."""
+        return False
+
+    @property
+    def has_several_jumps(self) -> bool:
+        """Whether far jumps of the loss have several sizes."""
+        return False
+
+    @property
+    @abstractmethod
+    def order(self) -> tuple[Any, ...]:
+        """Key of the order of summands in a run: first a number for the law."""
+
+    def joins(self, _group: Sequence[Any], /) -> bool:
+        """Whether these steps share arrays with a group of the same law."""
+        return False
+
+    @classmethod
+    def ends_are_light(cls, _group: tuple[Any, ...], digits: FloatArray, _theta: float, /) -> BoolArray:
+        """Whether the end of the grid for each truncation level weighs nothing at the tilt: steers."""
+        return np.ones(len(digits), dtype=bool)
+
+
+class TruncatedSummand(ABC):
+    """A group of summands of one law, cut at far jumps; `count` has shape (parts,)."""
+
+    count: FloatArray
+    decays: ClassVar[bool] = True
+    is_gaussian: ClassVar[bool] = False
+    """Whether a Gaussian step dominates each of these: contours may then be short, as there are cheaper ways."""
+
+    @classmethod
+    @abstractmethod
+    def of_group(cls, group: tuple[Any, ...], digits: float, scale: RunScale, /) -> TruncatedSummand:
+        """The steps of one group with at most about 10^-digits of the mass of H0 and of H1 cut off."""
+
+    @property
+    @abstractmethod
+    def size(self) -> int:
+        """Array elements of one evaluation at a tilt: the unit of the engine's cost."""
+
+    @property
+    def line_size(self) -> int:
+        """The cost of one node of a contour, in the same unit."""
+        return self.size
+
+    @property
+    def log_dropped(self) -> tuple[FloatArray, FloatArray]:
+        """ln of the mass of H0 and of H1 beyond the truncation, over all steps of each part, at most; (parts,) each."""
+        nothing = np.full(len(self.count), -np.inf)
+        return nothing, nothing
+
+    @abstractmethod
     def cumulants(self, tilts: FloatArray) -> RealCumulants:
         """K, K', K'' of these steps at real tilts, shape (S,), with a bound of the error of K."""
-        ...
 
 
-class StepLine(Protocol):
-    """The same steps on the line Re z = theta."""
+class LineSummand(ABC):
+    """The steps of a truncated summand on the contour Re z = theta."""
 
     @property
+    def log_atoms(self) -> float:
+        """ln of the mass of the atomic part of all steps, tilted by theta: the part whose transform does not decay."""
+        return -np.inf
+
+    @property
+    def last_height(self) -> float:
+        """From this height on the transform without its atomic part falls at least like 1/t."""
+        return 0.0
+
+    @property
+    @abstractmethod
     def origin(self) -> tuple[float, float]:
         """K(theta) to full precision, and a bound of its error."""
-        ...
 
+    @abstractmethod
     def values(self, step: float, nodes: int) -> LineValues:
         """K(theta + i k step) - K(theta) for k = 0..nodes, and bounds of the errors."""
-        ...
+
+    @abstractmethod
+    def log_majorants(self, heights: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Upper bounds of the sum of ln |M(theta + it')/M(theta)| over all steps, t' >= t, at each height t, and of the
+        least that one step with a density adds (0 without any); shape (heights,) each.
+        """
+
+    def log_variation(self) -> float:
+        """ln V with |M(theta + it)/M(theta)| <= V/t for every t > 0 and one of the steps; +inf without any."""
+        return np.inf
+
+    def work(self, height: float) -> int:  # noqa: ARG002 - most have the same nodes at all heights
+        """Array elements of one evaluation that a contour up to this height needs beside `line_size`."""
+        return 0

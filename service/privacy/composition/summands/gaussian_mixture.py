@@ -22,16 +22,19 @@ as mass beyond the cut.
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any, Self
 
 import numpy as np
+from typing_extensions import override
 
-from service.privacy.composition.summands.abstract import RealCumulants, in_chunks
+from service.privacy.composition.summands.abstract import RealCumulants, RunScale, Summand, TruncatedSummand, in_chunks
 from service.privacy.composition.summands.gaussian_mixture_grid import Grid, Terms, log_ratio
 from service.privacy.composition.summands.gaussian_mixture_moments import TiltedMoments, tilted_moments
-from service.privacy.composition.summands.steps import GaussianMixtureSteps
-from service.privacy.numerics.arrays import FloatArray, IndexArray
+from service.privacy.mechanisms.abstract import GaussianMixturePart
+from service.privacy.numerics.arrays import BoolArray, FloatArray, IndexArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 
 _TOO_MANY_NODES = 1e12
@@ -62,8 +65,116 @@ _USUAL_LEAST, _LEAST = 0.45, 0.2
 """Lower bounds of |A| on the strip that the step is chosen for, and on the widest."""
 
 
-class GaussianMixtureParts:
+_MOST_TERMS = 400
+"""Shifts times parts that are evaluated together: bounds the memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class GaussianMixtureSteps(Summand):
+    """`count` steps that are a mixture of shifted Gaussians with the record, with a positive shift."""
+
+    part: GaussianMixturePart
+    count: int
+
+    @property
+    @override
+    def spread(self) -> float:
+        return self.part.mean_shift
+
+    @property
+    @override
+    def reach(self) -> tuple[float, float]:
+        return self.log_prob_never_sampled, math.inf
+
+    @property
+    @override
+    def reach_error(self) -> float:
+        error, log = self.count * self.part.weight_error, self._log_rest
+        return 4 * error * math.exp(-log) if error > 0 and log > -700 else 0.0
+
+    @property
+    @override
+    def log_prob_never_sampled(self) -> float:
+        return self.count * self._log_rest
+
+    @property
+    def _log_rest(self) -> float:
+        """ln w_0 from below; -inf where it is not known to be positive."""
+        part = self.part
+        taken = math.fsum(w for s, w in zip(part.shifts, part.weights, strict=True) if s > 0) * (1 + part.weight_error)
+        taken += part.light
+        return math.log1p(-taken) if taken < 1 and part.shifts[0] == 0 and not part.mirrored else -math.inf
+
+    @property
+    @override
+    def gdp_mu_squared(self) -> float:
+        part = self.part
+        shift = max(part.shifts[-1], part.farthest) / part.noise_multiplier * (1 + part.mirrored)
+        return self.count * shift**2
+
+    @property
+    @override
+    def is_symmetric(self) -> bool:
+        return self.part.mirrored
+
+    @property
+    @override
+    def has_several_jumps(self) -> bool:
+        return sum(shift > 0 for shift in self.part.shifts) > 1
+
+    @property
+    @override
+    def order(self) -> tuple[Any, ...]:
+        return 3, self.part.mirrored, len(self.part.shifts), self.part.noise_multiplier, self.part.weights
+
+    @override
+    def joins(self, group: Sequence[Self]) -> bool:
+        """Mixtures of similar noise and as many shifts share arrays."""
+        part, first = self.part, group[0].part
+        alike = (part.mirrored, len(part.shifts)) == (first.mirrored, len(first.shifts))
+        near = part.noise_multiplier <= 1.6 * first.noise_multiplier
+        return alike and near and len(group) * len(part.shifts) < _MOST_TERMS
+
+    @classmethod
+    @override
+    def ends_are_light(cls, group: tuple[Self, ...], digits: FloatArray, theta: float) -> BoolArray:
+        part, count = max(((step.part, step.count) for step in group), key=lambda one: one[0].mean_shift)
+        return np.array([_end_is_light(part, count, float(each), theta) for each in digits])
+
+
+def _end_is_light(part: GaussianMixturePart, count: int, digits: float, theta: float) -> bool:
+    """Whether the end of the grid weighs nothing at the tilt, or at the least tilt at which far jumps rule."""
+    steps_log = math.log(count)
+    known = [(s / part.noise_multiplier, math.log(w)) for s, w in zip(part.shifts, part.weights, strict=True) if w > 0]
+
+    goal = digits * math.log(10) + math.log(4) + steps_log
+    end = max(math.sqrt(2 * goal), *(s + math.sqrt(2 * (goal + w)) for s, w in known if goal + w > 0))
+
+    def loss_with(y: float) -> float:
+        exponents = [w + s * y - 0.5 * s * s for s, w in known]
+        top = max(exponents)
+        return top + math.log(math.fsum(math.exp(exponent - top) for exponent in exponents))
+
+    def loss(y: float) -> float:
+        return loss_with(y) - loss_with(-y) if part.mirrored else loss_with(y)
+
+    return _is_light(loss, end, steps_log, theta)
+
+
+def _is_light(loss: Callable[[float], float], end: float, steps_log: float, theta: float) -> bool:
+    def heaviest_tilt(y: float, margin: float) -> float:
+        value = loss(y)
+        return (0.5 * y * y - steps_log - margin) / value if value > 0 else math.inf
+
+    start = math.sqrt(2 * (steps_log + 8))
+    jumps = min(heaviest_tilt(start + (end - start) * k / 12, 0.0) for k in range(13))
+    return heaviest_tilt(end, 30.0) >= min(theta, jumps)
+
+
+class GaussianMixtureParts(TruncatedSummand):
     """N_i steps each of mixtures of shifted Gaussians, all mirrored or none, as one summand of the run's K."""
+
+    is_gaussian = True
 
     def __init__(
         self, steps: tuple[GaussianMixtureSteps, ...], deviation: float, digits: float, beside: float = 0.0
@@ -73,8 +184,8 @@ class GaussianMixtureParts:
         """
         self.mirrored = steps[0].part.mirrored
         steps = tuple(_without_light(step, digits) for step in steps)
-        self.count = np.array([step.number for step in steps], dtype=np.float64)
-        self._terms = Terms.of(steps)
+        self.count = np.array([step.count for step in steps], dtype=np.float64)
+        self._terms = Terms.of([step.part for step in steps])
         self._steps = float(self.count.sum()) + beside
         # Nats: trapezoid errors of e^-need per step are below 1e-18 for the whole run.
         self._need = math.log(self._steps) + 42.0
@@ -85,11 +196,24 @@ class GaussianMixtureParts:
         low = (self._first - 0.5) * self.step * (1 - 1e-13)
         high = 0.5 * self._kept * self.step if self.mirrored else (self._first + self._kept - 0.5) * self.step
         null, alternative = self._dropped(-high if self.mirrored else low, high)
-        light = np.array([part.light for part, _ in steps])
+        light = np.array([step.part.light for step in steps])
         with np.errstate(divide="ignore"):
             self.log_dropped_null = np.logaddexp(null, np.log(2 * light / np.maximum(self._terms.rest, _LEAST_REST)))
             self.log_dropped_alternative = np.logaddexp(alternative, np.log(light))
         self.dropped = np.exp(np.logaddexp(self.log_dropped_null, self.log_dropped_alternative))
+
+    @classmethod
+    @override
+    def of_group(cls, group: tuple[GaussianMixtureSteps, ...], digits: float, scale: RunScale) -> GaussianMixtureParts:
+        return GaussianMixtureParts(
+            group, scale.deviation, digits, scale.gaussian_steps - sum(step.count for step in group)
+        )
+
+    @property
+    @override
+    def log_dropped(self) -> tuple[FloatArray, FloatArray]:
+        counts = np.log(self.count)
+        return counts + self.log_dropped_null, counts + self.log_dropped_alternative
 
     def _reach(self, goal: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Where H0 and H1 have about e^-goal of their mass left: at most sum w e^{-(x - s mu)^2/2}/2 beyond x."""
@@ -307,7 +431,7 @@ class GaussianMixtureParts:
 
 def _without_light(step: GaussianMixtureSteps, digits: float) -> GaussianMixtureSteps:
     """Without the humps whose mass in all steps together is far below what the cut leaves out."""
-    part, count = step
+    part, count = step.part, step.count
     known = list(zip(part.shifts, part.weights, strict=True))
     most = 10 ** -(digits + 3) / (count * len(known))
     kept = [(s, w) for s, w in known if s == 0 or w > most]
@@ -315,4 +439,4 @@ def _without_light(step: GaussianMixtureSteps, digits: float) -> GaussianMixture
         return step
     light = math.fsum(w for s, w in known if s > 0 and w <= most) * (1 + 1e-9) + part.light
     shifts, weights = zip(*kept, strict=True)
-    return step._replace(part=replace(part, shifts=shifts, weights=weights, light=light, exact=None))
+    return GaussianMixtureSteps(replace(part, shifts=shifts, weights=weights, light=light, exact=None), count)

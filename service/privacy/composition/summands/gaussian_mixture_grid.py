@@ -29,7 +29,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from service.privacy.composition.summands import node_sums
-from service.privacy.composition.summands.steps import GaussianMixtureSteps
+from service.privacy.mechanisms.abstract import GaussianMixturePart
 from service.privacy.numerics.arrays import BoolArray, FloatArray, IndexArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, SUM_BLOCK, UNIT_ROUNDOFF, sum_error
 from service.privacy.numerics.work import did
@@ -59,18 +59,18 @@ class Terms:
     weight_error: FloatArray
 
     @staticmethod
-    def of(steps: tuple[GaussianMixtureSteps, ...]) -> Terms:
+    def of(parts: list[GaussianMixturePart]) -> Terms:
         """Of parts with any numbers of shifts."""
-        most = max(sum(shift > 0 for shift in part.shifts) for part, _ in steps)
-        shift, weight = np.zeros((2, len(steps), most))
-        rest = np.zeros(len(steps))
-        for row, (part, _) in enumerate(steps):
+        most = max(sum(shift > 0 for shift in part.shifts) for part in parts)
+        shift, weight = np.zeros((2, len(parts), most))
+        rest = np.zeros(len(parts))
+        for row, part in enumerate(parts):
             known = [(s, w) for s, w in zip(part.shifts, part.weights, strict=True) if s > 0]
             shift[row, : len(known)] = [s / part.noise_multiplier for s, _ in known]
             weight[row, : len(known)] = [w for _, w in known]
             if part.shifts[0] == 0:
                 rest[row] = max(math.fsum([1.0, *(-w for _, w in known)]), 0.0)
-        return Terms(shift, weight, rest, np.array([part.weight_error for part, _ in steps]))
+        return Terms(shift, weight, rest, np.array([part.weight_error for part in parts]))
 
     @property
     def log_weight(self) -> FloatArray:

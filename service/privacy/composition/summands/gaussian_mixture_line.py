@@ -17,7 +17,7 @@ from functools import cached_property
 
 import numpy as np
 
-from service.privacy.composition.summands.abstract import LineValues
+from service.privacy.composition.summands.abstract import LineSummand, LineValues
 from service.privacy.composition.summands.gaussian_mixture import GaussianMixtureParts
 from service.privacy.composition.summands.gaussian_mixture_grid import Strip
 from service.privacy.composition.summands.gaussian_mixture_majorants import MajorantStrips, least_ends
@@ -59,14 +59,13 @@ class _Field:
     """of |dD/dq|."""
 
 
-class GaussianMixtureLine:
+class GaussianMixtureLine(LineSummand):
     """The mixtures of a run, tilted by theta."""
 
     def __init__(self, parts: GaussianMixtureParts, theta: float) -> None:
         self.parts, self.theta, self.grid = parts, theta, parts.grid
         self._moments = moments = parts.moments(theta)
-        self.origin = parts.value(moments)
-        """K(theta) and a bound of its error."""
+        self._origin = parts.value(moments)
         self._weights = moments.weights / moments.total[:, None]
         self._cut = parts.cut(moments)
         self._log_weights = theta * self.grid.loss + self.grid.log_weight - moments.log_total[:, None]
@@ -74,6 +73,11 @@ class GaussianMixtureLine:
         self._strips: MajorantStrips | None = None
         self._strips_height = self._chosen_height = 0.0
         self._chosen_eta = np.zeros(len(parts.count))
+
+    @property
+    def origin(self) -> tuple[float, float]:
+        """K(theta) and a bound of its error."""
+        return self._origin
 
     def values(self, step: float, nodes: int) -> LineValues:
         """K(theta + i t_k) - K(theta) = sum N ln(1 + d_k) with d_k = E_theta(e^{i t_k L} - 1), and its error bound."""

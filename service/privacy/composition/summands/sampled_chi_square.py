@@ -12,17 +12,19 @@ from collections.abc import Callable
 from functools import cached_property
 
 import numpy as np
+from typing_extensions import override
 
-from service.privacy.composition.summands.abstract import RealCumulants, in_chunks
+from service.privacy.composition.summands.abstract import RealCumulants, RunScale, TruncatedSummand, in_chunks
 from service.privacy.composition.summands.node_sums import excess, tilted, untilting
 from service.privacy.composition.summands.sampled_chi_square_grid import (
     LEAST_PLACE,
     ChiSquareGrid,
     ChiSquareStep,
+    ChiSquareSteps,
 )
 from service.privacy.composition.summands.sampled_chi_square_strips import Strip, strip_at
-from service.privacy.composition.summands.steps import ChiSquareSteps
 from service.privacy.numerics.arrays import FloatArray
+from service.privacy.numerics.roots import bisected
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 
 _STRIPS = np.array([0.12, 0.25, 0.45, 0.7, 0.9])
@@ -37,7 +39,7 @@ _FEW_SAMPLED = 5.0
 """Sampled records expected below which a transform of many steps falls slowly, too."""
 
 
-class SampledChiSquareParts:
+class SampledChiSquareParts(TruncatedSummand):
     """N equal steps, 0 < p < 1, as one summand of a run's K. Arrays: one part, nodes."""
 
     def __init__(self, steps: ChiSquareSteps, deviation: float, digits: float, halvings: int = 0) -> None:
@@ -47,11 +49,11 @@ class SampledChiSquareParts:
         """
         self._given, self._halvings = (steps, deviation, digits), halvings
         self.law = law = ChiSquareStep.of(steps)
-        self.count = np.array([float(steps.number)])
-        self._need = math.log(steps.number) + 42.0
-        goal = digits * math.log(10) + math.log(2 * steps.number)
+        self.count = np.array([float(steps.count)])
+        self._need = math.log(steps.count) + 42.0
+        goal = digits * math.log(10) + math.log(2 * steps.count)
         self._low = max(_place(lambda s: self._is_dropped(s, goal), law.center, -1), LEAST_PLACE)
-        share = 12.0 / math.sqrt(steps.number)
+        share = 12.0 / math.sqrt(steps.count)
         reach = 0.5 * (math.sqrt(2 * self._need) + 2.0 + share) ** 2
         self._high = _place(lambda s: law.log_tail(s, upper=True) <= -reach, law.center, 1)
         smooth = 2 * math.pi / (math.sqrt(2 * self._need) / 0.9 + share)
@@ -62,6 +64,17 @@ class SampledChiSquareParts:
         alternative = math.log(law.rate) + law.log_tail(self._low, present=True)
         self.log_dropped_alternative = np.logaddexp(self.log_dropped_null, alternative)
         """ln of the mass of H0 and of H1 beyond the cut, per step; shape (1,)."""
+
+    @classmethod
+    @override
+    def of_group(cls, group: tuple[ChiSquareSteps, ...], digits: float, scale: RunScale) -> SampledChiSquareParts:
+        return SampledChiSquareParts(group[0], scale.deviation, digits)
+
+    @property
+    @override
+    def log_dropped(self) -> tuple[FloatArray, FloatArray]:
+        counts = np.log(self.count)
+        return counts + self.log_dropped_null, counts + self.log_dropped_alternative
 
     @cached_property
     def finer(self) -> SampledChiSquareParts | None:
@@ -209,12 +222,4 @@ def _place(is_far: Callable[[float], bool], center: float, side: int) -> float:
         if outside < LEAST_PLACE:
             outside = LEAST_PLACE
             break
-    for _ in range(_ROUNDS):
-        middle = 0.5 * (inside + outside)
-        if is_far(middle):
-            outside = middle
-        else:
-            inside = middle
-        if abs(outside - inside) < 1e-2:
-            break
-    return outside
+    return bisected(is_far, inside, outside, _ROUNDS, close=1e-2)[1]

@@ -16,12 +16,16 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
+from typing import Self
 
 import numpy as np
+from typing_extensions import override
 
 from service.privacy.composition.summands import node_sums
-from service.privacy.composition.summands.steps import ChiSquareSteps
-from service.privacy.numerics.arrays import FloatArray
+from service.privacy.composition.summands.abstract import Summand
+from service.privacy.composition.summands.sampled_gaussian import SampledGaussianSteps
+from service.privacy.numerics.arrays import BoolArray, FloatArray
 from service.privacy.numerics.chi_square.density import log_density
 from service.privacy.numerics.rounding import FUNCTION_ERROR, SUM_BLOCK, UNIT_ROUNDOFF, sum_error
 
@@ -33,6 +37,51 @@ LEAST_PLACE = -680.0
 _WIDEST_BENT = 1.45
 """Widest strip where s is smaller than that, below pi/2."""
 _WIDEST = 12.0
+
+
+@dataclass(frozen=True)
+class ChiSquareSteps(Summand):
+    """`count` steps of noisy SGD on samples of the records, as the membership adversary sees them: T has a chi-square
+    law of `dimension` degrees. `effective_batch_size` is N > 1, a share of the records; 0 < sample_rate < 1.
+    """
+
+    dimension: int
+    susceptibility: float
+    effective_batch_size: Fraction
+    sample_rate: float
+    count: int
+
+    @cached_property
+    def law(self) -> ChiSquareStep:
+        """The law of one step in doubles."""
+        return ChiSquareStep.of(self)
+
+    @property
+    @override
+    def spread(self) -> float:
+        return self.sample_rate * self.law.spread
+
+    @property
+    @override
+    def reach(self) -> tuple[float, float]:
+        return self.log_prob_never_sampled, self.count * self.law.largest_loss
+
+    @property
+    @override
+    def log_prob_never_sampled(self) -> float:
+        return self.count * math.log1p(-self.sample_rate)
+
+    @property
+    @override
+    def order(self) -> tuple[int, ...]:
+        return (4,)
+
+    @classmethod
+    @override
+    def ends_are_light(cls, group: tuple[Self, ...], digits: FloatArray, theta: float) -> BoolArray:
+        """Next to normal statistics are as light as a normal one: this is a guess."""
+        like = tuple(SampledGaussianSteps(1 / each.law.spread, each.sample_rate, each.count) for each in group)
+        return SampledGaussianSteps.ends_are_light(like, digits, theta)
 
 
 @dataclass(frozen=True)

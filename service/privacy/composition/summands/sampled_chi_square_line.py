@@ -17,7 +17,7 @@ from functools import cached_property
 
 import numpy as np
 
-from service.privacy.composition.summands.abstract import LineValues
+from service.privacy.composition.summands.abstract import LineSummand, LineValues
 from service.privacy.composition.summands.node_sums import (
     line_values,
     outside,
@@ -47,14 +47,13 @@ _AT_ONCE = 200_000
 _GAIN_STEPS = np.geomspace(1.0, 1e4, 400)
 
 
-class SampledChiSquareLine:
+class SampledChiSquareLine(LineSummand):
     """The steps of a run, tilted by theta."""
 
     def __init__(self, parts: SampledChiSquareParts, theta: float) -> None:
         self.parts, self.grid, self.theta = parts, parts.grid, theta
         value, error, self._weights, self._log_total, self._total_error = parts.value(theta)
-        self.origin = value, error
-        """K(theta) and a bound of its error."""
+        self._origin = value, error
         self._log_weights, _ = self.grid.tilted(np.array([theta]))
         self._window = significant(self._weights)
         # The 1e-30 stands for weights that underflowed.
@@ -68,6 +67,11 @@ class SampledChiSquareLine:
         missed = float(self._strip_errors(np.zeros(1))[0]) + self._left_out
         self._variance = float((self._weights * centred**2).sum()) * (1 + 1e-9) + missed * farthest**2
         self._spread = math.sqrt(self._variance) * (1 + 1e-9)
+
+    @property
+    def origin(self) -> tuple[float, float]:
+        """K(theta) and a bound of its error."""
+        return self._origin
 
     def values(self, step: float, nodes: int) -> LineValues:
         """K(theta + i t_k) - K(theta) = N ln(1 + d_k) with d_k = E_theta(e^{i t_k L} - 1), and its error bound; finer

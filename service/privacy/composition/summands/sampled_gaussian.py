@@ -14,17 +14,19 @@ responsibility r = p e^v / w in (0, 1) and phi = a/sigma, these facts carry the 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Self
 
 import numpy as np
+from typing_extensions import override
 
-from service.privacy.composition.summands.abstract import RealCumulants, in_chunks
+from service.privacy.composition.summands.abstract import RealCumulants, RunScale, Summand, TruncatedSummand, in_chunks
 from service.privacy.composition.summands.node_sums import excess, untilting
 from service.privacy.composition.summands.sampled_gaussian_grid import Grid, Layout
 from service.privacy.composition.summands.sampled_gaussian_shared import moment_sums
-from service.privacy.composition.summands.steps import SampledGaussianSteps
-from service.privacy.numerics.arrays import FloatArray, IndexArray
+from service.privacy.numerics.arrays import BoolArray, FloatArray, IndexArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, SUM_BLOCK, UNIT_ROUNDOFF
 
 _FEW_STEPS = 100
@@ -49,10 +51,88 @@ LARGEST_ETA = 20.0
 """Largest shift of the paths behind majorants."""
 
 
-class SampledGaussianParts:
+_MOST_TOGETHER = 512
+"""Different steps that are evaluated together: bounds the memory."""
+
+_SHARES = np.arange(13) / 12
+"""Positions between the start of the far jumps and the end of a grid."""
+
+
+@dataclass(frozen=True, slots=True)
+class SampledGaussianSteps(Summand):
+    """`count` Gaussian steps, each on a Poisson sample of the records, 0 < sample_rate < 1."""
+
+    is_deformable = True
+
+    noise_multiplier: float
+    sample_rate: float
+    count: int
+
+    @property
+    @override
+    def spread(self) -> float:
+        return self.sample_rate / self.noise_multiplier
+
+    @property
+    @override
+    def reach(self) -> tuple[float, float]:
+        return self.log_prob_never_sampled, math.inf
+
+    @property
+    @override
+    def log_prob_never_sampled(self) -> float:
+        return self.count * math.log1p(-self.sample_rate)
+
+    @property
+    @override
+    def gdp_mu_squared(self) -> float:
+        return self.count / self.noise_multiplier**2
+
+    @property
+    @override
+    def order(self) -> tuple[int | float, ...]:
+        return 0, self.noise_multiplier, self.sample_rate, self.count
+
+    @override
+    def joins(self, group: Sequence[Self]) -> bool:
+        """Steps of similar noise share one grid."""
+        return self.noise_multiplier <= 1.6 * group[0].noise_multiplier and len(group) < _MOST_TOGETHER
+
+    @classmethod
+    @override
+    def ends_are_light(cls, group: tuple[Self, ...], digits: FloatArray, theta: float) -> BoolArray:
+        step = min(group, key=lambda step: step.noise_multiplier - 1e-3 * math.log(step.sample_rate))
+        known = step.noise_multiplier, step.sample_rate, float(step.count), theta
+        sigma, rate, count, tilt = (np.full_like(digits, each) for each in known)
+        return ends_are_light(sigma, rate, count, digits, tilt)
+
+
+def ends_are_light(
+    sigma: FloatArray, rate: FloatArray, count: FloatArray, digits: FloatArray, theta: FloatArray
+) -> BoolArray:
+    """Whether the end of the grid of each run of equal steps weighs nothing at the tilt, or at the least tilt at which
+    far jumps rule; arrays of one shape.
+    """
+    steps_log = np.log(count)
+    goal = digits * math.log(10) + math.log(2) + steps_log
+    end = np.maximum(np.sqrt(2 * goal), 1 / sigma + np.sqrt(2 * np.maximum(goal + np.log(rate), 0.0)))
+    start = np.sqrt(2 * (steps_log + 8))
+    y = start + (end - start) * _SHARES.reshape(-1, *(1 for _ in sigma.shape))
+    exponent = y / sigma - 0.5 / sigma**2
+    moderate = np.log1p(rate * np.expm1(np.minimum(exponent, 600.0)))
+    loss = np.where(exponent < 600, moderate, exponent + np.log(rate))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        heaviest = np.where(loss > 0, (0.5 * y * y - steps_log) / loss, np.inf)
+        at_end = np.where(loss[-1] > 0, (0.5 * end * end - steps_log - 30.0) / loss[-1], np.inf)
+    return np.asarray(at_end >= np.minimum(theta, heaviest.min(axis=0)))
+
+
+class SampledGaussianParts(TruncatedSummand):
     """N_i steps each of Poisson-sampled Gaussians (sigma_i, p_i), 0 < p_i < 1, as one summand of the run's K; or, where
     they are `separate`, each i as a run of its own: what is summed over the parts of a run has shape (parts,) then.
     """
+
+    is_gaussian = True
 
     def __init__(
         self,
@@ -68,7 +148,9 @@ class SampledGaussianParts:
         of H1 left. All moments are those of the cut law: far jumps of the loss would rule them at large tilts.
         """
         self.separate = separate
-        self.sigma, self.rate, self.count = (np.array(column, dtype=np.float64) for column in zip(*steps, strict=True))
+        self.sigma = np.array([step.noise_multiplier for step in steps])
+        self.rate = np.array([step.sample_rate for step in steps])
+        self.count = np.array([step.count for step in steps], dtype=np.float64)
         total = self.count if separate else np.full_like(self.count, self.count.sum())
         # Nats: trapezoid errors of e^-need per step are below 1e-18 for the whole run.
         self._need = np.log(total) + 42.0
@@ -90,6 +172,17 @@ class SampledGaussianParts:
         )
         """ln of the mass of H0 and of H1 beyond the cut, per step, from Phi(-x) <= e^{-x^2/2}/2; shape (parts,)."""
         self.dropped = np.exp(np.logaddexp(log_null, self.log_dropped_alternative))
+
+    @classmethod
+    @override
+    def of_group(cls, group: tuple[SampledGaussianSteps, ...], digits: float, scale: RunScale) -> SampledGaussianParts:
+        return SampledGaussianParts(group, scale.deviation, digits)
+
+    @property
+    @override
+    def log_dropped(self) -> tuple[FloatArray, FloatArray]:
+        counts = np.log(self.count)
+        return counts + self.log_dropped_null, counts + self.log_dropped_alternative
 
     @property
     def _log_odds(self) -> FloatArray:

@@ -12,7 +12,7 @@ from functools import cached_property
 
 import numpy as np
 
-from service.privacy.composition.summands.abstract import LineValues
+from service.privacy.composition.summands.abstract import LineSummand, LineValues
 from service.privacy.composition.summands.node_sums import (
     line_values,
     outside,
@@ -39,7 +39,7 @@ _NEGLIGIBLE = 2e-14
 """A trapezoid error of the whole run below this needs no sharper bound."""
 
 
-class SampledGaussianLine:
+class SampledGaussianLine(LineSummand):
     """The sampled parts of a run, tilted by theta; or as many runs of one part, each by its own, none of another sign.
 
     What is summed over the parts of a run has another shape for separate parts, like steps, nodes and heights: one for

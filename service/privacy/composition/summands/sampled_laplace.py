@@ -16,12 +16,15 @@ Steep laws and high lines have more panels and nodes (`SampledLaplaceParts.refin
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
+from typing import Self
 
 import numpy as np
+from typing_extensions import override
 
-from service.privacy.composition.summands.abstract import RealCumulants
-from service.privacy.composition.summands.steps import LaplaceSteps
+from service.privacy.composition.summands.abstract import RealCumulants, RunScale, Summand, TruncatedSummand
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.gauss_legendre import PLACE_ERROR, WEIGHT_ERROR, gauss_legendre
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
@@ -41,7 +44,38 @@ _LARGEST_AXIS = 12.0
 """Largest semi-axis of the ellipses, over b."""
 
 
-class SampledLaplaceParts:
+@dataclass(frozen=True, slots=True)
+class LaplaceSteps(Summand):
+    """`count` Laplace steps whose largest loss, before sampling at 0 < `sample_rate` <= 1, is `largest_loss`."""
+
+    decays = False
+
+    largest_loss: float
+    sample_rate: float
+    count: int
+
+    @property
+    @override
+    def spread(self) -> float:
+        return self.sample_rate * self.largest_loss
+
+    @property
+    @override
+    def reach(self) -> tuple[float, float]:
+        low, high = np.log1p(self.sample_rate * np.expm1(np.array([-self.largest_loss, self.largest_loss]))).tolist()
+        return self.count * low, self.count * high
+
+    @property
+    @override
+    def order(self) -> tuple[int, ...]:
+        return (1,)
+
+    @override
+    def joins(self, group: Sequence[Self]) -> bool:
+        return True
+
+
+class SampledLaplaceParts(TruncatedSummand):
     """N_i steps each of sampled Laplace laws (e_i, p_i), 0 < p_i <= 1, as one summand of the run's K.
 
     Arrays have shape (parts, nodes): the nodes of the rules between the two atoms. `deviation`: about the standard
@@ -49,15 +83,17 @@ class SampledLaplaceParts:
     and nodes of each; without it as many as lines need not far up.
     """
 
+    decays = False
+
     def __init__(
         self, steps: tuple[LaplaceSteps, ...], deviation: float | None = None, rule: tuple[int, int] | None = None
     ) -> None:
         self._steps = steps
         self.rules_lines = deviation is None
         """Whether it is for these steps to make a line end."""
-        self.scale, self.rate, self.count = (np.array(column, dtype=np.float64) for column in zip(*steps, strict=True))
-        self.log_dropped_null = self.log_dropped_alternative = np.full(len(self.scale), -np.inf)
-        """Nothing is cut off."""
+        self.scale = np.array([step.largest_loss for step in steps])
+        self.rate = np.array([step.sample_rate for step in steps])
+        self.count = np.array([step.count for step in steps], dtype=np.float64)
         self._finer: dict[tuple[int, int], SampledLaplaceParts] = {}
         if rule is None:
             own = max(math.sqrt(float(self.count @ np.minimum(self.rate * self.scale, 1.0) ** 2)), 1e-3)
@@ -65,6 +101,11 @@ class SampledLaplaceParts:
             tilts = np.array([-_TILT, _TILT]) / spread + np.array([0.0, 1.0])
             rule = self._enough(tilts, _HEIGHT / spread, math.log(_NEGLIGIBLE / float(self.count.sum())), (1, NODES[0]))
         self._set_rule(*rule)
+
+    @classmethod
+    @override
+    def of_group(cls, group: tuple[LaplaceSteps, ...], digits: float, scale: RunScale) -> SampledLaplaceParts:
+        return SampledLaplaceParts(group, scale.deviation if scale.decays else None)
 
     def refined(self, theta: float, height: float, goal: float = _NEGLIGIBLE) -> SampledLaplaceParts:
         """The same steps with as many nodes as a line at theta needs up to this height, for an error of all steps
@@ -154,11 +195,6 @@ class SampledLaplaceParts:
     def size(self) -> int:
         """Number of array elements of one (parts, nodes) array: the unit of the engine's cost."""
         return self.loss.size
-
-    @property
-    def log_reach(self) -> tuple[float, float]:
-        """Smallest and largest loss of all steps together, to a few u."""
-        return float(self.count @ self.loss[:, 0]), float(self.count @ self.loss[:, -1])
 
     def cumulants(self, tilts: FloatArray) -> RealCumulants:
         """K, K', K'' at real tilts, shape (S,), with a bound of the error of K.

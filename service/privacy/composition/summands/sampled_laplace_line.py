@@ -16,7 +16,7 @@ from functools import cached_property
 
 import numpy as np
 
-from service.privacy.composition.summands.abstract import LineValues
+from service.privacy.composition.summands.abstract import LineSummand, LineValues
 from service.privacy.composition.summands.sampled_laplace import SampledLaplaceParts
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
@@ -38,21 +38,29 @@ _ROUNDING_FLOOR = 1e-15
 """|M|^2/M(theta)^2 is not resolved below this."""
 
 
-class SampledLaplaceLine:
+class SampledLaplaceLine(LineSummand):
     """The sampled Laplace parts of a run, tilted by theta."""
 
     def __init__(self, parts: SampledLaplaceParts, theta: float) -> None:
         self.parts, self.theta = parts, theta
         tilt = np.array([theta])
         cumulants = parts.cumulants(tilt)
-        self.origin = float(cumulants.value[0]), float(cumulants.error[0])
-        """K(theta) and a bound of its error."""
+        self._origin = float(cumulants.value[0]), float(cumulants.error[0])
         weights, log_total, _ = parts.tilted(tilt)
         self._weights, self._log_total = weights[0], log_total[0]
         self._mean = (self._weights * parts.loss).sum(axis=-1)
         self._centred = parts.loss - self._mean[:, None]
         self._spread = (self._weights * np.abs(self._centred)).sum(axis=-1)
         self._loss_error = 2 * parts.loss_error + 4 * UNIT_ROUNDOFF * np.abs(parts.loss)
+
+    @property
+    def origin(self) -> tuple[float, float]:
+        """K(theta) and a bound of its error."""
+        return self._origin
+
+    def work(self, height: float) -> int:
+        """The higher the contour, the more nodes."""
+        return self.parts.refined_size(self.theta, height)
 
     def values(self, step: float, nodes: int) -> LineValues:
         """K(theta + i t_k) - K(theta) = sum N (i t m + ln(1 + d_k)), d_k = E_theta(e^{it(L - m)} - 1), m the mean.
@@ -142,7 +150,7 @@ class SampledLaplaceLine:
         return self._law[0]
 
     @property
-    def log_frozen(self) -> float:
+    def log_atoms(self) -> float:
         """ln of the mass of the event that no step falls in a smooth part."""
         return float(self.parts.count @ np.log(self._atoms))
 
@@ -200,8 +208,8 @@ class SampledLaplaceLine:
         inner = np.exp(1j * self._centred[0] * (np.arange(columns) * step)[:, None])
         return np.abs((outer * self._weights[0]) @ inner.T).ravel()[: len(heights)]
 
-    def log_majorants(self, heights: FloatArray) -> FloatArray:
-        """Upper bounds of the sum of ln |M(theta + it')/M(theta)| over all steps, t' >= t, at each height t.
+    def log_majorants(self, heights: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Upper bounds of the sum of ln |M(theta + it')/M(theta)| over all steps, t' >= t, at each height t; and zeros.
 
         1 - |M|^2 = E(1 - cos t(L - L')) >= 4 t^2 Var/pi^2 while t times the range of L is at most pi.
         """
@@ -214,7 +222,7 @@ class SampledLaplaceLine:
             far = np.log(self._atoms[part] + np.minimum(self._variation[part] / heights, 1.0))
             log_bound = np.where(heights < places[0], near, np.where(heights < places[-1], bounds[cell], far))
             total += self.parts.count[part] * np.minimum(log_bound, 0.0)
-        return total
+        return total, np.zeros_like(total)
 
     @property
     def last_height(self) -> float:

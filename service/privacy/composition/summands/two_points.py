@@ -13,10 +13,21 @@ theta = 1/2: there the error of the value, which is absolute, is all that is lef
 
 from __future__ import annotations
 
-import numpy as np
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Self
 
-from service.privacy.composition.summands.abstract import LineValues, RealCumulants
-from service.privacy.composition.summands.steps import TwoPointSteps
+import numpy as np
+from typing_extensions import override
+
+from service.privacy.composition.summands.abstract import (
+    LineSummand,
+    LineValues,
+    RealCumulants,
+    RunScale,
+    Summand,
+    TruncatedSummand,
+)
 from service.privacy.enclosure import SMALLEST
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
@@ -25,21 +36,59 @@ _SMALLEST_MODULUS = 1e-300
 """In place of a zero, far below the error of the value."""
 
 
-class TwoPointParts:
+@dataclass(frozen=True, slots=True)
+class TwoPointSteps(Summand):
+    """`count` steps whose loss is `loss` > 0 or minus that."""
+
+    decays = False
+    is_atomic = True
+
+    loss: float
+    count: int
+
+    @property
+    @override
+    def spread(self) -> float:
+        return self.loss
+
+    @property
+    @override
+    def reach(self) -> tuple[float, float]:
+        return -self.count * self.loss, self.count * self.loss
+
+    @property
+    @override
+    def is_symmetric(self) -> bool:
+        return True
+
+    @property
+    @override
+    def order(self) -> tuple[int, ...]:
+        return (2,)
+
+    @override
+    def joins(self, group: Sequence[Self]) -> bool:
+        return True
+
+
+class TwoPointParts(TruncatedSummand):
     """N_i steps each of losses +-eps_i, as one summand of the run's K. Arrays have shape (parts,)."""
 
+    decays = False
+
     def __init__(self, steps: tuple[TwoPointSteps, ...]) -> None:
-        self.epsilon, self.count = (np.array(column, dtype=np.float64) for column in zip(*steps, strict=True))
+        self.epsilon = np.array([step.loss for step in steps])
+        self.count = np.array([step.count for step in steps], dtype=np.float64)
+
+    @classmethod
+    @override
+    def of_group(cls, group: tuple[TwoPointSteps, ...], digits: float, scale: RunScale) -> TwoPointParts:
+        return TwoPointParts(group)
 
     @property
     def size(self) -> int:
         """Number of array elements of one evaluation: the unit of the engine's cost."""
         return len(self.epsilon)
-
-    @property
-    def reach(self) -> float:
-        """The largest loss of all steps together, to a few u."""
-        return float(self.count @ self.epsilon)
 
     def cumulants(self, tilts: FloatArray) -> RealCumulants:
         """K, K', K'' at real tilts, shape (S,), with a bound of the error of K.
@@ -76,13 +125,17 @@ class TwoPointParts:
         )
 
 
-class TwoPointLine:
+class TwoPointLine(LineSummand):
     """The two-point parts of a run, tilted by theta."""
+
+    @property
+    @override
+    def log_atoms(self) -> float:
+        return 0.0
 
     def __init__(self, parts: TwoPointParts, theta: float) -> None:
         cumulants = parts.cumulants(np.array([theta]))
-        self.origin = float(cumulants.value[0]), float(cumulants.error[0])
-        """K(theta) and a bound of its error."""
+        self._origin = float(cumulants.value[0]), float(cumulants.error[0])
         self._epsilon, self._count = parts.epsilon[:, None], parts.count[:, None]
         tilted = self._epsilon * (theta - 0.5)
         decay = np.exp(-np.abs(tilted))
@@ -90,6 +143,15 @@ class TwoPointLine:
         """tau"""
         self._spread = (2 * decay / (1 + decay**2)) ** 2
         """1 - tau^2, without cancellation."""
+
+    @property
+    def origin(self) -> tuple[float, float]:
+        """K(theta) and a bound of its error."""
+        return self._origin
+
+    def log_majorants(self, heights: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """1 is all that bounds |M|."""
+        return np.zeros_like(heights), np.zeros_like(heights)
 
     def values(self, step: float, nodes: int) -> LineValues:
         """K(theta + i t_k) - K(theta) = sum N ln(cos x + i tau sin x), and bounds of the errors.

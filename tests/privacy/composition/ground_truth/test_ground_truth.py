@@ -14,7 +14,7 @@ from scipy.special import ndtri
 
 from service.privacy.composition.ground_truth.engine import _guides, _pair
 from service.privacy.composition.ground_truth.line import BallLine, GroundTruthRun
-from service.privacy.composition.ground_truth.nodes import Nodes
+from service.privacy.composition.ground_truth.nodes import ShiftedNodes
 from service.privacy.composition.ground_truth.step import ExactStep, SampledGaussianBalls
 from service.privacy.composition.planning.choose import pair
 from service.privacy.composition.planning.cost import ground_truth
@@ -227,8 +227,8 @@ def test_moments_and_majorants_enclose_direct_integration(step: tuple[float, flo
 
     top = 0.7 * min(math.pi * sigma, 8.0)
     for h in (0.4 * sigma, 0.05):
-        nodes = Nodes(h, 0.25, -round(11 / h), round(11 / h), 0.5 * top, top)
-        real = Nodes(h, 0.0, -round(11 / h), round(11 / h), 0.0, 0.6 * top)
+        nodes = ShiftedNodes(h, 0.25, -round(11 / h), round(11 / h), 0.5 * top, top)
+        real = ShiftedNodes(h, 0.0, -round(11 / h), round(11 / h), 0.0, 0.6 * top)
         with ctx.workprec(120), mpmath.workdps(30):
             values = part.line(tilt, 0.75, 5, nodes)
             at_tilt = part.moment(tilt, real)

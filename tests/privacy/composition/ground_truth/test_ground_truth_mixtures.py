@@ -18,7 +18,7 @@ from service.privacy.composition.ground_truth.mixture_law import ExactMixture
 from service.privacy.composition.ground_truth.mixture_steps import ExactMixtureSteps
 from service.privacy.composition.ground_truth.mixture_strip import strip_of
 from service.privacy.composition.ground_truth.mixture_threshold import MixtureThresholds
-from service.privacy.composition.ground_truth.nodes import Nodes
+from service.privacy.composition.ground_truth.nodes import ShiftedNodes
 from service.privacy.composition.planning.choose import pair
 from service.privacy.composition.planning.cost import ground_truth
 from service.privacy.composition.planning.options import EngineOptions
@@ -79,8 +79,8 @@ def test_moments_and_majorants_enclose_direct_integration(mixture: ExactMixture,
         ]
     top = 0.7 * float(strip_of(mixture).height)
     h = 0.15 * top
-    nodes = Nodes(h, 0.25, -round(20 / h), round(20 / h), 0.5 * top, top)
-    real = Nodes(h, 0.0, -round(20 / h), round(20 / h), 0.0, 0.6 * top)
+    nodes = ShiftedNodes(h, 0.25, -round(20 / h), round(20 / h), 0.5 * top, top)
+    real = ShiftedNodes(h, 0.0, -round(20 / h), round(20 / h), 0.0, 0.6 * top)
     with ctx.workprec(120), mpmath.workdps(30):
         values, at_tilt = part.line(tilt, 0.75, 5, nodes), part.moment(tilt, real)
         assert at_tilt.overlaps(arb(str(direct[0].real), 1e-18))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from service.privacy.composition.inversion.engine import contour_pair
 from service.privacy.composition.inversion.many import Wanted, read_ahead, run_of
 from service.privacy.composition.inversion.recorded_queries import asked_of
 from service.privacy.composition.inversion.run import ContourRun
-from service.privacy.composition.summands.steps import SampledGaussianSteps
+from service.privacy.composition.summands.sampled_gaussian import SampledGaussianSteps
 from service.privacy.enclosure import Enclosure, Evidence
 from service.privacy.trade_off.abstract import AbstractTradeOff
 from service.privacy.trade_off.combinators.read_ahead import Known, ReadAhead
@@ -86,7 +87,7 @@ def test_most_training_runs_are_served() -> None:
 
 def test_steps_share_what_noise_and_rate_decide() -> None:
     """Equal noise and rate with different numbers of steps, in one table, and readings near each other on one line."""
-    steps = [C1._replace(number=number) for number in (200, 1000, 5000, 40_000)]
+    steps = [replace(C1, count=number) for number in (200, 1000, 5000, 40_000)]
     asked = (Known(False, "epsilon", 1e-5), Known(False, "power", 1e-3), Known(True, "epsilon", 1e-5))
     for each, step in zip(together(steps, [asked] * 4), steps, strict=True):
         for known in asked[:2]:
@@ -98,7 +99,7 @@ def test_lines_at_one_tilt_share_their_nodes(seed: int) -> None:
     """Runs of one step whose numbers are near each other, beside some of others: a share of the most serves fewer."""
     random = np.random.default_rng(seed)
     some = [usual(random) for _ in range(3)]
-    steps = [each._replace(number=int(each.number * factor)) for each in some for factor in np.linspace(0.5, 1.0, 24)]
+    steps = [replace(each, count=int(each.count * factor)) for each in some for factor in np.linspace(0.5, 1.0, 24)]
     asked = tuple(Known(side, kind, 1e-3) for kind in ("epsilon", "power", "profile") for side in (False, True))
     wanted = together(steps, [asked] * len(steps))
     served = [known in each.known for each in wanted for known in asked[2:]]
@@ -111,7 +112,7 @@ def test_lines_at_one_tilt_share_their_nodes(seed: int) -> None:
 
 @pytest.mark.parametrize("number", [100, 1000, 100_000])
 def test_bounds_of_the_other_direction_hold(number: int) -> None:
-    step, delta = C1._replace(number=number), 1e-5
+    step, delta = replace(C1, count=number), 1e-5
     [read] = together([step], [(Known(False, "epsilon", delta), Known(True, "epsilon", delta))])
     cap = read.known[Known(True, "epsilon_cap", delta)]
     assert cap.upper >= alone(step, Known(True, "epsilon", delta)).lower
@@ -133,7 +134,7 @@ def test_the_order_of_runs_is_of_no_matter() -> None:
 def test_only_runs_of_one_sampled_step_are_read_together() -> None:
     assert ContourRun.of(0.0, (C1,)).only_step == C1
     assert ContourRun.of(0.1, (C1,)).only_step is None
-    assert ContourRun.of(0.0, (C1, C1._replace(sample_rate=0.02))).only_step is None
+    assert ContourRun.of(0.0, (C1, replace(C1, sample_rate=0.02))).only_step is None
     assert run_of(contour_pair(0.1, [C1])[0]) is None
     assert run_of(contour_pair(0.0, [C1])[0]) is not None
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import math
 import random
+from dataclasses import astuple
 
 import mpmath
 import numpy as np
@@ -14,11 +15,10 @@ from mpmath import mpf
 
 from service.privacy.composition.inversion.engine import contour_pair
 from service.privacy.composition.inversion.loss_transform import LossTransform, TransformLine
-from service.privacy.composition.summands.sampled_gaussian import SampledGaussianParts
-from service.privacy.composition.summands.steps import SampledGaussianSteps
+from service.privacy.composition.summands.sampled_gaussian import SampledGaussianParts, SampledGaussianSteps
 from service.privacy.numerics.work import at_most
 
-Phases = tuple[tuple[float, float, int], ...]
+Phases = tuple[SampledGaussianSteps, ...]
 
 
 def _schedule(
@@ -30,7 +30,7 @@ def _schedule(
     factors = 1 + (span - 1) * shapes[form]
     noises = factors * noise if what != "rate" else np.full(steps, noise)
     rates = rate / factors if what != "noise" else np.full(steps, rate)
-    return tuple((float(a), float(b), 1) for a, b in zip(noises, rates, strict=True))
+    return tuple(SampledGaussianSteps(float(a), float(b), 1) for a, b in zip(noises, rates, strict=True))
 
 
 def _moment(sigma: float, rate: float, z: mpmath.mpc) -> mpmath.mpc:
@@ -48,18 +48,19 @@ def test_shared_sums_enclose_direct_integration(tilt: float) -> None:
     """K of parts of different noise and rate, its values on a line, and the majorants."""
     parts = ((0.8, 0.2, 1), (0.9, 0.003, 2), (1.0, 0.03, 1), (1.2, 1e-4, 3))
     steps = tuple(SampledGaussianSteps(*part) for part in parts)
-    transform = LossTransform(0.0, (SampledGaussianParts(steps, 0.3, 80.0),))
-    assert transform.parts[0].grid.soft is not None
+    summand = SampledGaussianParts(steps, 0.3, 80.0)
+    transform = LossTransform(0.0, (summand,))
+    assert summand.grid.soft is not None
     line = TransformLine(transform, tilt)
     values = line.values(3.0, 8)
     value, error = line.origin()
     plain = transform.cumulants(np.array([tilt]))
-    truth = mpmath.fsum(n * mpmath.log(_moment(s, p, mpf(tilt))) for s, p, n in steps)
+    truth = mpmath.fsum(n * mpmath.log(_moment(s, p, mpf(tilt))) for s, p, n in map(astuple, steps))
     assert abs(mpf(value) - truth) <= error <= 1e-10
     assert abs(mpf(float(plain.value[0])) - truth) <= float(plain.error[0])
     for k in (1, 8):
         z = mpmath.mpc(tilt, 3.0 * k)
-        ratio = mpmath.fprod(_moment(s, p, z) ** n for s, p, n in steps) / mpmath.exp(truth)
+        ratio = mpmath.fprod(_moment(s, p, z) ** n for s, p, n in map(astuple, steps)) / mpmath.exp(truth)
         computed = mpmath.exp(mpmath.mpc(complex(values.difference[k])))
         assert abs(computed - ratio) <= abs(computed) * mpmath.expm1(float(values.error[k])) + mpf(10) ** -18
         assert abs(computed) * mpmath.expm1(float(values.error[k])) < 1e-9
@@ -73,8 +74,8 @@ def test_equal_steps_in_many_parts_are_those_in_one(remove: bool) -> None:
     generator = random.Random(3)
     for _ in range(3):
         sigma, rate = generator.uniform(0.6, 3.0), 10 ** generator.uniform(-2, -0.5)
-        split = tuple((sigma, rate * (1 + k * 2.0**-52), 40) for k in range(8))
-        many, one = (contour_pair(0.0, steps)[remove] for steps in (split, ((sigma, rate, 320),)))
+        split = tuple(SampledGaussianSteps(sigma, rate * (1 + k * 2.0**-52), 40) for k in range(8))
+        many, one = (contour_pair(0.0, steps)[remove] for steps in (split, (SampledGaussianSteps(sigma, rate, 320),)))
         rates, epsilons = np.array([1e-6, 0.01, 0.5]), np.array([-0.3, 0.0, 0.2])
         for left, right in (
             (many.points(rates).power, one.points(rates).power),
@@ -92,8 +93,9 @@ def test_schedules_are_read_in_one_go(form: str, what: str) -> None:
     work than a run for each of its steps.
     """
     steps = _schedule(100, form, what)
-    worst = ((min(s for s, _, _ in steps), max(p for _, p, _ in steps), 100),)
-    best = ((max(s for s, _, _ in steps), min(p for _, p, _ in steps), 100),)
+    noises, rates = ([getattr(step, name) for step in steps] for name in ("noise_multiplier", "sample_rate"))
+    worst = (SampledGaussianSteps(min(noises), max(rates), 100),)
+    best = (SampledGaussianSteps(max(noises), min(rates), 100),)
     for remove in (False, True):
         with at_most(math.inf) as work:
             epsilon = contour_pair(0.0, steps)[remove].epsilon(1e-5)
@@ -110,8 +112,8 @@ def test_schedules_are_read_in_one_go(form: str, what: str) -> None:
 
 def test_the_published_schedule() -> None:
     """Noise 1.05 rising by .001 per step: in 20 x 5 steps of the noise in the middle of each five it is .5568."""
-    steps = tuple((1.05 + 0.001 * i, 0.01, 1) for i in range(100))
-    middle = tuple((1.05 + 0.001 * (5 * i + 2), 0.01, 5) for i in range(20))
+    steps = tuple(SampledGaussianSteps(1.05 + 0.001 * i, 0.01, 1) for i in range(100))
+    middle = tuple(SampledGaussianSteps(1.05 + 0.001 * (5 * i + 2), 0.01, 5) for i in range(20))
     fine, coarse = (contour_pair(0.0, run)[0].epsilon(1e-5) for run in (steps, middle))
     assert fine.upper - fine.lower < 1e-8
     assert abs(fine.upper - coarse.upper) < 1e-4

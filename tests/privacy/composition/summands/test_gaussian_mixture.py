@@ -18,8 +18,9 @@ from scipy.special import ndtr
 
 from service.privacy.composition.inversion.engine import contour_pair
 from service.privacy.composition.inversion.loss_transform import LossTransform, TransformLine
-from service.privacy.composition.summands.gaussian_mixture import GaussianMixtureParts
-from service.privacy.composition.summands.steps import GaussianMixtureSteps, LaplaceSteps, SampledGaussianSteps
+from service.privacy.composition.summands.gaussian_mixture import GaussianMixtureParts, GaussianMixtureSteps
+from service.privacy.composition.summands.sampled_gaussian import SampledGaussianSteps
+from service.privacy.composition.summands.sampled_laplace import LaplaceSteps
 from service.privacy.enclosure import Enclosure
 from service.privacy.mechanisms.abstract import GaussianMixturePart
 
@@ -30,7 +31,7 @@ def _binomial(noise: float, records: int, rate: float, *, mirrored: bool = False
 
 
 def _run(part: GaussianMixturePart, count: int):
-    return contour_pair(0.0, (), mixtures=(GaussianMixtureSteps(part, count),))
+    return contour_pair(0.0, (GaussianMixtureSteps(part, count),))
 
 
 def _random_part(source: random.Random) -> tuple[GaussianMixturePart, int]:
@@ -67,9 +68,7 @@ def _moments(part: GaussianMixturePart) -> Callable[[mpmath.mpc], mpmath.mpc]:
 def test_sums_enclose_direct_integration(seed: int) -> None:
     """K at a real tilt, twice; its values on the line; majorants and the variation that closes its end."""
     part, count = _random_part(random.Random(seed))
-    transform = LossTransform(
-        0.0, (), mixtures=(GaussianMixtureParts((GaussianMixtureSteps(part, count),), 0.1, 80.0),)
-    )
+    transform = LossTransform(0.0, (GaussianMixtureParts((GaussianMixtureSteps(part, count),), 0.1, 80.0),))
     deviation = math.sqrt(float(transform.cumulants(np.array([0.5])).second[0]))
     tilt = 0.5 + (-2.0 if seed % 2 else 2.0) / max(deviation, 0.5)
     line, plain = TransformLine(transform, tilt), transform.cumulants(np.array([tilt]))
@@ -153,8 +152,8 @@ def test_one_shift_is_a_sampled_gaussian_step(seed: int) -> None:
     one = GaussianMixtureSteps(GaussianMixturePart(noise, (0.0, 1.0), (1 - rate, rate)), count)
     alpha = np.array([1e-6, 0.02, 0.4])
     pairs = zip(
-        contour_pair(squares, (), beside, mixtures=(one,)),
-        contour_pair(squares, (SampledGaussianSteps(noise, rate, count),), beside),
+        contour_pair(squares, (one, *beside)),
+        contour_pair(squares, (SampledGaussianSteps(noise, rate, count), *beside)),
         strict=True,
     )
     for mixture, sampled in pairs:
@@ -213,12 +212,12 @@ def test_different_mixtures_share_a_run(remove: bool) -> None:
     parts = [_binomial(1.0 + 0.01 * i, 1 + i % 3, 0.01, mirrored=i % 2 == 0) for i in range(9)]
     steps = [GaussianMixtureSteps(part, 40) for part in parts]
     halves = [GaussianMixtureSteps(part, 20) for part in (*parts, *parts[::-1])]
-    whole, split = (contour_pair(0.0, (), mixtures=run)[remove].epsilon(1e-5) for run in (steps, halves))
+    whole, split = (contour_pair(0.0, run)[remove].epsilon(1e-5) for run in (steps, halves))
     assert _meet(whole, split)
     assert _narrow(whole)
     assert _narrow(split)
     quieter = [*steps[:-1], GaussianMixtureSteps(_binomial(1.2, 3, 0.01, mirrored=True), 40)]
-    assert contour_pair(0.0, (), mixtures=quieter)[remove].epsilon(1e-5).upper < whole.lower
+    assert contour_pair(0.0, quieter)[remove].epsilon(1e-5).upper < whole.lower
 
 
 @pytest.mark.parametrize("mirrored", [False, True])

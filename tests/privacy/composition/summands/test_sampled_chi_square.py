@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import math
 import random
+from dataclasses import replace
 from fractions import Fraction
 
 import mpmath
@@ -15,10 +16,9 @@ from mpmath import mpf
 
 from service.privacy.composition.inversion.engine import contour_pair
 from service.privacy.composition.summands.sampled_chi_square import SampledChiSquareParts
-from service.privacy.composition.summands.sampled_chi_square_grid import ChiSquareStep
+from service.privacy.composition.summands.sampled_chi_square_grid import ChiSquareStep, ChiSquareSteps
 from service.privacy.composition.summands.sampled_chi_square_line import SampledChiSquareLine
 from service.privacy.composition.summands.sampled_chi_square_strips import strip_at
-from service.privacy.composition.summands.steps import ChiSquareSteps
 from service.privacy.enclosure import Bounds, Enclosure
 from service.privacy.threat_models.membership_step import full_batches
 
@@ -76,12 +76,12 @@ def test_moments_against_integrals(steps: ChiSquareSteps) -> None:
             values = line.values(step, 2)
             real = _moment(steps, mpf(theta))
             value, error = line.origin
-            assert abs(steps.number * mpmath.log(real) - value) <= error
+            assert abs(steps.count * mpmath.log(real) - value) <= error
             turned = _moment(steps, mpmath.mpc(theta, 2 * step)) / real
-            ratio = complex(turned**steps.number / mpmath.exp(mpmath.mpc(complex(values.difference[2]))))
+            ratio = complex(turned**steps.count / mpmath.exp(mpmath.mpc(complex(values.difference[2]))))
             assert abs(ratio - 1) <= math.expm1(float(values.error[2])) + 1e-15
             majorant = line.log_majorants(np.array([2 * step]))[0][0]
-            assert float(steps.number * mpmath.log(abs(turned))) <= majorant + 1e-12
+            assert float(steps.count * mpmath.log(abs(turned))) <= majorant + 1e-12
 
 
 def _integrand(law: ChiSquareStep, place: mpmath.mpc) -> tuple[mpmath.mpc, mpmath.mpc]:
@@ -131,7 +131,7 @@ def test_majorants_hold_at_every_height() -> None:
         heights = np.geomspace(0.1, 12, 30) / deviation
         whole, single = line.log_majorants(heights)
         assert (np.diff(whole) <= 1e-12).all()
-        assert whole == pytest.approx(steps.number * single)
+        assert whole == pytest.approx(steps.count * single)
         values = line.values(0.3 / deviation, 40)
         places = np.searchsorted(heights, np.arange(41) * 0.3 / deviation, side="right") - 1
         known = (places >= 0) & (values.error < 0.5)
@@ -142,9 +142,7 @@ def test_majorants_hold_at_every_height() -> None:
 
 def _is_too_large(steps: ChiSquareSteps) -> bool:
     """For the closed form."""
-    return (
-        steps.effective_batch_size * steps.susceptibility * steps.number > 1e12 or steps.dimension * steps.number > 1e9
-    )
+    return steps.effective_batch_size * steps.susceptibility * steps.count > 1e12 or steps.dimension * steps.count > 1e9
 
 
 def test_a_rate_next_to_one_is_the_closed_form() -> None:
@@ -152,12 +150,12 @@ def test_a_rate_next_to_one_is_the_closed_form() -> None:
     source, rest = random.Random(4), 2.0**-40
     compared = 0
     for _ in range(9):
-        steps = _random_steps(source)._replace(sample_rate=1 - rest, number=int(math.exp(source.uniform(0.7, 5.5))))
-        if ChiSquareStep.of(steps).spread * math.sqrt(steps.number) > 6 or _is_too_large(steps):
+        steps = replace(_random_steps(source), sample_rate=1 - rest, count=int(math.exp(source.uniform(0.7, 5.5))))
+        if ChiSquareStep.of(steps).spread * math.sqrt(steps.count) > 6 or _is_too_large(steps):
             continue
-        add, remove = contour_pair(0.0, (), chi_square=(steps,))
-        whole = full_batches(steps.dimension, steps.susceptibility, steps.effective_batch_size, steps.number)
-        slack, rates, epsilons = steps.number * rest, np.array([1e-4, 0.2]), np.array([0.0, 0.7])
+        add, remove = contour_pair(0.0, (steps,))
+        whole = full_batches(steps.dimension, steps.susceptibility, steps.effective_batch_size, steps.count)
+        slack, rates, epsilons = steps.count * rest, np.array([1e-4, 0.2]), np.array([0.0, 0.7])
         assert _meet(add.points(rates).power, whole.points(rates).power, slack)
         assert _meet(add.points(rates).type_two_error, whole.points(rates).type_two_error, slack)
         assert _meet(add.profile(epsilons), whole.profile(epsilons), slack)
@@ -172,13 +170,13 @@ def test_both_directions_have_one_advantage_and_limits_hold() -> None:
     source, short = random.Random(11), 0
     for _ in range(6):
         steps = _random_steps(source, 1e4)
-        add, remove = contour_pair(0.0, (), chi_square=(steps,))
+        add, remove = contour_pair(0.0, (steps,))
         one, other = add.profile_at(0.0), remove.profile_at(0.0)
         assert one.lower <= other.upper
         assert other.lower <= one.upper
-        sampled = -math.expm1(steps.number * math.log1p(-steps.sample_rate))
+        sampled = -math.expm1(steps.count * math.log1p(-steps.sample_rate))
         assert one.lower <= sampled
-        assert remove.largest_log_ratio.upper == pytest.approx(-steps.number * math.log1p(-steps.sample_rate))
+        assert remove.largest_log_ratio.upper == pytest.approx(-steps.count * math.log1p(-steps.sample_rate))
         power, epsilon = remove.power_at(0.01), add.epsilon(1e-6)
         assert 0.01 <= power.upper <= 1
         assert add.profile_at(epsilon.upper).lower <= 1e-6 * (1 + 1e-9)
@@ -194,7 +192,7 @@ def _meet(first: Bounds, second: Bounds, slack: float) -> bool:
 
 def test_the_run_of_the_paper() -> None:
     """A run that lattices read in two seconds: here to ten digits."""
-    add, _ = contour_pair(0.0, (), chi_square=(ChiSquareSteps(650, 650.0, Fraction(400), 1 / 120, 1200),))
+    add, _ = contour_pair(0.0, (ChiSquareSteps(650, 650.0, Fraction(400), 1 / 120, 1200),))
     for read in (add.profile_at(0.0), add.epsilon(1e-5), add.power_at(1e-3)):
         assert isinstance(read, Enclosure)
         assert read.relative_width() <= 1e-9

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import astuple
 from typing import Any
 
 import mpmath
@@ -16,9 +17,8 @@ from service.privacy.composition.inversion.loss_transform import LossTransform, 
 from service.privacy.composition.planning.choose import pair
 from service.privacy.composition.planning.options import EngineOptions
 from service.privacy.composition.summands.abstract import LineValues
-from service.privacy.composition.summands.sampled_laplace import NODES, SampledLaplaceParts
+from service.privacy.composition.summands.sampled_laplace import NODES, LaplaceSteps, SampledLaplaceParts
 from service.privacy.composition.summands.sampled_laplace_line import SampledLaplaceLine
-from service.privacy.composition.summands.steps import LaplaceSteps
 from service.privacy.errors import UnsupportedCombination
 from service.privacy.numerics.gauss_legendre import PLACE_ERROR, WEIGHT_ERROR, gauss_legendre
 from service.privacy.trade_off.abstract import AbstractTradeOff
@@ -72,7 +72,7 @@ def test_cumulants_hold(steps: tuple[LaplaceSteps, ...]) -> None:
     found = SampledLaplaceParts(steps).cumulants(np.array(TILTS))
     with mpmath.workdps(30):
         for i, tilt in enumerate(TILTS):
-            truth = mpmath.fsum(n * mpmath.log(moment(e, p, mpf(tilt))) for e, p, n in steps)
+            truth = mpmath.fsum(n * mpmath.log(moment(e, p, mpf(tilt))) for e, p, n in map(astuple, steps))
             assert abs(truth - mpf(found.value[i])) <= found.error[i]
             assert found.error[i] < 1e-9 * (1 + abs(tilt))
 
@@ -88,7 +88,7 @@ def test_values_on_a_line_hold(steps: tuple[LaplaceSteps, ...], theta: float) ->
     with mpmath.workdps(30):
         for k in range(5):
             z = mpmath.mpc(theta, k * step)
-            ratios = ((n, moment(e, p, z) / moment(e, p, mpf(theta))) for e, p, n in steps)
+            ratios = ((n, moment(e, p, z) / moment(e, p, mpf(theta))) for e, p, n in map(astuple, steps))
             truth = mpmath.fprod(ratio**n for n, ratio in ratios)
             computed = mpmath.exp(mpmath.mpc(complex(found.difference[k])))
             assert abs(truth / computed - 1) <= math.expm1(found.error[k])
@@ -99,7 +99,7 @@ def test_values_on_a_line_hold(steps: tuple[LaplaceSteps, ...], theta: float) ->
 @pytest.mark.parametrize("theta", [-2.0, 3.0])
 def test_majorants_and_frozen_parts_hold(steps: tuple[LaplaceSteps, ...], theta: float) -> None:
     parts = SampledLaplaceParts(steps)
-    line = TransformLine(LossTransform(0.0, (), laplace=(parts,)), theta)
+    line = TransformLine(LossTransform(0.0, (parts,)), theta)
     own = SampledLaplaceLine(parts, theta)
     heights = np.array([2.0, 9.0, 30.0]) / math.sqrt(float(parts.cumulants(np.array([theta])).second[0]))
     heights = np.append(heights, 1.1 * max(own.last_height, float(heights[-1])))
@@ -109,7 +109,7 @@ def test_majorants_and_frozen_parts_hold(steps: tuple[LaplaceSteps, ...], theta:
         for height, majorant in zip(heights, majorants, strict=True):
             t = mpf(height) * mpf("1.07")
             whole = frozen = mpf(1)
-            for e, p, n in steps:
+            for e, p, n in map(astuple, steps):
                 at, scale = mpmath.mpc(theta, t), moment(e, p, mpf(theta))
                 ends = [1 + mpf(p) * mpmath.expm1(side * mpf(e)) for side in (-1, 1)]
                 atoms = (ends[0] ** at + ends[1] ** at * mpmath.exp(-mpf(e))) / 2
@@ -118,7 +118,7 @@ def test_majorants_and_frozen_parts_hold(steps: tuple[LaplaceSteps, ...], theta:
                 size = (ends[0] ** theta + ends[1] ** theta * mpmath.exp(-mpf(e))) / 2 / scale
                 assert abs(atoms / scale) <= size * (1 + mpf(10) ** -14)
             assert abs(whole - frozen) <= mpmath.exp(mpf(majorant)) * (1 + mpf(10) ** -9)
-            assert abs(frozen) <= mpmath.exp(mpf(own.log_frozen)) * (1 + mpf(10) ** -9)
+            assert abs(frozen) <= mpmath.exp(mpf(own.log_atoms)) * (1 + mpf(10) ** -9)
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -129,26 +129,26 @@ def test_majorants_hold_where_losses_are_too_short_to_fall(seed: int) -> None:
     usual = LaplaceSteps(random.uniform(0.5, 2.0), random.uniform(0.05, 1.0), int(random.integers(20, 300)))
     short = LaplaceSteps(10.0 ** -random.uniform(14, 15), 10.0 ** -random.uniform(294, 300), int(random.integers(1, 9)))
     parts = SampledLaplaceParts((usual, short))
-    line = TransformLine(LossTransform(0.0, (), laplace=(parts,)), theta)
+    line = TransformLine(LossTransform(0.0, (parts,)), theta)
     own = SampledLaplaceLine(parts, theta)
     heights = np.array([0.1, 2.0, 9.0, 30.0]) / math.sqrt(float(parts.cumulants(np.array([theta])).second[0]))
     heights = np.append(heights, 1.1 * max(own.last_height, float(heights[-1])))
     assert own.last_height <= 2 * SampledLaplaceLine(SampledLaplaceParts((usual,)), theta).last_height
-    alone = own.log_majorants(heights)
+    alone, _ = own.log_majorants(heights)
     majorants, _ = line.log_majorants(heights)
     assert (np.diff(majorants) <= 0).all()
     with mpmath.workdps(18):
         for height, majorant, single in zip(heights, majorants, alone, strict=True):
             at = mpmath.mpc(theta, mpf(height) * mpf("1.07"))
-            ratios = [moment(e, p, at) / moment(e, p, mpf(theta)) for e, p, _ in (usual, short)]
+            ratios = [moment(e, p, at) / moment(e, p, mpf(theta)) for e, p, _ in map(astuple, (usual, short))]
             e, p = mpf(usual.largest_loss), mpf(usual.sample_rate)
             atoms = ((1 + p * mpmath.expm1(-e)) ** at + (1 + p * mpmath.expm1(e)) ** at * mpmath.exp(-e)) / 2
             atoms /= moment(usual.largest_loss, usual.sample_rate, mpf(theta))
-            whole, rest = ratios[0] ** usual.number, ratios[1] ** short.number
-            frozen = atoms**usual.number
+            whole, rest = ratios[0] ** usual.count, ratios[1] ** short.count
+            frozen = atoms**usual.count
             assert abs(whole * rest) <= mpmath.exp(mpf(single)) * (1 + mpf(10) ** -9)
             assert abs((whole - frozen) * rest) <= mpmath.exp(mpf(majorant)) * (1 + mpf(10) ** -9)
-            assert abs(frozen * rest) <= mpmath.exp(mpf(own.log_frozen)) * (1 + mpf(10) ** -9)
+            assert abs(frozen * rest) <= mpmath.exp(mpf(own.log_atoms)) * (1 + mpf(10) ** -9)
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -169,9 +169,9 @@ def test_steps_that_tell_next_to_nothing_change_nothing(seed: int) -> None:
 
 
 def test_atoms_under_either_hypothesis() -> None:
-    for e, p, _ in (STEPS[0][0], STEPS[1][0], STEPS[2][0]):
+    for e, p, _ in map(astuple, (STEPS[0][0], STEPS[1][0], STEPS[2][0])):
         parts = SampledLaplaceParts((LaplaceSteps(e, p, 1),))
-        line = [SampledLaplaceLine(parts, theta).log_frozen for theta in (0.0, 1.0)]
+        line = [SampledLaplaceLine(parts, theta).log_atoms for theta in (0.0, 1.0)]
         assert log_atoms(e, p) == pytest.approx(max(line), rel=1e-9)
 
 
@@ -229,7 +229,7 @@ def test_the_lattice_agrees(spec: dict[str, Any], reach: float) -> None:
 
 
 def test_directions_are_inverse_to_one_another() -> None:
-    add, remove = contour_pair(0.0, (), (LaplaceSteps(1.0, 0.01, 1000),))
+    add, remove = contour_pair(0.0, (LaplaceSteps(1.0, 0.01, 1000),))
     missed = add.type_two_error(np.array([0.03])).at(0, add.evidence)
     back = remove.type_two_error(np.array([missed.lower, missed.upper]))
     assert back.lower[1] <= 0.03 <= back.upper[0]
@@ -237,7 +237,7 @@ def test_directions_are_inverse_to_one_another() -> None:
 
 
 def test_bounded_losses_end() -> None:
-    add, remove = contour_pair(0.0, (), (LaplaceSteps(1.0, 0.01, 1000),))
+    add, remove = contour_pair(0.0, (LaplaceSteps(1.0, 0.01, 1000),))
     for curve, sign in ((add, 1.0), (remove, -1.0)):
         largest = 1000 * abs(math.log1p(0.01 * math.expm1(sign)))
         assert curve.largest_log_ratio.lower <= largest <= curve.largest_log_ratio.upper
@@ -246,7 +246,7 @@ def test_bounded_losses_end() -> None:
 
 
 def test_far_tails_keep_their_digits() -> None:
-    add, _ = contour_pair(0.0, (), (LaplaceSteps(1.0, 0.01, 1000),))
+    add, _ = contour_pair(0.0, (LaplaceSteps(1.0, 0.01, 1000),))
     for epsilon in (4.0, 7.0, 9.0):
         assert add.profile_at(epsilon).relative_width() < 1e-8
     assert add.profile_at(9.0).upper < 1e-150
@@ -274,7 +274,7 @@ def test_steep_laws_strong_runs_and_many_kinds_stay_on_lines() -> None:
 
 def test_narrow_enclosures_are_honest_about_few_steps() -> None:
     """Few steps' atoms do not vanish: the line says so by its width, and holds."""
-    lines, _ = contour_pair(0.0, (), (LaplaceSteps(0.5, 0.2, 20),))
+    lines, _ = contour_pair(0.0, (LaplaceSteps(0.5, 0.2, 20),))
     truth = pair(built(repeated(sampled(0.2, laplace(2.0)), 20)), "discretised").add
     for rate in (0.01, 0.4):
         wide, narrow = lines.power_at(rate), truth.power_at(rate)
@@ -301,7 +301,7 @@ def test_lines_of_rare_steps_take_bounded_work(seed: int, monkeypatch: pytest.Mo
             (10 ** random.uniform(-2, 0.5), 10 ** random.uniform(-6, 0), int(10 ** random.uniform(1, 5)))
             for _ in range(3)
         ]
-    for curve in contour_pair(0.0, (), [LaplaceSteps(*step) for step in steps]):
+    for curve in contour_pair(0.0, [LaplaceSteps(*step) for step in steps]):
         found = curve.epsilon(1e-5)
         assert 0 <= found.lower <= found.upper
     assert worked

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import astuple
 
 import mpmath
 import numpy as np
@@ -10,8 +11,7 @@ import pytest
 from mpmath import mpf
 
 from service.privacy.composition.inversion.engine import contour_pair
-from service.privacy.composition.summands.steps import TwoPointSteps
-from service.privacy.composition.summands.two_points import TwoPointLine, TwoPointParts
+from service.privacy.composition.summands.two_points import TwoPointLine, TwoPointParts, TwoPointSteps
 from service.privacy.trade_off.enclosed.logs import log_ends
 
 STEPS: tuple[tuple[TwoPointSteps, ...], ...] = (
@@ -30,11 +30,13 @@ def test_cumulants_hold(steps: tuple[TwoPointSteps, ...]) -> None:
     with mpmath.workdps(60):
         for i, tilt in enumerate(TILTS):
             u = mpf(tilt) - mpf("0.5")
-            truth = mpmath.fsum(n * mpmath.log(mpmath.cosh(u * mpf(e)) / mpmath.cosh(mpf(e) / 2)) for e, n in steps)
-            first = mpmath.fsum(n * mpf(e) * mpmath.tanh(u * mpf(e)) for e, n in steps)
-            second = mpmath.fsum(n * (mpf(e) / mpmath.cosh(u * mpf(e))) ** 2 for e, n in steps)
+            truth = mpmath.fsum(
+                n * mpmath.log(mpmath.cosh(u * mpf(e)) / mpmath.cosh(mpf(e) / 2)) for e, n in map(astuple, steps)
+            )
+            first = mpmath.fsum(n * mpf(e) * mpmath.tanh(u * mpf(e)) for e, n in map(astuple, steps))
+            second = mpmath.fsum(n * (mpf(e) / mpmath.cosh(u * mpf(e))) ** 2 for e, n in map(astuple, steps))
             assert abs(truth - mpf(found.value[i])) <= found.error[i]
-            assert found.error[i] <= 1e-13 * (abs(truth) + min(sum(e * n for e, n in steps), 1e3)) + 1e-15
+            assert found.error[i] <= 1e-13 * (abs(truth) + min(sum(e * n for e, n in map(astuple, steps)), 1e3)) + 1e-15
             assert float(first) == pytest.approx(found.first[i], rel=1e-12, abs=1e-300)
             assert float(second) == pytest.approx(found.second[i], rel=1e-10, abs=1e-300)
 
@@ -42,7 +44,7 @@ def test_cumulants_hold(steps: tuple[TwoPointSteps, ...]) -> None:
 @pytest.mark.parametrize("steps", STEPS)
 @pytest.mark.parametrize("theta", [-3.0, 0.5, 0.9, 4.0])
 def test_values_on_a_line_hold(steps: tuple[TwoPointSteps, ...], theta: float) -> None:
-    largest = max(e for e, _ in steps)
+    largest = max(e for e, _ in map(astuple, steps))
     for step in (1e-3 / largest, math.pi / (2 * largest), 37.0 / largest):
         found = TwoPointLine(TwoPointParts(steps), theta).values(step, 4)
         assert np.isfinite(found.difference).all()
@@ -50,11 +52,16 @@ def test_values_on_a_line_hold(steps: tuple[TwoPointSteps, ...], theta: float) -
             for k in range(5):
                 z = mpmath.mpc(theta, k * mpf(step)) - mpf("0.5")
                 u = mpf(theta) - mpf("0.5")
-                truth = mpmath.fprod((mpmath.cosh(z * mpf(e)) / mpmath.cosh(u * mpf(e))) ** n for e, n in steps)
+                truth = mpmath.fprod(
+                    (mpmath.cosh(z * mpf(e)) / mpmath.cosh(u * mpf(e))) ** n for e, n in map(astuple, steps)
+                )
                 computed = mpmath.exp(mpmath.mpc(complex(found.difference[k])))
                 # Where the modulus is next to nothing its error is more than itself.
                 assert abs(truth - computed) <= abs(computed) * mpmath.expm1(mpf(found.error[k])) + mpf(10) ** -290
-                assert abs(computed) * mpmath.expm1(mpf(found.error[k])) < 1e-12 * max(n for _, n in steps) + 1e-11
+                assert (
+                    abs(computed) * mpmath.expm1(mpf(found.error[k]))
+                    < 1e-12 * max(n for _, n in map(astuple, steps)) + 1e-11
+                )
 
 
 @pytest.mark.parametrize("epsilon", [1e-320, 1e-200, 1e6, 1e15])
@@ -76,7 +83,7 @@ def test_steep_lines_hold(seed: int) -> None:
     random = np.random.default_rng([71, seed])
     epsilon, mu = float(10 ** random.uniform(0.5, 3.2)), float(10 ** random.uniform(-9, -5))
     alpha = np.array([1e-9, 1e-3, 0.3, 0.9, 1 - 1e-9])
-    points = contour_pair(mu**2, (), (), (TwoPointSteps(epsilon, 1),))[0].points(alpha)
+    points = contour_pair(mu**2, (TwoPointSteps(epsilon, 1),))[0].points(alpha)
     alone = np.log1p(-alpha) - epsilon
     steep = np.log(alpha) + epsilon < 0
     error, power = log_ends(points.type_two_error), log_ends(points.power)

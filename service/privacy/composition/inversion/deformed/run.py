@@ -26,17 +26,12 @@ from service.privacy.composition.inversion.readings.enclosures import Readings, 
 from service.privacy.composition.inversion.readings.points import read_points, read_power_by_profile
 from service.privacy.composition.inversion.readings.profile import read_profile
 from service.privacy.composition.inversion.readings.roots import prove_root, solve_profile, solve_tail
-from service.privacy.composition.summands.steps import SampledGaussianSteps
+from service.privacy.composition.planning.accuracy import DEFAULT_ACCURACY, Accuracy
+from service.privacy.composition.summands.sampled_gaussian import SampledGaussianSteps
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.exponentials import exp_held
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
 from service.privacy.numerics.work import is_spent
-
-GOOD_WIDTH = 2e-7
-"""Relative width at which the search for a better contour ends."""
-
-_TOLERANCE = 1e-8
-"""What quadrature and ends may leave out, relative to the number read: steers."""
 
 _SMALLEST_NOISE, _LARGEST_NOISE = 0.2, 15.0
 _LARGEST_RATE = 0.9
@@ -72,25 +67,35 @@ _SETTLED = 1e-2
 """A threshold that moves by less than this of itself needs no new contour."""
 _DOUBLE_GOAL = -35.0
 """ln of the smallest goal of a contour for which doubles have digits: rounding leaves about e^-28 of its height, less
-by some nats of a profile, and goals are _TOLERANCE of what is read.
+by some nats of a profile, and goals are `Accuracy.deformed_truncation` of what is read.
 """
 
 
-def bent_run(steps: tuple[SampledGaussianSteps, ...], gaussian_mu_squared: float, *, reflected: bool) -> BentRun | None:
+def bent_run(
+    steps: tuple[SampledGaussianSteps, ...],
+    gaussian_mu_squared: float,
+    accuracy: Accuracy = DEFAULT_ACCURACY,
+    *,
+    reflected: bool,
+) -> BentRun | None:
     """Those of sampled Gaussian steps and a Gaussian part, in one direction; None where they are not tried."""
-    several = sum(count for _, _, count in steps) + (gaussian_mu_squared > 0) > 1
+    several = sum(step.count for step in steps) + (gaussian_mu_squared > 0) > 1
     if not 0 < len(steps) <= _MOST_KINDS or not several:
         return None
-    if any(rate > _LARGEST_RATE or not _SMALLEST_NOISE <= sigma <= _LARGEST_NOISE for sigma, rate, _ in steps):
+    known = tuple(SampledStep(step.noise_multiplier, step.sample_rate, step.count) for step in steps)
+    if any(step.rate > _LARGEST_RATE or not _SMALLEST_NOISE <= step.sigma <= _LARGEST_NOISE for step in known):
         return None
-    run = BentRun(tuple(SampledStep(*step) for step in steps), gaussian_mu_squared, reflected)
+    run = BentRun(known, gaussian_mu_squared, accuracy, reflected)
     return run if run.deviation > _SMALLEST_DEVIATION else None
 
 
 class BentRun:
     """Readings of one run in one direction; `reflected` exchanges the hypotheses as in `LossTransform`."""
 
-    def __init__(self, steps: tuple[SampledStep, ...], gaussian_mu_squared: float, reflected: bool) -> None:
+    def __init__(
+        self, steps: tuple[SampledStep, ...], gaussian_mu_squared: float, accuracy: Accuracy, reflected: bool
+    ) -> None:
+        self._accuracy = accuracy
         self._steps, self._mu_squared, self._reflected = steps, gaussian_mu_squared, reflected
         self._count = sum(step.count for step in steps)
         self._least = math.fsum(step.count * math.log1p(-step.rate) for step in steps)
@@ -116,11 +121,11 @@ class BentRun:
             moved = math.nan
             for line in self._lines(contour):
                 result.tighten(here, read_points(line, rates))
-                if result.width()[0] <= GOOD_WIDTH:
+                if result.width()[0] <= self._accuracy.deformed_is_narrow:
                     return result
                 moved = self._next_threshold(line, alpha)
                 result.tighten(here, read_power_by_profile(line, alpha, moved))
-                if result.width()[0] <= GOOD_WIDTH:
+                if result.width()[0] <= self._accuracy.deformed_is_narrow:
                     return result
                 if abs(moved - center) > _SETTLED * abs(center):
                     break  # a contour for the threshold found comes first
@@ -137,7 +142,7 @@ class BentRun:
         if contour is not None:
             for line in self._lines(contour):
                 result.tighten(here, read_profile(line, np.array([epsilon])))
-                if result.width()[0] <= GOOD_WIDTH:
+                if result.width()[0] <= self._accuracy.deformed_is_narrow:
                     break
         return result
 
@@ -158,7 +163,7 @@ class BentRun:
                 proved = _proved_root(line, moved, delta) if low <= moved <= high else None
                 if proved is not None:
                     best = proved if best is None else (max(best[0], proved[0]), min(best[1], proved[1]))
-                    if best[1] - best[0] <= GOOD_WIDTH * best[1]:
+                    if best[1] - best[0] <= self._accuracy.deformed_is_narrow * best[1]:
                         return best
                 if abs(moved - center) > _SETTLED * min(abs(center), self._edge(center)):
                     break
@@ -242,10 +247,20 @@ class BentRun:
                 yield line
 
     def _contour(self, center: float, log_level: float, poles: int = 1) -> Contour | None:
-        """A contour for thresholds near `center` that reads numbers of about e^log_level; None where none was found.
+        """Return a contour for thresholds near `center` and numbers of about e^log_level; None where none was found.
 
-        `poles`: of the kernel of what is read, each of which makes it smaller by about theta. The cheapest contour, or
-        the next one if that fails, or the cheapest on finer grids; a reflected loss has fine grids and so only one try.
+        `poles`: number of poles of the kernel, each of which makes the integral smaller by about theta. Where no
+        contour leaves out as little as a fine tolerance needs, a contour for the default tolerance serves.
+        """
+        finest, default = self._accuracy.deformed_truncation, DEFAULT_ACCURACY.deformed_truncation
+        found = self._contour_leaving(finest, center, log_level, poles)
+        return found if found or finest == default else self._contour_leaving(default, center, log_level, poles)
+
+    def _contour_leaving(self, truncation: float, center: float, log_level: float, poles: int) -> Contour | None:
+        """Return the cheapest contour, the next one if that fails, or the cheapest on finer grids.
+
+        `truncation`: what the contour leaves out, relative to e^log_level. A reflected loss has fine grids, and so only
+        one contour is tried.
         """
         if not (math.isfinite(center + log_level) and self._edge(center) > _SMALLEST_DEVIATION):
             return None
@@ -265,7 +280,7 @@ class BentRun:
             if grids is None:
                 continue
             value = float(self._real(grids, np.array([theta]))[0])
-            goal = math.log(_TOLERANCE) + log_level - value + (theta - 1) * center + (poles - 1) * math.log(theta)
+            goal = math.log(truncation) + log_level - value + (theta - 1) * center + (poles - 1) * math.log(theta)
             for width, angle in product(self._widths(center), _ANGLES if math.isfinite(goal) else ()):
                 bend = Bend(theta, width, angle, side)
                 contour = Contour(grids, bend, center, goal, value, self._reflected, self._mu_squared)

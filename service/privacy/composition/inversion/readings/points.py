@@ -20,9 +20,8 @@ _SMALLEST_RATE, _LARGEST_EXPONENT = 1e-250, 500.0
 """Where rates and e^c are doubles with room for products."""
 _SECANTS = 1e-8
 """Relative width of the power that secants may leave: steers."""
-_WIDE, _FEW = 1e-9, 8
-"""Points that are wider than this on a line are read off its profile, too, unless there are more of them than so many.
-"""
+_FEW = 8
+"""Most wide points of a list that are evaluated from the profile as well."""
 
 
 def read_points(line: Line, alpha: FloatArray) -> Readings:
@@ -50,10 +49,10 @@ def read_points(line: Line, alpha: FloatArray) -> Readings:
     return result
 
 
-def read_few_points(line: Line, alpha: FloatArray) -> Readings:
-    """`read_points` on a line of its own, and what is wide then off its profile, too."""
+def read_few_points(line: Line, alpha: FloatArray, width: float) -> Readings:
+    """Evaluate `read_points` on a single line, and a few points wider than `width` from its profile as well."""
     result = read_points(line, alpha)
-    places = np.flatnonzero(result.width() > _WIDE)
+    places = np.flatnonzero(result.width() > width)
     if not 0 < len(places) <= _FEW or not is_beyond(line, 1.0):
         return result
     threshold = 0.5 * (result.lower[2] + result.upper[2])[places]

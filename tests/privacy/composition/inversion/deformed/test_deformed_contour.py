@@ -22,7 +22,8 @@ from service.privacy.composition.inversion.engine import contour_pair
 from service.privacy.composition.inversion.two_step_run import two_steps_pair
 from service.privacy.composition.lattice.engine import discretised_pair
 from service.privacy.composition.planning.options import EngineOptions
-from service.privacy.composition.summands.steps import LaplaceSteps, SampledGaussianSteps
+from service.privacy.composition.summands.sampled_gaussian import SampledGaussianSteps
+from service.privacy.composition.summands.sampled_laplace import LaplaceSteps
 from service.privacy.trade_off.abstract import AbstractTradeOff
 from tests.privacy.agreement import meet
 from tests.privacy.cases import built, dpsgd
@@ -143,7 +144,7 @@ def test_steps_of_another_kind_are_never_left_out(remove: bool) -> None:
     """A run with rare jumps reveals at least as much as the Laplace steps in it do alone."""
     rare, noise, count, rates = SampledGaussianSteps(0.75, 1e-3, 127), 10.5, 229, np.array([2.5e-5, 2.5e-11])
     alone = ComposedLaplace(count, 1.0, noise)
-    whole = contour_pair(0.0, (rare,), (LaplaceSteps(1 / noise, 1.0, count),))[remove]
+    whole = contour_pair(0.0, (rare, LaplaceSteps(1 / noise, 1.0, count)))[remove]
     assert (whole.points(rates).power.upper >= alone.points(rates).power.lower).all()
     assert (whole.profile(np.array([3.0, 6.0])).upper >= alone.profile(np.array([3.0, 6.0])).lower).all()
 

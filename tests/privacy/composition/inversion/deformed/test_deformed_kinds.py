@@ -15,6 +15,7 @@ from mpmath import mpf
 
 from service.privacy.composition.inversion.deformed.run import bent_run
 from service.privacy.composition.inversion.engine import ContourTradeOff, contour_pair
+from service.privacy.composition.summands.sampled_gaussian import SampledGaussianSteps
 from tests.thorough import thorough
 
 Step = tuple[float, float]
@@ -82,7 +83,7 @@ def test_two_different_steps(seed: int) -> None:
     threshold = least + 10 ** generator.uniform(-1.5, 0.5) * -least
     with mpmath.workdps(25):
         null, alternative = _sum_tails(steps[0], lambda t: _tails(steps[1], t), threshold)
-        curves = contour_pair(0.0, tuple((*step, 1) for step in steps))
+        curves = contour_pair(0.0, [SampledGaussianSteps(*step, 1) for step in steps])
         _check(curves[0], null, alternative, threshold, narrow=True)
         _check(curves[1], 1 - alternative, 1 - null, -threshold, narrow=False)
 
@@ -92,20 +93,24 @@ def test_a_rare_step_beside_gaussian_noise(mu: float, step: Step, threshold: flo
     """On the bent contour itself: straight lines may serve these, too."""
     with mpmath.workdps(25):
         null, alternative = _sum_tails(step, lambda t: _gaussian_tails(mpf(mu), t), threshold)
-        run = bent_run(((*step, 1),), mu**2, reflected=False)
+        run = bent_run((SampledGaussianSteps(*step, 1),), mu**2, reflected=False)
         assert run is not None
         found = run.points(float(null), math.log(float(alternative)))
         truth = float(mpmath.log(alternative))
         assert found.lower[0, 0] <= truth + 1e-10
         assert truth - 1e-10 <= found.upper[0, 0] < found.lower[0, 0] + 1e-5
-        _check(contour_pair(mu**2, ((*step, 1),))[0], null, alternative, threshold, narrow=True)
+        _check(contour_pair(mu**2, (SampledGaussianSteps(*step, 1),))[0], null, alternative, threshold, narrow=True)
 
 
 def test_one_kind_is_that_kind_twice() -> None:
     """The bent contour of two kinds that are next to equal is that of one kind."""
     for reflected in (False, True):
-        split = bent_run(((0.5, 1e-3, 3), (0.5, 1e-3 * (1 + 1e-15), 5)), 0.0, reflected=reflected)
-        whole = bent_run(((0.5, 1e-3, 8),), 0.0, reflected=reflected)
+        split = bent_run(
+            (SampledGaussianSteps(0.5, 1e-3, 3), SampledGaussianSteps(0.5, 1e-3 * (1 + 1e-15), 5)),
+            0.0,
+            reflected=reflected,
+        )
+        whole = bent_run((SampledGaussianSteps(0.5, 1e-3, 8),), 0.0, reflected=reflected)
         assert split is not None
         assert whole is not None
         one, other = (run.points(1e-4, math.log(3e-4)) for run in (split, whole))
@@ -125,7 +130,7 @@ def test_one_kind_is_that_kind_twice() -> None:
     ],
 )
 def test_the_ends_of_the_ranges_are_answered(steps: tuple[tuple[float, float, int], ...]) -> None:
-    pair = contour_pair(0.0, steps)
+    pair = contour_pair(0.0, [SampledGaussianSteps(*step) for step in steps])
     for curve in pair:
         points = curve.points(np.array([1e-12]))
         for bounds in (points.power, points.type_two_error, curve.profile(np.array([0.1]))):
@@ -136,7 +141,7 @@ def test_the_ends_of_the_ranges_are_answered(steps: tuple[tuple[float, float, in
 
 def test_small_rates_next_to_the_largest_loss() -> None:
     """In the remove direction power/alpha is next to prod (1 - p)^-N: known by steps that all stay small."""
-    remove = contour_pair(0.0, ((0.3, 0.01, 2), (0.35, 0.02, 1)))[1]
+    remove = contour_pair(0.0, (SampledGaussianSteps(0.3, 0.01, 2), SampledGaussianSteps(0.35, 0.02, 1)))[1]
     power = remove.points(np.array([1e-9])).power
     largest = 1e-9 / (0.99**2 * 0.98)
     assert power.upper[0] <= largest * (1 + 1e-9)

@@ -1,0 +1,80 @@
+"""The relative width that a request asks for, and the widths at which each engine stops.
+
+Every width here steers: it decides which contours, grids and engines are tried. Enclosures hold whatever it is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, final
+
+DEFAULT_TOLERANCE: Final = 1e-6
+"""Relative tolerance of a request that gives none. Coarser requests do not make the contour engine read less."""
+
+SECOND_ENGINE: Final = 1e-6
+"""Finest width for which a second engine is asked. A finer lattice costs seconds for every number."""
+
+MIXTURE: Final = 1e-6
+"""Finest width of the components of a mixture: a root search evaluates each of them many times."""
+
+BRACKET: Final = (1e-4, 1e-6)
+"""Finest widths of the attained composition, and of lattices, of a run between two theorems. Theorems leave more open
+than these widths. Lattices, where they are needed, cost seconds each.
+"""
+
+SMOOTHED_RESPONSES: Final = 1e-3
+"""Finest width of lattices beside a run that is smoothed with a little noise: where losses are far apart, lattices are
+hardly better.
+"""
+
+_STRAIGHT, _STRAIGHT_OF_MANY = 1e-9, 1e-8
+"""Relative widths that neighbouring straight contours may improve. In runs of many different steps the rounding of
+shared sums leaves the second width deep in the tail, on every contour.
+"""
+
+_MARGIN: Final = 5
+"""Quotient of the tolerance and the width at which the search for a better deformed contour ends."""
+
+_FINEST: Final = 1e-10
+"""Finest tolerance that the contour engine works for: rounding leaves hardly less."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Accuracy:
+    """The relative width that is asked of an engine, 0 < `relative_tolerance`."""
+
+    relative_tolerance: float = DEFAULT_TOLERANCE
+
+    @property
+    def straight(self) -> float:
+        """Width above which neighbouring straight contours are evaluated, and their enclosures intersected."""
+        return min(_STRAIGHT, self.deformed)
+
+    @property
+    def straight_of_many(self) -> float:
+        """The width `straight` for runs of many different steps."""
+        return min(_STRAIGHT_OF_MANY, self.deformed)
+
+    @property
+    def deformed(self) -> float:
+        """Width above which deformed contours are evaluated after all straight ones: the tolerance, 1e-10 to 1e-6.
+
+        Deformed contours aim at a fifth of this width, so that the default serves tolerances down to 2e-7.
+        """
+        if self.relative_tolerance >= DEFAULT_TOLERANCE / _MARGIN:
+            return DEFAULT_TOLERANCE
+        return max(self.relative_tolerance, _FINEST)
+
+    @property
+    def deformed_is_narrow(self) -> float:
+        """Width at which the search for a better deformed contour ends."""
+        return self.deformed / _MARGIN
+
+    @property
+    def deformed_truncation(self) -> float:
+        """What quadrature and truncation of a deformed contour may leave out, relative to the number evaluated."""
+        return self.deformed / 100
+
+
+DEFAULT_ACCURACY: Final = Accuracy()

@@ -1,0 +1,89 @@
+"""The summand of each description of a step, its truncated law, and that law on a contour: the only switches on the
+kind of a step.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, cast
+
+from service.privacy.composition.summands.abstract import LineSummand, RunScale, Summand, TruncatedSummand
+from service.privacy.composition.summands.gaussian_mixture import GaussianMixtureParts, GaussianMixtureSteps
+from service.privacy.composition.summands.gaussian_mixture_line import GaussianMixtureLine
+from service.privacy.composition.summands.sampled_chi_square import SampledChiSquareParts
+from service.privacy.composition.summands.sampled_chi_square_grid import ChiSquareSteps
+from service.privacy.composition.summands.sampled_chi_square_line import SampledChiSquareLine
+from service.privacy.composition.summands.sampled_gaussian import SampledGaussianParts, SampledGaussianSteps
+from service.privacy.composition.summands.sampled_gaussian_line import SampledGaussianLine
+from service.privacy.composition.summands.sampled_laplace import LaplaceSteps, SampledLaplaceParts
+from service.privacy.composition.summands.sampled_laplace_line import SampledLaplaceLine
+from service.privacy.composition.summands.two_points import TwoPointLine, TwoPointParts, TwoPointSteps
+from service.privacy.mechanisms.abstract import (
+    GaussianMixturePart,
+    GaussianPart,
+    LaplacePart,
+    Part,
+    SampledGaussianPart,
+    TwoPointPart,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class DescribedRun:
+    """A run as engines see it: one Gaussian law and summands."""
+
+    gaussian_mu_squared: float
+    """Sum of N mu^2 over Gaussian steps without sampling, 0 without any."""
+    summands: tuple[Summand, ...]
+    revealing: tuple[tuple[float, int], ...]
+    """Probabilities with which steps reveal everything, and the number of such steps."""
+
+
+def described_run(parts: Iterable[tuple[Part, int]]) -> DescribedRun:
+    """Return the run of the described steps, each with its count."""
+    squares = list[float]()
+    summands, revealing = list[Summand](), list[tuple[float, int]]()
+    for part, count in parts:
+        match part:
+            case GaussianPart():
+                squares.append(count * part.shift.upper**2)
+            case SampledGaussianPart():
+                summands.append(SampledGaussianSteps(part.noise_multiplier, part.sample_rate, count))
+            case LaplacePart():
+                summands.append(LaplaceSteps(part.loss, part.sample_rate, count))
+            case GaussianMixturePart():
+                summands.append(GaussianMixtureSteps(part, count))
+            case TwoPointPart():
+                revealing.append((part.delta, count))
+                if part.epsilon > 0:
+                    summands.append(TwoPointSteps(part.epsilon, count))
+    return DescribedRun(math.fsum(squares), tuple(summands), tuple(revealing))
+
+
+_TRUNCATED: dict[type[Summand], type[Any]] = {
+    SampledGaussianSteps: SampledGaussianParts,
+    LaplaceSteps: SampledLaplaceParts,
+    TwoPointSteps: TwoPointParts,
+    GaussianMixtureSteps: GaussianMixtureParts,
+    ChiSquareSteps: SampledChiSquareParts,
+}
+
+_ON_LINE: dict[type[TruncatedSummand], type[Any]] = {
+    SampledGaussianParts: SampledGaussianLine,
+    SampledLaplaceParts: SampledLaplaceLine,
+    TwoPointParts: TwoPointLine,
+    GaussianMixtureParts: GaussianMixtureLine,
+    SampledChiSquareParts: SampledChiSquareLine,
+}
+
+
+def truncated(group: tuple[Summand, ...], digits: float, scale: RunScale) -> TruncatedSummand:
+    """Return the steps of one group with at most about 10^-digits of the mass of H0 and of H1 cut off."""
+    return cast("TruncatedSummand", _TRUNCATED[type(group[0])].of_group(group, digits, scale))
+
+
+def on_line(summand: TruncatedSummand, theta: float) -> LineSummand:
+    """Return the summand on the inversion contour Re z = theta."""
+    return cast("LineSummand", _ON_LINE[type(summand)](summand, theta))
