@@ -23,6 +23,7 @@ from fractions import Fraction
 from typing import Any, Final
 
 from service.privacy.enclosure import Enclosure, Evidence
+from service.privacy.numerics.roots import bisected
 
 Real = Any
 """A number of many digits; its library has no types."""
@@ -219,13 +220,13 @@ def _size_for(context: Real, step: Real, training: Training) -> Real | None:
     low, high = least, 2 * least
     while _step_mu(context, dimension, susceptibility, high) > step:
         low, high = high, high**2
-    for _ in range(MOST_ROUNDS):
-        middle = context.sqrt(low * high)
-        if _step_mu(context, dimension, susceptibility, middle) > step:
-            low = middle
-        else:
-            high = middle
-    return high
+    return bisected(
+        lambda size: _step_mu(context, dimension, susceptibility, size) <= step,
+        low,
+        high,
+        MOST_ROUNDS,
+        between=lambda low, high: context.sqrt(low * high),
+    )[1]
 
 
 def _approximation(value: Real) -> Enclosure:

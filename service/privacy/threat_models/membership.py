@@ -15,8 +15,7 @@ from service.privacy.mechanisms.abstract import AbstractMechanism
 from service.privacy.mechanisms.caveats import Premise
 from service.privacy.mechanisms.domain import SUSCEPTIBILITY, WEIGHT, check_fields
 from service.privacy.mechanisms.mixture import WEIGHT_SUM_TOLERANCE
-from service.privacy.threat_models import membership_premises, membership_tariff
-from service.privacy.threat_models.harder_tariff import harder_tariff
+from service.privacy.threat_models import cost, membership_premises
 from service.privacy.threat_models.membership_run import (
     CLOSED_FORM,
     DISCRETISED,
@@ -117,7 +116,7 @@ class Membership(RelaxedThreatModel):
         def build() -> TradeOffPair:
             return harder_of(own.curves, worst.curves, BOTH_HOLD, BRACKET)
 
-        return Plan(own.engine, harder_tariff(own.tariff, worst.tariff), build)
+        return Plan(own.engine, cost.larger_of(own.cost, worst.cost), build)
 
     def _engine(self, run: MembershipRun) -> str:
         """That of the largest susceptibility."""
@@ -164,8 +163,9 @@ class Membership(RelaxedThreatModel):
     def _bracketed(self, run: MembershipRun, options: EngineOptions, method: str) -> Plan:
         engine = DISCRETISED if method == DISCRETISED else self._engine(run)
         options = options.no_finer_than(POPULATION_TOLERANCE)
-        tariff = membership_tariff.law_of_susceptibilities(closed=engine == CLOSED_FORM)
-        return Plan(engine, tariff, lambda: self._between(run, options, method, few=engine != CLOSED_FORM))
+        few = engine != CLOSED_FORM
+        model = cost.SUSCEPTIBILITIES_OF_LATTICES if few else cost.SUSCEPTIBILITIES
+        return Plan(engine, model, lambda: self._between(run, options, method, few=few))
 
     def _between(self, run: MembershipRun, options: EngineOptions, method: str, *, few: bool) -> TradeOffPair:
         """The mixtures of the lower and of the upper ends of intervals of susceptibilities."""

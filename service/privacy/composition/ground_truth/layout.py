@@ -14,6 +14,7 @@ import numpy as np
 from service.privacy.composition.ground_truth.nodes import ShiftedNodes, out_of_reach
 from service.privacy.composition.ground_truth.part_guide import LARGEST_POWERS, PartGuide
 from service.privacy.numerics.arrays import FloatArray
+from service.privacy.numerics.roots import bisected
 
 LARGEST_PRODUCTS = 15_000_000
 """Products of nodes of a line and nodes of the inner sums, over all parts: about 0.1 microseconds each at 250 bits."""
@@ -130,11 +131,13 @@ class LineGuide:
                 break
         else:
             return math.inf
-        low = high / 1.5
-        for _ in range(5):
-            middle = math.sqrt(low * high)
-            low, high = (low, middle) if self.log_majorant(tilt, middle) < -need else (middle, high)
-        return high
+        return bisected(
+            lambda height: self.log_majorant(tilt, height) < -need,
+            high / 1.5,
+            high,
+            5,
+            between=lambda low, high: math.sqrt(low * high),
+        )[1]
 
     def plan(self, tilt: float, threshold: float, reach: float, need: float, second: bool) -> LinePlan:
         """A line at `tilt` for thresholds within `reach` of one, errors e^-need of e^{K(tilt) - tilt threshold}.

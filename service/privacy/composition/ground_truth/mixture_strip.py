@@ -33,6 +33,7 @@ from service.privacy.composition.ground_truth.mixture_law import ExactMixture
 from service.privacy.composition.ground_truth.nodes import out_of_reach
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.balls import GUARD_BITS, doubles, log_doubles
+from service.privacy.numerics.roots import bisected
 
 STRIP_BITS: Final = 2 * GUARD_BITS
 MOST_CELLS: Final = 20_000
@@ -130,10 +131,7 @@ def _turn(holds: Callable[[float], bool], side: float) -> float:
         near, far = far, 4 * far
         if abs(far) > 1e18:
             raise out_of_reach("the shifts of a mixture are too near to one another.")
-    for _ in range(60):
-        middle = 0.5 * (near + far)
-        near, far = (near, middle) if holds(middle) else (middle, far)
-    return far
+    return bisected(holds, near, far, 60)[1]
 
 
 def _variances(logs: FloatArray, distances: FloatArray, x: FloatArray) -> FloatArray:
