@@ -51,6 +51,21 @@ def bracketed_roots(function: Callable[[FloatArray], FloatArray], low: FloatArra
     return np.where(np.abs(at_first) < np.abs(at_second), first, second)
 
 
+def bisected(
+    is_beyond: Callable[[float], bool], low: float, high: float, rounds: int = 60, close: float = 0.0
+) -> tuple[float, float]:
+    """Return a bracket of where a condition begins to hold, at most `close` of its upper end wide after enough rounds.
+
+    The condition holds at the returned upper end, or this is the given one; likewise it fails at the lower end.
+    """
+    for _ in range(rounds):
+        middle = 0.5 * (low + high)
+        low, high = (low, middle) if is_beyond(middle) else (middle, high)
+        if high - low <= close * high:
+            break
+    return low, high
+
+
 def sectioned_root(function: Callable[[FloatArray], FloatArray], low: float, high: float) -> float:
     """A root of one function that costs about as much at a hundred places as at one; as accurate as `bracketed_roots`.
 
