@@ -87,18 +87,18 @@ class _Query(ABC):
             first = self.levels[:, 0]
             deepest = first.max()
             self._evaluate_at(np.where(first >= deepest - _LEVELS_SHARED, deepest, first), self._wide(-1.0), 0)
-        attempts, tried = self.levels.shape[1], self.open[:0]
-        for attempt in range(attempts):
-            ended = self._evaluate_at(self.levels[:, attempt], self._wide(), attempt + 1)
+        attempts, tried, wide = self.levels.shape[1], self.open[:0], self._wide()
+        for attempt in range(attempts if len(wide) else 0):
+            ended = self._evaluate_at(self.levels[:, attempt], wide, attempt + 1)
             if deformed and attempt == min(1, attempts - 1):
                 tried = self._deform(tried, HOPELESS)
-            if not ended:
+            wide = self._wide()
+            if len(wide) == 0 or not ended:
                 break
-        wide = self._wide()
         if len(wide):
             self.bound(wide)
-        if deformed:
-            self._deform(tried, self.run.accuracy.deformed)
+            if deformed:
+                self._deform(tried, self.run.accuracy.deformed)
         return self.known
 
     def _wide(self, width: float | None = None) -> IndexArray:
@@ -121,7 +121,7 @@ class _Query(ABC):
         Returns False where contours of a mixed run have no end: those of another level have none either.
         """
         ended = True
-        for level in np.unique(levels[where]).tolist():
+        for level in sorted(set(levels[where].tolist())):
             grid = self.run.grid(CUT_DIGITS[level]) if level >= 0 else None
             if grid is None:
                 continue
