@@ -135,5 +135,5 @@ def _by_bisection(run: RunContours, delta: float, rounds: int) -> Enclosure:
         high *= 16
         if high > _LARGEST_EPSILON:
             return Enclosure(0.0, math.inf, EVIDENCE)
-    upper = bisected(is_proved, 0.0, high, rounds, _CLOSE)[1]
-    return Enclosure(bisected(is_possible, 0.0, upper, rounds, _CLOSE)[0], upper, EVIDENCE)
+    upper = bisected(is_proved, 0.0, high, rounds, relative=_CLOSE)[1]
+    return Enclosure(bisected(is_possible, 0.0, upper, rounds, relative=_CLOSE)[0], upper, EVIDENCE)

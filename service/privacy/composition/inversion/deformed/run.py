@@ -345,7 +345,7 @@ class BentRun:
 
         widest = 50 / min(step.sigma for step in self._steps) + 2
         low, high = mean - 40 * deviation, mean + 40 * deviation + widest
-        return bisected(lambda c: log_tail(c) <= math.log(alpha), low, high)[1]
+        return bisected(lambda c: log_tail(c) <= math.log(alpha), low, high, 60)[1]
 
     @cached_property
     def _drawn(self) -> FloatArray:
