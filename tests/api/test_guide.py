@@ -21,7 +21,7 @@ PAGES = sorted(path.stem for path in (ROOT / "docs" / "guide").glob("*.md"))
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Build the guide. `--strict` fails on a link without a target; `--quiet` would drop the warnings that it counts."""
+    """Build the guide: `--strict` fails on a broken link, unless `--quiet` drops the warnings that it counts."""
     folder = tmp_path_factory.mktemp("guide")
     command = [sys.executable, "-W", "error::SyntaxWarning", "-m", "properdocs", "build", "--strict"]
     command += ["--config-file", "docs/guide.yml", "--site-dir", str(folder)]
