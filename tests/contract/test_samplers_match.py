@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import get_args
 
 import pytest
@@ -15,7 +14,7 @@ from service.privacy.mechanisms.dpsgd import DpSgd
 from service.privacy.mechanisms.dpsgd_caveats import SAMPLERS, Sampling
 from tests.contract.pages import ROOT, page
 
-PAGE = ROOT / "service/web/explorer"
+PAGE = "service/web/explorer"
 CAVEATS = "service/privacy/mechanisms/dpsgd_caveats.py"
 CHOICES = shape_of_field(DpsgdMechanism.model_fields["sampling"]).choices
 
@@ -53,7 +52,7 @@ def test_the_guide_names_every_sampler() -> None:
     )
 
 
-@pytest.mark.parametrize("file", [PAGE / "index.html", PAGE / "form.js"], ids=lambda file: file.name)
-def test_the_page_offers_every_sampler(file: Path) -> None:
-    words = set(re.findall(r"\w+", file.read_text("utf-8")))
-    assert set(CHOICES) <= words, f"edit {file.relative_to(ROOT)}"
+@pytest.mark.parametrize("file", ["index.html", "form.js"])
+def test_the_page_offers_every_sampler(file: str) -> None:
+    words = set(re.findall(r"\w+", (ROOT / PAGE / file).read_text("utf-8")))
+    assert set(CHOICES) <= words, f"edit {PAGE}/{file}"

@@ -34,9 +34,9 @@ from service.computations.assessments.statement import statement
 from service.computations.assessments.summaries import gdp_summary, one_point
 from service.computations.bounds import bounds_quote
 from service.computations.caveats import caveats
+from service.computations.estimates import UNCERTAINTY
 from service.computations.nested import answered, quoted
 from service.computations.parts import assumptions_of, mechanism_of, options_of, threat_model_of
-from service.computations.prices import DOUBT
 from service.interop.reports import RENDERINGS
 from service.interop.reports.summary import Told, run_summary
 from service.privacy.errors import PrivacyComputationError, UnsupportedCombination
@@ -207,7 +207,7 @@ def assessment_quote(request: AssessmentsRequest) -> Quote:
     beside = sum(quote.cost for _, quote in found.requests) + BESIDE + (mu if mu <= DEAREST else 0)
     priced = quoted(asked, beside)
     most = math.ceil(MOST_WORK + SECOND_WORK) + BESIDE
-    return replace(priced, cost=min(priced.cost, most), inline=False, doubt=DOUBT, most=most)
+    return replace(priced, cost=min(priced.cost, most), inline=False, uncertainty=UNCERTAINTY, most=most)
 
 
 EXIT_CODES: Final[Mapping[str | None, int]] = {None: 0, "met": 0, "met_if_attested": 3}

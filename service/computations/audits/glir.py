@@ -23,7 +23,7 @@ from api_schemas.glir_audit import (
 from api_schemas.gradients import LARGEST_QUERIES, GradientStep
 from service.computations.abstract import Computation
 from service.computations.audits.attack_rates import against_theory, measured_roc
-from service.computations.audits.glir_price import glir_audit_quote
+from service.computations.audits.glir_estimate import glir_audit_quote
 from service.computations.audits.glir_texts import (
     THEORY_SOURCE,
     assumptions,

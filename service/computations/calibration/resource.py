@@ -16,9 +16,9 @@ from service.computations.calibration.directions import Directions, directions
 from service.computations.calibration.found import SearchResult
 from service.computations.calibration.looks import MOST_WORK, TOO_DEAR, Look, Looks, groups
 from service.computations.calibration.search import search
+from service.computations.estimates import UNCERTAINTY, UNPRICED
 from service.computations.nested import quoted
 from service.computations.parts import mechanism_of, threat_model_of
-from service.computations.prices import DOUBT, UNSEEN
 from service.privacy.errors import NumericalFailure, OutOfDomain, PrivacyComputationError, UnsupportedCombination
 from service.privacy.numerics.work import Work, at_most
 from service.privacy.threat_models.relaxed import worst_case_beside
@@ -113,9 +113,9 @@ def calibrations_quote(request: CalibrationsRequest) -> Quote:
     try:
         each = quoted(asked)
     except PrivacyComputationError:  # what stands there is only a start
-        return Quote(MOST_WORK // READINGS, engine=UNSEEN, doubt=DOUBT, most=MOST_WORK + ANSWERS)
+        return Quote(MOST_WORK // READINGS, engine=UNPRICED, uncertainty=UNCERTAINTY, most=MOST_WORK + ANSWERS)
     cost = min(READINGS * each.cost, max(each.cost, MOST_WORK))
-    return Quote(cost, engine=each.engine, doubt=DOUBT, most=max(each.most, MOST_WORK + ANSWERS))
+    return Quote(cost, engine=each.engine, uncertainty=UNCERTAINTY, most=max(each.most, MOST_WORK + ANSWERS))
 
 
 def _directions(request: CalibrationsRequest) -> Directions:

@@ -50,15 +50,15 @@ QUESTION: Final = Recipe(
             f"{ASKED}:test_every_number_has_its_reading",
         ),
         Place(
-            "service/computations/prices.py",
+            "service/computations/estimates.py",
             (
                 ("    QuestionSpec,\n    ReconstructionQuestion,", "    RehearsedQuestion,\n"),
                 (
                     "        case DeltaQuestion() | AdvantageQuestion():",
-                    "        case RehearsedQuestion():\n            return prices.profile\n",
+                    "        case RehearsedQuestion():\n            return 1.0\n",
                 ),
             ),
-            f"{ASKED}:test_every_question_has_its_price",
+            f"{ASKED}:test_every_question_has_its_cost",
             ("rehearsed_question",),
         ),
         Place(

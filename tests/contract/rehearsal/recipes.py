@@ -152,6 +152,18 @@ SAMPLER: Final = Recipe(
             (("| `fixed_without_replacement` | 480", "| `rehearsed_batches` | any | any | 1 |\n"),),
             f"{SAMPLERS}:test_the_guide_names_every_sampler",
         ),
+        Place(
+            "service/web/explorer/index.html",
+            (('          <option value="noisy_sgd">', '          <option value="rehearsed_batches">Any</option>\n'),),
+            f"{SAMPLERS}:test_the_page_offers_every_sampler",
+            ("index.html",),
+        ),
+        Place(
+            "service/web/explorer/form.js",
+            (('  noisy_sgd: "Every step', '  rehearsed_batches: "Any.",\n'),),
+            f"{SAMPLERS}:test_the_page_offers_every_sampler",
+            ("form.js",),
+        ),
     ),
 )
 
