@@ -31,10 +31,10 @@ from service.privacy.threat_models.membership_run import (
 from service.privacy.threat_models.relaxed import RelaxedThreatModel
 from service.privacy.threat_models.susceptibilities import CELLS, FEW_CELLS, chi_square_population, chi_square_reach
 from service.privacy.threat_models.worst_case import WorstCase
-from service.privacy.trade_off.harder_pair import harder_of
 from service.privacy.trade_off.mixture.bracketed import BracketedMixture, Part
 from service.privacy.trade_off.mixture.curve import mixed
 from service.privacy.trade_off.pair import TradeOffPair, brackets_of
+from service.privacy.trade_off.pointwise_max_pair import pointwise_max_of
 
 SUBPOPULATIONS: Final = 64
 CLOSELY: Final = (5e-4, 3_000)
@@ -211,4 +211,4 @@ def _with_nothing_hidden(own: Plan) -> TradeOffPair:
 
 
 def _larger(own: Plan, worst: Plan) -> TradeOffPair:
-    return harder_of(own.curves, worst.curves, BOTH_HOLD, BRACKET)
+    return pointwise_max_of(own.curves, worst.curves, BOTH_HOLD, BRACKET)

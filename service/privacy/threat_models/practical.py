@@ -21,8 +21,8 @@ from service.privacy.mechanisms.mixture import Mixture
 from service.privacy.threat_models import cost
 from service.privacy.threat_models.relaxed import RelaxedThreatModel
 from service.privacy.threat_models.worst_case import WorstCase
-from service.privacy.trade_off.harder_pair import harder_of
 from service.privacy.trade_off.pair import TradeOffPair
+from service.privacy.trade_off.pointwise_max_pair import pointwise_max_of
 
 PRIOR: Final = 0.5
 """Prior of every candidate: half of them are in the data."""
@@ -145,7 +145,7 @@ def _alone(own: Plan) -> TradeOffPair:
 
 
 def _larger(own: Plan, worst: Plan) -> TradeOffPair:
-    return harder_of(_stated(own), worst.curves, BOTH_HOLD, BRACKET)
+    return pointwise_max_of(_stated(own), worst.curves, BOTH_HOLD, BRACKET)
 
 
 def _stated(own: Plan, *notes: str) -> TradeOffPair:

@@ -17,7 +17,7 @@ from service.privacy.composition.inversion.tilts import LARGEST_TRUNCATION, canc
 from service.privacy.composition.summands.sampled_gaussian import SampledGaussianParts, SampledGaussianSteps
 from service.privacy.enclosure import Enclosure, Evidence
 from service.privacy.numerics.arrays import BoolArray, FloatArray, IndexArray
-from service.privacy.trade_off.combinators.read_ahead import Known
+from service.privacy.trade_off.combinators.prefetched import Known
 
 _MOST_NODES = 3_000
 """Nodes of a grid beyond which a run is left to itself."""

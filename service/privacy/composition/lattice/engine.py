@@ -119,11 +119,6 @@ class DiscretisedTradeOff(AbstractTradeOff):
         slack = 16 * UNIT_ROUNDOFF
         return Enclosure(ends[0] * (1 - slack), min(ends[1] * (1 + slack), 1.0), Evidence.CERTIFIED)
 
-    @property
-    def global_gdp_mu(self) -> Enclosure | None:
-        """Not known."""
-        return None
-
     def reversed(self) -> DiscretisedTradeOff:
         """The other direction of the same steps, whose laws are the same."""
         return self._reversed

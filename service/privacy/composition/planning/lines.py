@@ -20,7 +20,7 @@ from service.privacy.mechanisms.abstract import Steps
 from service.privacy.mechanisms.batches.batch_mean import BatchMean
 from service.privacy.trade_off.abstract import AbstractTradeOff
 from service.privacy.trade_off.combinators.bracketed import between
-from service.privacy.trade_off.combinators.few_directly import FewDirectly
+from service.privacy.trade_off.combinators.by_size_of_query import BySizeOfQuery
 from service.privacy.trade_off.combinators.intersected import Intersected
 from service.privacy.trade_off.combinators.second_engine import SecondEngine
 from service.privacy.trade_off.combinators.with_singular_mass import SingularMass, WithSingularMass
@@ -73,7 +73,7 @@ def few_of_two_steps(steps: Steps, lattices: TradeOffPair) -> TradeOffPair:
     direct = two_steps_pair(steps) if is_two_steps(steps) else None
     if direct is None:
         return lattices
-    add = FewDirectly(direct.add, lattices.add)
+    add = BySizeOfQuery(direct.add, lattices.add)
     return replace(lattices, add=add, remove=add.reversed(), notes=(*lattices.notes, *direct.notes))
 
 
@@ -139,7 +139,7 @@ def _with_second(lines: TradeOffPair, steps: Steps, options: EngineOptions, latt
 def _few_directly(direct: TradeOffPair, lines: TradeOffPair, tolerance: float) -> TradeOffPair:
     """Two steps of which one has so little noise that lines would be wide: they read long lists, and what is wide."""
     asked = SecondEngine(f"contour: also asked, since closed_form was wider than {tolerance:g}; both enclosures hold.")
-    add = FewDirectly(Intersected(direct.add, lambda: lines.add, tolerance, asked), lines.add)
+    add = BySizeOfQuery(Intersected(direct.add, lambda: lines.add, tolerance, asked), lines.add)
     return replace(lines, add=add, remove=add.reversed(), notes=(*lines.notes, *direct.notes), second=asked)
 
 

@@ -198,11 +198,6 @@ class ApproximateTradeOff(AbstractTradeOff):
     def singular_power(self) -> Enclosure:
         return Enclosure.point(0.0)
 
-    @property
-    @override
-    def global_gdp_mu(self) -> Enclosure | None:
-        return None
-
     @override
     def reversed(self) -> AbstractTradeOff:
         return ApproximateTradeOff(self._loss, self._tails, self.method, reflected=not self._reflected)

@@ -17,7 +17,7 @@ from service.privacy.numerics.roots import many_bisected
 from service.privacy.numerics.rounding import FUNCTION_ERROR
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
 from service.privacy.trade_off.enclosed.logs import log_ends
-from service.privacy.trade_off.largest.law import LargestOfMany, LogTails, thresholds
+from service.privacy.trade_off.max_statistic.law import LargestOfMany, LogTails, thresholds
 
 SLACK: Final = 8 * FUNCTION_ERROR
 FINER: Final = np.linspace(-1.0, 1.0, 33)
