@@ -58,18 +58,19 @@ def bisected(
     rounds: int,
     *,
     close: float = 0.0,
+    relative: float = 0.0,
     between: Callable[[float, float], float] = lambda low, high: 0.5 * (low + high),
 ) -> tuple[float, float]:
     """Return the bracket of the place from which a condition holds, after `rounds` bisections of [low, high].
 
     `holds` is false at the first end (or that end is `low`) and true at the second end (or that end is `high`); `low`
-    may be the larger number. The search stops early once the ends differ by less than `close`. `between`: the point
-    that splits a bracket, by default the arithmetic mean.
+    may be the larger number. The search stops early once the ends differ by less than `close`, or by at most `relative`
+    times the second end. `between`: the point that splits a bracket, by default the arithmetic mean.
     """
     for _ in range(rounds):
         middle = between(low, high)
         low, high = (low, middle) if holds(middle) else (middle, high)
-        if abs(high - low) < close:
+        if abs(high - low) < close or abs(high - low) <= relative * abs(high):
             break
     return low, high
 
