@@ -10,7 +10,6 @@ from service.interop.reading import ImportedRun, Node, Spec
 WHAT: Final = "privacy_bounds (a mechanism with its type, a request for bounds, or a response to one)"
 CARRIED: Final = ("mechanism", "threat_model")
 MEMBERS: Final = tuple(dict.fromkeys((*BoundsRequest.model_fields, *BoundsResponse.model_fields)))
-DATA: Final = ("dataset_subsampling",)
 
 
 def looks_like(state: Node) -> bool:
