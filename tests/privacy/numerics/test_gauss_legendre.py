@@ -13,7 +13,7 @@ def test_rules_are_within_their_errors(nodes: int) -> None:
     places, weights = gauss_legendre(nodes)
     with mpmath.workdps(40):
         for place, weight in zip(places[: nodes // 2 : 4], weights[: nodes // 2 : 4], strict=True):
-            x = mpmath.mpf(place)
+            x, slope = mpmath.mpf(place), mpmath.mpf(0)
             for _ in range(3):  # Newton's method, P_n' = n (x P_n - P_(n-1))/(x^2 - 1)
                 value, before = mpmath.legendre(nodes, x), mpmath.legendre(nodes - 1, x)
                 slope = nodes * (x * value - before) / (x**2 - 1)
