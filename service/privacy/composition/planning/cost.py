@@ -188,17 +188,9 @@ def ground_truth(steps: Steps, options: EngineOptions) -> CostModel:
     terms = sum(len(part.shifts) for part, _ in sampled if isinstance(part, GaussianMixturePart))
     if not sampled or (len(steps) == 1 and steps[0][1] == 1):
         return BALLS_OF_CLOSED_FORM.scaled(1 + terms)
-    means = [
-        (part.mean_shift if isinstance(part, GaussianMixturePart) else part.sample_rate / part.noise_multiplier, count)
-        for part, count in sampled
-    ]
-    loss = math.sqrt(math.fsum(count * mean**2 for mean, count in means))
-    noise = min(
-        part.noise_multiplier / (part.shifts[1] - part.shifts[0])
-        if isinstance(part, GaussianMixturePart)
-        else part.noise_multiplier
-        for part, _ in sampled
-    )
+    jumps = [(*part.jump, count) for part, count in sampled]
+    loss = math.sqrt(math.fsum(count * (rate / noise) ** 2 for noise, rate, count in jumps))
+    noise = min(part.noise_between_shifts for part, _ in sampled)
     many = sum(count for _, count in sampled) >= LEAST_STEPS
     short = loss < WEAK_LOSS or (many and noise >= LEAST_NOISE and LEAST_LOSS <= loss <= LARGE_LOSS)
     kinds = (1 + len(sampled)) / 2 * (1 + min(terms, 2) + terms / TERMS_AT_ONCE)
