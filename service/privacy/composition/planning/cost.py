@@ -14,9 +14,8 @@ from service.privacy.composition.exact_sums.laplace_reach import uniforms_kept
 from service.privacy.composition.inversion.loss_shape import is_direct, shape_of
 from service.privacy.composition.planning.cost_model import Ceiling, CostModel, ReadingCosts, summed
 from service.privacy.composition.planning.options import DEFAULT_OPTIONS, EngineOptions
-from service.privacy.composition.planning.parts import Counted
+from service.privacy.composition.planning.parts import Counted, exponentials
 from service.privacy.mechanisms.abstract import GaussianMixturePart, GaussianPart, SampledGaussianPart, Steps
-from service.privacy.mechanisms.exponential import Exponential
 
 # Engine                         build  evaluate  per point, in microseconds
 ONE_CURVE: Final = CostModel(50, 250, 5, one_curve=True)
@@ -150,9 +149,8 @@ def lattices(steps: Steps, options: EngineOptions) -> CostModel:
 def adaptive_exponential(steps: Steps, options: EngineOptions) -> CostModel:
     """A recursion; beside other steps, or beyond its reach, lattices as well."""
     counts = Counter[float]()
-    for step, count in steps:
-        if isinstance(step, Exponential):
-            counts[float(step.epsilon)] += count
+    for epsilon, count in exponentials(steps):
+        counts[epsilon] += count
     taken = min(counts.total(), LONGEST_RECURSION)
     tables = min(math.prod(min(count, MOST_TABLES) + 1 for count in counts.values()), MOST_TABLES)
     build = TABLE * len(counts) * tables if len(counts) > 1 else RECURSION.build * taken
