@@ -18,7 +18,7 @@ COPY requirements-guide.lock ./
 COPY docs docs
 RUN python -m venv /opt/guide \
  && /opt/guide/bin/python -m pip install --quiet --require-hashes --only-binary :all: --requirement requirements-guide.lock \
- && /opt/guide/bin/python -m properdocs build --quiet --strict --config-file docs/guide.yml
+ && /opt/guide/bin/python -m properdocs build --strict --config-file docs/guide.yml
 # What only installing needs does not go into the image: neither setuptools nor pip.
 RUN /opt/venv/bin/python -m pip install --quiet --no-deps --no-build-isolation --no-index . \
  && /opt/venv/bin/python -m pip uninstall --quiet --yes setuptools pip \

@@ -94,7 +94,7 @@ $(VENV)/development: $(VENV)/folder requirements-dev.lock requirements-redis.loc
 	@touch $@ $(VENV)/runtime
 
 $(GUIDE): $(wildcard docs/guide.yml docs/guide/* docs/guide/*/* docs/theme/*) requirements-guide.lock | $(VENV)/runtime
-	$(RUN) -m properdocs build --quiet --strict --config-file docs/guide.yml
+	$(RUN) -m properdocs build --strict --config-file docs/guide.yml
 
 $(VENV)/browser: $(VENV)/development requirements-browser.lock
 	$(INSTALL) requirements-browser.lock

@@ -47,7 +47,7 @@ class TradeOffPoint(TypedDict):
     power: Annotated[EnclosedProbability, Field(description="Largest power (true positive rate) of any attack there.")]
 
 
-class CurvePoints(Response):
+class PointsInOrder(Response):
     """Points of a curve."""
 
     points: Annotated[
@@ -69,7 +69,7 @@ class EngineGrounds(Response):
     notes: Notes
 
 
-class MethodPoints(EngineGrounds, CurvePoints, OfAnEngine):
+class MethodPoints(EngineGrounds, PointsInOrder, OfAnEngine):
     """The curve by one engine. No points: the engine failed, and the notes say how."""
 
 
@@ -94,7 +94,7 @@ class SideBySide(Response, Generic[EntryT]):
     ] = None
 
 
-class TradeOffAnswer(SideBySide[MethodPoints], Grounds, CurvePoints, Asked[Literal["trade_off"], TradeOffQuestion]):
+class TradeOffAnswer(SideBySide[MethodPoints], Grounds, PointsInOrder, Asked[Literal["trade_off"], TradeOffQuestion]):
     """The curve at the false positive rates asked for, in their order."""
 
 

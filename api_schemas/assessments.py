@@ -47,10 +47,10 @@ class AssessmentsRequest(Request):
         threat_model = settled(self.threat_model, self.mechanism)
         if told is not None and told > 1 and asked is None:
             threat_model = threat_model.model_copy(update={"records": told})
-        vars(self)["threat_model"] = threat_model
+        self._settle(threat_model=threat_model)
         if self.policy is not None:
             self._check_attackers(self.policy)
-            vars(self)["policy"] = self._settled_policy(self.policy)
+            self._settle(policy=self._settled_policy(self.policy))
         return self
 
     def _check_attackers(self, policy: Policy) -> None:

@@ -84,7 +84,7 @@ class AttackCountsRequest(Request):
             return self
         check_tree(self.mechanism)
         if self.threat_model is None:
-            vars(self)["threat_model"] = WorstCaseThreatModel(type="worst_case")
+            self._settle(threat_model=WorstCaseThreatModel(type="worst_case"))
         return self
 
 

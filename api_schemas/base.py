@@ -27,6 +27,10 @@ class Request(BaseModel):
         strict=True, frozen=True, extra="forbid", allow_inf_nan=False, json_schema_serialization_defaults_required=True
     )
 
+    def _settle(self, **fields: object) -> None:
+        """Set fields of a frozen request. Only validators call this, before anybody else has the request."""
+        vars(self).update(fields)
+
 
 class Response(BaseModel):
     """Something the service sends. Every field is always there, save those that say they may be absent (`exclude_if`).

@@ -61,7 +61,7 @@ class BoundsRequest(MethodOptions, Request):
     @model_validator(mode="after")
     def _within_limits(self) -> Self:
         check_tree(self.mechanism)
-        vars(self)["threat_model"] = settled(self.threat_model, self.mechanism)
+        self._settle(threat_model=settled(self.threat_model, self.mechanism))
         if sum(map(listed_numbers, self.questions)) > LARGEST_LIST:
             raise refusal("/questions", f"The lists of all questions together may hold at most {LARGEST_LIST} numbers.")
         if self.dataset_subsampling is not None and not any(hasattr(question, "prior") for question in self.questions):

@@ -95,14 +95,14 @@ class CalibrationsRequest(Request):
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         check_tree(self.mechanism)
-        vars(self)["threat_model"] = settled(self.threat_model, self.mechanism)
-        vars(self)["targets"] = tuple(self._settled(target) for target in self.targets)
+        self._settle(threat_model=settled(self.threat_model, self.mechanism))
+        self._settle(targets=tuple(map(self._settled, self.targets)))
         if sum(listed_numbers(target.question) for target in self.targets) > LARGEST_LIST:
             raise refusal("/targets", f"The lists of all questions together may hold at most {LARGEST_LIST} numbers.")
         if self.bounds == CalibrationBounds():
-            vars(self)["bounds"] = None
+            self._settle(bounds=None)
         place = self._free_place()
-        vars(self)["free"] = place.pointer
+        self._settle(free=place.pointer)
         for index, target in enumerate(self.targets):
             try:
                 target.check_limit(whatever=place.steps[:3] == ("targets", index, "question"))

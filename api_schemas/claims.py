@@ -131,7 +131,7 @@ class ClaimsRequest(Request):
 
     @model_validator(mode="after")
     def _within_limits(self) -> Self:
-        vars(self)["threat_model"] = self.asked().threat_model
+        self._settle(threat_model=self.asked().threat_model)
         return self
 
     def asked(self) -> BoundsRequest:

@@ -82,10 +82,10 @@ class CurvesRequest(MethodOptions, Request):
     @model_validator(mode="after")
     def _within_limits(self) -> Self:
         check_tree(self.mechanism)
-        vars(self)["threat_models"] = self._with_worst_case()
+        self._settle(threat_models=self._with_worst_case())
         settle_options(self, self.methods)
         if self.false_positive_rates is None:
-            vars(self)["grid"] = self.grid or RateGrid()
+            self._settle(grid=self.grid or RateGrid())
         elif self.grid is not None:
             raise refusal("/grid", "Send only one of false_positive_rates and grid.")
         if self.grid is not None and self.grid.smallest >= self.grid.largest:

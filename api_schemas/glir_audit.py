@@ -129,7 +129,7 @@ class GlirAuditRequest(GlirParameters):
 
     def _check_simulation(self, simulate: GlirSimulation) -> None:
         for name in ("members", "max_grad_norm", "shrinkage"):
-            if vars(self)[name] is not None:
+            if getattr(self, name) is not None:
                 raise refusal(f"/{name}", "Only with `steps`: simulated gradients are known, and not clipped.")
         if simulate.queries * simulate.dimension > LARGEST_SIMULATED_NUMBERS:
             raise refusal("/simulate/queries", f"queries times dimension may be at most {LARGEST_SIMULATED_NUMBERS}.")

@@ -140,7 +140,7 @@ class PmpExponentialRequest(Request):
         for name in ("points", "objects", "clip_radius"):
             if getattr(self, name) is None:
                 raise refusal(f"/{name}", "Required, unless losses are sent: points, objects and clip_radius.")
-        vars(self)["loss"] = "euclidean"
+        self._settle(loss="euclidean")
         dimension = len(next(iter(self.points or ())))
         if dimension > LARGEST_DIMENSION:
             raise refusal("/points/0", f"A point may have at most {LARGEST_DIMENSION} coordinates.")

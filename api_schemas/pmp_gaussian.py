@@ -84,7 +84,7 @@ class PmpGaussianParameters(Request):
         if self.delta is None:
             if self.target is None:
                 raise refusal("/delta", "Required: a number in [0, 1].")
-            vars(self)["delta"] = self.target.delta
+            self._settle(delta=self.target.delta)
         return self
 
     def data_size_of(self, count: int) -> int:

@@ -105,21 +105,19 @@ class PmpSimulationsRequest(Request):
             raise refusal("/dimension", f"Points times dimension may be at most {LARGEST_SIMULATED_NUMBERS}.")
         foreign = ("delta",) if self.experiment == "exponential" else ("objects", "sensitivity")
         for name in foreign:
-            if vars(self)[name] is not None:
+            if getattr(self, name) is not None:
                 raise refusal(f"/{name}", f"Not for the {self.experiment} experiment.")
         if self.experiment == "exponential":
             if self.data_size > LARGEST_ENUMERATED:
                 raise refusal("/data_size", f"All subsets are summed: at most {LARGEST_ENUMERATED} for exponential.")
-            self._settle(objects=DEFAULT_OBJECTS, sensitivity="attained")
+            self._settle_absent(objects=DEFAULT_OBJECTS, sensitivity="attained")
         else:
-            self._settle(delta=DEFAULT_DELTA)
-        self._settle(outlier_factor=DEFAULT_FACTORS[self.experiment])
+            self._settle_absent(delta=DEFAULT_DELTA)
+        self._settle_absent(outlier_factor=DEFAULT_FACTORS[self.experiment])
         return self
 
-    def _settle(self, **defaults: object) -> None:
-        for name, value in defaults.items():
-            if vars(self)[name] is None:
-                vars(self)[name] = value
+    def _settle_absent(self, **defaults: object) -> None:
+        self._settle(**{name: value for name, value in defaults.items() if getattr(self, name) is None})
 
 
 class SimulatedTrial(TypedDict):

@@ -173,11 +173,11 @@ class SweepsRequest(MethodOptions, Request):
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         check_tree(self.mechanism)
-        vars(self)["threat_model"] = settled(self.threat_model, self.mechanism)
+        self._settle(threat_model=settled(self.threat_model, self.mechanism))
         if self.method in NOT_SWEPT:
             raise refusal("/method", f"A sweep has no method {self.method}: ask POST /v1/bounds, run by run.")
         settle_options(self, (self.method,))
-        vars(self)["vary"] = self._in_order()
+        self._settle(vary=self._in_order())
         sizes = [each.size for each in self.vary.values()]
         if self.combine == "zip" and len(set(sizes)) > 1:
             pointer = next(name for name, each in self.vary.items() if each.size != sizes[0])

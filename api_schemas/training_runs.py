@@ -171,11 +171,6 @@ class DpsgdMechanism(Request):
         steps = self.steps if self.steps is not None else 0
         return sum(steps) if isinstance(steps, tuple) else steps * self.phases
 
-    @property
-    def samples_records(self) -> bool:
-        """Whether any batch may leave a record out."""
-        return any(rate < 1 for rate in listed(self.sample_rate or 1.0))
-
     def _lists(self) -> dict[str, tuple[Any, ...]]:
         known = {"noise_multiplier": self.noise_multiplier, "sample_rate": self.sample_rate, "steps": self.steps}
         return {name: value for name, value in known.items() if isinstance(value, tuple)}

@@ -28,7 +28,7 @@ from pydantic import ValidationError
 import service
 import service.privacy
 from service.computations.catalogue import resource as resource_called
-from service.main import LOADED_AT_START
+from service.preloaded import NUMERIC_LIBRARIES
 from service.privacy.errors import NumericalFailure, PrivacyComputationError
 from service.privacy.numerics.work import at_most
 from service.settings import Settings
@@ -117,7 +117,7 @@ def search(count: int, seed: int, minutes: float = math.inf, drawn: str = "") ->
 def _load() -> None:
     """What a worker of the service has loaded."""
     every = (each.name for each in pkgutil.walk_packages(service.privacy.__path__, "service.privacy."))
-    for name in (*LOADED_AT_START, *every):
+    for name in (*NUMERIC_LIBRARIES, *every):
         importlib.import_module(name)
 
 

@@ -63,14 +63,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
             parser.error("list takes no id" if chosen.subject else f"{chosen.action} needs {SUBJECTS[chosen.action]}")
         return run_jobs(chosen.action, chosen.subject, chosen.url, chosen.key)
     if chosen.command == "operate":
-        from service.operate import Wanted, operate
+        from service.operate import OperateArguments, operate
 
         if chosen.subject is None and chosen.action in ("show", "cancel"):
             parser.error(f"{chosen.action} needs the id of a job")
         if chosen.subject is not None and chosen.action == "list":
             parser.error("list takes no id")
         return operate(
-            Wanted(
+            OperateArguments(
                 action=chosen.action,
                 subject=chosen.subject,
                 requester=chosen.requester,

@@ -32,7 +32,7 @@ SAFE_WIDTH: Final = 2e-6
 """Relative width up to which one number is printed for both ends: less than six digits show."""
 
 
-class Row(NamedTuple):
+class NumberRow(NamedTuple):
     """One number of a response. No ends: an approximation."""
 
     what: str
@@ -43,7 +43,7 @@ class Row(NamedTuple):
     remark: str
 
 
-def rows(response: Object) -> list[Row]:
+def rows(response: Object) -> list[NumberRow]:
     """Every number with ends, in the order of the response."""
     return list(_walk(response, "", _Around("", "")))
 
@@ -66,14 +66,14 @@ class _Around(NamedTuple):
         return _Around(evidence if isinstance(evidence, str) else self.evidence, ", ".join(remarks))
 
 
-def _walk(held: Object, what: str, around: _Around) -> Iterator[Row]:
+def _walk(held: Object, what: str, around: _Around) -> Iterator[NumberRow]:
     around = around.within(held)
     if called := _called(held):
         what = f"{what}: {called}" if what else called
     if {"value", "lower", "upper"} <= held.keys():
         if isinstance(held["value"], list):
             return
-        yield Row(what, *(_number(held[end]) for end in ("value", "lower", "upper")), *around)  # type: ignore[arg-type]
+        yield NumberRow(what, *(_number(held[end]) for end in ("value", "lower", "upper")), *around)  # type: ignore[arg-type]
     for name, inner in held.items():
         if name in UNSEEN or name in SENTENCES or (name == "type_two_error" and "power" in held):
             continue
@@ -87,7 +87,7 @@ def _walk(held: Object, what: str, around: _Around) -> Iterator[Row]:
                 yield from _walk(entry, _joined(what, name, entry), around)
 
 
-def _curves(curves: Iterable[Object], rates: Iterable[float]) -> Iterator[Row]:
+def _curves(curves: Iterable[Object], rates: Iterable[float]) -> Iterator[NumberRow]:
     for curve in curves:
         name = f"{curve['threat_model']['type']}, {curve['method']}, {curve['direction']}"
         around = _Around("", "").within(curve)
@@ -95,7 +95,7 @@ def _curves(curves: Iterable[Object], rates: Iterable[float]) -> Iterator[Row]:
         empty = [None] * len(power["value"])
         ends = zip(rates, power["value"], power["lower"] or empty, power["upper"] or empty, strict=True)
         for rate, value, lower, upper in ends:
-            yield Row(f"{name}: power at {as_given(rate)}", *map(_number, (value, lower, upper)), *around)  # type: ignore[arg-type]
+            yield NumberRow(f"{name}: power at {as_given(rate)}", *map(_number, (value, lower, upper)), *around)  # type: ignore[arg-type]
 
 
 def _called(held: Object) -> str:
@@ -137,7 +137,7 @@ def comma_separated(response: Object) -> str:
     """CSV (RFC 4180): a row for each number, the doubles as they are."""
     text = io.StringIO(newline="")
     writer = csv.writer(text)
-    writer.writerow(Row._fields)
+    writer.writerow(NumberRow._fields)
     for row in rows(response):
         writer.writerow(["" if each is None else repr(each) if isinstance(each, float) else each for each in row])
     return text.getvalue()
@@ -193,13 +193,13 @@ def _single(response: Object) -> Iterator[tuple[str, str]]:
         yield "mechanism", json.dumps(response["mechanism"])
 
 
-def _safe(row: Row) -> str:
+def _safe(row: NumberRow) -> str:
     if row.lower is None or row.upper is None:
         return f"~{row.value:.6g}"
     return rounded_up(row.value) if row.value == row.upper else rounded_down(row.value)
 
 
-def _ends(row: Row) -> tuple[str, str] | None:
+def _ends(row: NumberRow) -> tuple[str, str] | None:
     """Both ends where they differ in what is printed."""
     if row.lower is None or row.upper is None or row.lower == row.upper:
         return None

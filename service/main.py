@@ -48,6 +48,7 @@ from service.interop.catalogue import validated
 from service.jobs.embedded.backend import embedded_jobs
 from service.jobs.jobs import Jobs
 from service.jobs.work import Limits
+from service.preloaded import LOADED_FOR_PRICES, preloaded_modules
 from service.server import DrainingServer, serving
 from service.settings import Settings
 from service.telemetry.http import HttpTelemetry
@@ -64,9 +65,6 @@ DISTRIBUTION = "privacy-bounds"
 SECONDS_PER_DAY = 86_400
 LEASE_BEYOND_TIME_LIMIT_SECONDS = 5.0
 LARGEST_NICENESS, NICER = 19, 5
-LOADED_AT_START = ("mpmath", "scipy.fft", "scipy.optimize")
-"""What the numeric core imports where it is used: no request shall wait for it, and nobody while one is priced."""
-
 
 DESCRIPTION = (
     "A request says what a training run or a release did with the data; every answer is a number with two ends, and it "
@@ -278,7 +276,7 @@ def _pool_maker(settings: Settings, metrics: Metrics) -> Callable[..., WorkerPoo
 async def _warmed(workers: Workers, readiness: Readiness) -> None:
     """Load, here and in the workers at once, what the first request would otherwise wait for."""
     warming = asyncio.create_task(workers.start())
-    await asyncio.to_thread(lambda: [import_module(name) for name in LOADED_AT_START])
+    await asyncio.to_thread(lambda: [import_module(name) for name in LOADED_FOR_PRICES])
     await asyncio.to_thread(readiness.report)
     await warming
     gc.freeze()  # what is loaded by now stays; collections need not look at it again
@@ -337,12 +335,6 @@ def run_worker(settings: Settings) -> int:
             metrics=metrics,
             logger=make_logger(settings.log_level),
         )
-
-
-def preloaded_modules() -> tuple[str, ...]:
-    """What every worker process has loaded before it is given work."""
-    functions = (computation.function.__module__ for computation in resources())
-    return (*LOADED_AT_START, *functions, warm_up.__module__)
 
 
 def job_niceness(settings: Settings) -> int:

@@ -22,7 +22,7 @@ COLUMNS: Final = ("job", "state", "points", "resource", "requester", "why")
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class OperateArguments:
     """Arguments of one command. `subject`: the id of a job."""
 
     action: str
@@ -34,7 +34,7 @@ class Wanted:
     as_json: bool
 
 
-def operate(wanted: Wanted) -> int:
+def operate(wanted: OperateArguments) -> int:
     """Do one thing with jobs. Return 0, or 2 where a problem was reported on standard error."""
     if wanted.action == "list" and wanted.cursor is not None and not wanted.ended:
         return _complained("--cursor needs --ended: jobs that have not ended are listed whole.")
@@ -59,7 +59,7 @@ def operate(wanted: Wanted) -> int:
     return 0
 
 
-def _do(administration: Administration, wanted: Wanted) -> tuple[Response, list[str]]:
+def _do(administration: Administration, wanted: OperateArguments) -> tuple[Response, list[str]]:
     """Return what was found, and the lines that people read."""
     name = wanted.subject or ""
     if wanted.action == "list":

@@ -39,6 +39,10 @@ def serve(host: str, port: int, listening: socket.socket | None = None, operator
 def _serve(
     settings: Settings, host: str, port: int, listening: socket.socket | None, operators: socket.socket | None
 ) -> int:
+    from service.execution.forking import start_fork_server
+    from service.preloaded import preloaded_modules
+
+    start_fork_server(preloaded_modules())  # loads what workers need while this process loads the framework
     from service.main import create_server
 
     signal.signal(signal.SIGTERM, _end)  # which the server raises again when it has ended

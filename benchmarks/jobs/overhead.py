@@ -11,7 +11,7 @@ from contextlib import closing
 from benchmarks.jobs.setting import SEAL_KEY, clustered
 from service.execution.seals import Seals
 from service.jobs.celery.store import RedisStore
-from service.jobs.job import Job, new_id
+from service.jobs.job import StoredJob, new_id
 from service.jobs.lines import packed
 from service.jobs.repository import Quota
 
@@ -25,7 +25,7 @@ def seconds_for_a_piece() -> float:
         url = f"redis://127.0.0.1:{setting.redis_port}/0"
         with closing(RedisStore(url, Seals([SEAL_KEY]))) as store:
             now = time.time()
-            job = Job(
+            job = StoredJob(
                 id=new_id(),
                 resource="sweeps",
                 digest="",

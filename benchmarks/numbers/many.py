@@ -31,13 +31,13 @@ MECHANISM: Final = {"type": "dpsgd", "noise_multiplier": 1.0, "sample_rate": 0.0
 
 def measure() -> Section:
     section = Section("Many runs")
-    _seconds(_request(_unrelated(50, 1, (NOISES, RATES, COUNTS)), "zip"))
+    _seconds(sweep_request(unrelated(50, 1, (NOISES, RATES, COUNTS)), "zip"))
     rows: list[tuple[Any, ...]] = []
-    grid = {NOISE: _range(NOISES, 50), RATE: _range(RATES, 20), STEPS: _range(COUNTS, 10)}
+    grid = {NOISE: value_range(NOISES, 50), RATE: value_range(RATES, 20), STEPS: value_range(COUNTS, 10)}
     cases: tuple[tuple[str, SweepsRequest, float | None, int], ...] = (
-        ("50 noises x 20 rates x 10 steps", _request(grid, "product"), 1.0, ROUNDS),
-        ("10 000 unrelated points", _request(_unrelated(10_000, 7, (NOISES, RATES, COUNTS)), "zip"), 2.5, ROUNDS),
-        ("200 unrelated points of a wide space", _request(_unrelated(200, 8, WIDE), "zip"), None, 1),
+        ("50 noises x 20 rates x 10 steps", sweep_request(grid, "product"), 1.0, ROUNDS),
+        ("10 000 unrelated points", sweep_request(unrelated(10_000, 7, (NOISES, RATES, COUNTS)), "zip"), 2.5, ROUNDS),
+        ("200 unrelated points of a wide space", sweep_request(unrelated(200, 8, WIDE), "zip"), None, 1),
     )
     for name, request, reach, rounds in cases:
         found = [_seconds(request) for _ in range(rounds)]
@@ -63,17 +63,17 @@ def measure() -> Section:
     return section
 
 
-def _request(vary: dict[str, Any], combine: str) -> SweepsRequest:
+def sweep_request(vary: dict[str, Any], combine: str) -> SweepsRequest:
     body = {"mechanism": MECHANISM, "vary": vary, "combine": combine, "questions": QUESTIONS}
     request: SweepsRequest = SWEEPS.request_type.model_validate_json(json.dumps(body))
     return request
 
 
-def _range(ends: tuple[float, float], count: int) -> dict[str, Any]:
+def value_range(ends: tuple[float, float], count: int) -> dict[str, Any]:
     return {"from": ends[0], "to": ends[1], "count": count, "spacing": "log"}
 
 
-def _unrelated(count: int, seed: int, ends: tuple[tuple[float, float], ...]) -> dict[str, Any]:
+def unrelated(count: int, seed: int, ends: tuple[tuple[float, float], ...]) -> dict[str, Any]:
     random = np.random.default_rng(seed)
     drawn = [np.exp(random.uniform(math.log(low), math.log(high), count)).tolist() for low, high in ends]
     return {

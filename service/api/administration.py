@@ -17,7 +17,7 @@ from api_schemas.operators import (
 from service.api.told_jobs import job_response
 from service.jobs.diagnosis import Scene, store_trouble, why
 from service.jobs.errors import JobNotFound, JobsUnavailable
-from service.jobs.job import Job
+from service.jobs.job import StoredJob
 from service.jobs.repository import JobRepository
 
 PAGE: Final = 1_000
@@ -112,7 +112,7 @@ class Administration:
             return store_trouble(error.reason)
         return None
 
-    def _why(self, job: Job, scene: Scene, trouble: str | None) -> str:
+    def _why(self, job: StoredJob, scene: Scene, trouble: str | None) -> str:
         if trouble is not None and job.state not in ENDED:
             return trouble
         try:
@@ -121,13 +121,13 @@ class Administration:
             held = ()
         return why(job, held, scene)
 
-    def _told(self, jobs: list[Job] | tuple[Job, ...], scene: Scene, following: str | None) -> OperatedJobs:
+    def _told(self, jobs: list[StoredJob] | tuple[StoredJob, ...], scene: Scene, following: str | None) -> OperatedJobs:
         trouble = self._trouble()
         told = tuple(OperatedJob(**_members(job, self._why(job, scene, trouble))) for job in jobs)
         return OperatedJobs(jobs=told, next=following)
 
 
-def _members(job: Job, reason: str) -> dict[str, Any]:
+def _members(job: StoredJob, reason: str) -> dict[str, Any]:
     response = job_response(job)
     members = {name: getattr(response, name) for name in type(response).model_fields}
     return members | {

@@ -19,7 +19,7 @@ from service.api.later import answer_later, preferred_wait, sender_of
 from service.api.negotiation import header, preferred, takes_gzip
 from service.api.problems import BodyTooLarge, UnsupportedMediaType
 from service.computations.abstract import Computation
-from service.execution.client import Client
+from service.execution.client import WaitingClient
 from service.execution.request_body import InvalidRequest
 from service.execution.runner import Answer
 from service.execution.shares import Pace, Share
@@ -153,14 +153,14 @@ async def _answer_archive(
         return await services.runner.run_long(computation, parsed, client)
 
 
-def client_of(request: Request) -> Client:
+def client_of(request: Request) -> WaitingClient:
     """Who asks, when the whole body has been read: what comes then is that the client has gone, or nothing."""
 
     async def gone() -> None:
         while (await request.receive())["type"] != "http.disconnect":
             pass
 
-    return Client(record_of(request.scope).requester, gone)
+    return WaitingClient(record_of(request.scope).requester, gone)
 
 
 def stored_response(

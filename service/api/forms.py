@@ -12,9 +12,9 @@ from api_schemas.base import Result
 from service.computations.abstract import Computation
 from service.computations.catalogue import resource
 from service.engine_version import ENGINE_VERSION
-from service.execution.client import Client
+from service.execution.client import WaitingClient
 from service.execution.errors import ComputeBudgetExceeded, OutOfTime
-from service.execution.fair_queue import Work
+from service.execution.fair_queue import QueuedWork
 from service.execution.memory_cache import InMemoryResultCache
 from service.execution.runner import Answer, ComputationRunner
 from service.execution.worker_pool import WorkerPool
@@ -48,10 +48,12 @@ class DrawingBoard:
         with suppress(RuntimeError):  # tried again, and told, by who draws
             await self._pool.start()
 
-    async def draw(self, spec: str, image: Image, client: Client) -> bytes:
+    async def draw(self, spec: str, image: Image, client: WaitingClient) -> bytes:
         """One image. Raises QueueFull, OutOfTime, OutOfMemory or WorkerDied."""
         drawn = Drawn(spec=spec, image=image)
-        computed = await self._workers.compute(Work(client.requester), DRAWING_COST, DRAWING, drawn, "", ENGINE_VERSION)
+        computed = await self._workers.compute(
+            QueuedWork(client.requester), DRAWING_COST, DRAWING, drawn, "", ENGINE_VERSION
+        )
         return computed.body
 
     async def close(self) -> None:
@@ -64,7 +66,7 @@ class DrawingBoard:
 
 @final
 @dataclass(frozen=True, slots=True)
-class Written:
+class WrittenForm:
     """An answer in another form. `is_whole`: nothing was left out that another day, or another machine, would show."""
 
     body: bytes
@@ -97,12 +99,14 @@ class Forms:
         if form.is_image:
             self._board.wake()
 
-    async def written(self, form: Form, computation: Computation[Any, Any], answer: Answer, client: Client) -> Written:
+    async def written(
+        self, form: Form, computation: Computation[Any, Any], answer: Answer, client: WaitingClient
+    ) -> WrittenForm:
         """An answer in this form. Raises what computing and drawing raise."""
         kept = f"{computation.name};{form.media_type}", answer.digest
         known = self.memory.lookup(*kept) if form.is_drawn else None
         if known is not None:
-            return Written(known, is_whole=True)
+            return WrittenForm(known, is_whole=True)
         response = await asyncio.to_thread(computation.response_type.model_validate_json, answer.body)
         needs = await asyncio.to_thread(form.needs, response)
         found = await self._read_all(needs, client)
@@ -115,9 +119,9 @@ class Forms:
         is_whole = all(each.late is None for each in found)
         if form.is_drawn and is_whole:
             self.memory.put(*kept, body, client.requester)
-        return Written(body, is_whole)
+        return WrittenForm(body, is_whole)
 
-    async def _read_all(self, needs: Sequence[Need], client: Client) -> list[_Found]:
+    async def _read_all(self, needs: Sequence[Need], client: WaitingClient) -> list[_Found]:
         """All further answers in their order, several at once."""
         places = asyncio.Semaphore(self._reads_at_once)
 
@@ -132,7 +136,7 @@ class Forms:
             raise failed.exceptions[0] from None  # the first that failed; the others were given up
         return [task.result() for task in reading]
 
-    async def _read(self, need: Need, client: Client) -> _Found:
+    async def _read(self, need: Need, client: WaitingClient) -> _Found:
         computation = resource(need.resource)
         try:
             answer = await self._runner.run(computation, need.request, client)

@@ -19,7 +19,7 @@ from service.execution.request_body import Validate
 from service.execution.runner import Answer
 from service.jobs.jobs import Sender
 from service.jobs.lines import response_in
-from service.jobs.work import Work, work_of
+from service.jobs.work import JobWork, work_of
 from service.telemetry.http import record_of
 
 LONGEST_WAIT_SECONDS: Final = 20
@@ -45,7 +45,7 @@ def sender_of(request: Request) -> Sender:
     return Sender(record.requester, record.request_id, key)
 
 
-def _read(computation: Computation[Any, Any], body: bytes, validate: Validate) -> tuple[Work, str, Quote]:
+def _read(computation: Computation[Any, Any], body: bytes, validate: Validate) -> tuple[JobWork, str, Quote]:
     work = work_of(computation, body, validate)
     return work, work.digest(ENGINE_VERSION), work.quote
 

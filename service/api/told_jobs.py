@@ -8,10 +8,10 @@ from fastapi import Response
 
 from api_schemas.jobs import JobProgress, JobResponse
 from api_schemas.problems import Problem
-from service.jobs.job import Job
+from service.jobs.job import StoredJob
 
 
-def job_response(job: Job) -> JobResponse:
+def job_response(job: StoredJob) -> JobResponse:
     """A job as it is told."""
     return JobResponse(
         id=job.id,
@@ -28,13 +28,13 @@ def job_response(job: Job) -> JobResponse:
     )
 
 
-def accepted(job: Job, **headers: str) -> Response:
+def accepted(job: StoredJob, **headers: str) -> Response:
     """202, and where the job is."""
     more = {"Location": f"/v1/jobs/{job.id}", "Retry-After": "1", "Cache-Control": "no-store", **headers}
     return Response(job_response(job).json_bytes(), 202, more, "application/json")
 
 
-def progress_of(job: Job) -> JobProgress:
+def progress_of(job: StoredJob) -> JobProgress:
     """How far it is."""
     return JobProgress(done=job.done, failed=job.failed, total=job.total)
 

@@ -49,22 +49,22 @@ class Quote:
 
     `cost`: in units of about one microsecond of CPU time. `inline`: cheap by construction, whatever the arguments, so
     that the event loop may compute it; nothing else may. `engine`: what measured times are kept under, beside the name
-    of the computation. `doubt`: by how many times the cost may be less, so that what is refused surely exceeds. `most`:
-    about what it ends at, where its work is counted; 0 where nothing but the time limit ends it. `begun`: what answers
-    the same request in the event loop, where much of it was made for its price already.
+    of the computation. `uncertainty`: by how many times the cost may be less, so that what is refused surely exceeds.
+    `most`: about what it ends at, where its work is counted; 0 where nothing but the time limit ends it. `begun`: what
+    answers the same request in the event loop, going on from what was made for its quote.
     """
 
     cost: int
     inline: bool = False
     engine: str = ""
-    doubt: float = 1.0
+    uncertainty: float = 1.0
     most: int = 0
     begun: Computes | None = field(default=None, compare=False, repr=False)
 
     @property
     def least(self) -> int:
-        """What it surely costs."""
-        return int(self.cost / self.doubt)
+        """The least that it may cost."""
+        return int(self.cost / self.uncertainty)
 
 
 @final

@@ -48,7 +48,7 @@ AN_ANSWER: Final = 100.0
 
 @final
 @dataclass(frozen=True, slots=True)
-class Said:
+class EngineAnswer:
     """What the curves of one engine say to a question.
 
     `number`: the fields of the number with its ends, or the points. `beside`: other numbers, which stand after it.
@@ -104,7 +104,7 @@ class Said:
         }
 
 
-def said(curves: TradeOffPair, question: QuestionSpec, tolerance: float) -> Said:
+def said(curves: TradeOffPair, question: QuestionSpec, tolerance: float) -> EngineAnswer:
     """Return the answer of these curves, once in a request; of a weaker attacker capped by that of the worst case.
 
     Raises PrivacyComputationError.
@@ -114,7 +114,7 @@ def said(curves: TradeOffPair, question: QuestionSpec, tolerance: float) -> Said
     return kept_once((curves.origin, question, tolerance), lambda: _said(curves, question, tolerance))
 
 
-def _said(curves: TradeOffPair, question: QuestionSpec, tolerance: float) -> Said:
+def _said(curves: TradeOffPair, question: QuestionSpec, tolerance: float) -> EngineAnswer:
     did(AN_ANSWER)
     worst = () if curves.worst_case is None else said(curves.worst_case, question, tolerance).read
     curve: AbstractTradeOff = getattr(curves, question.direction)
@@ -134,7 +134,7 @@ def _guarantee(
     question: UnlearningGuaranteeQuestion,
     tolerance: float,
     worst: tuple[Any, ...],
-) -> Said:
+) -> EngineAnswer:
     before = curves.asked
     found = unlearning.unlearning_guarantee(curve, question.prior, question.confidence)
     return _of_reading(curves, curve, found.reading, tolerance, before, worst, found.holds)
@@ -148,10 +148,10 @@ def _of_reading(
     before: int,
     worst: tuple[Any, ...],
     holds: Held | None = None,
-) -> Said:
+) -> EngineAnswer:
     own = as_sure_as(curve, reading.value)
     value = capped(own, worst[0], reading.safe_end) if worst else own
-    return Said(
+    return EngineAnswer(
         number={**enclosed_number(value, reading.safe_end)},
         evidence=value.evidence,
         tight=tightness(value.evidence, curves.bracket),
@@ -220,7 +220,7 @@ def _trade_off(
     question: TradeOffQuestion,
     tolerance: float,
     worst: tuple[Any, ...],
-) -> Said:
+) -> EngineAnswer:
     before = curves.asked
     read = curve.points(np.array(question.false_positive_rates))
     if worst and curve.evidence.is_certain and worst[1].is_certain:
@@ -234,7 +234,7 @@ def _trade_off(
             strict=True,
         )
     ]
-    return Said(
+    return EngineAnswer(
         number={"points": points},
         evidence=curve.evidence,
         tight=tightness(curve.evidence, curves.bracket),
@@ -248,7 +248,7 @@ def _trade_off(
 
 def _gdp_mu(
     curves: TradeOffPair, curve: AbstractTradeOff, question: GdpMuQuestion, tolerance: float, worst: tuple[Any, ...]
-) -> Said:
+) -> EngineAnswer:
     before = curves.asked
     reading = gaussian_dp.mu(curve, question.false_positive_rate_min, question.type_two_error_min)
     own, own_global = as_sure_as(curve, reading.value), as_sure_as(curve, reading.global_mu)
@@ -260,7 +260,7 @@ def _gdp_mu(
     value = enclosed_number(mu, "upper")
     evidence = Evidence.weakest(mu.evidence, global_mu.evidence)
     notes = reading.notes + remarks(curves, evidence) + curves.notes_since(before) + _cap_note(own, mu)
-    return Said(
+    return EngineAnswer(
         number={"value": value["value"], "lower": value["lower"], "upper": value["upper"]},
         beside={"global_mu": enclosed_number(global_mu, "upper")},
         evidence=evidence,

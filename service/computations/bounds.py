@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, final
 
 from api_schemas.base import json_bytes
@@ -16,6 +17,7 @@ from service.computations.allowance import MOST_WORK, WORK_OF_A_JOB, share
 from service.computations.answers import curves_of, said, side_by_side
 from service.computations.caveats import caveats
 from service.computations.earlier_bounds import earlier_bounds
+from service.computations.estimates import ANSWER, is_for_a_job, questions_cost, quote, unpriced
 from service.computations.parts import (
     assumptions_of,
     blamed,
@@ -25,7 +27,6 @@ from service.computations.parts import (
     threat_model_of,
     worst_case_spec,
 )
-from service.computations.prices import ANSWER, is_for_a_job, price, quote, unseen
 from service.computations.priors import assumptions_about_priors, at_bounded_prior, prior_of
 from service.privacy.composition.planning.choose import METHODS
 from service.privacy.composition.planning.options import EngineOptions
@@ -178,7 +179,7 @@ def beside_relaxed(
 
 def bounds_quote(request: BoundsRequest) -> Quote:
     """By the plans of all engines that are asked."""
-    long = unseen(request.mechanism, [request.threat_model], _distinct(request))
+    long = unpriced(request.mechanism, [request.threat_model], _distinct(request))
     if long is not None:
         return long
     setting = setting_of(request)
@@ -188,8 +189,8 @@ def bounds_quote(request: BoundsRequest) -> Quote:
             plans.append(setting.worst_case.plan(setting.mechanism, BEST, setting.options))
         except PrivacyComputationError as error:
             raise blamed(error, "/threat_model", request.threat_model) from None
-    priced = [(price(request.questions, plan.tariff), plan) for plan in plans]
-    return quote(priced, ANSWER * len(request.questions) * len(plans), begun=setting)
+    written = ANSWER * len(request.questions) * len(plans)
+    return quote(plans, partial(questions_cost, request.questions), written, begun=setting)
 
 
 def _distinct(request: BoundsRequest) -> int:

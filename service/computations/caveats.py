@@ -14,7 +14,7 @@ from service.privacy.threat_models.worst_case import WorstCase
 
 
 @dataclass(frozen=True, slots=True)
-class Caveats:
+class AnswerCaveats:
     """What stands beside the answers about a mechanism."""
 
     assumptions: tuple[Assumption, ...]
@@ -23,7 +23,7 @@ class Caveats:
     """Known traps that the described mechanism may have fallen into."""
 
 
-def caveats(mechanism: AbstractMechanism, *models: AbstractThreatModel) -> Caveats:
+def caveats(mechanism: AbstractMechanism, *models: AbstractThreatModel) -> AnswerCaveats:
     """The caveats of the answers about a mechanism, as they travel, against these attackers: those for whom several
     records count have an answer to the hazard of one.
     """
@@ -39,6 +39,6 @@ def _of_several_records(model: AbstractThreatModel) -> bool:
 
 
 @lru_cache(maxsize=64)  # mechanisms of a kind say the same, whatever their parameters
-def _written(said: core.Caveats) -> Caveats:
+def _written(said: core.Caveats) -> AnswerCaveats:
     hazards = ({"code": each.code, "text": each.text} for each in said.hazards)
-    return Caveats(tuple(map(assumption_of, said.premises)), tuple(map(Hazard.model_validate, hazards)))
+    return AnswerCaveats(tuple(map(assumption_of, said.premises)), tuple(map(Hazard.model_validate, hazards)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import combinations
 from typing import Final
 
@@ -18,6 +19,7 @@ from service.computations.allowance import MOST_WORK, WORK_OF_A_JOB, share
 from service.computations.caveats import caveats
 from service.computations.comparisons.curve_verdicts import COMPARED_POINT_COST, COMPARISON_COST, Read, curve_verdict
 from service.computations.curve_points import points_of
+from service.computations.estimates import curves_cost, is_for_a_job, quote, unpriced
 from service.computations.numbers import enclosed_column, narrow, remarks, tightness
 from service.computations.parts import (
     assumptions_of,
@@ -27,7 +29,6 @@ from service.computations.parts import (
     options_of,
     threat_model_of,
 )
-from service.computations.prices import curves_price, is_for_a_job, quote, unseen
 from service.privacy.composition.planning.plan import Plan
 from service.privacy.errors import PrivacyComputationError
 from service.privacy.numerics.arrays import FloatArray
@@ -62,22 +63,21 @@ def compute_curves(request: CurvesRequest, digest: str, engine_version: str) -> 
 
 def curves_quote(request: CurvesRequest) -> Quote:
     """By the plans of all curves, and what is written and compared."""
-    long = unseen(request.mechanism, request.threat_models, request.curve_count)
+    long = unpriced(request.mechanism, request.threat_models, request.curve_count)
     if long is not None:
         return long
     mechanism, options = mechanism_of(request.mechanism), options_of(request)
     count, points = request.curve_count, request.rate_count
     pairs = count * (count - 1) / 2
     output = WRITTEN_POINT_COST * count * points + pairs * (COMPARISON_COST + COMPARED_POINT_COST * points)
-    priced: list[tuple[float, Plan]] = []
+    plans: list[Plan] = []
     for place, asked in enumerate(request.threat_models):
         for number, method in enumerate(request.methods):
             try:
-                plan = threat_model_of(asked).plan(mechanism, method, options)
+                plans.append(threat_model_of(asked).plan(mechanism, method, options))
             except PrivacyComputationError as error:
                 raise _blamed(error, request, place, number) from None
-            priced.append((curves_price(request.directions, points, plan.tariff), plan))
-    return quote(priced, output)
+    return quote(plans, partial(curves_cost, request.directions, points), output)
 
 
 def _rates(request: CurvesRequest) -> FloatArray:

@@ -10,7 +10,7 @@ from api_schemas.nested import moved
 from service.computations.abstract import Quote, ResponseFields
 from service.computations.allowance import MOST_WORK
 from service.computations.bounds import bounds_quote, read_bounds
-from service.computations.prices import DOUBT, INLINE_LIMIT
+from service.computations.estimates import INLINE_LIMIT, UNCERTAINTY
 from service.privacy.errors import PrivacyComputationError
 from service.privacy.trade_off.pair import TradeOffPair
 
@@ -47,4 +47,4 @@ def quoted(requests: Iterable[tuple[BoundsRequest, Mapping[str, str]]], beside: 
     cost = min(expected + beside, most)
     dearest = max(quotes, key=lambda quote: quote.cost)
     inline = all(quote.inline for quote in quotes) and cost <= INLINE_LIMIT
-    return Quote(cost, inline=inline, engine=dearest.engine, doubt=1.0 if inline else DOUBT, most=most)
+    return Quote(cost, inline=inline, engine=dearest.engine, uncertainty=1.0 if inline else UNCERTAINTY, most=most)

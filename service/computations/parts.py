@@ -19,20 +19,20 @@ from service.privacy.errors import NumericalFailure, OutOfDomain, PrivacyComputa
 from service.privacy.mechanisms.abstract import AbstractMechanism
 from service.privacy.mechanisms.catalogue import MECHANISMS
 from service.privacy.mechanisms.caveats import Premise
-from service.privacy.mechanisms.mixture import MixtureComponent
+from service.privacy.mechanisms.mixture import WeightedMechanism
 from service.privacy.mechanisms.neighbours import NeighboringRelation
 from service.privacy.threat_models.abstract import AbstractThreatModel
 from service.privacy.threat_models.catalogue import THREAT_MODELS
-from service.privacy.threat_models.membership import Subpopulation
+from service.privacy.threat_models.membership import WeightedSusceptibility
 from service.privacy.threat_models.mixture import Adversary
 from service.privacy.threat_models.worst_case import WorstCase
 
 CORE: Final[Mapping[type[Request], Callable[..., Any]]] = {
     **{model: MECHANISMS[type_of(model)] for model in shape_of(MechanismSpec).models if model != ImportedMechanism},
     **{model: THREAT_MODELS[type_of(model)] for model in shape_of(ThreatModelSpec).models},
-    mechanisms.MixtureComponent: MixtureComponent,
+    mechanisms.MixtureComponent: WeightedMechanism,
     threat_models.AdversaryComponent: Adversary,
-    threat_models.Subpopulation: Subpopulation,
+    threat_models.Subpopulation: WeightedSusceptibility,
 }
 """The value of the core that each part of a request describes: its fields have the same names. What is imported is read
 before a request comes here."""

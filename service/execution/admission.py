@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final, final
 
 from service.execution.errors import ComputeBudgetExceeded, QueueFull
-from service.execution.fair_queue import FairQueue, Lane, Place, Work
+from service.execution.fair_queue import FairQueue, Lane, QueuedWork, QueuePlace
 
 COST_UNITS_PER_SECOND = 1_000_000
 SHORT_WORK_SECONDS: Final = 0.25
@@ -56,8 +56,8 @@ class Admission:
         self._queue_limit = queue_limit
         self._queue_wait_limit_seconds = queue_wait_limit_seconds
         self._queues: dict[Lane, FairQueue] = {lane: FairQueue() for lane in self._room}
-        self._waiting: set[Work] = set()
-        self._running: dict[Work, _Run] = {}
+        self._waiting: set[QueuedWork] = set()
+        self._running: dict[QueuedWork, _Run] = {}
 
     @property
     def admitted(self) -> int:
@@ -74,7 +74,7 @@ class Admission:
             raise ComputeBudgetExceeded(cost, self._max_cost)
 
     @asynccontextmanager
-    async def place(self, work: Work, cost: int) -> AsyncGenerator[Lane]:
+    async def place(self, work: QueuedWork, cost: int) -> AsyncGenerator[Lane]:
         """Hold a worker for this work, from its turn until the block ends. Yield which kind. Raise QueueFull."""
         work.seconds = cost / COST_UNITS_PER_SECOND
         work.is_short = self._room["reserve"] > 0 and work.seconds <= SHORT_WORK_SECONDS
@@ -88,14 +88,14 @@ class Admission:
         finally:
             self._end(work)
 
-    def join(self, work: Work, requester: str) -> None:
+    def join(self, work: QueuedWork, requester: str) -> None:
         """Add a requester that waits for work under way, with a place of its own if its share has room."""
         work.requesters[requester] += 1
         if work.is_waiting and requester not in work.places:
             with suppress(QueueFull):  # the places of the others are still there
                 self._enter(work, requester)
 
-    def leave(self, work: Work, requester: str) -> None:
+    def leave(self, work: QueuedWork, requester: str) -> None:
         """Stop waiting. The place of this requester ends, unless it is the only one that those who stay have."""
         work.requesters[requester] -= 1
         if not work.requesters[requester]:
@@ -103,7 +103,7 @@ class Admission:
             if len(work.places) > 1 and requester in work.places:
                 self._remove(work.places[requester])
 
-    async def _turn(self, work: Work) -> Lane:
+    async def _turn(self, work: QueuedWork) -> Lane:
         work.turn = asyncio.get_running_loop().create_future()
         refusal: QueueFull | None = None
         for requester in tuple(work.requesters):
@@ -125,12 +125,12 @@ class Admission:
         finally:
             work.turn = None
 
-    def _enter(self, work: Work, requester: str) -> None:
+    def _enter(self, work: QueuedWork, requester: str) -> None:
         """Take a place in the queue. Raise QueueFull."""
         too_long = self._expected_wait(work, requester) - self._queue_wait_limit_seconds
         if too_long > 0:
             raise QueueFull(_whole_seconds(too_long), "wait")
-        place = work.places[requester] = Place(requester, work)
+        place = work.places[requester] = QueuePlace(requester, work)
         for lane in self._lanes_of(work):
             self._queues[lane].append(place)
         if self._is_over_full(work):
@@ -145,31 +145,31 @@ class Admission:
                 self._waiting.discard(displaced.work)
                 displaced.work.turn.set_exception(QueueFull(self._seconds_until_free(), "share"))
 
-    def _is_over_full(self, work: Work) -> bool:
+    def _is_over_full(self, work: QueuedWork) -> bool:
         places = self._queues["ordinary"]  # all work may run there
         return sum(place.work.is_short is work.is_short for place in places) > self._queue_limit
 
-    def _remove(self, place: Place) -> None:
+    def _remove(self, place: QueuePlace) -> None:
         for queue in self._queues.values():
             queue.remove(place)
         del place.work.places[place.requester]
 
-    def _withdraw(self, work: Work) -> None:
+    def _withdraw(self, work: QueuedWork) -> None:
         for place in tuple(work.places.values()):
             self._remove(place)
 
-    def _lanes_of(self, work: Work) -> list[Lane]:
+    def _lanes_of(self, work: QueuedWork) -> list[Lane]:
         return ["ordinary", "reserve"] if work.is_short else ["ordinary"]
 
     def _has_room(self, lane: Lane) -> bool:
         return sum(run.lane == lane for run in self._running.values()) < self._room[lane]
 
-    def _begin(self, work: Work, requester: str, lane: Lane) -> None:
+    def _begin(self, work: QueuedWork, requester: str, lane: Lane) -> None:
         self._queues[lane].begin(requester, work)
         self._waiting.discard(work)
         self._running[work] = _Run(requester, lane, work.seconds, time.monotonic())
 
-    def _end(self, work: Work) -> None:
+    def _end(self, work: QueuedWork) -> None:
         run = self._running.pop(work, None)
         if run is not None:
             self._queues[run.lane].end(run.requester, work, time.monotonic() - run.began)
@@ -180,7 +180,7 @@ class Admission:
                     self._begin(place.work, place.requester, lane)
                     place.work.turn.set_result(lane)
 
-    def _expected_wait(self, work: Work, requester: str) -> float:
+    def _expected_wait(self, work: QueuedWork, requester: str) -> float:
         """Return the seconds until this work would have its turn: the shorter of the lanes that take it."""
         now = time.monotonic()
         waits: list[float] = []

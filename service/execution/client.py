@@ -15,14 +15,14 @@ async def _never() -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Client:
+class WaitingClient:
     """`requester`: whose shares are used; `gone()` returns when the client has gone away."""
 
     requester: str
     gone: Callable[[], Awaitable[None]] = _never
 
 
-LOCAL: Final = Client("local")
+LOCAL: Final = WaitingClient("local")
 """A caller in this process, who waits for as long as it takes."""
 
 

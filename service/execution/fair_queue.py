@@ -23,7 +23,7 @@ LONGEST_PREFERENCE_SECONDS: Final = 2.0
 
 
 @final
-class Work:
+class QueuedWork:
     """One computation that needs a worker, and the requesters that wait for it.
 
     While it waits, it has a place in the queue for each of them that has room in its share. The first turn counts.
@@ -35,7 +35,7 @@ class Work:
         self.requesters = Counter((requester,))
         self.seconds = 0.0
         self.is_short = False
-        self.places: dict[str, Place] = {}
+        self.places: dict[str, QueuePlace] = {}
         self.turn: asyncio.Future[Lane] | None = None
         """Result: where the work runs. Fails when the work has lost its last place. None: it does not wait."""
 
@@ -47,11 +47,11 @@ class Work:
 
 @final
 @dataclass(eq=False, frozen=True, slots=True)
-class Place:
+class QueuePlace:
     """A place in the queue: one requester waits for one computation."""
 
     requester: str
-    work: Work
+    work: QueuedWork
 
 
 @dataclass(slots=True)
@@ -60,7 +60,7 @@ class _Account:
     running: float = 0.0
     runs: int = 0
     last_turn: int = 0
-    line: list[tuple[float, Place]] = field(default_factory=list[tuple[float, Place]])
+    line: list[tuple[float, QueuePlace]] = field(default_factory=list[tuple[float, QueuePlace]])
     """Places in their order, each with its rank: the account when the place was taken, with its work."""
 
     @property
@@ -77,22 +77,22 @@ class FairQueue:
         self._level = 0.0
         self._turns = 0
 
-    def __iter__(self) -> Iterator[Place]:
+    def __iter__(self) -> Iterator[QueuePlace]:
         for account in self._accounts.values():
             yield from (place for _, place in account.line)
 
-    def append(self, place: Place) -> None:
+    def append(self, place: QueuePlace) -> None:
         """Add a place, behind the places of its requester that rank as high."""
         account = self._account(place.requester)
         insort(account.line, (account.taken + _preference(place.work), place), key=lambda entry: entry[0])
 
-    def remove(self, place: Place) -> None:
+    def remove(self, place: QueuePlace) -> None:
         """Remove a place, wherever it is; do nothing where it was removed before."""
         account = self._accounts.get(place.requester)
         if account is not None:
             account.line[:] = (entry for entry in account.line if entry[1] is not place)
 
-    def begin(self, requester: str, work: Work) -> None:
+    def begin(self, requester: str, work: QueuedWork) -> None:
         """Give a requester its turn."""
         account = self._account(requester)
         self._turns += 1
@@ -100,7 +100,7 @@ class FairQueue:
         account.running += work.seconds
         account.runs += 1
 
-    def end(self, requester: str, work: Work, took: float) -> None:
+    def end(self, requester: str, work: QueuedWork, took: float) -> None:
         """Charge a requester for work that has ended."""
         account = self._accounts[requester]
         account.runs -= 1
@@ -112,7 +112,7 @@ class FairQueue:
             if not (each.line or each.runs) and (each.had <= self._level or not active):
                 del self._accounts[name]
 
-    def first(self) -> Place | None:
+    def first(self) -> QueuePlace | None:
         """Return the place whose turn is next."""
         waiting = [account for account in self._accounts.values() if account.line]
         if not waiting:
@@ -120,7 +120,7 @@ class FairQueue:
         best = min(waiting, key=lambda each: (each.taken + _preference(each.line[0][1].work), each.last_turn))
         return best.line[0][1]
 
-    def seconds_before(self, requester: str, work: Work) -> float:
+    def seconds_before(self, requester: str, work: QueuedWork) -> float:
         """Return the work of all places that would have their turn before a new place of this requester."""
         account = self._account(requester)
         rank = account.taken + _preference(work)
@@ -135,7 +135,7 @@ class FairQueue:
                 taken += place.work.seconds
         return before
 
-    def last_of_largest(self, newcomer: str, *, is_short: bool) -> Place | None:
+    def last_of_largest(self, newcomer: str, *, is_short: bool) -> QueuePlace | None:
         """Return the last place of the requester with most places of this kind; None where the newcomer has as many."""
         counts = Counter(place.requester for place in self if place.work.is_short is is_short)
         largest, count = max(counts.items(), key=lambda item: item[1], default=(newcomer, 0))
@@ -155,5 +155,5 @@ class FairQueue:
         return account
 
 
-def _preference(work: Work) -> float:
+def _preference(work: QueuedWork) -> float:
     return min(work.seconds, LONGEST_PREFERENCE_SECONDS)

@@ -10,9 +10,9 @@ from types import TracebackType
 from typing import Any, Generic, TypeVar, final
 
 from service.execution.admission import Admission
-from service.execution.client import Client
+from service.execution.client import WaitingClient
 from service.execution.errors import ClientGone
-from service.execution.fair_queue import Work
+from service.execution.fair_queue import QueuedWork
 
 Result = TypeVar("Result")
 
@@ -22,7 +22,7 @@ class _Flight(Generic[Result]):
     """A computation under way, with the requesters that wait for it."""
 
     task: asyncio.Task[Result]
-    work: Work
+    work: QueuedWork
     traceback: TracebackType | None = None
     """Of the error of the task, which is raised for each who waits: it begins here again, and does not grow."""
 
@@ -41,7 +41,7 @@ class Flights(Generic[Result]):
         self._flights: dict[str, _Flight[Result]] = {}
 
     async def join(
-        self, digest: str, client: Client, fly: Callable[[Work], Coroutine[Any, Any, Result]]
+        self, digest: str, client: WaitingClient, fly: Callable[[QueuedWork], Coroutine[Any, Any, Result]]
     ) -> tuple[Result, bool]:
         """Return what `fly` returns, and whether it ran for this client. Raise ClientGone and what `fly` raises.
 
@@ -51,7 +51,7 @@ class Flights(Generic[Result]):
         flight = self._flights.get(digest)
         is_first = flight is None
         if flight is None:
-            work = Work(client.requester)
+            work = QueuedWork(client.requester)
             flight = _Flight(asyncio.get_running_loop().create_task(fly(work)), work)
             self._flights[digest] = flight
             flight.task.add_done_callback(partial(self._land, digest, flight))

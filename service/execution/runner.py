@@ -13,10 +13,10 @@ from service.computations.abstract import Computation, Quote
 from service.computations.digest import digest as request_digest
 from service.computations.violations import is_violation
 from service.execution.aside import SHORT_BYTES, Aside
-from service.execution.client import LOCAL, Client
+from service.execution.client import LOCAL, WaitingClient
 from service.execution.corrections import Corrections
 from service.execution.errors import ComputeBudgetExceeded, OutOfTime, QueueFull
-from service.execution.fair_queue import Work
+from service.execution.fair_queue import QueuedWork
 from service.execution.flights import Flights
 from service.execution.leases import Lease
 from service.execution.memory_cache import LOCAL_REQUESTER, InMemoryResultCache
@@ -85,7 +85,7 @@ class ComputationRunner:
         self._turns = Turns()
         self.aside = Aside()
 
-    async def answer(self, computation: AnyComputation, raw: bytes, client: Client = LOCAL) -> Answer:
+    async def answer(self, computation: AnyComputation, raw: bytes, client: WaitingClient = LOCAL) -> Answer:
         """Return the answer to a request as it was sent.
 
         A body that was answered before is known by its hash, so that a hit costs neither validation nor
@@ -109,12 +109,12 @@ class ComputationRunner:
         self._digests.put(*key, answer.digest.encode(), client.requester)
         return answer
 
-    async def run(self, computation: AnyComputation, request: BaseModel, client: Client = LOCAL) -> Answer:
+    async def run(self, computation: AnyComputation, request: BaseModel, client: WaitingClient = LOCAL) -> Answer:
         """Return the answer to a validated request. Raise PrivacyComputationError or ExecutionError."""
         digest = request_digest(computation.name, self._engine_version, request)
         return await self._answer(computation, _Read(request, digest), client)
 
-    async def run_long(self, computation: AnyComputation, request: BaseModel, client: Client = LOCAL) -> Answer:
+    async def run_long(self, computation: AnyComputation, request: BaseModel, client: WaitingClient = LOCAL) -> Answer:
         """The same for a request that has much to look at."""
         read = await self.aside.call(client.requester, self._priced, computation, request)
         return await self._answer(computation, read, client)
@@ -126,7 +126,7 @@ class ComputationRunner:
         digest = request_digest(computation.name, self._engine_version, request)
         return _Read(request, digest, self._quote(computation, request))
 
-    async def _answer(self, computation: AnyComputation, read: _Read, client: Client) -> Answer:
+    async def _answer(self, computation: AnyComputation, read: _Read, client: WaitingClient) -> Answer:
         request, digest = read.request, read.digest
         body = self._memory.lookup(computation.name, digest)
         if body is not None:
@@ -182,7 +182,7 @@ class ComputationRunner:
         return body
 
     async def _more_precise(
-        self, computation: AnyComputation, request: BaseModel, quote: Quote, digits: int, client: Client
+        self, computation: AnyComputation, request: BaseModel, quote: Quote, digits: int, client: WaitingClient
     ) -> Answer | None:
         """Return a stored ground truth with more digits than the request asks for."""
         name, question = computation.name, question_digest(computation.name, self._engine_version, request)
@@ -232,7 +232,7 @@ class ComputationRunner:
             raise
 
     async def _fly(
-        self, computation: AnyComputation, request: BaseModel, digest: str, quote: Quote, work: Work
+        self, computation: AnyComputation, request: BaseModel, digest: str, quote: Quote, work: QueuedWork
     ) -> Answer:
         lease: Lease | None = None
         requester = next(iter(work.requesters))
@@ -260,7 +260,7 @@ class ComputationRunner:
         return computed
 
     async def _compute_in_worker(
-        self, computation: AnyComputation, request: BaseModel, digest: str, quote: Quote, work: Work
+        self, computation: AnyComputation, request: BaseModel, digest: str, quote: Quote, work: QueuedWork
     ) -> Computed:
         expected = self._corrections.expected(computation.name, quote.engine, quote.cost)
         try:

@@ -34,7 +34,6 @@ GRACE_SECONDS: Final = 1.0
 """How much later than the service a worker enforces its time limit itself."""
 PR_SET_PDEATHSIG: Final = 1
 STATM: Final = Path("/proc/self/statm")
-NUMERIC_THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 _at_start = 0
 """What a worker process had when it was ready for work."""

@@ -10,8 +10,6 @@ Pebble pickles calls and results between this process and its own children; noth
 from __future__ import annotations
 
 import asyncio
-import multiprocessing
-import os
 from collections.abc import Callable
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
@@ -22,7 +20,8 @@ from pydantic import BaseModel
 
 from service.computations.abstract import Computes
 from service.execution.errors import OutOfMemory, OutOfTime, WorkerDied
-from service.execution.worker import NUMERIC_THREAD_VARIABLES, Computed, Raised, initialise, ready, run
+from service.execution.forking import start_fork_server
+from service.execution.worker import Computed, Raised, initialise, ready, run
 from service.telemetry.metrics import Metrics
 
 CALLS_BEFORE_REPLACEMENT: Final = 1_000
@@ -30,7 +29,6 @@ START_LIMIT_SECONDS: Final = 300.0
 KEPT_SHARE: Final = 0.25
 """Of its memory limit: a process that keeps more after a computation has too little for the next, and is replaced."""
 LOOKED_AFTER_SECONDS: Final = 1.0
-FORK_SERVER: Final = "service.execution.fork_server"
 
 
 @final
@@ -202,16 +200,12 @@ class WorkerPool:
 
 def _start(initial_arguments: tuple[Any, ...]) -> ProcessPool:
     """A process that is ready for work."""
-    for variable in NUMERIC_THREAD_VARIABLES:  # read by numeric libraries where they are loaded: in the fork server
-        os.environ[variable] = "1"
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([FORK_SERVER, *initial_arguments[2]])  # of effect where none runs yet
     worker = ProcessPool(
         max_workers=1,
         max_tasks=CALLS_BEFORE_REPLACEMENT,
         initializer=initialise,
         initargs=initial_arguments,
-        context=context,
+        context=start_fork_server(initial_arguments[2]),
     )
     try:
         worker.schedule(ready, timeout=START_LIMIT_SECONDS).result(START_LIMIT_SECONDS)

@@ -16,7 +16,7 @@ from pydantic import BaseModel
 from service.computations.abstract import Computes
 from service.execution.admission import COST_UNITS_PER_SECOND, Admission
 from service.execution.errors import OutOfMemory, OutOfTime, WorkerDied
-from service.execution.fair_queue import Work
+from service.execution.fair_queue import QueuedWork
 from service.execution.worker import Computed
 from service.execution.worker_pool import WorkerPool
 
@@ -61,7 +61,7 @@ class Workers:
         await asyncio.gather(*(pool.close() for pool in (self._pool, self._reserve) if pool is not None))
 
     async def compute(
-        self, work: Work, cost: int, computation: Computes, request: BaseModel, digest: str, engine_version: str
+        self, work: QueuedWork, cost: int, computation: Computes, request: BaseModel, digest: str, engine_version: str
     ) -> Computed:
         """Compute one response body when it is the turn of this work. Raise QueueFull and what `WorkerPool` raises."""
         call = computation, request, digest, engine_version

@@ -15,7 +15,7 @@ from api_schemas.mechanisms import MechanismSpec
 from api_schemas.threat_models import ThreatModelSpec, WorstCaseThreatModel
 from api_schemas.threat_models import settled as with_relation
 from service.interop import dp_accounting, jax_privacy, opacus, privacy_bounds, riskcal, tf_privacy
-from service.interop.reading import Found, Location, Node, refusal, settled
+from service.interop.reading import ImportedRun, Location, Node, refusal, settled
 
 RequestModel = TypeVar("RequestModel", bound=BaseModel)
 DETECT: Final = "detect"
@@ -32,7 +32,7 @@ class Format:
 
     what: str
     looks_like: Callable[[Node], bool]
-    read: Callable[[Node], Found]
+    read: Callable[[Node], ImportedRun]
 
 
 FORMATS: Final[Mapping[ImportFormat, Format]] = {

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Final, final
 
 from service.interop.composition import composed, repeated
-from service.interop.reading import Found, Node, Spec, refusal
+from service.interop.reading import ImportedRun, Node, Spec, refusal
 
 WHAT: Final = "dp_accounting (an event: an object, or a list, with module_name and class_name)"
 MODULE: Final = "dp_accounting.dp_event"
@@ -72,7 +72,7 @@ NO_THEOREM: Final[Mapping[str, str]] = {
 
 @final
 @dataclass(slots=True)
-class Said:
+class EventNotes:
     """What reading the events brings up beside the mechanism."""
 
     notes: list[str] = field(default_factory=list[str])
@@ -91,7 +91,7 @@ class Event:
     """A class of events: its fields in their order, and what an event of it becomes (None: nothing happened)."""
 
     fields: tuple[str, ...]
-    made: Callable[[Node, dict[str, Node], Said], Spec | None]
+    made: Callable[[Node, dict[str, Node], EventNotes], Spec | None]
 
 
 def looks_like(state: Node) -> bool:
@@ -104,9 +104,9 @@ def looks_like(state: Node) -> bool:
     )
 
 
-def read(state: Node) -> Found:
+def read(state: Node) -> ImportedRun:
     """The mechanism of the event. Raises ValidationError."""
-    said = Said()
+    said = EventNotes()
     relation: Node | None = None
     event = state
     if WRAPPED[1] in state.held:
@@ -128,10 +128,10 @@ def read(state: Node) -> Found:
     else:
         threat_model = None
         said.note(NO_RELATION)
-    return Found(mechanism, threat_model, tuple(said.notes))
+    return ImportedRun(mechanism, threat_model, tuple(said.notes))
 
 
-def _read(node: Node, said: Said) -> Spec | None:
+def _read(node: Node, said: EventNotes) -> Spec | None:
     said.events += 1
     if said.events > MOST_EVENTS:
         node.refuse(TOO_MANY)
@@ -175,28 +175,28 @@ def _class(module: Node, name: Node) -> str:
     return name.value
 
 
-def _nothing(_: Node, __: dict[str, Node], said: Said) -> None:
+def _nothing(_: Node, __: dict[str, Node], said: EventNotes) -> None:
     said.note(NOTHING_HAPPENED)
 
 
-def _lost(node: Node, _: dict[str, Node], said: Said) -> Spec:
+def _lost(node: Node, _: dict[str, Node], said: EventNotes) -> Spec:
     said.note(ALL_IS_LOST)
     return Spec(node, type="approximate_dp", epsilon=0.0, delta=1.0)
 
 
-def _plain(kind: str, **names: str) -> Callable[[Node, dict[str, Node], Said], Spec]:
+def _plain(kind: str, **names: str) -> Callable[[Node, dict[str, Node], EventNotes], Spec]:
     """An event with the same meaning here: `names` of our fields and of theirs."""
     return lambda node, fields, _: Spec(node, type=kind, **{ours: fields[theirs] for ours, theirs in names.items()})
 
 
-def _stated(node: Node, fields: dict[str, Node], _: Said) -> Spec:
+def _stated(node: Node, fields: dict[str, Node], _: EventNotes) -> Spec:
     epsilon, delta = fields["epsilon"], fields["delta"]
     if delta.value == 0 and type(delta.value) in (int, float):
         return Spec(node, type="pure_dp", epsilon=epsilon)
     return Spec(node, type="approximate_dp", epsilon=epsilon, delta=delta)
 
 
-def _randomized_response(node: Node, fields: dict[str, Node], said: Said) -> Spec:
+def _randomized_response(node: Node, fields: dict[str, Node], said: EventNotes) -> Spec:
     """epsilon = ln(1 + k (1 - p)/p): what is answered has probability 1 - p + p/k, everything else p/k."""
     noise, buckets = fields["noise_parameter"].number(1e-290, 1.0), fields["num_buckets"].integer(1, 10**12)
     said.note(RESPONSE)
@@ -205,7 +205,7 @@ def _randomized_response(node: Node, fields: dict[str, Node], said: Said) -> Spe
     return Spec(node, type="pure_dp", epsilon=Node(epsilon, fields["noise_parameter"].place))
 
 
-def _discrete_laplace(node: Node, fields: dict[str, Node], said: Said) -> Spec:
+def _discrete_laplace(node: Node, fields: dict[str, Node], said: EventNotes) -> Spec:
     """Losses are at most noise_parameter * sensitivity; with a sensitivity of 1 every loss is that, or minus that."""
     # At 0 noise would be spread over all integers, which no law is: the library counts it as no privacy at all.
     parameter, sensitivity = fields["noise_parameter"].number(1e-290, 1e6), fields["sensitivity"].integer(1, 10**12)
@@ -215,22 +215,22 @@ def _discrete_laplace(node: Node, fields: dict[str, Node], said: Said) -> Spec:
     return Spec(node, type="pure_dp", epsilon=epsilon)
 
 
-def _permute_and_flip(node: Node, fields: dict[str, Node], said: Said) -> Spec:
+def _permute_and_flip(node: Node, fields: dict[str, Node], said: EventNotes) -> Spec:
     said.note(FLIPPED)
     return Spec(node, type="pure_dp", epsilon=fields["epsilon"])
 
 
-def _poisson_sampled(node: Node, fields: dict[str, Node], said: Said) -> Spec | None:
+def _poisson_sampled(node: Node, fields: dict[str, Node], said: EventNotes) -> Spec | None:
     inner = _read(fields["event"], said)
     if inner is None:
         return None
     return Spec(node, type="poisson_sampled", sample_rate=fields["sampling_probability"], mechanism=inner)
 
 
-def _fixed(sampling: str) -> Callable[[Node, dict[str, Node], Said], Spec]:
+def _fixed(sampling: str) -> Callable[[Node, dict[str, Node], EventNotes], Spec]:
     """Batches of a fixed size of Gaussian noise, which alone is served on them."""
 
-    def made(node: Node, fields: dict[str, Node], said: Said) -> Spec:
+    def made(node: Node, fields: dict[str, Node], said: EventNotes) -> Spec:
         kind, inner = _taken_apart(fields["event"])
         if kind != "GaussianDpEvent":
             fields["event"].refuse("Must be GaussianDpEvent: nothing else is served on batches of a fixed size.")
@@ -248,12 +248,12 @@ def _fixed(sampling: str) -> Callable[[Node, dict[str, Node], Said], Spec]:
     return made
 
 
-def _self_composed(node: Node, fields: dict[str, Node], said: Said) -> Spec | None:
+def _self_composed(node: Node, fields: dict[str, Node], said: EventNotes) -> Spec | None:
     inner = _read(fields["event"], said)
     return None if inner is None else repeated(node, inner, fields["count"].count)
 
 
-def _composed(node: Node, fields: dict[str, Node], said: Said) -> Spec | None:
+def _composed(node: Node, fields: dict[str, Node], said: EventNotes) -> Spec | None:
     parts = [_read(each, said) for each in fields["events"].items()]
     return composed(node, [part for part in parts if part is not None])
 

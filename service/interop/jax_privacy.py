@@ -11,7 +11,7 @@ from typing import Final
 
 from api_schemas.caveats import Hazard
 from api_schemas.quantities import LARGEST_STEPS
-from service.interop.reading import Found, Node, Spec
+from service.interop.reading import ImportedRun, Node, Spec
 
 WHAT: Final = (
     "jax_privacy (an object with noise_multiplier, iterations and sampling_prob, or dataset_size and batch_size)"
@@ -44,7 +44,7 @@ def looks_like(state: Node) -> bool:
     return "iterations" in state.held and "type" not in state.held
 
 
-def read(state: Node) -> Found:
+def read(state: Node) -> ImportedRun:
     """The run. Raises ValidationError."""
     sent = state.held
     for name in TRUNCATED:
@@ -66,10 +66,10 @@ def read(state: Node) -> Found:
         sample_rate=members["sampling_prob"],
         steps=steps,
     )
-    return Found(run, notes=notes, hazards=(SAMPLER_NOT_RECORDED,))
+    return ImportedRun(run, notes=notes, hazards=(SAMPLER_NOT_RECORDED,))
 
 
-def _fixed(state: Node) -> Found:
+def _fixed(state: Node) -> ImportedRun:
     members = state.members((*COMMON, "dataset_size", "batch_size"), ("replace", "use_zcdp"))
     _refuse_zcdp(members)
     replaced = "replace" in members and members["replace"].flag()
@@ -82,7 +82,7 @@ def _fixed(state: Node) -> Found:
         dataset_size=members["dataset_size"].count,
         steps=members["iterations"].count,
     )
-    return Found(run, hazards=(SAMPLER_NOT_RECORDED,))
+    return ImportedRun(run, hazards=(SAMPLER_NOT_RECORDED,))
 
 
 def _refuse_zcdp(members: dict[str, Node]) -> None:

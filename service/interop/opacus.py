@@ -10,7 +10,7 @@ from typing import Any, Final, cast
 
 from api_schemas.caveats import Hazard
 from service.interop.phases import Phase, run_of
-from service.interop.reading import Found, Node
+from service.interop.reading import ImportedRun, Node
 
 WHAT: Final = "opacus (an object with history, or the history itself: rows of noise_multiplier, sample_rate and steps)"
 ACCOUNTANTS: Final = {
@@ -49,7 +49,7 @@ def looks_like(state: Node) -> bool:
     )
 
 
-def read(state: Node) -> Found:
+def read(state: Node) -> ImportedRun:
     """The run of the history. Raises ValidationError."""
     notes: tuple[str, ...] = ()
     history = state
@@ -72,4 +72,4 @@ def read(state: Node) -> Found:
             Node(None, (*history.place, index, 1)).refuse(COLUMNS)
     phases = (Phase(noise, rate, steps, index) for index, (noise, rate, steps) in enumerate(rows))
     run = run_of(phases, history, lambda index, column: (*history.place, index, column))
-    return Found(run, notes=notes, hazards=(SAMPLER_NOT_RECORDED,))
+    return ImportedRun(run, notes=notes, hazards=(SAMPLER_NOT_RECORDED,))

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final, NamedTuple
 
 from api_schemas.quantities import LARGEST_LIST, LARGEST_STEPS
-from service.interop.reading import Column, Location, Node, Spec, whole
+from service.interop.reading import Location, Node, PhaseNumbers, Spec, whole
 
 TOO_MANY: Final = (
     f"May have at most {LARGEST_LIST} phases, after equal neighbours are merged. Send neighbours as one phase with the "
@@ -40,10 +40,10 @@ def run_of(phases: Iterable[Phase], source: Node, place: Callable[[Any, int], Lo
         source.refuse(TOO_MANY)
     noises, rates, steps, keys = zip(*merged, strict=True)
 
-    def column(index: int, values: tuple[Any, ...], *, may_be_one: bool) -> Node | Column:
+    def column(index: int, values: tuple[Any, ...], *, may_be_one: bool) -> Node | PhaseNumbers:
         if len(values) == 1 or (may_be_one and all(map(_is_number, values)) and len(set(values)) == 1):
             return Node(values[0], place(keys[0], index))
-        return Column(values, lambda entry: place(keys[entry], index))
+        return PhaseNumbers(values, lambda entry: place(keys[entry], index))
 
     return Spec(
         source,

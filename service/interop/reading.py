@@ -133,7 +133,7 @@ class Spec(dict[str, Any]):
 
 @final
 @dataclass(frozen=True, slots=True)
-class Column:
+class PhaseNumbers:
     """The numbers of all phases of a run, and the place of each in the state."""
 
     values: tuple[Any, ...]
@@ -141,7 +141,7 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class ImportedRun:
     """What a reader makes of a state.
 
     notes: what the mechanism does not say of it, a sentence each. microbatches_accounted: whether the noise of the
@@ -170,7 +170,7 @@ class Settled(Request):
         return self
 
 
-def settled(found: Found) -> Settled:
+def settled(found: ImportedRun) -> Settled:
     """What was found, as the contract has it. Raises ValidationError at the places of the state."""
     made = {"mechanism": found.mechanism, "threat_model": found.threat_model}
     try:
@@ -187,7 +187,7 @@ def plain(made: Any) -> Any:
     """A description without its places."""
     if isinstance(made, Node):
         return plain(made.value)
-    if isinstance(made, Column):
+    if isinstance(made, PhaseNumbers):
         return made.values
     if isinstance(made, dict):
         return {name: plain(value) for name, value in cast("dict[str, Any]", made).items()}
@@ -204,7 +204,7 @@ def _source(made: Any, pointer: str) -> Location:
             place = made.source.place
         if isinstance(made, Node):
             made = Node(None, (*made.place, step.replace("~1", "/").replace("~0", "~")))
-        elif isinstance(made, Column):
+        elif isinstance(made, PhaseNumbers):
             made = Node(None, made.place(int(step)))
         elif isinstance(made, list):
             made = cast("list[Any]", made)[int(step)]

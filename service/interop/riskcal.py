@@ -10,7 +10,7 @@ from typing import Final
 
 from api_schemas.caveats import Hazard
 from service.interop import opacus
-from service.interop.reading import Found, Node, Spec
+from service.interop.reading import ImportedRun, Node, Spec
 
 WHAT: Final = "riskcal (an object with noise_multiplier, sample_rate and num_steps)"
 REQUIRED: Final = ("noise_multiplier", "sample_rate", "num_steps")
@@ -35,7 +35,7 @@ def looks_like(state: Node) -> bool:
     return ("num_steps" in sent and "sample_rate" in sent) or ("history" in sent and sent.get("mechanism") == "ctd")
 
 
-def read(state: Node) -> Found:
+def read(state: Node) -> ImportedRun:
     """The run. Raises ValidationError."""
     if "history" in state.held:
         return opacus.read(state)
@@ -43,4 +43,4 @@ def read(state: Node) -> Found:
     noise, rate, steps = (members[name] for name in REQUIRED)
     run = Spec(state, type="dpsgd", noise_multiplier=noise, sample_rate=rate, steps=steps.count)
     notes = tuple(sentence for name, sentence in DROPPED.items() if name in members)
-    return Found(run, notes=notes, hazards=(SAMPLER_NOT_RECORDED,))
+    return ImportedRun(run, notes=notes, hazards=(SAMPLER_NOT_RECORDED,))

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from api_schemas.caveats import Hazard
-from service.interop.reading import Found, Node, Spec
+from service.interop.reading import ImportedRun, Node, Spec
 
 WHAT: Final = "tf_privacy (an object with number_of_examples, batch_size, num_epochs and noise_multiplier)"
 STATEMENT: Final = ("number_of_examples", "batch_size", "num_epochs", "noise_multiplier")
@@ -43,7 +43,7 @@ def looks_like(state: Node) -> bool:
     return "number_of_examples" in state.held or ({"n", "epochs"} <= state.held.keys() and "type" not in state.held)
 
 
-def read(state: Node) -> Found:
+def read(state: Node) -> ImportedRun:
     """The run on Poisson samples, and the attacker on all examples of a user. Raises ValidationError."""
     deprecated = "n" in state.held
     if deprecated:
@@ -66,7 +66,7 @@ def read(state: Node) -> Found:
         dataset_size=records,
         epochs=epochs,
     )
-    return Found(run, _users(state, members), tuple(notes), (SAMPLER_NOT_RECORDED,), halved)
+    return ImportedRun(run, _users(state, members), tuple(notes), (SAMPLER_NOT_RECORDED,), halved)
 
 
 def _users(state: Node, members: dict[str, Node]) -> Spec | None:

@@ -27,11 +27,11 @@ from service.execution.request_body import Validate
 from service.execution.worker import Computed
 from service.execution.worker_pool import WorkerPool
 from service.jobs.errors import JobNotFound, JobsUnavailable
-from service.jobs.job import Job, Piece
+from service.jobs.job import Piece, StoredJob
 from service.jobs.lines import answer_in, failure_lines, line_of
-from service.jobs.repository import Claim, JobRepository
+from service.jobs.repository import ClaimedPiece, JobRepository
 from service.jobs.sizes import LARGEST_TRIES, first_points, measured, next_points
-from service.jobs.work import Limits, StoreAnswer, Work, work_of_job
+from service.jobs.work import JobWork, Limits, StoreAnswer, work_of_job
 from service.telemetry.metrics import Metrics
 
 CLAIM_SECONDS: Final = 8.0
@@ -70,10 +70,10 @@ class Workshop:
 
 
 @dataclass(eq=False, slots=True)
-class Known:
+class RememberedJob:
     """A job as a worker remembers it between pieces. `seconds_per_point`: measured so far."""
 
-    work: Work
+    work: JobWork
     seconds_per_point: float | None = None
 
 
@@ -86,7 +86,7 @@ class PieceWorker:
     def __init__(self, shop: Workshop, pool: Callable[[], WorkerPool]) -> None:
         self._shop = shop
         self._pool = pool
-        self._known: OrderedDict[tuple[str, int], Known] = OrderedDict()
+        self._known: OrderedDict[tuple[str, int], RememberedJob] = OrderedDict()
 
     async def work_once(self) -> bool:
         """Compute the next piece. Return False if there was none. Raises JobsUnavailable; cancelling gives the piece
@@ -106,7 +106,7 @@ class PieceWorker:
             raise
         return True
 
-    async def _work_on(self, claim: Claim) -> None:
+    async def _work_on(self, claim: ClaimedPiece) -> None:
         try:
             known = await self._known_job(claim.job)
             if claim.piece.points > known.work.largest_piece:  # of a file that an earlier version of the service wrote
@@ -124,19 +124,19 @@ class PieceWorker:
         else:
             await self._keep(claim, known, computed)
 
-    async def _known_job(self, job: Job) -> Known:
+    async def _known_job(self, job: StoredJob) -> RememberedJob:
         """The work of a job. Raises what is wrong with a request that another version accepted."""
         key = job.id, job.generation
         known = self._known.get(key)
         if known is None:
-            known = Known(await asyncio.to_thread(_work_of, self._shop, job))
+            known = RememberedJob(await asyncio.to_thread(_work_of, self._shop, job))
             self._known[key] = known
             if len(self._known) > REMEMBERED:
                 self._known.popitem(last=False)
         self._known.move_to_end(key)
         return known
 
-    async def _computed(self, claim: Claim, work: Work) -> Computed:
+    async def _computed(self, claim: ClaimedPiece, work: JobWork) -> Computed:
         """The lines of a piece, stored or computed. Raises _Unwanted, and what WorkerPool.compute raises."""
         shop, piece, job = self._shop, claim.piece, claim.job
         if claim.tries >= LARGEST_TRIES:
@@ -157,13 +157,13 @@ class PieceWorker:
             computing.cancel()  # ends the process, if it has not answered
             await asyncio.gather(computing, return_exceptions=True)
 
-    async def _is_wanted(self, claim: Claim) -> bool:
+    async def _is_wanted(self, claim: ClaimedPiece) -> bool:
         try:
             return await asyncio.to_thread(self._shop.repository.renew, claim, CLAIM_SECONDS)
         except JobsUnavailable:
             return True  # who keeps jobs is away, and gives this piece to nobody else
 
-    async def _keep(self, claim: Claim, known: Known, computed: Computed) -> None:
+    async def _keep(self, claim: ClaimedPiece, known: RememberedJob, computed: Computed) -> None:
         shop, work, points = self._shop, known.work, claim.piece.points
         shop.metrics.violated(computed.violations)
         if computed.seconds:
@@ -174,7 +174,7 @@ class PieceWorker:
         await self._until_written(shop.repository.save, claim, computed.body, size)
         shop.metrics.piece("done", points)
 
-    async def _hand_over(self, job: Job, work: Work, lines: bytes) -> None:
+    async def _hand_over(self, job: StoredJob, work: JobWork, lines: bytes) -> None:
         """Store the answer of a job of one request with answers to requests, and log its decision."""
         shop = self._shop
         body, decided = await asyncio.to_thread(answer_in, work.computation, lines)
@@ -182,7 +182,7 @@ class PieceWorker:
         if decided is not None:
             shop.logger.info("decision", **_origin(job), **decided)
 
-    async def _requeued(self, claim: Claim, error: Exception) -> bool:
+    async def _requeued(self, claim: ClaimedPiece, error: Exception) -> bool:
         """Whether the points of a piece that came to no end are tried once more, together or apart."""
         piece, tries = claim.piece, claim.tries + 1
         if isinstance(error, WorkerDied) and tries < LARGEST_TRIES:
@@ -196,7 +196,7 @@ class PieceWorker:
         await self._until_written(self._shop.repository.requeue, claim, pieces, tries)
         return True
 
-    async def _give_up(self, claim: Claim, error: Exception) -> None:
+    async def _give_up(self, claim: ClaimedPiece, error: Exception) -> None:
         """Give every point of a piece a problem for an answer."""
         shop, job, piece = self._shop, claim.job, claim.piece
         self._report(claim, error, "piece failed")
@@ -208,7 +208,7 @@ class PieceWorker:
         else:
             await self._until_written(shop.repository.save, claim, failure_lines(piece, problem), piece.points)
 
-    def _report(self, claim: Claim, error: Exception, state: str) -> None:
+    def _report(self, claim: ClaimedPiece, error: Exception, state: str) -> None:
         """Count and log a failure inside a job."""
         shop, job = self._shop, claim.job
         shop.metrics.failed(job.resource, error)
@@ -225,7 +225,7 @@ class PieceWorker:
             exc_info=error,
         )
 
-    async def _until_written(self, write: Callable[..., Job | None], *values: object) -> None:
+    async def _until_written(self, write: Callable[..., StoredJob | None], *values: object) -> None:
         """Save what was computed, however long the storage is away: nothing is computed again."""
         while True:
             try:
@@ -261,7 +261,7 @@ class Housekeeping:
             except JobNotFound:
                 continue
 
-    def _begin_anew(self, job: Job) -> None:
+    def _begin_anew(self, job: StoredJob) -> None:
         shop = self._shop
         try:
             work = _work_of(shop, job)
@@ -275,7 +275,7 @@ class Housekeeping:
         shop.repository.begin_anew(job.id, job.generation, shop.engine_version, digest, size)
         shop.logger.info("jobs", state="begun anew", **_origin(job), resource=job.resource, before=job.engine_version)
 
-    def _fail(self, job: Job, error: Exception) -> None:
+    def _fail(self, job: StoredJob, error: Exception) -> None:
         shop = self._shop
         shop.logger.warning("jobs", state="job ended", **_origin(job), resource=job.resource, exc_info=error)
         shop.metrics.failed(job.resource, error)
@@ -289,7 +289,7 @@ def worker_name() -> str:
     return f"{socket.gethostname()}:{os.getpid()}"
 
 
-def _work_of(shop: Workshop, job: Job) -> Work:
+def _work_of(shop: Workshop, job: StoredJob) -> JobWork:
     return work_of_job(job, shop.repository.request(job.id), shop.validate)
 
 
@@ -298,11 +298,11 @@ def _parts(piece: Piece, most: int) -> list[Piece]:
     return [Piece(start, min(start + most, piece.stop)) for start in range(piece.start, piece.stop, most)]
 
 
-def _origin(job: Job) -> dict[str, str]:
+def _origin(job: StoredJob) -> dict[str, str]:
     """Who sent a job, for the log."""
     return {"request_id": job.request_id, "requester": job.requester}
 
 
-def _ended(shop: Workshop, job: Job) -> None:
+def _ended(shop: Workshop, job: StoredJob) -> None:
     shop.metrics.job_ended(job.resource, job.state)
     shop.logger.info("job", **_origin(job), job_state=job.state, resource=job.resource, points=job.total)

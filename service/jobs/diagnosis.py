@@ -9,7 +9,7 @@ from typing import Final
 from api_schemas.jobs import ENDED
 from api_schemas.problems import Problem
 from service.jobs.computing import PRESENT_SECONDS
-from service.jobs.job import Job
+from service.jobs.job import StoredJob
 from service.jobs.repository import Held, Worker
 from service.jobs.sizes import LARGEST_TRIES, work_class
 
@@ -49,7 +49,7 @@ STORE_TROUBLES: Final = {
 class Scene:
     """All that a job competes with. `active`: jobs that have not ended; `age_seconds`: the age limit of jobs."""
 
-    active: Sequence[Job]
+    active: Sequence[StoredJob]
     workers: Sequence[Worker]
     age_seconds: float
     now: float
@@ -72,21 +72,21 @@ def store_trouble(reason: str) -> str:
     return f"Jobs cannot be kept now: {reason.rstrip('.')}. {remedy}"
 
 
-def why(job: Job, held: Sequence[Held], scene: Scene) -> str:
+def why(job: StoredJob, held: Sequence[Held], scene: Scene) -> str:
     """Return what a job waits for, or that it is computed. `held`: its pieces that were given out and not saved."""
     if job.state in ENDED:
         return _ended(job)
     return _without_workers(job, scene) or _with_pieces(job, held, scene.now) or _in_line(job, scene)
 
 
-def _ended(job: Job) -> str:
+def _ended(job: StoredJob) -> str:
     if job.problem is None:
         return f"It has ended: {job.state}."
     problem = Problem.model_validate_json(job.problem)
     return f"It has failed: {problem.title}. {problem.detail}"
 
 
-def _without_workers(job: Job, scene: Scene) -> str | None:
+def _without_workers(job: StoredJob, scene: Scene) -> str | None:
     present = scene.present()
     if not present:
         seen = max((worker.seen for worker in scene.workers), default=None)
@@ -106,7 +106,7 @@ def _without_workers(job: Job, scene: Scene) -> str | None:
     return None
 
 
-def _with_pieces(job: Job, held: Sequence[Held], now: float) -> str | None:
+def _with_pieces(job: StoredJob, held: Sequence[Held], now: float) -> str | None:
     tried = max(held, key=lambda each: each.tries, default=None)
     again = ""
     if tried is not None and tried.tries:
@@ -125,7 +125,7 @@ def _with_pieces(job: Job, held: Sequence[Held], now: float) -> str | None:
     return f"It waits for a free worker.{again}" if again else None
 
 
-def _in_line(job: Job, scene: Scene) -> str:
+def _in_line(job: StoredJob, scene: Scene) -> str:
     # Of one requester, jobs of the least class of work so far come first, and of a class older ones before younger.
     own = [
         each for each in scene.active if each.requester == job.requester and each.engine_version == job.engine_version
@@ -141,7 +141,7 @@ def _in_line(job: Job, scene: Scene) -> str:
     )
 
 
-def _class(job: Job) -> int:
+def _class(job: StoredJob) -> int:
     return work_class(job.cost * job.done / job.total)
 
 

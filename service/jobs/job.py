@@ -13,7 +13,7 @@ ID_BYTES: Final = 24
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
+class StoredJob:
     """A job as it is kept, without its request.
 
     `requester`: who sent the job. `request_id`: of the HTTP request that sent the job, for the log. `digest`,
@@ -68,7 +68,7 @@ class Piece:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class StoredPiece:
     """The results of a piece: JSON lines, compressed (`lines.py`)."""
 
     piece: Piece

@@ -21,11 +21,11 @@ from service.execution.errors import ComputeBudgetExceeded
 from service.execution.request_body import InvalidRequest, Validate, parse_request
 from service.execution.shares import Pot, Share
 from service.jobs.errors import InvalidJob, PageBeyondEnd
-from service.jobs.job import Job, Kept, new_id
+from service.jobs.job import StoredJob, StoredPiece, new_id
 from service.jobs.lines import unpacked
 from service.jobs.repository import JobRepository, Page
 from service.jobs.sizes import first_points
-from service.jobs.work import Limits, Work, computation_at, name_of, work_of
+from service.jobs.work import JobWork, Limits, computation_at, name_of, work_of
 from service.privacy.errors import PrivacyComputationError
 from service.telemetry.metrics import Metrics
 
@@ -73,7 +73,7 @@ class Jobs:
         about: JobLimits,
         engine_version: str,
         validate: Validate,
-        look: Callable[[Job], Any],
+        look: Callable[[StoredJob], Any],
         metrics: Metrics,
         condition: Callable[[], Condition],
     ) -> None:
@@ -92,11 +92,11 @@ class Jobs:
         """No more calls."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
-    async def accept(self, work: Work, sent: bytes, quote: Quote, sender: Sender) -> Job:
+    async def accept(self, work: JobWork, sent: bytes, quote: Quote, sender: Sender) -> StoredJob:
         """Accept a request to a resource as it was sent, and was quoted. Raises JobsError, ExecutionError."""
         return self._accepted(await self._off_loop(self._accept, work, sent, quote, sender))
 
-    def read(self, sent: bytes) -> tuple[Work, bytes, Quote]:
+    def read(self, sent: bytes) -> tuple[JobWork, bytes, Quote]:
         """The work in a body, its request as it was sent, and what it costs; nothing is computed. Raises
         RequestBodyError, JobsError, PrivacyComputationError.
         """
@@ -119,7 +119,7 @@ class Jobs:
             return self.limits.cost
         return min(self.limits.cost, int(self.limits.single_seconds * COST_UNITS_PER_SECOND))
 
-    async def get(self, name: str) -> Job:
+    async def get(self, name: str) -> StoredJob:
         """A job as it is now. Raises JobNotFound, JobsUnavailable."""
         return await self._off_loop(self.repository.get, name)
 
@@ -127,13 +127,13 @@ class Jobs:
         """Return jobs of a requester, or of all (None), newest first. Raises InvalidCursor, JobsUnavailable."""
         return await self._off_loop(self.repository.list, requester, limit, cursor)
 
-    async def cancel(self, name: str) -> Job:
+    async def cancel(self, name: str) -> StoredJob:
         """End a job, if it has not ended. Raises JobNotFound, JobsUnavailable."""
         job = await self._off_loop(self.repository.cancel, name)
         self._look(job)
         return job
 
-    async def results(self, name: str, start: int, most: int) -> tuple[Job, list[bytes], int | None]:
+    async def results(self, name: str, start: int, most: int) -> tuple[StoredJob, list[bytes], int | None]:
         """The lines of up to `most` points from `start` on, and where the next ones begin; None at the end. Those of a
         job that has not ended go as far as no point is missing.
 
@@ -173,7 +173,7 @@ class Jobs:
             else:
                 await asyncio.sleep(LOOKED_AFTER_SECONDS)
 
-    async def changes(self, name: str, after: int) -> AsyncGenerator[Job]:
+    async def changes(self, name: str, after: int) -> AsyncGenerator[StoredJob]:
         """The job whenever it has changed since revision `after`, and once in a while; ends with the job."""
         loop = asyncio.get_running_loop()
         told = loop.time()
@@ -186,7 +186,7 @@ class Jobs:
                 return
             await asyncio.sleep(LOOKED_AFTER_SECONDS)
 
-    async def ended(self, name: str, seconds: float) -> Job:
+    async def ended(self, name: str, seconds: float) -> StoredJob:
         """The job when it has ended, or after so many seconds."""
         loop = asyncio.get_running_loop()
         until = loop.time() + seconds
@@ -199,7 +199,7 @@ class Jobs:
             await asyncio.sleep(min(pause, left))
             pause = min(1.5 * pause, LOOKED_AFTER_SECONDS)
 
-    async def whole(self, name: str) -> Kept | None:
+    async def whole(self, name: str) -> StoredPiece | None:
         """The result of a job of one request."""
         found = await self._off_loop(self.repository.results, name, 0, 1)
         return found[0] if found else None
@@ -208,7 +208,7 @@ class Jobs:
         """A place among those who follow jobs. Raises QueueFull, also in the block when the requester gives way."""
         return self._streams.hold(requester, 1)
 
-    def _accept(self, work: Work, sent: bytes, quote: Quote, sender: Sender) -> Job:
+    def _accept(self, work: JobWork, sent: bytes, quote: Quote, sender: Sender) -> StoredJob:
         if work.total > self.limits.points:
             sentence = f"A job may have at most {self.limits.points} points."
             raise InvalidJob((FieldError(pointer=WITHIN, detail=sentence),))
@@ -217,7 +217,7 @@ class Jobs:
             self._metrics.rejected("budget")
             raise ComputeBudgetExceeded(quote.least, largest)
         now = time.time()
-        job = Job(
+        job = StoredJob(
             id=new_id(),
             resource=name_of(work.computation),
             digest=work.digest(self._engine_version),
@@ -238,7 +238,7 @@ class Jobs:
             self._metrics.job_accepted(job.resource)
         return accepted
 
-    def _accepted(self, job: Job) -> Job:
+    def _accepted(self, job: StoredJob) -> StoredJob:
         self._look(job)
         return job
 

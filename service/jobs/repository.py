@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from service.jobs.errors import JobsError
-from service.jobs.job import Job, Kept, Piece
+from service.jobs.job import Piece, StoredJob, StoredPiece
 
 OVERHEAD_BYTES: Final = 4096
 """What a job counts in a quota beside its request and its results. Redis needs about 3 KB for a small job."""
@@ -35,12 +35,12 @@ class Quota:
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class ClaimedPiece:
     """A piece that a worker has. `job`: as it was when the piece was claimed, with its generation; `tries`: how often
     the piece was claimed before and its worker died. The number of tries tells claims of one piece apart.
     """
 
-    job: Job
+    job: StoredJob
     piece: Piece
     tries: int
 
@@ -49,7 +49,7 @@ class Claim:
 class Page:
     """Some jobs, newest first. `next`: the cursor of the following page."""
 
-    jobs: tuple[Job, ...]
+    jobs: tuple[StoredJob, ...]
     next: str | None
 
 
@@ -81,7 +81,9 @@ class JobRepository(Protocol):
     earlier generation, a claim that another worker took over, and a claim of a job that has ended are *stale*.
     """
 
-    def add(self, job: Job, request: bytes, key: str | None, fingerprint: bytes, quota: Quota, size: int) -> Job:
+    def add(
+        self, job: StoredJob, request: bytes, key: str | None, fingerprint: bytes, quota: Quota, size: int
+    ) -> StoredJob:
         """Accept a job, whose first pieces may have `size` points. Where the same requester has sent this key with the
         same fingerprint, return that job.
 
@@ -90,7 +92,7 @@ class JobRepository(Protocol):
         """
         ...
 
-    def get(self, name: str) -> Job:
+    def get(self, name: str) -> StoredJob:
         """Return the job as it is now."""
         ...
 
@@ -102,15 +104,15 @@ class JobRepository(Protocol):
         """Return jobs of a requester, or of all (None), newest first. Raises InvalidCursor."""
         ...
 
-    def cancel(self, name: str) -> Job:
+    def cancel(self, name: str) -> StoredJob:
         """End a job that has not ended."""
         ...
 
-    def results(self, name: str, start: int, most: int = 1) -> Sequence[Kept]:
+    def results(self, name: str, start: int, most: int = 1) -> Sequence[StoredPiece]:
         """Return the first pieces with points from `start` on, in the order of their points."""
         ...
 
-    def claim(self, engine_version: str, worker: str, seconds: float) -> Claim | None:
+    def claim(self, engine_version: str, worker: str, seconds: float) -> ClaimedPiece | None:
         """Return the next piece of a job of this version, for so many seconds; None if there is nothing to compute.
 
         Requesters take turns. Of one requester, the jobs of the lowest class of work come first (`sizes.work_class` of
@@ -119,11 +121,11 @@ class JobRepository(Protocol):
         """
         ...
 
-    def renew(self, claim: Claim, seconds: float) -> bool:
+    def renew(self, claim: ClaimedPiece, seconds: float) -> bool:
         """Hold a claim for so many seconds more. Return False for a stale claim."""
         ...
 
-    def save(self, claim: Claim, lines: bytes, size: int) -> Job:
+    def save(self, claim: ClaimedPiece, lines: bytes, size: int) -> StoredJob:
         """Keep the lines of a claimed piece; the next pieces may have `size` points. Return the job as it is then.
 
         Nothing changes if the piece has lines already, if its halves took its place, or if the generation is another.
@@ -131,17 +133,17 @@ class JobRepository(Protocol):
         """
         ...
 
-    def requeue(self, claim: Claim, pieces: Sequence[Piece], tries: int) -> None:
+    def requeue(self, claim: ClaimedPiece, pieces: Sequence[Piece], tries: int) -> None:
         """Give a claimed piece back as these pieces with this number of tries; nothing for a stale claim. The next
         pieces of the job have no more points than the first of these.
         """
         ...
 
-    def fail(self, name: str, generation: int, problem: bytes) -> Job:
+    def fail(self, name: str, generation: int, problem: bytes) -> StoredJob:
         """End a job of this generation that has not ended, with a problem; else change nothing."""
         ...
 
-    def begin_anew(self, name: str, generation: int, engine_version: str, digest: str, size: int) -> Job:
+    def begin_anew(self, name: str, generation: int, engine_version: str, digest: str, size: int) -> StoredJob:
         """Delete the results of an active job of this generation and make it one of this version: queued, with the next
         generation. Change nothing in another generation.
         """
@@ -151,20 +153,20 @@ class JobRepository(Protocol):
         """Record that a worker of this version is here now. Workers call this every few seconds."""
         ...
 
-    def orphans(self, engine_version: str, seconds: float) -> Sequence[Job]:
+    def orphans(self, engine_version: str, seconds: float) -> Sequence[StoredJob]:
         """Return active jobs of other versions that have not changed for so many seconds, and of whose version no
         worker announced itself within that time.
         """
         ...
 
-    def purge(self, now: float, quota: Quota, age_seconds: float) -> Sequence[tuple[Job, JobsError]]:
+    def purge(self, now: float, quota: Quota, age_seconds: float) -> Sequence[tuple[StoredJob, JobsError]]:
         """Remove what has expired. While more than the quota is stored, remove what ended longest ago, of whoever
         stores most. Return the active jobs that have to end, and why: JobTooOld for those accepted more than
         `age_seconds` ago; ResultsTooLarge for the largest one, when only active jobs are left above the quota.
         """
         ...
 
-    def active(self) -> Sequence[Job]:
+    def active(self) -> Sequence[StoredJob]:
         """Return all jobs that have not ended, the oldest first."""
         ...
 

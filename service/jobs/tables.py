@@ -9,7 +9,7 @@ from typing import Any, final
 
 
 @final
-class Table:
+class ResultTable:
     """One table. `cells`: a row as cells by the names of their columns."""
 
     def __init__(self, cells: Callable[[dict[str, Any]], dict[str, str]]) -> None:

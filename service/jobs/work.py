@@ -15,7 +15,7 @@ from service.computations.catalogue import RESOURCES, resource
 from service.computations.digest import digest as request_digest
 from service.execution.request_body import Validate, parse_request
 from service.jobs.errors import InvalidJob
-from service.jobs.job import Job, Piece
+from service.jobs.job import Piece, StoredJob
 from service.jobs.lines import PieceOf
 from service.jobs.repository import Quota
 from service.jobs.sizes import LARGEST_PIECE, PIECE_LIMIT_SECONDS
@@ -67,7 +67,7 @@ class Limits:
 
 @final
 @dataclass(frozen=True, slots=True)
-class Work:
+class JobWork:
     """A validated request and what is computed of it."""
 
     computation: Computation[Any, Any]
@@ -117,15 +117,15 @@ def name_of(computation: Computation[Any, Any]) -> str:
     return computation.path.removeprefix(VERSION)
 
 
-def work_of(computation: Computation[Any, Any], sent: bytes, validate: Validate) -> Work:
+def work_of(computation: Computation[Any, Any], sent: bytes, validate: Validate) -> JobWork:
     """The work that a request is, as it was sent. Raises RequestBodyError."""
     pieces = computation.pieces
     if pieces is None:
-        return Work(computation, parse_request(computation.request_type, sent, validate), 1)
+        return JobWork(computation, parse_request(computation.request_type, sent, validate), 1)
     request = parse_request(pieces.request_type, sent, validate)
-    return Work(computation, request, pieces.points(request))
+    return JobWork(computation, request, pieces.points(request))
 
 
-def work_of_job(job: Job, request: bytes, validate: Validate) -> Work:
+def work_of_job(job: StoredJob, request: bytes, validate: Validate) -> JobWork:
     """Return the work of a job that was accepted."""
     return work_of(computation_at(job.resource), request, validate)

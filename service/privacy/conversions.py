@@ -23,6 +23,7 @@ from fractions import Fraction
 from typing import Any, Final
 
 from service.privacy.enclosure import Enclosure, Evidence
+from service.privacy.numerics.roots import bisected
 
 Real = Any
 """A number of many digits; its library has no types."""
@@ -51,7 +52,7 @@ class Training:
 
 
 @dataclass(frozen=True, slots=True)
-class Noise:
+class RequiredNoise:
     """The noise on the mean gradient for a target, and what it rests on.
 
     `step_mu`: the largest mu of one step. `membership`: the noise by GMIP, None where no noise is known to help.
@@ -129,7 +130,7 @@ def free_mu(training: Training) -> Enclosure:
     return _approximation(_run_of(_context(float(step)), step, training))
 
 
-def noise_for(mu: float, training: Training) -> Noise:
+def noise_for(mu: float, training: Training) -> RequiredNoise:
     """The noise with which a run is mu-GMIP, and the one with which it is mu-GDP; mu > 0."""
     context = _context(mu)
     step = _step_of(context, context.mpf(mu), training)
@@ -143,7 +144,7 @@ def noise_for(mu: float, training: Training) -> Noise:
     rounded: Callable[[Real], Enclosure] = _approximation if training.is_sampled else _enclosed
     if clip is not None:
         differential = rounded(2 * context.mpf(clip) / (batch * step))
-    return Noise(rounded(step), membership, differential, free_mu(training))
+    return RequiredNoise(rounded(step), membership, differential, free_mu(training))
 
 
 def _context(smallest: float) -> Real:
@@ -219,13 +220,13 @@ def _size_for(context: Real, step: Real, training: Training) -> Real | None:
     low, high = least, 2 * least
     while _step_mu(context, dimension, susceptibility, high) > step:
         low, high = high, high**2
-    for _ in range(MOST_ROUNDS):
-        middle = context.sqrt(low * high)
-        if _step_mu(context, dimension, susceptibility, middle) > step:
-            low = middle
-        else:
-            high = middle
-    return high
+    return bisected(
+        lambda size: _step_mu(context, dimension, susceptibility, size) <= step,
+        low,
+        high,
+        MOST_ROUNDS,
+        between=lambda low, high: context.sqrt(low * high),
+    )[1]
 
 
 def _approximation(value: Real) -> Enclosure:

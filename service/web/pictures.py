@@ -123,7 +123,7 @@ def assessment_needs(response: AssessmentsResponse) -> list[Need]:
     """
     # Imported where it is used: pictures are known at import, computations are not.
     from service.computations.assessments.attackers import relaxed_attackers
-    from service.computations.assessments.judged import Run
+    from service.computations.assessments.judged import AssessedRun
     from service.computations.curves import CURVES
 
     if not response.summary.bounded:
@@ -143,7 +143,9 @@ def assessment_needs(response: AssessmentsResponse) -> list[Need]:
         each.threat_model for each in response.threat_models if not is_attested_against(each, response.context)
     ]
     found = [Need("curves", curves(*attackers), "attackers")]
-    alone = map(curves, relaxed_attackers(Run(mechanism, response.context, worst), response.relative_tolerance).dear)
+    alone = map(
+        curves, relaxed_attackers(AssessedRun(mechanism, response.context, worst), response.relative_tolerance).dear
+    )
     found += [Need("curves", each, "attacker") for each in alone if CURVES.quote(each).cost <= DEAREST_CURVE]
     epsilon = _epsilon(response)
     if epsilon is None:

@@ -20,16 +20,16 @@ def _threatened(random: Generator, found: Spec) -> Spec:
     return found
 
 
-def _numbers(spec: Any, place: str) -> Iterator[str]:
+def number_pointers(spec: Any, place: str) -> Iterator[str]:
     """Pointers to the numbers of a mechanism."""
     if isinstance(spec, dict):
         for name, value in spec.items():
             if name in FREE and isinstance(value, float | int):
                 yield f"{place}/{name}"
-            yield from _numbers(value, f"{place}/{name}")
+            yield from number_pointers(value, f"{place}/{name}")
     elif isinstance(spec, list):
         for index, value in enumerate(spec):
-            yield from _numbers(value, f"{place}/{index}")
+            yield from number_pointers(value, f"{place}/{index}")
 
 
 def _limit(random: Generator, asked: Spec) -> float:
@@ -56,7 +56,7 @@ def _asked(random: Generator) -> Spec:
 def calibration(random: Generator) -> Spec:
     """One number of any mechanism, and a target or two."""
     run = mechanism(random)
-    places = list(_numbers(run, "/mechanism")) or ["/mechanism/noise_multiplier"]
+    places = list(number_pointers(run, "/mechanism")) or ["/mechanism/noise_multiplier"]
     targets: list[Spec] = []
     for _ in range(int(random.integers(1, 3))):
         asked = _asked(random)

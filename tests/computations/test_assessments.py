@@ -19,7 +19,7 @@ from api_schemas.policies import PolicyRule
 from service import cli
 from service.computations.assessments.assessment import ASSESSMENTS
 from service.computations.assessments.attackers import relaxed_attackers
-from service.computations.assessments.judged import Run
+from service.computations.assessments.judged import AssessedRun
 from service.computations.assessments.premises import IF_NOT
 from service.computations.bounds import BOUNDS
 from service.engine_version import ENGINE_VERSION
@@ -132,7 +132,7 @@ def test_pmp_is_known_at_a_prior_of_one_half_alone() -> None:
 
 def test_an_attacker_who_would_take_long_is_named_and_left_out() -> None:
     run = {"type": "noisy_sgd", "dataset_size": 50, "batch_size": 5, "dimension": 20, "steps": 300, "noise_std": 1.0}
-    found = relaxed_attackers(Run.of(request(body(run | {"max_grad_norm": 1.0}))), 1e-6)
+    found = relaxed_attackers(AssessedRun.of(request(body(run | {"max_grad_norm": 1.0}))), 1e-6)
     assert not found.requests
     [membership] = [each for each in found.others if each.threat_model == "membership"]
     assert "/v1/bounds" in membership.reason

@@ -364,19 +364,17 @@ def test_the_price_is_known_without_doing_the_work() -> None:
     assert isinstance(dearer, int)
 
 
-def test_what_is_dear_has_its_price() -> None:
-    """The hull of two directions is searched for, and mu of both is read by one of them and a few points of the hull;
-    where there is one curve, neither is dear.
-    """
+def test_the_worst_of_two_directions_costs_more_than_one() -> None:
+    """Both are read, unless they have one curve."""
     run = {"type": "dpsgd", "sigma": 1.0, "q": 0.01, "steps": 1000}
     full = {"type": "dpsgd", "sigma": 1.0, "q": 1.0, "steps": 1000}
-    for question, factor in (
-        ({"type": "reconstruction", "kappa": 0.001}, 3),
-        ({"type": "gdp_mu"}, 1.5),
-        ({"type": "trade_off", "fpr": [0.1]}, 3),
+    for question in (
+        {"type": "reconstruction", "kappa": 0.001},
+        {"type": "gdp_mu"},
+        {"type": "trade_off", "fpr": [0.1]},
     ):
         add, both = ({**question, "direction": direction} for direction in ("add", "both"))
-        assert BOUNDS.quote(request(run, both)).cost > factor * BOUNDS.quote(request(run, add)).cost
+        assert BOUNDS.quote(request(run, both)).cost > 1.5 * BOUNDS.quote(request(run, add)).cost
         assert BOUNDS.quote(request(full, both)).cost == BOUNDS.quote(request(full, add)).cost
 
 

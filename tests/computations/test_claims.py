@@ -282,9 +282,9 @@ def test_the_bytes_are_those_of_the_response() -> None:
         assert CLAIMS.response_type.model_validate_json(body).json_bytes() == body
 
 
-def test_an_attack_that_is_dear_to_find_is_not_looked_for() -> None:
+def test_an_attack_that_is_expensive_to_find_is_not_looked_for() -> None:
     """The verdict does not rest on it."""
-    run = {"type": "dpsgd", "noise_multiplier": 0.3, "sample_rate": 0.05, "steps": 30}
+    run = {"type": "dpsgd", "noise_multiplier": 0.3, "sample_rate": 0.05, "steps": 3}
     question = {"type": "positive_predictive_value", "prior": 0.1}
     found = checked_one(run, {"question": question, "value": 0.5})
     assert (found.verdict, found.holds) == ("unsafe", "no")

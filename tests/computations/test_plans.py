@@ -16,8 +16,8 @@ from api_schemas.curves import CurvesRequest
 from service.computations.abstract import Computes, Quote
 from service.computations.bounds import BOUNDS, bounds_quote
 from service.computations.curves import CURVES
+from service.computations.estimates import ANSWER, INLINE_LIMIT, MOST_LOOKED_AT, UNPRICED
 from service.computations.parts import mechanism_of, options_of, threat_model_of
-from service.computations.prices import ANSWER, INLINE_LIMIT, MOST_LOOKED_AT, UNSEEN
 from service.privacy.errors import PrivacyComputationError
 from service.privacy.mechanisms.mixture import Mixture
 from service.settings import Settings
@@ -171,7 +171,7 @@ def test_long_descriptions_are_not_looked_at() -> None:
         for count in (2, MOST_LOOKED_AT // 10)
     )
     assert BOUNDS.quote(BoundsRequest.model_validate_json(json.dumps(few))).inline
-    assert BOUNDS.quote(BoundsRequest.model_validate_json(json.dumps(many))).engine == UNSEEN
+    assert BOUNDS.quote(BoundsRequest.model_validate_json(json.dumps(many))).engine == UNPRICED
 
 
 def test_equal_questions_are_read_once() -> None:

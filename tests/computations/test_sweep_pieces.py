@@ -11,8 +11,8 @@ import pytest
 
 from api_schemas.long_sweeps import LongSweepsRequest
 from api_schemas.sweeps import SweepsRequest
+from service.computations.sweeps.estimates import sweeps_quote
 from service.computations.sweeps.pieces import PIECES
-from service.computations.sweeps.prices import sweeps_quote
 
 SEED = 20264
 Model = TypeVar("Model", SweepsRequest, LongSweepsRequest)

@@ -123,9 +123,9 @@ def test_limits_of_trees_are_the_same() -> None:
 
 
 def test_components_of_mixtures_are_the_same() -> None:
-    ours = [field.name for field in dataclasses.fields(mixture.MixtureComponent)]
+    ours = [field.name for field in dataclasses.fields(mixture.WeightedMechanism)]
     assert ours == list(MixtureComponent.model_fields)
     shape = shape_of_field(MixtureComponent.model_fields["weight"])
-    weight = domain.domains(mixture.MixtureComponent)["weight"]
+    weight = domain.domains(mixture.WeightedMechanism)["weight"]
     assert (shape.minimum, shape.maximum, shape.minimum_excluded) == (weight.low, weight.high, weight.open_low)
     assert float(mixture.WEIGHT_SUM_TOLERANCE) == WEIGHT_SUM_TOLERANCE

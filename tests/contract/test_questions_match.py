@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import fields
 from typing import get_args
 
 import pytest
@@ -12,13 +11,12 @@ from pydantic import TypeAdapter
 from api_schemas.answers import Answer
 from api_schemas.fields import shape_of
 from api_schemas.questions import NumberQuestion, QuestionSpec
-from service.computations.prices import price
+from service.computations.estimates import questions_cost
 from service.computations.readings import READINGS
-from service.privacy.composition.planning.tariff import Prices, Tariff
+from service.privacy.composition.planning.cost_model import CostModel
 from tests.contract.usual import QUESTIONS
 
-PRICES = Prices(**dict.fromkeys((field.name for field in fields(Prices)), 1.0))
-TARIFF = Tariff(base=1.0, directed=PRICES, hull=PRICES)
+MODEL = CostModel(1.0, 1.0, 1.0)
 
 
 def question_of(kind: str) -> QuestionSpec:
@@ -40,9 +38,9 @@ def test_every_question_has_its_answer(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", QUESTIONS)
-def test_every_question_has_its_price(kind: str) -> None:
+def test_every_question_has_its_cost(kind: str) -> None:
     try:
-        found = price([question_of(kind)], TARIFF)
+        found = questions_cost([question_of(kind)], MODEL)
     except TypeError:
-        pytest.fail("edit _price in service/computations/prices.py")
+        pytest.fail("edit _question_cost in service/computations/estimates.py")
     assert found > 0

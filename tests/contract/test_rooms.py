@@ -99,8 +99,8 @@ STANDARD_LIBRARY_OF_THE_CORE = {
 _CORE = """
     errors numerics enclosure losses trade_off.enclosed trade_off.abstract trade_off.approximate_dp
     trade_off.shifted trade_off trade_off.combinators trade_off.sampling trade_off.chi_square trade_off.pair
-    trade_off.mixture trade_off.harder_pair mechanisms composition.planning.accuracy
-    composition.planning.options composition.planning.tariff
+    trade_off.mixture trade_off.pointwise_max_pair mechanisms composition.planning.accuracy
+    composition.planning.options composition.planning.cost_model
     composition.planning.plan composition.inversion.readings composition.summands composition.exact_sums.laplace_reach
     composition.exact_sums.laplace_sums composition.exact_sums.laplace_curves composition.planning.parts
     composition.inversion.deformed composition.inversion composition.lattice composition.ground_truth

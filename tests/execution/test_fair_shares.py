@@ -14,7 +14,7 @@ import pytest
 from service.execution import admission as admission_module
 from service.execution.admission import COST_UNITS_PER_SECOND, Admission
 from service.execution.errors import QueueFull
-from service.execution.fair_queue import Lane, Work
+from service.execution.fair_queue import Lane, QueuedWork
 
 SEED = 20263
 SEEDS = 60
@@ -33,7 +33,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
 class Asked:
     """A computation under way, as the model has it."""
 
-    work: Work
+    work: QueuedWork
     end: asyncio.Event = field(default_factory=asyncio.Event)
     lane: Lane | None = None
     task: asyncio.Task[None] | None = None
@@ -56,7 +56,7 @@ class Model:
         self.refused = self.served = self.left = 0
 
     def arrive(self) -> None:
-        asked = Asked(Work(self.random.choice(REQUESTERS)))
+        asked = Asked(QueuedWork(self.random.choice(REQUESTERS)))
         asked.task = asyncio.create_task(self._compute(asked, self.random.choice((10, 200_000, 300_000, 9_000_000))))
         self.asked.append(asked)
 
@@ -155,7 +155,7 @@ async def test_a_place_whose_client_hangs_up_goes_to_the_newcomer() -> None:
     end = asyncio.Event()
 
     async def compute(requester: str) -> str:
-        async with admission.place(Work(requester), 1_000):
+        async with admission.place(QueuedWork(requester), 1_000):
             await end.wait()
             return requester
 
@@ -193,7 +193,7 @@ class Machine:
     async def compute(self, requester: str, seconds: float, priced: float | None = None) -> float:
         """Return how long this computation waited."""
         asked = self._clock.seconds
-        async with self.admission.place(Work(requester), int((priced or seconds) * COST_UNITS_PER_SECOND)):
+        async with self.admission.place(QueuedWork(requester), int((priced or seconds) * COST_UNITS_PER_SECOND)):
             began = self._clock.seconds
             await self.at(began + seconds)
         return began - asked
@@ -284,7 +284,7 @@ async def test_a_joining_requester_brings_its_place(clock: SimpleNamespace) -> N
     machine = Machine(clock, reserve_count=0)
     tasks = [asyncio.create_task(machine.compute("flood", 1.0)) for _ in range(9)]
     await asyncio.sleep(0)
-    work = Work("flood")
+    work = QueuedWork("flood")
 
     async def together() -> float:
         async with machine.admission.place(work, COST_UNITS_PER_SECOND):
@@ -302,7 +302,7 @@ async def test_a_displaced_place_leaves_the_places_of_others(clock: SimpleNamesp
     machine = Machine(clock, reserve_count=0, queue_limit=4)
     runs = asyncio.create_task(machine.compute("flood", 1.0))
     waits = [asyncio.create_task(machine.compute("flood", 1.0)) for _ in range(2)]
-    work = Work("flood")
+    work = QueuedWork("flood")
 
     async def together() -> None:
         async with machine.admission.place(work, COST_UNITS_PER_SECOND):
@@ -323,7 +323,7 @@ async def test_who_leaves_takes_its_place_along_unless_it_is_the_last(clock: Sim
     machine = Machine(clock, reserve_count=0)
     runs = asyncio.create_task(machine.compute("other", 1.0))
     await asyncio.sleep(0)
-    work = Work("first")
+    work = QueuedWork("first")
 
     async def together() -> None:
         async with machine.admission.place(work, COST_UNITS_PER_SECOND):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from service.execution.client import Client
+from service.execution.client import WaitingClient
 from service.execution.errors import QueueFull, WorkerDied
 from service.execution.runner import ComputationRunner
 from service.telemetry.metrics import Metrics
@@ -42,11 +42,11 @@ async def runner(metrics: Metrics) -> AsyncIterator[ComputationRunner]:
 async def test_short_work_does_not_wait_for_the_only_worker(runner: ComputationRunner, tmp_path: Path) -> None:
     log, gate = tmp_path / "log", tmp_path / "gate"
     request = FakeRequest(action="wait", gate=str(gate), cost=LONG, log=str(log))
-    long = asyncio.create_task(runner.run(FAKE, request, Client("one")))
+    long = asyncio.create_task(runner.run(FAKE, request, WaitingClient("one")))
     await logged(log)
     for number in range(20):
         short = FakeRequest(amount=float(number), cost=DEAR)
-        assert (await runner.run(FAKE, short, Client("two"))).cache == "computed"
+        assert (await runner.run(FAKE, short, WaitingClient("two"))).cache == "computed"
     assert not long.done()
     gate.touch()
     assert (await long).cache == "computed"
@@ -60,10 +60,10 @@ async def test_work_beyond_its_price_takes_its_turn(
     assert runner._workers._reserve is not None
     runner._workers._reserve._time_limit_seconds = 0.3
     request = FakeRequest(action="wait", gate=str(gate), cost=LONG, log=str(log))
-    long = asyncio.create_task(runner.run(FAKE, request, Client("one")))
+    long = asyncio.create_task(runner.run(FAKE, request, WaitingClient("one")))
     await logged(log)
     priced_low = FakeRequest(action="wait", gate=str(gate), cost=DEAR, log=str(slow))
-    wrong = asyncio.create_task(runner.run(FAKE, priced_low, Client("two")))
+    wrong = asyncio.create_task(runner.run(FAKE, priced_low, WaitingClient("two")))
     async with asyncio.timeout(PATIENCE):
         while not counted(metrics, 'privacy_bounds_worker_losses_total{reason="time_limit"}'):
             await asyncio.sleep(0.01)
@@ -80,10 +80,10 @@ async def test_work_that_needs_more_than_the_reserve_has(
 ) -> None:
     log, gate, more = tmp_path / "log", tmp_path / "gate", tmp_path / "more"
     request = FakeRequest(action="wait", gate=str(gate), cost=LONG, log=str(log))
-    long = asyncio.create_task(runner.run(FAKE, request, Client("one")))
+    long = asyncio.create_task(runner.run(FAKE, request, WaitingClient("one")))
     await logged(log)
     large = FakeRequest.model_validate({"action": action, "amount": amount, "cost": DEAR, "log": str(more)})
-    needy = asyncio.create_task(runner.run(FAKE, large, Client("two")))
+    needy = asyncio.create_task(runner.run(FAKE, large, WaitingClient("two")))
     await logged(more)
     gate.touch()
     await long
@@ -100,16 +100,16 @@ async def test_who_joins_does_not_lose_the_answer_with_the_place_of_the_first(me
     runner = make_runner(metrics, pool, queue_limit=3)
     log, gate = tmp_path / "log", tmp_path / "gate"
     running = asyncio.create_task(
-        runner.run(FAKE, FakeRequest(action="wait", gate=str(gate), cost=DEAR, log=str(log)), Client("flood"))
+        runner.run(FAKE, FakeRequest(action="wait", gate=str(gate), cost=DEAR, log=str(log)), WaitingClient("flood"))
     )
     await logged(log)
     asked = FakeRequest(amount=9.0, cost=DEAR)
     others = [FakeRequest(amount=float(number), cost=DEAR) for number in range(2)]
-    flood = [asyncio.create_task(runner.run(FAKE, each, Client("flood"))) for each in (*others, asked)]
+    flood = [asyncio.create_task(runner.run(FAKE, each, WaitingClient("flood"))) for each in (*others, asked)]
     await asyncio.sleep(0.01)
-    joined = asyncio.create_task(runner.run(FAKE, asked, Client("polite")))
+    joined = asyncio.create_task(runner.run(FAKE, asked, WaitingClient("polite")))
     await asyncio.sleep(0.01)
-    newcomer = asyncio.create_task(runner.run(FAKE, FakeRequest(amount=20.0, cost=DEAR), Client("newcomer")))
+    newcomer = asyncio.create_task(runner.run(FAKE, FakeRequest(amount=20.0, cost=DEAR), WaitingClient("newcomer")))
     await asyncio.sleep(0.01)
     gate.touch()
     assert (await joined).cache == "collapsed"

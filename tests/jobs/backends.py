@@ -15,7 +15,7 @@ from service.execution.seals import Seals
 from service.jobs.celery import scripts
 from service.jobs.celery.store import RedisStore
 from service.jobs.embedded.store import SqliteStore
-from service.jobs.job import Job, Kept, Piece, new_id
+from service.jobs.job import Piece, StoredJob, StoredPiece, new_id
 from service.jobs.lines import packed, unpacked
 from service.jobs.repository import JobRepository, Quota
 from tests.conftest import RedisServer
@@ -32,7 +32,7 @@ class Backend:
     now: Callable[[], float]
     moment: float
 
-    def add(self, requester: str = "one", key: str | None = None, quota: Quota = AMPLE, **fields: Any) -> Job:
+    def add(self, requester: str = "one", key: str | None = None, quota: Quota = AMPLE, **fields: Any) -> StoredJob:
         """Accept a job of ten points, in pieces of four; `request`, `size`, `fingerprint`: of the call."""
         request = fields.pop("request", b"{}")
         size, fingerprint = fields.pop("size", 4), fields.pop("fingerprint", b"same")
@@ -48,10 +48,10 @@ class Backend:
             "kept_seconds": 1_000.0,
             "updated": now,
         }
-        job = Job(id=new_id(), requester=requester, **{**made, **fields})
+        job = StoredJob(id=new_id(), requester=requester, **{**made, **fields})
         return self.repository.add(job, request, key, fingerprint, quota, size)
 
-    def compute(self, version: str = "1", seconds: float = 100.0) -> tuple[Job, Piece] | None:
+    def compute(self, version: str = "1", seconds: float = 100.0) -> tuple[StoredJob, Piece] | None:
         """Claim a piece and save it; the job afterwards."""
         claim = self.repository.claim(version, "worker", seconds)
         if claim is None:
@@ -115,7 +115,7 @@ def bounds(piece: Piece) -> tuple[int, int]:
     return piece.start, piece.stop
 
 
-def points_and_makers(kept: list[Kept]) -> tuple[list[int], set[str]]:
+def points_and_makers(kept: list[StoredPiece]) -> tuple[list[int], set[str]]:
     """What the lines of these pieces say."""
     rows = [row for each in kept for row in map(_read, unpacked(each.lines).splitlines())]
     return [point for point, _ in rows], {maker for _, maker in rows}

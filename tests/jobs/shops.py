@@ -17,7 +17,7 @@ from service.execution.worker_pool import WorkerPool
 from service.jobs.computing import Workshop
 from service.jobs.embedded.dispatcher import Dispatcher
 from service.jobs.embedded.store import SqliteStore
-from service.jobs.job import Job, Piece, new_id
+from service.jobs.job import Piece, StoredJob, new_id
 from service.jobs.repository import JobRepository, Quota
 from service.jobs.work import Limits
 from service.main import describe
@@ -102,7 +102,7 @@ def sweep(points: int) -> dict[str, Any]:
 
 def add(
     repository: JobRepository, now: float, points: int = 1, version: str = "1", size: int = 4, **fields: Any
-) -> Job:
+) -> StoredJob:
     """Accept a sweep of several points, or a question."""
     request = sweep(points) if points > 1 else {k: v for k, v in sweep(1).items() if k != "vary"}
     made: dict[str, Any] = {
@@ -119,7 +119,7 @@ def add(
         "request_id": "the-request",
         "updated": now,
     }
-    job = Job(**{**made, **fields})
+    job = StoredJob(**{**made, **fields})
     return repository.add(job, json.dumps(request).encode(), None, b"f", Quota(10_000, 2**30), size)
 
 

@@ -16,7 +16,7 @@ from service.jobs.computing import PRESENT_SECONDS
 from service.jobs.diagnosis import STORE_TROUBLES, Scene, store_trouble, why
 from service.jobs.embedded.store import SqliteStore
 from service.jobs.errors import JobNotFound, JobTooOld
-from service.jobs.job import Job, Piece
+from service.jobs.job import Piece, StoredJob
 from service.jobs.lines import packed
 from service.jobs.repository import Held, Quota, Worker
 from tests.system.jobs import a_job
@@ -32,7 +32,7 @@ class Storage:
     store: SqliteStore
     now: float
 
-    def add(self, **fields: Any) -> Job:
+    def add(self, **fields: Any) -> StoredJob:
         told = {
             "engine_version": "1",
             "digest": "sha256:" + "0" * 64,
@@ -43,7 +43,7 @@ class Storage:
         } | fields
         return self.store.add(dataclasses.replace(a_job(), **told), b"{}", None, b"", QUOTA, 10)
 
-    def why(self, job: Job) -> str:
+    def why(self, job: StoredJob) -> str:
         store = self.store
         scene = Scene(active=store.active(), workers=store.announced(), age_seconds=AGE_SECONDS, now=self.now)
         return why(store.get(job.id), store.held(job.id), scene)

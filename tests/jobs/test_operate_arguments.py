@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from service.jobs.embedded.store import SqliteStore
-from service.operate import Wanted, operate
+from service.operate import OperateArguments, operate
 
 
 @pytest.mark.parametrize("action", ["show", "cancel", "purge", "list"])
@@ -19,7 +19,7 @@ def test_bytes_that_are_no_text_are_one_sentence(
     store.list(None, 1, None)
     store.close()
     odd = "\udcff"
-    wanted = Wanted(
+    wanted = OperateArguments(
         action=action, subject=odd, requester=odd, ended=action == "list", limit=5, cursor=None, as_json=False
     )
     assert operate(wanted) == 2
@@ -27,6 +27,8 @@ def test_bytes_that_are_no_text_are_one_sentence(
 
 
 def test_a_cursor_that_would_be_ignored_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    wanted = Wanted(action="list", subject=None, requester=None, ended=False, limit=5, cursor="7", as_json=False)
+    wanted = OperateArguments(
+        action="list", subject=None, requester=None, ended=False, limit=5, cursor="7", as_json=False
+    )
     assert operate(wanted) == 2
     assert capsys.readouterr().err.startswith("privacy-bounds: --cursor needs --ended")

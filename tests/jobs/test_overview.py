@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from service.jobs.errors import JobNotFound
-from service.jobs.job import Job, Piece
+from service.jobs.job import Piece, StoredJob
 from service.jobs.repository import Held
 from tests.jobs.backends import BACKENDS, Backend
 
@@ -20,7 +20,7 @@ def backend(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Backend]
 
 
 def test_active_jobs_are_told_the_oldest_first(backend: Backend) -> None:
-    jobs: list[Job] = []
+    jobs: list[StoredJob] = []
     for requester in ("one", "two", "one"):
         jobs.append(backend.add(requester=requester))
         backend.wait(1.0)

@@ -13,8 +13,8 @@ import pytest
 from api_schemas.jobs import ENDED
 from service.execution.errors import QueueFull
 from service.jobs.errors import IdempotencyKeyReused, JobNotFound
-from service.jobs.job import Job, Piece
-from service.jobs.repository import Claim, Quota
+from service.jobs.job import Piece, StoredJob
+from service.jobs.repository import ClaimedPiece, Quota
 from service.jobs.sizes import work_class
 from tests.jobs.backends import BACKENDS, Backend, lines, points_and_makers
 
@@ -60,7 +60,7 @@ class History:
     backend: Backend
     chance: random.Random
     jobs: dict[str, Held] = field(default_factory=dict[str, Held])
-    claims: list[Claim] = field(default_factory=list[Claim])
+    claims: list[ClaimedPiece] = field(default_factory=list[ClaimedPiece])
     turns: dict[str, int] = field(default_factory=dict[str, int])
     served: list[str] = field(default_factory=list[str])
 
@@ -143,7 +143,7 @@ class History:
         """Pieces that were given back, or whose claims ran out."""
         return [piece for piece in job.open if (until := job.until[piece]) is None or until <= self.backend.now()]
 
-    def picked(self) -> tuple[Claim, Held] | None:
+    def picked(self) -> tuple[ClaimedPiece, Held] | None:
         """A claim that somebody has, stale or not."""
         known = [claim for claim in self.claims if claim.job.id in self.jobs]
         if not known:
@@ -151,7 +151,7 @@ class History:
         claim = self.chance.choice(known)
         return claim, self.jobs[claim.job.id]
 
-    def is_fresh(self, claim: Claim, job: Held) -> bool:
+    def is_fresh(self, claim: ClaimedPiece, job: Held) -> bool:
         """Whether the claim is the last one on its piece."""
         same = job.generation == claim.job.generation and job.open.get(claim.piece) == claim.tries
         return same and job.until[claim.piece] is not None
@@ -242,7 +242,7 @@ class History:
         if late:
             self.jobs = {name: job for name, job in self.jobs.items() if job.active}
 
-    def agree(self, found: Job, job: Held) -> None:
+    def agree(self, found: StoredJob, job: Held) -> None:
         assert (found.state, found.done, found.generation) == (job.state, job.done, job.generation)
         assert (found.engine_version, found.total, found.requester) == (job.version, job.total, job.requester)
         if not any(each.active and each.requester == job.requester for each in self.jobs.values()):

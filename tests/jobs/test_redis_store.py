@@ -22,9 +22,9 @@ from service.jobs.celery.scripts import PREFIX, SCHEMA_KEY
 from service.jobs.celery.store import RedisStore
 from service.jobs.diagnosis import store_trouble
 from service.jobs.errors import IdempotencyKeyReused, JobNotFound, JobsError, JobsUnavailable
-from service.jobs.job import Job, Piece
+from service.jobs.job import Piece, StoredJob
 from service.jobs.lines import packed
-from service.jobs.repository import Claim, Quota
+from service.jobs.repository import ClaimedPiece, Quota
 from tests.conftest import RedisServer, stopped
 from tests.execution.fakes import SEAL_KEY
 from tests.patience import PATIENCE
@@ -64,7 +64,7 @@ def store(redis_url: str) -> Iterator[RedisStore]:
         yield store
 
 
-def accepted(store: RedisStore, key: str | None = None, **fields: Any) -> Job:
+def accepted(store: RedisStore, key: str | None = None, **fields: Any) -> StoredJob:
     return store.add(a_job(**fields), b"{}", key, b"", QUOTA, 2)
 
 
@@ -92,7 +92,7 @@ def poisons() -> list[tuple[str, tuple[str, ...]]]:
     return found + [(part, command) for part in PARTS for command in TYPES.values()]
 
 
-def call_everything(store: RedisStore, job: Job, held: Claim, source: random.Random) -> None:
+def call_everything(store: RedisStore, job: StoredJob, held: ClaimedPiece, source: random.Random) -> None:
     """Call every method, in some order. Whatever is no error of jobs is raised."""
     calls: list[Callable[[], object]] = [
         lambda: store.get(job.id),

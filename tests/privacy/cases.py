@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from service.privacy.mechanisms.abstract import AbstractMechanism
 from service.privacy.mechanisms.catalogue import MECHANISMS
-from service.privacy.mechanisms.mixture import MixtureComponent
+from service.privacy.mechanisms.mixture import WeightedMechanism
 from service.privacy.mechanisms.neighbours import NeighboringRelation
 from service.privacy.threat_models.worst_case import WorstCase
 from service.privacy.trade_off.pair import TradeOffPair
@@ -24,7 +24,7 @@ def built(spec: Mapping[str, Any]) -> AbstractMechanism:
             fields[name] = built(value)
         elif name == "components":
             fields[name] = tuple(
-                MixtureComponent(weight=part["weight"], mechanism=built(part["mechanism"])) for part in value
+                WeightedMechanism(weight=part["weight"], mechanism=built(part["mechanism"])) for part in value
             )
         elif isinstance(value, list | tuple):
             fields[name] = tuple(built(part) if isinstance(part, Mapping) else part for part in value)

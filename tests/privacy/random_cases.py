@@ -96,14 +96,14 @@ def random_cases(mechanisms: int, questions: int, seed: int) -> list[RandomCase]
             family,
             FAMILIES[family][1](random),
             NEIGHBOURS[family](random) if family in NEIGHBOURS else ONE_ADDED,
-            tuple(_question(random) for _ in range(questions)),
+            tuple(random_question(random) for _ in range(questions)),
             random.uniform(),
         )
         for family in drawn
     ]
 
 
-def _question(random: Generator) -> RandomQuestion:
+def random_question(random: Generator) -> RandomQuestion:
     reading = random.choice(READINGS)
     at = random.uniform(0.0, 6.0) if reading == "delta" else log_uniform(random, 1e-10, 0.5)
     direction = random.choice(DIRECTIONS, p=(0.45, 0.45, 0.1))  # both at once is searched for, which is dear

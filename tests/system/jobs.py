@@ -17,7 +17,7 @@ from typing import Any
 import httpx2
 import psutil
 
-from service.jobs.job import Job, new_id
+from service.jobs.job import StoredJob, new_id
 from tests.conftest import ComposedRedis, redis_executable
 from tests.patience import PATIENCE
 from tests.system.servers import module_of
@@ -36,7 +36,7 @@ def sweep(points: int) -> dict[str, Any]:
     }
 
 
-def a_job(**fields: Any) -> Job:
+def a_job(**fields: Any) -> StoredJob:
     """Build a job that a store can keep."""
     now = time.time()
     usual: dict[str, Any] = {
@@ -50,7 +50,7 @@ def a_job(**fields: Any) -> Job:
         "kept_seconds": 60.0,
         "requester": "127.0.0.1",
     }
-    return Job(id=new_id(), **{**usual, **fields})
+    return StoredJob(id=new_id(), **{**usual, **fields})
 
 
 def submit(client: httpx2.Client, resource: str, request: dict[str, Any], **headers: str) -> str:

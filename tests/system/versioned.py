@@ -13,14 +13,14 @@ engine_version.ENGINE_VERSION = VERSION
 
 from service.cli import main  # noqa: E402
 from service.jobs.celery.store import RedisStore  # noqa: E402
-from service.jobs.job import Job  # noqa: E402
+from service.jobs.job import StoredJob  # noqa: E402
 from service.jobs.lines import packed, unpacked  # noqa: E402
-from service.jobs.repository import Claim  # noqa: E402
+from service.jobs.repository import ClaimedPiece  # noqa: E402
 
 save = RedisStore.save
 
 
-def save_marked(self: RedisStore, claim: Claim, lines: bytes, size: int) -> Job:
+def save_marked(self: RedisStore, claim: ClaimedPiece, lines: bytes, size: int) -> StoredJob:
     """Save lines that name this version."""
     rows = [{**json.loads(line), "by": VERSION} for line in unpacked(lines).splitlines()]
     marked = packed(b"".join(json.dumps(row, separators=(",", ":")).encode() + b"\n" for row in rows))

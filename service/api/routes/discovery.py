@@ -12,7 +12,7 @@ from api_schemas.operations import MAY_EXCEED_TIME_LIMIT, REQUEST_LIMITS, Limits
 from service.api.dependencies import UsedServices
 from service.api.documentation import request_body
 from service.computations.abstract import Computation
-from service.computations.prices import INLINE_LIMIT
+from service.computations.estimates import INLINE_LIMIT
 from service.engine_version import ENGINE_VERSION
 from service.web.forms import media_types
 

@@ -42,11 +42,11 @@ from service.computations.abstract import Quote
 from service.engine_version import ENGINE_VERSION
 from service.execution.errors import QueueFull
 from service.jobs.errors import PageBeyondEnd
-from service.jobs.job import Job
+from service.jobs.job import StoredJob
 from service.jobs.jobs import Jobs
 from service.jobs.lines import whole_response
-from service.jobs.tables import Table
-from service.jobs.work import Work, computation_at, name_of
+from service.jobs.tables import ResultTable
+from service.jobs.work import JobWork, computation_at, name_of
 from service.telemetry.http import record_of
 
 router = APIRouter(tags=["jobs"])
@@ -152,7 +152,7 @@ async def submit_job(request: Request, services: UsedServices, _idempotency_key:
     return accepted(await services.jobs.accept(*read, sender))
 
 
-def _estimated(jobs: Jobs, body: bytes) -> tuple[Work, str, Quote]:
+def _estimated(jobs: Jobs, body: bytes) -> tuple[JobWork, str, Quote]:
     work, _, quote = jobs.read(body)
     return work, work.digest(ENGINE_VERSION), quote
 
@@ -279,7 +279,7 @@ async def job_results(
     computation = computation_at(read.resource)
     if form == CSV and computation.pieces is None:
         accepted_form(request, (JSON, NDJSON))
-    table = Table(computation.pieces.cells) if form == CSV and computation.pieces is not None else None
+    table = ResultTable(computation.pieces.cells) if form == CSV and computation.pieces is not None else None
     stream = _lines(jobs, job_id, start, table)
     return Followed(services.jobs, stream, form)
 
@@ -291,7 +291,7 @@ async def _events(jobs: Jobs, name: str, after: int) -> AsyncGenerator[bytes]:
         yield format_sse_event(data_str=told, event=event, id=str(each.revision), retry=1000)
 
 
-async def _lines(jobs: Jobs, name: str, start: int, table: Table | None) -> AsyncGenerator[bytes]:
+async def _lines(jobs: Jobs, name: str, start: int, table: ResultTable | None) -> AsyncGenerator[bytes]:
     async for lines in jobs.follow(name, start):
         for first in range(0, len(lines), SLICE_LINES):
             part = lines[first : first + SLICE_LINES]
@@ -300,7 +300,7 @@ async def _lines(jobs: Jobs, name: str, start: int, table: Table | None) -> Asyn
         yield table.rest()
 
 
-def _told(read: Job) -> Response:
+def _told(read: StoredJob) -> Response:
     return Response(job_response(read).json_bytes(), headers=NO_STORE, media_type=JSON)
 
 

@@ -12,14 +12,14 @@ from api_schemas.threat_models import ThreatModelSpec, WorstCaseThreatModel
 from service.computations.abstract import ResponseFields
 from service.computations.allowance import Shares
 from service.computations.answers import said
-from service.computations.assessments.judged import Run
+from service.computations.assessments.judged import AssessedRun
 from service.computations.nested import answered
 from service.computations.parts import blamed, mechanism_of, options_of, threat_model_of
 from service.privacy.errors import PrivacyComputationError
 from service.privacy.trade_off.pair import TradeOffPair
 
 
-def worst_case_of(run: Run, tolerance: float, questions: Sequence[QuestionSpec]) -> BoundsRequest:
+def worst_case_of(run: AssessedRun, tolerance: float, questions: Sequence[QuestionSpec]) -> BoundsRequest:
     """Return the questions about a run against the worst case as a request of its own."""
     return BoundsRequest(
         mechanism=run.mechanism,
@@ -42,7 +42,7 @@ def curves_of(asked: BoundsRequest) -> TradeOffPair:
 class Answering:
     """Answers questions about one run. shares: of the allowance of work, one for each distinct question."""
 
-    def __init__(self, run: Run, tolerance: float, curves: TradeOffPair, shares: Shares) -> None:
+    def __init__(self, run: AssessedRun, tolerance: float, curves: TradeOffPair, shares: Shares) -> None:
         self._run, self._tolerance, self._shares, self.curves = run, tolerance, shares, curves
         self._known: dict[tuple[ThreatModelSpec, QuestionSpec], ResponseFields] = {}
 
@@ -107,7 +107,7 @@ class Answering:
         return None
 
 
-def attacker_of(rule: PolicyRule, run: Run) -> ThreatModelSpec | None:
+def attacker_of(rule: PolicyRule, run: AssessedRun) -> ThreatModelSpec | None:
     """Return the attacker that a rule names, with the records of one privacy unit where a worst case names none."""
     model, records = rule.threat_model, run.threat_model.records
     if isinstance(model, WorstCaseThreatModel) and model.records is None and records is not None:
@@ -115,7 +115,7 @@ def attacker_of(rule: PolicyRule, run: Run) -> ThreatModelSpec | None:
     return model
 
 
-def ruled(run: Run, rule: PolicyRule, place: str, tolerance: float) -> tuple[BoundsRequest, dict[str, str]]:
+def ruled(run: AssessedRun, rule: PolicyRule, place: str, tolerance: float) -> tuple[BoundsRequest, dict[str, str]]:
     """Return the request of a rule against an attacker of its own, and where its parts stand."""
     model = attacker_of(rule, run)
     given: dict[str, Any] = {} if model is None else {"threat_model": model}

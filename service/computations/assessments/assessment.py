@@ -26,17 +26,17 @@ from service.computations.assessments.attackers import (
     standard_questions,
 )
 from service.computations.assessments.hazards import Numbers, assessed_hazards
-from service.computations.assessments.judged import Judged, Run, judged
+from service.computations.assessments.judged import AssessedRun, Judged, judged
 from service.computations.assessments.policy import SECOND_WORK, Rules
 from service.computations.assessments.premises import assessed, check_attested
-from service.computations.assessments.rulings import Grounds, decision
+from service.computations.assessments.rulings import RulingGrounds, decision
 from service.computations.assessments.statement import statement
 from service.computations.assessments.summaries import gdp_summary, one_point
 from service.computations.bounds import bounds_quote
 from service.computations.caveats import caveats
+from service.computations.estimates import UNCERTAINTY
 from service.computations.nested import answered, quoted
 from service.computations.parts import assumptions_of, mechanism_of, options_of, threat_model_of
-from service.computations.prices import DOUBT
 from service.interop.reports import RENDERINGS
 from service.interop.reports.summary import Told, run_summary
 from service.privacy.errors import PrivacyComputationError, UnsupportedCombination
@@ -48,7 +48,7 @@ BESIDE: Final = 60_000
 
 def compute_assessment(request: AssessmentsRequest, digest: str, engine_version: str) -> ResponseFields:
     """Return what to say about a run. Raise the error of the first part that cannot be served."""
-    described, settled = Run.of(request), judged_of(request)
+    described, settled = AssessedRun.of(request), judged_of(request)
     run, context = settled.run, request.context
     questions = standard_questions(context)
     model = threat_model_of(run.threat_model)
@@ -69,7 +69,7 @@ def compute_assessment(request: AssessmentsRequest, digest: str, engine_version:
         point = one_point(run.mechanism, context, answers[0], power)
         rules.answer()
     everybody = assessed(assumptions, context)
-    grounds = Grounds(described, settled, everybody, rules.assumptions_of)
+    grounds = RulingGrounds(described, settled, everybody, rules.assumptions_of)
     decided = _decided(request, rules.rulings(grounds), grounds, digest)
     numbers = Numbers(
         epsilon=answers[0],
@@ -106,7 +106,7 @@ def compute_assessment(request: AssessmentsRequest, digest: str, engine_version:
 
 def judged_of(request: AssessmentsRequest) -> Judged:
     """Return the run that is judged: the described one, where the run that hazards leave cannot be computed."""
-    described = Run.of(request)
+    described = AssessedRun.of(request)
     found = judged(described)
     if found.changes:
         asked = _worst_case_request(request, found.run)
@@ -138,7 +138,7 @@ def _power_at(rate: float, answer: ResponseFields) -> ResponseFields:
 
 
 def _decided(
-    request: AssessmentsRequest, rulings: Sequence[ResponseFields], grounds: Grounds, digest: str
+    request: AssessmentsRequest, rulings: Sequence[ResponseFields], grounds: RulingGrounds, digest: str
 ) -> ResponseFields | None:
     """Return what the policy comes to, where there is one."""
     if request.policy is None:
@@ -147,7 +147,7 @@ def _decided(
 
 
 def _relaxed(
-    run: Run, found: Attackers, shares: Shares, asking: Answering
+    run: AssessedRun, found: Attackers, shares: Shares, asking: Answering
 ) -> tuple[list[dict[str, Any]], list[NotApplicable]]:
     """Return what relaxed attackers gain, and who does not apply."""
     told: list[dict[str, Any]] = []
@@ -181,16 +181,16 @@ def _attacker(threat_model: Any, answers: Sequence[ResponseFields], **more: Any)
     return {"threat_model": threat_model, **more, "answers": answers}
 
 
-def _worst_case_request(request: AssessmentsRequest, run: Run) -> BoundsRequest:
+def _worst_case_request(request: AssessmentsRequest, run: AssessedRun) -> BoundsRequest:
     own = tuple(rule.question for rule in _rules_of(request) if rule.threat_model is None)
     return worst_case_of(run, request.relative_tolerance, (*standard_questions(request.context), *own))
 
 
-def _mu_request(run: Run) -> BoundsRequest:
+def _mu_request(run: AssessedRun) -> BoundsRequest:
     return BoundsRequest(mechanism=run.mechanism, threat_model=run.threat_model, questions=(MU,))
 
 
-def _mu_is_read(run: Run) -> bool:
+def _mu_is_read(run: AssessedRun) -> bool:
     """Whether mu costs little enough to be told beside the rest."""
     return bounds_quote(_mu_request(run)).cost <= DEAREST
 
@@ -207,7 +207,7 @@ def assessment_quote(request: AssessmentsRequest) -> Quote:
     beside = sum(quote.cost for _, quote in found.requests) + BESIDE + (mu if mu <= DEAREST else 0)
     priced = quoted(asked, beside)
     most = math.ceil(MOST_WORK + SECOND_WORK) + BESIDE
-    return replace(priced, cost=min(priced.cost, most), inline=False, doubt=DOUBT, most=most)
+    return replace(priced, cost=min(priced.cost, most), inline=False, uncertainty=UNCERTAINTY, most=most)
 
 
 EXIT_CODES: Final[Mapping[str | None, int]] = {None: 0, "met": 0, "met_if_attested": 3}

@@ -28,7 +28,7 @@ from api_schemas.threat_models import (
     ThreatModelSpec,
 )
 from service.computations.abstract import Quote
-from service.computations.assessments.judged import Run
+from service.computations.assessments.judged import AssessedRun
 from service.computations.bounds import bounds_quote
 from service.privacy.errors import UnsupportedCombination
 
@@ -78,7 +78,7 @@ class Attackers:
     dear: tuple[ThreatModelSpec, ...] = ()
 
 
-def relaxed_attackers(run: Run, tolerance: float) -> Attackers:
+def relaxed_attackers(run: AssessedRun, tolerance: float) -> Attackers:
     """Return who attacks a run beside the worst case."""
     if (run.threat_model.records or 1) > 1:
         reason = "Its theory is of one record; the numbers here are for all records of one unit together."

@@ -15,14 +15,14 @@ from api_schemas.questions import EpsilonQuestion
 from api_schemas.threat_models import WorstCaseThreatModel
 from api_schemas.training_runs import listed
 from service.computations.abstract import ResponseFields
-from service.computations.assessments.judged import Change, Run, made_by
+from service.computations.assessments.judged import AssessedRun, Change, made_by
 from service.computations.nested import answered
 from service.privacy.errors import PrivacyComputationError
 
 Consequences: TypeAlias = list[ResponseFields]
 
 
-def as_shuffled(run: Run) -> Consequences:
+def as_shuffled(run: AssessedRun) -> Consequences:
     """Return epsilon of the run with shuffled epochs, a bracket; nothing where the number of records is not known."""
     mechanism, context = run.mechanism, run.context
     size = max(run.sizes, default=None)
@@ -44,13 +44,13 @@ def as_shuffled(run: Run) -> Consequences:
     return _epsilon("Epsilon if its epochs were shuffled.", made, replace(run, threat_model=model))
 
 
-def changed_alone(change: Change, run: Run) -> Consequences:
+def changed_alone(change: Change, run: AssessedRun) -> Consequences:
     """Return epsilon of the run with one change and no other."""
     made = made_by(change, run.mechanism)
     return [] if made is None else _epsilon(_text(change), lambda: made, run)
 
 
-def judged_alone(change: Change, judged: Run, epsilon: ResponseFields) -> Consequences:
+def judged_alone(change: Change, judged: AssessedRun, epsilon: ResponseFields) -> Consequences:
     """Return epsilon of the judged run, which is known, where one change made it."""
     return [_consequence(_text(change), judged.mechanism, judged.threat_model, epsilon)]
 
@@ -65,7 +65,7 @@ def _consequence(
     return {"text": text, "mechanism": mechanism, "threat_model": threat_model, "answer": answer}
 
 
-def _epsilon(text: str, make: Callable[[], MechanismSpec], run: Run) -> Consequences:
+def _epsilon(text: str, make: Callable[[], MechanismSpec], run: AssessedRun) -> Consequences:
     """Return epsilon of a changed run; an empty list where that run cannot be described or is not served."""
     try:
         asked = BoundsRequest(

@@ -10,7 +10,13 @@ from api_schemas.caveats import Hazard, HazardCode
 from service.computations.abstract import ResponseFields
 from service.computations.assessments.consequences import as_shuffled, changed_alone, judged_alone
 from service.computations.assessments.effects import HAZARDS, NO_BOUND, POSSIBLE
-from service.computations.assessments.judged import Judged, Run, batches_are_between_updates, changes, inconsistent_rate
+from service.computations.assessments.judged import (
+    AssessedRun,
+    Judged,
+    batches_are_between_updates,
+    changes,
+    inconsistent_rate,
+)
 from service.interop.numbers import SHOWN, as_given, percent_given, percent_up, rounded_down, rounded_up
 from service.interop.reports.units import cap_of
 
@@ -33,7 +39,9 @@ class Numbers:
     relaxed: bool
 
 
-def assessed_hazards(known: Sequence[Hazard], run: Run, judged: Judged, numbers: Numbers) -> list[ResponseFields]:
+def assessed_hazards(
+    known: Sequence[Hazard], run: AssessedRun, judged: Judged, numbers: Numbers
+) -> list[ResponseFields]:
     """Return the hazards of a run, present ones first. known: those of the mechanism as it is described."""
     found = [*_of_changes(known, run, judged, numbers), *_of_the_mechanism(known, run), *_of_the_context(run, numbers)]
     return sorted(found, key=lambda each: each["status"] != "present")
@@ -59,7 +67,9 @@ def _hazard(
     }
 
 
-def _of_changes(known: Sequence[Hazard], run: Run, judged: Judged, numbers: Numbers) -> Iterator[ResponseFields]:
+def _of_changes(
+    known: Sequence[Hazard], run: AssessedRun, judged: Judged, numbers: Numbers
+) -> Iterator[ResponseFields]:
     """Yield the hazards that are present and change numbers."""
     texts = {each.code: each.text for each in known} | _change_texts(run)
     for change in changes(run):
@@ -68,7 +78,7 @@ def _of_changes(known: Sequence[Hazard], run: Run, judged: Judged, numbers: Numb
         yield _hazard(change.code, texts[change.code], "present", told, failed=change.code in judged.failed)
 
 
-def _change_texts(run: Run) -> dict[HazardCode, str]:
+def _change_texts(run: AssessedRun) -> dict[HazardCode, str]:
     rate, batch, passes = inconsistent_rate(run), run.context.batch_size, run.context.gradient_accumulation_steps
     return {
         "microbatches_double_sensitivity": "Clipping averages of microbatches instead of single examples doubles the "
@@ -91,7 +101,7 @@ TUNING: Final = (
 )
 
 
-def _of_the_mechanism(known: Sequence[Hazard], run: Run) -> Iterator[ResponseFields]:
+def _of_the_mechanism(known: Sequence[Hazard], run: AssessedRun) -> Iterator[ResponseFields]:
     """Yield the hazards that every run of this kind may have, with the status that the context gives them."""
     context = run.context
     attested = {each.code: each.holds for each in context.attested}
@@ -113,7 +123,7 @@ def _of_the_mechanism(known: Sequence[Hazard], run: Run) -> Iterator[ResponseFie
                 yield _hazard(each.code, each.text, "present")
 
 
-def _of_the_context(run: Run, numbers: Numbers) -> Iterator[ResponseFields]:
+def _of_the_context(run: AssessedRun, numbers: Numbers) -> Iterator[ResponseFields]:
     checks: tuple[Callable[[], ResponseFields | None], ...] = (
         lambda: _delta(run),
         lambda: _records(run),
@@ -129,7 +139,7 @@ def _of_the_context(run: Run, numbers: Numbers) -> Iterator[ResponseFields]:
             yield found
 
 
-def largest_delta(run: Run) -> float:
+def largest_delta(run: AssessedRun) -> float:
     """Return the delta from which on no epsilon says anything: one in the number of records.
 
     Where nothing says how many records there are, it is one in the fewest that there can be: those of a batch.
@@ -137,7 +147,7 @@ def largest_delta(run: Run) -> float:
     return 1 / max(run.sizes or (1, *run.batches))
 
 
-def _delta(run: Run) -> ResponseFields | None:
+def _delta(run: AssessedRun) -> ResponseFields | None:
     delta, largest = run.context.delta, largest_delta(run)
     if delta == 0 or (run.sizes and delta < largest):
         return None
@@ -151,7 +161,7 @@ def _delta(run: Run) -> ResponseFields | None:
     return _hazard("delta_not_small", f"{text} Here that is {at_most}{rounded_down(largest, SHOWN)}.", "present")
 
 
-def _records(run: Run) -> ResponseFields | None:
+def _records(run: AssessedRun) -> ResponseFields | None:
     if cap_of(run.context, run.threat_model) is not None:
         return None
     unit = run.context.privacy_unit
@@ -159,12 +169,12 @@ def _records(run: Run) -> ResponseFields | None:
     return _hazard("records_not_capped", text, "present")
 
 
-def _accumulation(run: Run) -> ResponseFields | None:
+def _accumulation(run: AssessedRun) -> ResponseFields | None:
     absent = run.context.gradient_accumulation_steps is None and not batches_are_between_updates(run)
     return _hazard("gradient_accumulation_counted", ACCUMULATION, "possible") if absent and run.trains else None
 
 
-def _tuning(run: Run) -> ResponseFields | None:
+def _tuning(run: AssessedRun) -> ResponseFields | None:
     absent = run.context.tuning_runs is None
     return _hazard("tuning_not_accounted", TUNING, "possible") if absent and run.trains else None
 
@@ -179,7 +189,7 @@ def _epsilon(numbers: Numbers) -> ResponseFields | None:
     return _hazard("epsilon_says_little", text, "present")
 
 
-def _one_point(run: Run, numbers: Numbers) -> ResponseFields | None:
+def _one_point(run: AssessedRun, numbers: Numbers) -> ResponseFields | None:
     alone = numbers.power_of_one_point
     if alone is None or alone <= HIDDEN * numbers.power:
         return None

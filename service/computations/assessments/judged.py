@@ -46,7 +46,7 @@ Training: TypeAlias = DpsgdMechanism | NoisySgdMechanism | PoissonSampledMechani
 
 @final
 @dataclass(frozen=True, slots=True)
-class Run:
+class AssessedRun:
     """A run to be assessed: its mechanism, its context, and the worst case with the records of a privacy unit."""
 
     mechanism: MechanismSpec
@@ -54,9 +54,9 @@ class Run:
     threat_model: WorstCaseThreatModel
 
     @staticmethod
-    def of(request: AssessmentsRequest) -> Run:
+    def of(request: AssessmentsRequest) -> AssessedRun:
         """Return the run as a request describes it."""
-        return Run(request.mechanism, request.context, request.threat_model)
+        return AssessedRun(request.mechanism, request.context, request.threat_model)
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -97,7 +97,7 @@ class Change(NamedTuple):
 class Judged:
     """The run that is judged. changes: those that were made; failed: hazards that left no run that can be described."""
 
-    run: Run
+    run: AssessedRun
     changes: tuple[Change, ...] = ()
     failed: tuple[HazardCode, ...] = ()
 
@@ -113,12 +113,12 @@ class Judged:
             return None
         return f"All numbers are of the run {', '.join(each.text for each in self.changes)}."
 
-    def undone(self, run: Run) -> Judged:
+    def undone(self, run: AssessedRun) -> Judged:
         """Return the described run, with every change failed: the changed run cannot be computed."""
         return Judged(run, (), (*self.failed, *(each.code for each in self.changes)))
 
 
-def judged(run: Run) -> Judged:
+def judged(run: AssessedRun) -> Judged:
     """Return the run with the changes of all hazards that are present."""
     found, failed, mechanism = list[Change](), list[HazardCode](), run.mechanism
     for change in changes(run):
@@ -140,13 +140,13 @@ def made_by(change: Change, mechanism: MechanismSpec) -> MechanismSpec | None:
         return None
 
 
-def changes(run: Run) -> list[Change]:
+def changes(run: AssessedRun) -> list[Change]:
     """Return the changes of the hazards that are present, in the order in which they are made."""
     found = (_microbatches(run), _consistent_rate(run), _accumulation(run), _tuning(run))
     return [each for each in found if each is not None]
 
 
-def _microbatches(run: Run) -> Change | None:
+def _microbatches(run: AssessedRun) -> Change | None:
     context = run.context
     if context.microbatches_accounted or context.microbatch_size in (None, 1):
         return None
@@ -185,7 +185,7 @@ def _with_half_the_noise(node: MechanismSpec) -> MechanismSpec | None:
             return node
 
 
-def _consistent_rate(run: Run) -> Change | None:
+def _consistent_rate(run: AssessedRun) -> Change | None:
     rate = inconsistent_rate(run)
     if rate is None:
         return None
@@ -195,7 +195,7 @@ def _consistent_rate(run: Run) -> Change | None:
     return Change("sample_rate_inconsistent", text, partial(mapped, change=partial(_at_least, rate=rate)))
 
 
-def inconsistent_rate(run: Run) -> float | None:
+def inconsistent_rate(run: AssessedRun) -> float | None:
     """Return the rate of the batches that the context names, where a step of the mechanism cannot have this rate."""
     batch, sizes = run.context.batch_size, run.sizes
     if batch is None or not sizes:
@@ -241,7 +241,7 @@ def _each(node: DpsgdMechanism, change: Callable[[float], float]) -> float | tup
     return rates if isinstance(node.sample_rate, tuple) else rates[0]
 
 
-def _accumulation(run: Run) -> Change | None:
+def _accumulation(run: AssessedRun) -> Change | None:
     passes = run.context.gradient_accumulation_steps
     if passes is None or passes == 1 or not run.trains or batches_are_between_updates(run):
         return None
@@ -249,7 +249,7 @@ def _accumulation(run: Run) -> Change | None:
     return Change("gradient_accumulation_counted", text, partial(mapped, change=partial(_with_passes, passes=passes)))
 
 
-def batches_are_between_updates(run: Run) -> bool:
+def batches_are_between_updates(run: AssessedRun) -> bool:
     """Whether the context names the records between two updates of the model, so that passes cannot be meant.
 
     One batch size does not say what the rates of a schedule are.
@@ -272,7 +272,7 @@ def _with_passes(node: MechanismSpec, passes: int) -> MechanismSpec | None:
     return remade(node, sample_rate=_each(node, lambda stated: min(stated * passes, 1.0)))
 
 
-def _tuning(run: Run) -> Change | None:
+def _tuning(run: AssessedRun) -> Change | None:
     runs = run.context.tuning_runs
     if runs is None or runs == 1:
         return None

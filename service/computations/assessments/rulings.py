@@ -18,7 +18,7 @@ from service.computations.abstract import ResponseFields
 from service.computations.assessments.answering import attacker_of
 from service.computations.assessments.effects import HAZARDS, NO_BOUND
 from service.computations.assessments.hazards import largest_delta
-from service.computations.assessments.judged import Judged, Run
+from service.computations.assessments.judged import AssessedRun, Judged
 from service.computations.assessments.requirements import missing_of, requirements_of
 from service.computations.digest import canonical_text, text_digest
 from service.computations.read_numbers import ReadNumber, is_guarantee
@@ -36,14 +36,14 @@ ONLY_FROM_ABOVE: Final = "It is only known that the run reveals no more than the
 
 @final
 @dataclass(frozen=True, slots=True)
-class Grounds:
+class RulingGrounds:
     """Grounds of a verdict beside the numbers.
 
     run: as it was described; judged: as it is judged. assumptions: behind all numbers; of_attackers(rule): those about
     the attacker of a rule.
     """
 
-    run: Run
+    run: AssessedRun
     judged: Judged
     assumptions: Sequence[AssessedAssumption]
     of_attackers: Callable[[PolicyRule], Sequence[AssessedAssumption]]
@@ -60,7 +60,7 @@ class Grounds:
 
 
 def ruling(
-    rule: PolicyRule, answer: ResponseFields, grounds: Grounds, described: Callable[[], ResponseFields]
+    rule: PolicyRule, answer: ResponseFields, grounds: RulingGrounds, described: Callable[[], ResponseFields]
 ) -> ResponseFields:
     """Return how the answer for the judged run stands to a rule. described(): the answer for the described run."""
     number = ReadNumber.of(answer, rule.reads)
@@ -122,7 +122,7 @@ def _margin(rule: PolicyRule, number: ReadNumber) -> float | None:
     return _sign(rule) * (rule.limit - worse) / (abs(rule.limit) if rule.limit else 1.0)
 
 
-def why_undecided(rule: PolicyRule, grounds: Grounds) -> str | None:
+def why_undecided(rule: PolicyRule, grounds: RulingGrounds) -> str | None:
     """Return why no number decides a rule, whatever it is; None: its number does."""
     if any(each.holds == "no" and each.if_not == RELAXED for each in grounds.of_attackers(rule)):
         return ATTACKER_REFUTED
@@ -157,7 +157,7 @@ def _deciding_tolerance(limit: float, lower: float | None, upper: float | None) 
     return needed if needed >= FINEST else None
 
 
-def decision(policy: Policy, rulings: Sequence[ResponseFields], digest: str, grounds: Grounds) -> ResponseFields:
+def decision(policy: Policy, rulings: Sequence[ResponseFields], digest: str, grounds: RulingGrounds) -> ResponseFields:
     """Return the verdict of a policy. digest: of the assessment, by which the decision is found again."""
     counted = [each for each in rulings if each["rule"].severity == "error"]
     resting = grounds.resting([each["rule"] for each in counted])
@@ -187,7 +187,7 @@ def decision(policy: Policy, rulings: Sequence[ResponseFields], digest: str, gro
     }
 
 
-def _verdict(counted: Sequence[ResponseFields], grounds: Grounds, is_missing: bool) -> PolicyVerdict:
+def _verdict(counted: Sequence[ResponseFields], grounds: RulingGrounds, is_missing: bool) -> PolicyVerdict:
     if grounds.is_void:
         return "void"
     verdicts = [each["verdict"] for each in counted]

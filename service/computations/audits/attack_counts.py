@@ -17,9 +17,9 @@ from service.computations.abstract import Computation, Quote
 from service.computations.allowance import MOST_WORK, Shares
 from service.computations.caveats import caveats
 from service.computations.curve_points import points_of
+from service.computations.estimates import quote, unpriced
 from service.computations.numbers import enclosed_number, remarks, tightness
 from service.computations.parts import assumptions_of, blamed, mechanism_of, threat_model_of, worst_case_spec
-from service.computations.prices import quote, unseen
 from service.privacy.audits.counts import Rate, Region, epsilon, gdp_mu, region
 from service.privacy.enclosure import Enclosure, Evidence
 from service.privacy.errors import PrivacyComputationError
@@ -162,7 +162,7 @@ def attack_counts_quote(request: AttackCountsRequest) -> Quote:
     """By the counts, and by the plans of the curves that they are held against."""
     if request.mechanism is None or request.threat_model is None:
         return Quote(COUNTING_COST, inline=True)
-    long = unseen(request.mechanism, [request.threat_model], CURVES_READ)
+    long = unpriced(request.mechanism, [request.threat_model], CURVES_READ)
     if long is not None:
         return long
     mechanism, threat_model = mechanism_of(request.mechanism), threat_model_of(request.threat_model)
@@ -172,8 +172,7 @@ def attack_counts_quote(request: AttackCountsRequest) -> Quote:
         plans = [model.plan(mechanism, METHOD) for model in models]
     except PrivacyComputationError as error:
         raise blamed(error, "/threat_model", request.threat_model) from None
-    prices = (plan.tariff.base + CURVES_READ * plan.tariff.directed.point for plan in plans)
-    return quote(list(zip(prices, plans, strict=True)), COUNTING_COST)
+    return quote(plans, lambda model: model.build + CURVES_READ * model.readings().point, COUNTING_COST)
 
 
 ATTACK_COUNTS: Final = Computation(

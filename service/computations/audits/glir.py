@@ -23,7 +23,7 @@ from api_schemas.glir_audit import (
 from api_schemas.gradients import LARGEST_QUERIES, GradientStep
 from service.computations.abstract import Computation
 from service.computations.audits.attack_rates import against_theory, measured_roc
-from service.computations.audits.glir_price import glir_audit_quote
+from service.computations.audits.glir_estimate import glir_audit_quote
 from service.computations.audits.glir_texts import (
     THEORY_SOURCE,
     assumptions,
@@ -52,7 +52,7 @@ def compute_glir_audit(request: AnyGlirRequest, digest: str, engine_version: str
 
     Raises OutOfDomain with the pointer of the array that is out of its domain, or ArchiveError.
     """
-    noise = glir.Noise(std=request.noise_std, proportional=request.noise_covariance == "gradient")
+    noise = glir.ReleaseNoise(std=request.noise_std, proportional=request.noise_covariance == "gradient")
     simulate = request.simulate if isinstance(request, GlirAuditRequest) else None
     estimated = _has_background(request)
     known_laws, any_estimated = not all(estimated), any(estimated)
@@ -106,7 +106,7 @@ def _generator(request: GlirParameters, step: int) -> np.random.Generator:
     return np.random.Generator(np.random.PCG64(np.random.SeedSequence([request.seed, step])))
 
 
-def _sent(request: AnyGlirRequest, noise: glir.Noise) -> Iterator[glir.StepAudit]:
+def _sent(request: AnyGlirRequest, noise: glir.ReleaseNoise) -> Iterator[glir.StepAudit]:
     uploaded = request.arrays() if isinstance(request, GlirUpload) else None
     count = len(request.background_rows) if isinstance(request, GlirUpload) else len(request.steps or ())
     for number in range(count):
@@ -129,7 +129,7 @@ def _arrays(step: GradientStep) -> dict[str, FloatArray]:
 def _audit(
     arrays: dict[str, FloatArray],
     request: GlirParameters,
-    noise: glir.Noise,
+    noise: glir.ReleaseNoise,
     steps: int,
     generator: np.random.Generator,
 ) -> glir.StepAudit:
@@ -146,7 +146,7 @@ def _audit(
     return glir.audit_step(mean, queries, law, request.batch_size, noise, generator)
 
 
-def _simulated(request: GlirParameters, simulate: GlirSimulation, noise: glir.Noise) -> Iterator[glir.StepAudit]:
+def _simulated(request: GlirParameters, simulate: GlirSimulation, noise: glir.ReleaseNoise) -> Iterator[glir.StepAudit]:
     law = glir.identity_law(simulate.dimension)
     members = simulate.queries // 2
     for number in range(simulate.steps):
@@ -167,7 +167,7 @@ def _members(request: AnyGlirRequest) -> NDArray[np.bool_] | None:
 
 def _roc(
     request: GlirParameters,
-    noise: glir.Noise,
+    noise: glir.ReleaseNoise,
     steps: list[glir.StepAudit],
     ratios: FloatArray,
     members: NDArray[np.bool_],
@@ -194,7 +194,9 @@ def _roc(
     )
 
 
-def _worst_case(request: GlirParameters, noise: glir.Noise, roc: EmpiricalRoc, steps: int) -> GlirWorstCase | None:
+def _worst_case(
+    request: GlirParameters, noise: glir.ReleaseNoise, roc: EmpiricalRoc, steps: int
+) -> GlirWorstCase | None:
     if not noise.is_isotropic or request.max_grad_norm is None:
         return None
     mu = glir.worst_case_mu(request.batch_size, noise, request.max_grad_norm, steps)

@@ -6,7 +6,7 @@ from typing import Final
 
 from api_schemas.caveats import Assumption, AssumptionCode
 from api_schemas.gradients import LARGEST_QUERIES
-from service.privacy.audits.glir import P_VALUE_DRAWS, Noise
+from service.privacy.audits.glir import P_VALUE_DRAWS, ReleaseNoise
 from service.privacy.audits.glir_theory import LARGEST_GROUPS
 
 SOURCE: Final = (
@@ -44,7 +44,7 @@ ADDED_NOISE: Final = (
 )
 
 
-def statistic_text(noise: Noise, known: bool, estimated: bool) -> str:
+def statistic_text(noise: ReleaseNoise, known: bool, estimated: bool) -> str:
     """Return formula and law of the statistics: of steps with a known law, and of steps with background gradients."""
     texts = [FROM_BACKGROUND] if estimated else []
     if known:
@@ -113,7 +113,7 @@ def _independence(simulated: bool) -> tuple[Assumption, ...]:
     )
 
 
-def notes(noise: Noise, estimated: bool, one_class: bool, queries: int) -> tuple[str, ...]:
+def notes(noise: ReleaseNoise, estimated: bool, one_class: bool, queries: int) -> tuple[str, ...]:
     """Return what a reader should know about this answer; `one_class`: all queries are members, or none is."""
     listed = [
         "Queries are ranked by the sum of their log-likelihood ratios: every threshold on it is an optimal test.",

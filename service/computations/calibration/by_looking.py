@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import Final
 
 from service.computations.calibration.directions import NOT_PROVED
-from service.computations.calibration.found import Found, crossing_of, ended, not_met
+from service.computations.calibration.found import SearchResult, crossing_of, ended, not_met
 from service.computations.calibration.looks import Look, Looks
 from service.privacy.calibration.scale import Scale
 
@@ -28,7 +28,7 @@ def _spread(looks: Looks, scale: Scale, start: float) -> list[Look]:
     return [look for look in map(looks.at, sorted(numbers)) if look is not None]
 
 
-def by_looking(looks: Looks, scale: Scale, start: float, group: tuple[int, ...]) -> Found:
+def by_looking(looks: Looks, scale: Scale, start: float, group: tuple[int, ...]) -> SearchResult:
     """Return the change from failing to being met that is nearest to the start. Raises PrivacyComputationError."""
     seen = _spread(looks, scale, start)
     if not seen:
@@ -39,7 +39,7 @@ def by_looking(looks: Looks, scale: Scale, start: float, group: tuple[int, ...])
     told = SEVERAL if len(changes) > 1 else NOT_PROVED + ONCE * (len(changes) == 1)
     if not changes:
         if near[0].meets(group):
-            return Found("met", near[0], group, theorem=told)
+            return SearchResult("met", near[0], group, theorem=told)
         best = min(seen, key=lambda look: look.height(group))
         return replace(not_met(best, group, proved=_all_fail(scale, seen, group)), theorem=told)
     low, high = min(changes, key=lambda pair: min(abs(scale.coordinate(look.number) - here) for look in pair))

@@ -23,7 +23,7 @@ REFINED: Final = 2
 
 @final
 @dataclass(frozen=True, slots=True)
-class Found:
+class SearchResult:
     """The result of a search.
 
     `group`: the targets that decide. `beside`: the number next to the value at which not every target is known to be
@@ -64,7 +64,7 @@ def _met(look: Look, group: Sequence[int]) -> Seen:
     return Seen(look.number, holds=look.meets(group), height=look.height(group))
 
 
-def ended(looks: Looks, crossing: Crossing, group: tuple[int, ...], *, proved: bool) -> Found:
+def ended(looks: Looks, crossing: Crossing, group: tuple[int, ...], *, proved: bool) -> SearchResult:
     """Return the result of a search that came to its end. `proved`: what fails at the last number fails at all."""
     inside, outside, scale = crossing.inside, crossing.outside, crossing.scale
     if inside is None:
@@ -73,20 +73,20 @@ def ended(looks: Looks, crossing: Crossing, group: tuple[int, ...], *, proved: b
         return not_met(last, group, proved=proved and fails and last.number == scale.last)
     value = looks.made[inside.at]
     if outside is None:
-        return Found("trivially_met", value, group)
+        return SearchResult("trivially_met", value, group)
     beside = looks.at(outside.at)
     if beside is None:
-        return Found("met", value, group, refused=looks.refusals[outside.at], whole=scale.whole)
+        return SearchResult("met", value, group, refused=looks.refusals[outside.at], whole=scale.whole)
     failing = _failing(looks, scale, value, beside, group)
     near = failing is not None and scale.are_neighbours(value.number, failing.number)
-    return Found("met", value, group, beside, failing, witnessed=near, whole=scale.whole)
+    return SearchResult("met", value, group, beside, failing, witnessed=near, whole=scale.whole)
 
 
-def not_met(best: Look, group: tuple[int, ...], *, proved: bool) -> Found:
+def not_met(best: Look, group: tuple[int, ...], *, proved: bool) -> SearchResult:
     """Return a result without a number that meets the group. `proved`: there is none."""
     fails = best.failing(group) is not None
     status = "infeasible" if proved else "undecided"
-    return Found(status, best, group, failing=best if fails else None, witnessed=proved and fails)
+    return SearchResult(status, best, group, failing=best if fails else None, witnessed=proved and fails)
 
 
 def _failing(looks: Looks, scale: Scale, value: Look, beside: Look, group: Sequence[int]) -> Look | None:

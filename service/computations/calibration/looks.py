@@ -15,7 +15,7 @@ from api_schemas.pointers import Place
 from api_schemas.targets import CalibrationTarget, value_range
 from api_schemas.threat_models import ThreatModelSpec
 from service.computations.abstract import ResponseFields
-from service.computations.answers import Said, said
+from service.computations.answers import EngineAnswer, said
 from service.computations.parts import blamed, mechanism_of, options_of, threat_model_of
 from service.computations.read_numbers import ReadNumber
 from service.computations.violations import note
@@ -152,7 +152,7 @@ class Looks:
         asked, plan = group.request, group.plan()
         model = threat_model_of(asked.threat_model)
         conditional = worst_case_beside(model, mechanism_of(asked.mechanism)) is not None
-        told: dict[Any, Said] = {}
+        told: dict[Any, EngineAnswer] = {}
         for place, (index, question) in enumerate(zip(group.indices, asked.questions, strict=True)):
             if index in self.kept:
                 continue

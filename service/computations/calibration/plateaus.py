@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from api_schemas.free_numbers import DOES_NOT_FIT
 from api_schemas.pointers import Place, place_of
-from service.computations.calibration.found import Found, crossing_of, ended
+from service.computations.calibration.found import SearchResult, crossing_of, ended
 from service.computations.calibration.looks import Look, Looks
 from service.privacy.calibration import monotone
 from service.privacy.calibration.scale import Scale
@@ -36,7 +36,7 @@ def steps_follow(place: Place) -> bool:
     return monotone.steps_follow(place.kind, place.name, place.owner.__dict__)
 
 
-def beyond_plateau(looks: Looks, scale: Scale, found: Found) -> Found:
+def beyond_plateau(looks: Looks, scale: Scale, found: SearchResult) -> SearchResult:
     """Return the least private number that meets the targets of `found` in the next plateaus, or `found` itself."""
     best, at, misses = found, found.value.number, 0
     while misses < MISSES:
@@ -55,23 +55,23 @@ def beyond_plateau(looks: Looks, scale: Scale, found: Found) -> Found:
     return replace(best, notes=(ROUNDED.format(name=looks.place.name), *_fails_too(looks, scale, best)))
 
 
-def _within(looks: Looks, scale: Scale, first: Look, group: tuple[int, ...]) -> Found:
+def _within(looks: Looks, scale: Scale, first: Look, group: tuple[int, ...]) -> SearchResult:
     """Return the least private number of a plateau whose first number meets the targets."""
     if scale.low == scale.high:
-        return Found("met", first, group, whole=scale.whole)
+        return SearchResult("met", first, group, whole=scale.whole)
     crossing = crossing_of(looks, scale, group)
     crossing.run(first.number)
     return replace(ended(looks, crossing, group, proved=False), status="met")
 
 
-def _with_neighbour(best: Found, beside: Look, scale: Scale) -> Found:
+def _with_neighbour(best: SearchResult, beside: Look, scale: Scale) -> SearchResult:
     """Return the value at the end of its plateau with the first number of the next plateau as its neighbour."""
     fails = beside.failing(best.group) is not None
     near = fails and scale.are_neighbours(best.value.number, beside.number)
     return replace(best, beside=beside, failing=beside if fails else None, witnessed=near)
 
 
-def _fails_too(looks: Looks, scale: Scale, best: Found) -> tuple[str, ...]:
+def _fails_too(looks: Looks, scale: Scale, best: SearchResult) -> tuple[str, ...]:
     """Return a note on the end of the plateau on the other side of the value, where a target fails there."""
     mirrored = replace(scale, side=-scale.side)
     plateau = _next_plateau(looks, mirrored, best.value.number)

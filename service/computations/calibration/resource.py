@@ -13,12 +13,12 @@ from service.computations.abstract import Computation, Quote, ResponseFields
 from service.computations.allowance import Shares
 from service.computations.bounds import beside_relaxed, grounds
 from service.computations.calibration.directions import Directions, directions
-from service.computations.calibration.found import Found
+from service.computations.calibration.found import SearchResult
 from service.computations.calibration.looks import MOST_WORK, TOO_DEAR, Look, Looks, groups
 from service.computations.calibration.search import search
+from service.computations.estimates import UNCERTAINTY, UNPRICED
 from service.computations.nested import quoted
 from service.computations.parts import mechanism_of, threat_model_of
-from service.computations.prices import DOUBT, UNSEEN
 from service.privacy.errors import NumericalFailure, OutOfDomain, PrivacyComputationError, UnsupportedCombination
 from service.privacy.numerics.work import Work, at_most
 from service.privacy.threat_models.relaxed import worst_case_beside
@@ -113,9 +113,9 @@ def calibrations_quote(request: CalibrationsRequest) -> Quote:
     try:
         each = quoted(asked)
     except PrivacyComputationError:  # what stands there is only a start
-        return Quote(MOST_WORK // READINGS, engine=UNSEEN, doubt=DOUBT, most=MOST_WORK + ANSWERS)
+        return Quote(MOST_WORK // READINGS, engine=UNPRICED, uncertainty=UNCERTAINTY, most=MOST_WORK + ANSWERS)
     cost = min(READINGS * each.cost, max(each.cost, MOST_WORK))
-    return Quote(cost, engine=each.engine, doubt=DOUBT, most=max(each.most, MOST_WORK + ANSWERS))
+    return Quote(cost, engine=each.engine, uncertainty=UNCERTAINTY, most=max(each.most, MOST_WORK + ANSWERS))
 
 
 def _directions(request: CalibrationsRequest) -> Directions:
@@ -158,7 +158,7 @@ def _answers(request: CalibrationsRequest, look: Look, work: Work) -> ResponseFi
     }
 
 
-def _witness(looks: Looks, found: Found) -> tuple[ResponseFields | None, ResponseFields | None]:
+def _witness(looks: Looks, found: SearchResult) -> tuple[ResponseFields | None, ResponseFields | None]:
     """The witness, or why there is none."""
     fails = undecided = None
     if found.failing is not None:
@@ -170,7 +170,7 @@ def _witness(looks: Looks, found: Found) -> tuple[ResponseFields | None, Respons
     return None, {"reason": _reason(found), "undecided": undecided, "fails": fails}
 
 
-def _reason(found: Found) -> str:
+def _reason(found: SearchResult) -> str:
     if found.status == "trivially_met":
         return MET_THERE_TOO
     if found.status in ("infeasible", "undecided"):
@@ -183,7 +183,7 @@ def _reason(found: Found) -> str:
     return TOO_WIDE if tight else TWO_THEOREMS
 
 
-def _neighbour(looks: Looks, found: Found, look: Look, target: int) -> ResponseFields:
+def _neighbour(looks: Looks, found: SearchResult, look: Look, target: int) -> ResponseFields:
     value, number = found.value.number, look.number
     return {
         "value": looks.typed(number),
@@ -193,7 +193,7 @@ def _neighbour(looks: Looks, found: Found, look: Look, target: int) -> ResponseF
     }
 
 
-def _notes(looks: Looks, found: Found, known: Directions) -> tuple[str, ...]:
+def _notes(looks: Looks, found: SearchResult, known: Directions) -> tuple[str, ...]:
     notes = list(found.notes)
     unmet = found.status in ("infeasible", "undecided")
     if unmet and found.group == known.others:
@@ -209,7 +209,7 @@ def _notes(looks: Looks, found: Found, known: Directions) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def _undecided(found: Found, known: Directions) -> list[str]:
+def _undecided(found: SearchResult, known: Directions) -> list[str]:
     """Return why nothing is proved: of each target that does not depend on the number, or of all."""
     open_ones = [index for index in known.fixed if not found.value.targets[index].meets]
     return [FIXED.format(index=index) for index in open_ones] or [UNPROVED]

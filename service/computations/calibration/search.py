@@ -11,7 +11,7 @@ from api_schemas.free_numbers import ABSENT
 from api_schemas.targets import value_range, widest
 from service.computations.calibration.by_looking import PLACES, by_looking
 from service.computations.calibration.directions import NOT_PROVED, Directions, rise
-from service.computations.calibration.found import Found, crossing_of, ended, not_met
+from service.computations.calibration.found import SearchResult, crossing_of, ended, not_met
 from service.computations.calibration.looks import Look, Looks
 from service.computations.calibration.plateaus import beyond_plateau, steps_follow
 from service.privacy.calibration.scale import TINY, Scale
@@ -20,7 +20,7 @@ from service.privacy.errors import NumericalFailure
 ALWAYS_FAILS: Final = "the answer to the target does not depend on the free number, and fails"
 
 
-def search(request: CalibrationsRequest, looks: Looks, known: Directions) -> Found:
+def search(request: CalibrationsRequest, looks: Looks, known: Directions) -> SearchResult:
     """Search for the value. Raises PrivacyComputationError where no number that was looked at can be answered."""
     scale, start = _scale(request, looks, known)
     moving = tuple(index for index in range(len(request.targets)) if index not in known.fixed)
@@ -49,7 +49,7 @@ def _scale(request: CalibrationsRequest, looks: Looks, known: Directions) -> tup
     return Scale(low=low, high=high, whole=whole, side=known.side or 1, tolerance=tolerance), start
 
 
-def _broken(first: Look, known: Directions) -> Found | None:
+def _broken(first: Look, known: Directions) -> SearchResult | None:
     """Return what is found where a target provably fails that does not depend on the number: every number fails."""
     failing = first.failing(known.fixed)
     if failing is None:
@@ -57,7 +57,7 @@ def _broken(first: Look, known: Directions) -> Found | None:
     return replace(not_met(first, (failing,), proved=True), proved=True, theorem=ALWAYS_FAILS)
 
 
-def _along(request: CalibrationsRequest, looks: Looks, scale: Scale, start: float, known: Directions) -> Found:
+def _along(request: CalibrationsRequest, looks: Looks, scale: Scale, start: float, known: Directions) -> SearchResult:
     """Search where the side on which the targets are met is known, or expected."""
     group = known.group
     if all(_is_met_whatever(request, index) for index in group):
@@ -76,7 +76,7 @@ def _along(request: CalibrationsRequest, looks: Looks, scale: Scale, start: floa
     return replace(found, proved=True, side=scale.side if one_sided else None, theorem=known.theorem)
 
 
-def _exclude_each_other(found: Found, known: Directions) -> bool:
+def _exclude_each_other(found: SearchResult, known: Directions) -> bool:
     """Return whether no number meets both the group and the other targets: the others fail at the value and beyond,
     and at or before the number at which the group fails.
     """

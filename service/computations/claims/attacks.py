@@ -11,14 +11,13 @@ from api_schemas.questions import ReconstructionQuestion, TradeOffQuestion
 from service.computations.abstract import ResponseFields
 from service.computations.claims.implied import AtRate, Bound, GaussianCurve, Ratio, bound_of
 from service.computations.numbers import enclosed_number
-from service.computations.prices import list_price
 from service.interop.numbers import rounded_down, rounded_up
-from service.privacy.composition.planning.tariff import Prices, Tariff
+from service.privacy.composition.planning.cost_model import CostModel, ReadingCosts
 from service.privacy.questions.witness import (
     GRID,
     RATES,
     ROUNDS,
-    Line,
+    SupportingLine,
     Witness,
     above,
     above_gaussian,
@@ -32,7 +31,7 @@ from service.privacy.trade_off.pair import TradeOffPair
 Direction = Literal["add", "remove", "both"]
 REVERSED: Final[dict[Direction, Direction]] = {"add": "remove", "remove": "add", "both": "both"}
 
-LARGEST_PRICE: Final = 200_000
+LARGEST_COST: Final = 200_000
 """In microseconds of CPU."""
 
 ATTACKERS: Final[dict[str, str]] = {
@@ -57,10 +56,12 @@ AT_A_RATE: Final = (
 )
 
 
-def shown(claim: Claim, answer: ResponseFields, curves: TradeOffPair, attacker: str, tariff: Tariff) -> ResponseFields:
+def shown(
+    claim: Claim, answer: ResponseFields, curves: TradeOffPair, attacker: str, model: CostModel
+) -> ResponseFields:
     """An attack on an unsafe claim, by whose certified power it is seen to be unsafe. `attacker`: the threat model.
 
-    None is named at a rate where looking for the rate would be dear by the tariff.
+    None is named at a rate where looking for the rate would be expensive by the cost `model` of the curves.
     """
     asked: Direction = claim.question.direction
     bound, who = bound_of(claim), ATTACKERS[attacker]
@@ -69,15 +70,15 @@ def shown(claim: Claim, answer: ResponseFields, curves: TradeOffPair, attacker: 
     if isinstance(bound, AtRate) and isinstance(claim.question, TradeOffQuestion | ReconstructionQuestion):
         power: Mapping[str, Any] = answer["points"][0]["power"] if "points" in answer else answer
         return _told(who, asked, bound.rate, _safe_from_below(power), bound.allowed)
-    dear = bound is not None and is_too_dear(bound, tariff)
-    if bound is not None and not dear:
+    expensive = bound is not None and is_too_expensive(bound, model)
+    if bound is not None and not expensive:
         for direction in _directions(asked, curves):
             found = _witness(_attained(getattr(curves, direction)), bound)
             if found is not None:
                 power = enclosed_number(found.power, "lower")
                 return _told(who, direction, found.false_positive_rate, power, found.allowed)
     return {
-        "test": (NOT_LOOKED_FOR if dear else IN_THE_LIMIT).format(attacker=who),
+        "test": (NOT_LOOKED_FOR if expensive else IN_THE_LIMIT).format(attacker=who),
         "direction": asked,
         "false_positive_rate": None,
         "power": None,
@@ -85,31 +86,31 @@ def shown(claim: Claim, answer: ResponseFields, curves: TradeOffPair, attacker: 
     }
 
 
-def attack_price(claim: Claim, tariff: Tariff) -> float:
+def attack_cost(claim: Claim, model: CostModel) -> float:
     """Microseconds of CPU, roughly, that looking for an attack takes, were the claim unsafe."""
     bound = bound_of(claim)
-    if bound is None or is_too_dear(bound, tariff):
+    if bound is None or is_too_expensive(bound, model):
         return 0.0
-    directions = 1 if claim.question.direction != "both" or tariff.is_one_curve else 2
-    return directions * _price(bound, tariff.directed)
+    directions = 1 if claim.question.direction != "both" or model.one_curve else 2
+    return directions * _cost(bound, model.readings())
 
 
-def is_too_dear(bound: Bound, tariff: Tariff) -> bool:
+def is_too_expensive(bound: Bound, model: CostModel) -> bool:
     """Whether an attack takes many readings, and these would cost more than people wait for gladly."""
     many = isinstance(bound, Ratio | GaussianCurve)
-    return many and _price(bound, tariff.directed) > LARGEST_PRICE
+    return many and _cost(bound, model.readings()) > LARGEST_COST
 
 
-def _price(bound: Bound, prices: Prices) -> float:
+def _cost(bound: Bound, costs: ReadingCosts) -> float:
     match bound:
-        case Line():
-            return 2 * prices.profile + prices.point
+        case SupportingLine():
+            return 2 * costs.profile + costs.point
         case AtRate():
-            return prices.point
+            return costs.point
         case GaussianCurve():
-            return ROUNDS * list_price(GRID, prices)
+            return ROUNDS * costs.points(GRID)
         case Ratio():
-            return list_price(len(RATES), prices)
+            return costs.points(len(RATES))
 
 
 def _directions(asked: Direction, curves: TradeOffPair) -> tuple[Direction, ...]:
@@ -127,8 +128,8 @@ def _attained(curve: AbstractTradeOff) -> AbstractTradeOff:
 def _witness(curve: AbstractTradeOff, bound: Bound) -> Witness | None:
     match bound:
         case Ratio(log_ratio):
-            return above_somewhere(curve, Line(log_ratio, 0.0))
-        case Line():
+            return above_somewhere(curve, SupportingLine(log_ratio, 0.0))
+        case SupportingLine():
             return above_line(curve, bound)
         case AtRate(rate, allowed):
             return above(curve, rate, allowed)

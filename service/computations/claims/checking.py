@@ -13,13 +13,13 @@ from api_schemas.examples import CLAIMS_EXAMPLES
 from api_schemas.questions import TradeOffQuestion
 from service.computations.abstract import Computation, Quote, ResponseFields
 from service.computations.allowance import MOST_WORK, Shares
-from service.computations.claims.attacks import attack_price, shown
+from service.computations.claims.attacks import attack_cost, shown
 from service.computations.claims.verdicts import Judgement, judged
+from service.computations.estimates import INLINE_LIMIT, UNPRICED
 from service.computations.nested import quoted, read
 from service.computations.parts import mechanism_of, options_of, threat_model_of
-from service.computations.prices import INLINE_LIMIT, UNSEEN
 from service.computations.read_numbers import ReadNumber
-from service.privacy.composition.planning.tariff import Tariff
+from service.privacy.composition.planning.cost_model import CostModel
 from service.privacy.numerics.work import Work, at_most
 
 ATTACKS: Final = 1 / 4
@@ -38,11 +38,11 @@ def _compute(request: ClaimsRequest, digest: str, engine_version: str, work: Wor
     pairs = list(zip(request.claims, answered["answers"], strict=True))
     judgements = [judged(claim, ReadNumber.of(answer, claim.reads)) for claim, answer in pairs]
     shares = Shares(work, sum(judgement.verdict == "unsafe" for judgement in judgements))
-    tariff = cache(lambda: _tariff(request))
+    model = cache(lambda: _cost_model(request))
 
     def look(claim: Claim, answer: ResponseFields) -> ResponseFields:
         with shares.next():
-            return shown(claim, answer, curves, request.threat_model.type, tariff())
+            return shown(claim, answer, curves, request.threat_model.type, model())
 
     return {
         "digest": digest,
@@ -75,19 +75,19 @@ def _checked(
     }
 
 
-def _tariff(request: ClaimsRequest) -> Tariff:
+def _cost_model(request: ClaimsRequest) -> CostModel:
     """What readings of the curves cost, by the plan of the answers."""
     asked = request.asked()
-    return threat_model_of(asked.threat_model).plan(mechanism_of(asked.mechanism), "auto", options_of(asked)).tariff
+    return threat_model_of(asked.threat_model).plan(mechanism_of(asked.mechanism), "auto", options_of(asked)).cost
 
 
 def claims_quote(request: ClaimsRequest) -> Quote:
     """That of the answers, and of the attacks, as if every claim were unsafe."""
     found = quoted([(request.asked(), request.places())])
-    if found.engine == UNSEEN:
+    if found.engine == UNPRICED:
         return found
-    tariff = _tariff(request)
-    cost = found.cost + math.ceil(math.fsum(attack_price(claim, tariff) for claim in request.claims))
+    model = _cost_model(request)
+    cost = found.cost + math.ceil(math.fsum(attack_cost(claim, model) for claim in request.claims))
     return replace(found, cost=cost, inline=found.inline and cost <= INLINE_LIMIT)
 
 

@@ -23,7 +23,7 @@ from api_schemas.questions import (
     UnlearningGuaranteeQuestion,
 )
 from service.privacy.questions.membership import Side
-from service.privacy.questions.witness import Line
+from service.privacy.questions.witness import SupportingLine
 
 ALLOWED_ERROR: Final = 1 + 2.0**-48
 """What is allowed at a rate is a few products and quotients of doubles."""
@@ -57,7 +57,7 @@ class Ratio:
     exchanged: bool = False
 
 
-Bound = Line | AtRate | GaussianCurve | Ratio
+Bound = SupportingLine | AtRate | GaussianCurve | Ratio
 
 
 def bound_of(claim: Claim) -> Bound | None:
@@ -65,11 +65,11 @@ def bound_of(claim: Claim) -> Bound | None:
     value, question = claim.number, claim.question
     match question:
         case EpsilonQuestion(delta=delta):
-            return Line(value, delta)
+            return SupportingLine(value, delta)
         case DeltaQuestion(epsilon=epsilon):
-            return Line(epsilon, value)
+            return SupportingLine(epsilon, value)
         case AdvantageQuestion():
-            return Line(0.0, value)
+            return SupportingLine(0.0, value)
         case GdpMuQuestion(false_positive_rate_min=rate, type_two_error_min=error):
             return GaussianCurve(value, rate, error)
         case TradeOffQuestion(false_positive_rates=(rate, *_)):
@@ -95,7 +95,7 @@ def _accuracy_bound(prior: float, rate: float | None, value: float) -> Bound | N
     if prior in (0.0, 1.0):
         return None if prior == 0 or rate is None else AtRate(rate, value)
     if rate is None:
-        return Line(math.log((1 - prior) / prior), (value - (1 - prior)) / prior)
+        return SupportingLine(math.log((1 - prior) / prior), (value - (1 - prior)) / prior)
     return AtRate(rate, (value - (1 - prior) * (1 - rate)) / prior + (ALLOWED_ERROR - 1) / prior)
 
 
@@ -132,7 +132,7 @@ def _accusation_bound(slope: float, rate: float, side: Side) -> AtRate | None:
     if not math.isfinite(slope):
         return None
     if side == "at_most":
-        return AtRate(rate, Line(slope, 0.0).at(rate))
+        return AtRate(rate, SupportingLine(slope, 0.0).at(rate))
     return AtRate(1 - rate, 1 - _product(slope, rate) + (ALLOWED_ERROR - 1))
 
 
@@ -144,7 +144,7 @@ def _clearance_bound(slope: float, rate: float, side: Side) -> AtRate | None:
         return None
     if side == "at_most":
         return AtRate(rate, 1 - _product(slope, 1 - rate) + (ALLOWED_ERROR - 1))
-    return AtRate(1 - rate, Line(slope, 0.0).at(1 - rate))
+    return AtRate(1 - rate, SupportingLine(slope, 0.0).at(1 - rate))
 
 
 def _product(slope: float, rate: float) -> float:

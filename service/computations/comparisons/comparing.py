@@ -23,9 +23,9 @@ from service.computations.comparisons.labels import label_of
 from service.computations.comparisons.ordered import SAME as SAME_RUN
 from service.computations.comparisons.ordered import THEOREM, is_at_least_as_hard
 from service.computations.curve_points import points_of
+from service.computations.estimates import unpriced_together
 from service.computations.nested import quoted, read
 from service.computations.parts import blamed
-from service.computations.prices import unseen_together
 from service.computations.read_numbers import ReadNumber, is_guarantee
 from service.interop.comparison_tables import RENDERINGS
 from service.privacy.enclosure import Evidence
@@ -202,7 +202,7 @@ def comparisons_quote(request: ComparisonsRequest) -> Quote:
     compared = COMPARISON_COST + COMPARED_POINT_COST * len(request.false_positive_rates)
     beside = math.ceil(pairs * (compared + DIFFERENCE_COST * request.quantity_count))
     described = [(run.mechanism, run.threat_model) for run in request.runs]
-    long = unseen_together(described, 1 + len(request.questions))
+    long = unpriced_together(described, 1 + len(request.questions))
     if long is not None:
         return replace(long, cost=long.cost + beside, most=long.most + beside)
     rates = TradeOffQuestion(

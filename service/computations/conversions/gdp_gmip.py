@@ -13,7 +13,7 @@ from service.computations.abstract import Computation, Quote
 from service.computations.numbers import SafeEnd, enclosed_number, tightness
 from service.computations.parts import assumption_of
 from service.privacy import conversions
-from service.privacy.conversions import Noise, Training
+from service.privacy.conversions import RequiredNoise, Training
 from service.privacy.enclosure import Enclosure
 from service.privacy.threat_models import membership_premises
 
@@ -78,7 +78,7 @@ def _training(request: GdpGmipRequest) -> Training:
     )
 
 
-def _noise(noise: Noise, target: Literal["mu_dp", "mu_mip"], training: Training) -> NoiseForTarget:
+def _noise(noise: RequiredNoise, target: Literal["mu_dp", "mu_mip"], training: Training) -> NoiseForTarget:
     composed = LIMIT if training.is_sampled else SQUARES
     enough = noise.differential
     by = DIFFERENTIAL
@@ -125,7 +125,11 @@ def _assumptions(request: GdpGmipRequest, training: Training, *, needed: bool) -
 
 
 def _notes(
-    needed: bool, noise: Noise, differential: Enclosure | None, target: Literal["mu_dp", "mu_mip"], training: Training
+    needed: bool,
+    noise: RequiredNoise,
+    differential: Enclosure | None,
+    target: Literal["mu_dp", "mu_mip"],
+    training: Training,
 ) -> tuple[str, ...]:
     notes: list[str] = []
     if not needed:

@@ -21,8 +21,8 @@ from api_schemas.membership_conversions import (
     RateConversionAnswer,
 )
 from service.computations.abstract import Computation, Quote
+from service.computations.estimates import INLINE_LIMIT
 from service.computations.numbers import enclosed_number, tightness
-from service.computations.prices import INLINE_LIMIT
 from service.privacy.enclosure import Evidence
 from service.privacy.questions import membership_inverse
 from service.privacy.questions.reading import Reading

@@ -18,7 +18,7 @@ from service.privacy.composition.planning.lines import CONTOUR
 from service.privacy.composition.summands.sampled_gaussian import SampledGaussianSteps
 from service.privacy.enclosure import Enclosure
 from service.privacy.errors import PrivacyComputationError
-from service.privacy.trade_off.combinators.read_ahead import Known, ReadAhead
+from service.privacy.trade_off.combinators.prefetched import Known, PrefetchedCurve
 
 NARROW: Final = 1e-7
 """Relative width of what is taken as it is read together; tolerances below it ask for less."""
@@ -76,8 +76,8 @@ def _knowing(setting: Setting | None, known: Mapping[Known, Enclosure] | None) -
     if setting is None or not known:
         return setting
     pair = setting.main.curves
-    add = ReadAhead(pair.add, known, reflected=False)
-    knowing = replace(pair, add=add, remove=ReadAhead(pair.remove, known, reflected=True))
+    add = PrefetchedCurve(pair.add, known, reflected=False)
+    knowing = replace(pair, add=add, remove=PrefetchedCurve(pair.remove, known, reflected=True))
     return replace(setting, main=replace(setting.main, build=lambda: knowing))
 
 

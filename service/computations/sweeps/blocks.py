@@ -18,7 +18,7 @@ from api_schemas.pointers import Place
 from api_schemas.sweeps import SweepsRequest
 from service.computations.abstract import BLOCK_POINTS, ResponseFields
 from service.computations.bounds import read_bounds
-from service.computations.prices import parts_of
+from service.computations.estimates import parts_of
 from service.computations.sweeps.ahead import settings_of
 from service.computations.violations import note
 from service.privacy.errors import NumericalFailure, PrivacyComputationError

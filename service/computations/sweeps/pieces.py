@@ -8,7 +8,7 @@ from api_schemas.long_sweeps import LongSweepsRequest, PieceOfSweep
 from api_schemas.sweeps import LARGEST_POINTS, LARGEST_SWEPT_NUMBERS, SweepsRequest, SweepsResponse, SweptNumbers
 from service.computations.abstract import BLOCK_POINTS, Pieces
 from service.computations.sweeps.blocks import block_points
-from service.computations.sweeps.prices import sweeps_quote
+from service.computations.sweeps.estimates import sweeps_quote
 from service.interop.sweep_tables import cells_of_line, json_lines
 
 

@@ -12,8 +12,8 @@ from service.computations.abstract import Computation, ResponseFields
 from service.computations.parts import options_as_sent
 from service.computations.sweeps.blocks import Point, answered
 from service.computations.sweeps.columns import Column, Quantity, quantities
+from service.computations.sweeps.estimates import sweeps_quote
 from service.computations.sweeps.pieces import PIECES
-from service.computations.sweeps.prices import sweeps_quote
 from service.computations.sweeps.problems import problem_of
 from service.interop.sweep_tables import RENDERINGS
 

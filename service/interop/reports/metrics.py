@@ -9,7 +9,7 @@ from typing import Final, NamedTuple, final
 from api_schemas.assessments import AssessedHazard, AssessedThreatModel, AssessmentsResponse, GdpSummary
 from api_schemas.threat_models import WorstCaseThreatModel
 from service.interop.numbers import as_given
-from service.interop.reports.rows import Row, rows
+from service.interop.reports.rows import ReportRow, rows
 from service.interop.reports.void import is_refuted, refuted
 
 EPSILON: Final = "epsilon"
@@ -22,7 +22,7 @@ class Metric(NamedTuple):
 
     attacker: str
     is_conditional: bool
-    row: Row
+    row: ReportRow
 
     @property
     def is_proved(self) -> bool:
@@ -104,7 +104,7 @@ def _bounds(response: AssessmentsResponse) -> Iterator[Metric]:
                 yield Metric(_attacker(attacked), attacked.conditional, row)
 
 
-def _gdp_rows(gdp: GdpSummary) -> Iterator[Row]:
+def _gdp_rows(gdp: GdpSummary) -> Iterator[ReportRow]:
     """Yield mu, and how much it gives away."""
     where = f"where both error rates are at least {as_given(gdp.smallest_rate)}"
     named = (
@@ -113,7 +113,7 @@ def _gdp_rows(gdp: GdpSummary) -> Iterator[Row]:
     )
     for title, key, number in named:
         ends = number["value"], number["lower"], number["upper"]
-        yield Row(title, key, *ends, gdp.evidence, is_share=False)
+        yield ReportRow(title, key, *ends, gdp.evidence, is_share=False)
 
 
 def _attacker(attacked: AssessedThreatModel) -> str:

@@ -30,7 +30,7 @@ NUMBERS: Final = ("epsilon", "gdp_mu", "deletion_capacity")
 
 
 @final
-class Row(NamedTuple):
+class ReportRow(NamedTuple):
     """One number: what it is, a key of ASCII letters, digits and `_.-`, the number with its ends, and its evidence.
 
     is_share: people read it in percent. says_nothing: it is a number at delta 1, where every run keeps every epsilon.
@@ -66,7 +66,7 @@ class Row(NamedTuple):
         return percent_down(self.lower) if self.is_share else rounded_down(self.lower, SHOWN)
 
 
-def rows(answers: tuple[Answer, ...]) -> Iterator[Row]:
+def rows(answers: tuple[Answer, ...]) -> Iterator[ReportRow]:
     """Yield a row for each number; of the points of a curve the power."""
     for answer in answers:
         if isinstance(answer, TradeOffAnswer):
@@ -74,12 +74,12 @@ def rows(answers: tuple[Answer, ...]) -> Iterator[Row]:
                 rate, power = point["false_positive_rate"], point["power"]
                 title = f"Members identified at a false positive rate of {percent_given(rate)}"
                 key, ends = f"tpr_at_fpr_{as_given(rate)}", (power["value"], power["lower"], power["upper"])
-                yield Row(title, key, *ends, answer.evidence, is_share=True)
+                yield ReportRow(title, key, *ends, answer.evidence, is_share=True)
         else:
             title, key = _name(answer)
             ends = answer.value, answer.lower, answer.upper
             nothing = isinstance(answer.question, EpsilonQuestion) and answer.question.delta == 1
-            yield Row(title, key, *ends, answer.evidence, answer.type not in NUMBERS, nothing)
+            yield ReportRow(title, key, *ends, answer.evidence, answer.type not in NUMBERS, nothing)
 
 
 ACCUSED: Final = (

@@ -18,7 +18,7 @@ from service.jobs.celery.migration import migrate
 from service.jobs.celery.store import SEEN_SECONDS, RedisStore
 from service.jobs.celery.worker import PERIOD_SECONDS, store_of
 from service.jobs.errors import JobsUnavailable
-from service.jobs.job import Job
+from service.jobs.job import StoredJob
 from service.jobs.jobs import Condition, Jobs
 from service.jobs.work import Limits
 from service.settings import Settings
@@ -57,7 +57,7 @@ async def celery_jobs(
     watch = Watch(store, logger)
     waking: set[asyncio.Task[Any]] = set()
 
-    def look(job: Job) -> None:
+    def look(job: StoredJob) -> None:
         if job.state in ENDED:
             return
         task = asyncio.create_task(asyncio.to_thread(watch.attempt, partial(wake, app, store, engine_version)))

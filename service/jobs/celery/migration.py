@@ -15,7 +15,7 @@ from api_schemas.jobs import ENDED
 from service.execution.seals import Seals
 from service.jobs.celery.store import RedisStore
 from service.jobs.errors import JobNotFound
-from service.jobs.job import Job, Kept, Piece
+from service.jobs.job import Piece, StoredJob, StoredPiece
 
 ACTIVE: Final = "privacy_bounds:jobs:active"
 JOB: Final = "privacy_bounds:job:"
@@ -60,7 +60,7 @@ def _carry_over(store: RedisStore, name: str) -> None:
     store.carry_over(job, request, pieces)
 
 
-def _job(seals: Seals, name: str, held: dict[bytes, bytes]) -> Job:
+def _job(seals: Seals, name: str, held: dict[bytes, bytes]) -> StoredJob:
     """Return the job of an earlier record. Raises JobNotFound where nobody with the key wrote it."""
     record = seals.open("job", name, held.get(b"record", b""))
     if record is None:
@@ -69,9 +69,9 @@ def _job(seals: Seals, name: str, held: dict[bytes, bytes]) -> Job:
     fields |= {"kept_seconds": fields["expires"] - fields["created"], "requester": REQUESTER}
     state: Any = held.get(b"state", b"").decode()
     if state not in ENDED:
-        return Job(id=name, **fields, updated=fields["created"])
+        return StoredJob(id=name, **fields, updated=fields["created"])
     problem = held.get(b"problem")
-    return Job(
+    return StoredJob(
         id=name,
         **fields,
         state=state,
@@ -83,9 +83,9 @@ def _job(seals: Seals, name: str, held: dict[bytes, bytes]) -> Job:
     )
 
 
-def _kept(seals: Seals, name: str, text: bytes, sealed: bytes) -> Kept:
+def _kept(seals: Seals, name: str, text: bytes, sealed: bytes) -> StoredPiece:
     lines = seals.open("lines", f"{name}:{text.decode()}", sealed)
     if lines is None:
         raise JobNotFound
     start, _, stop = text.decode().partition("-")
-    return Kept(Piece(int(start), int(stop)), lines)
+    return StoredPiece(Piece(int(start), int(stop)), lines)

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from service.jobs.celery.scripts import REMOVAL
 from service.jobs.errors import JobNotFound
-from service.jobs.job import Job, Piece
+from service.jobs.job import Piece, StoredJob
 from service.jobs.repository import Held, Worker
 
 PAGE: Final = 50
@@ -72,14 +72,14 @@ class RedisOverview(ABC):
     def _run(self, script: str, *values: Any) -> Any: ...
 
     @abstractmethod
-    def _readable(self, found: Any, *, give_up: bool = True) -> Iterator[Job]: ...
+    def _readable(self, found: Any, *, give_up: bool = True) -> Iterator[StoredJob]: ...
 
     @abstractmethod
-    def _job(self, name: str, pairs: Sequence[bytes]) -> Job: ...
+    def _job(self, name: str, pairs: Sequence[bytes]) -> StoredJob: ...
 
-    def active(self) -> Sequence[Job]:
+    def active(self) -> Sequence[StoredJob]:
         """Return all jobs that have not ended, the oldest first."""
-        jobs: list[Job] = []
+        jobs: list[StoredJob] = []
         start = 0
         while found := self._run(_ACTIVE, start, start + PAGE - 1):
             jobs += self._readable(found, give_up=False)

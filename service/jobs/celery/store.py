@@ -30,9 +30,9 @@ from service.jobs.errors import (
     JobTooOld,
     ResultsTooLarge,
 )
-from service.jobs.job import Job, Kept, Piece
+from service.jobs.job import Piece, StoredJob, StoredPiece
 from service.jobs.lines import failed_in
-from service.jobs.repository import OVERHEAD_BYTES, Claim, Page, Quota
+from service.jobs.repository import OVERHEAD_BYTES, ClaimedPiece, Page, Quota
 
 LOOKED_AT_AGAIN_SECONDS: Final = 0.02
 LONGEST_PUT_OFF_SECONDS: Final = 2.0  # Redis writes at last, though its disk is still busy
@@ -65,7 +65,9 @@ class RedisStore(RedisOverview):
         """Close all connections."""
         self.client.close()
 
-    def add(self, job: Job, request: bytes, key: str | None, fingerprint: bytes, quota: Quota, size: int) -> Job:
+    def add(
+        self, job: StoredJob, request: bytes, key: str | None, fingerprint: bytes, quota: Quota, size: int
+    ) -> StoredJob:
         """Accept a job, or return the one that has this key."""
         added = self._put(job, request, key, fingerprint, quota, size)
         if added == "reused":
@@ -75,7 +77,7 @@ class RedisStore(RedisOverview):
         self._wait_until_written()
         return job if added == job.id else self.get(added)
 
-    def carry_over(self, job: Job, request: bytes, kept: Sequence[Kept]) -> None:
+    def carry_over(self, job: StoredJob, request: bytes, kept: Sequence[StoredPiece]) -> None:
         """Write a job of an earlier layout, with its results."""
         sealed = {_text(each.piece): self._sealed_lines(job, each.piece, each.lines) for each in kept}
         if sealed:
@@ -86,7 +88,14 @@ class RedisStore(RedisOverview):
         self._put(job, request, None, b"", UNLIMITED, 1, sum(map(len, sealed.values())))
 
     def _put(
-        self, job: Job, request: bytes, key: str | None, fingerprint: bytes, quota: Quota, size: int, stored: int = 0
+        self,
+        job: StoredJob,
+        request: bytes,
+        key: str | None,
+        fingerprint: bytes,
+        quota: Quota,
+        size: int,
+        stored: int = 0,
     ) -> str:
         """Write a job. Return its name, that of the job that has the key, `reused` or `full`. `stored`: bytes."""
         fields: dict[str, Any] = {
@@ -109,7 +118,7 @@ class RedisStore(RedisOverview):
         listed = [part for pair in fields.items() for part in pair]
         return cast("str", self._run(scripts.ADD, job.id, job.requester, hashed, text, *limits, *listed).decode())
 
-    def get(self, name: str) -> Job:
+    def get(self, name: str) -> StoredJob:
         """Return a job as it is now."""
         return self._job(name, self._run(scripts.GET, name))
 
@@ -131,58 +140,58 @@ class RedisStore(RedisOverview):
         jobs = tuple(self._readable((each[:2] for each in found[:limit]), give_up=False))
         return Page(jobs, found[limit - 1][2].decode() if len(found) > limit else None)
 
-    def cancel(self, name: str) -> Job:
+    def cancel(self, name: str) -> StoredJob:
         """End a job that has not ended."""
         cancelled = self._job(name, self._run(scripts.END, name, "cancelled", "", ""))
         self._wait_until_written()
         return cancelled
 
-    def fail(self, name: str, generation: int, problem: bytes) -> Job:
+    def fail(self, name: str, generation: int, problem: bytes) -> StoredJob:
         """End an active job of this generation with a problem."""
         sealed = self.seals.seal("problem", name, problem)
         return self._job(name, self._run(scripts.END, name, "failed", sealed, generation))
 
-    def results(self, name: str, start: int, most: int = 1) -> Sequence[Kept]:
+    def results(self, name: str, start: int, most: int = 1) -> Sequence[StoredPiece]:
         """Return the first pieces with points from `start` on."""
         held, *found = self._run(scripts.RESULTS, name, start, most)
         job = self._job(name, held)
-        kept: list[Kept] = []
+        kept: list[StoredPiece] = []
         for text, sealed in found:
             piece = _piece(job, text)
             lines = self.seals.open("lines", _name_of_lines(job, piece), sealed or b"")
             if lines is None:
                 raise JobsUnavailable("a result was not sealed by this service")
-            kept.append(Kept(piece, lines))
+            kept.append(StoredPiece(piece, lines))
         return kept
 
-    def claim(self, engine_version: str, worker: str, seconds: float) -> Claim | None:  # noqa: ARG002
+    def claim(self, engine_version: str, worker: str, seconds: float) -> ClaimedPiece | None:  # noqa: ARG002
         """Return the next piece of this version. A job whose record is not ours ends, and the next one is taken."""
         while (found := self._run(scripts.CLAIM, engine_version, seconds)) is not None:
             name = found[0].decode()
             try:
                 job = self._job(name, found[3])
-                return Claim(job, _piece(job, found[1]), _count(found[2]))
+                return ClaimedPiece(job, _piece(job, found[1]), _count(found[2]))
             except (JobNotFound, JobsUnavailable):
                 self._run(scripts.GIVE_UP, name)
         return None
 
-    def renew(self, claim: Claim, seconds: float) -> bool:
+    def renew(self, claim: ClaimedPiece, seconds: float) -> bool:
         """Hold a claim for so many seconds more."""
         return bool(self._run(scripts.RENEW, *_claimed(claim), claim.tries, seconds))
 
-    def save(self, claim: Claim, lines: bytes, size: int) -> Job:
+    def save(self, claim: ClaimedPiece, lines: bytes, size: int) -> StoredJob:
         """Keep the lines of a claimed piece."""
         piece = claim.piece
         sealed = self._sealed_lines(claim.job, piece, lines)
         numbers = piece.start, piece.points, failed_in(lines), size
         return self._job(claim.job.id, self._run(scripts.SAVE, *_claimed(claim), sealed, *numbers))
 
-    def requeue(self, claim: Claim, pieces: Sequence[Piece], tries: int) -> None:
+    def requeue(self, claim: ClaimedPiece, pieces: Sequence[Piece], tries: int) -> None:
         """Give a claimed piece back as these pieces."""
         texts = map(_text, pieces)
         self._run(scripts.REQUEUE, *_claimed(claim), claim.tries, tries, pieces[0].points, *texts)
 
-    def begin_anew(self, name: str, generation: int, engine_version: str, digest: str, size: int) -> Job:
+    def begin_anew(self, name: str, generation: int, engine_version: str, digest: str, size: int) -> StoredJob:
         """Delete the results of an active job and make it one of this version."""
         body = {"digest": digest, "engine_version": engine_version, "generation": generation + 1}
         sealed = self.seals.seal("version of a job", name, json.dumps(body).encode())
@@ -192,11 +201,11 @@ class RedisStore(RedisOverview):
         """Record that a worker is here now."""
         self._run(scripts.ANNOUNCE, worker, engine_version)
 
-    def orphans(self, engine_version: str, seconds: float) -> Sequence[Job]:
+    def orphans(self, engine_version: str, seconds: float) -> Sequence[StoredJob]:
         """Return unchanged active jobs of versions without workers."""
         return [*self._readable(self._run(scripts.ORPHANS, engine_version, seconds))]
 
-    def purge(self, now: float, quota: Quota, age_seconds: float) -> Sequence[tuple[Job, JobsError]]:
+    def purge(self, now: float, quota: Quota, age_seconds: float) -> Sequence[tuple[StoredJob, JobsError]]:
         """Remove what has expired or is too much. Return the active jobs that have to end."""
         while True:
             removed, too_old, too_large = self._run(scripts.PURGE, now, age_seconds, quota.stored_bytes)
@@ -228,10 +237,10 @@ class RedisStore(RedisOverview):
         with self.client.asking() as client:
             return int(client.llen(queue))
 
-    def _sealed_lines(self, job: Job, piece: Piece, lines: bytes) -> bytes:
+    def _sealed_lines(self, job: StoredJob, piece: Piece, lines: bytes) -> bytes:
         return self.seals.seal("lines", _name_of_lines(job, piece), lines)
 
-    def _readable(self, found: Iterable[Any], *, give_up: bool = True) -> Iterator[Job]:
+    def _readable(self, found: Iterable[Any], *, give_up: bool = True) -> Iterator[StoredJob]:
         """Yield the jobs of those records that are ours. `give_up`: end the other jobs, as workers do. A process that
         only looks may have another key, and changes nothing.
         """
@@ -242,7 +251,7 @@ class RedisStore(RedisOverview):
                 if give_up:
                     self._run(scripts.GIVE_UP, name)
 
-    def _job(self, name: str, pairs: Sequence[bytes]) -> Job:
+    def _job(self, name: str, pairs: Sequence[bytes]) -> StoredJob:
         """Build a job. Raises JobNotFound where nobody with the key wrote it, JobsUnavailable where it contradicts
         itself.
         """
@@ -252,7 +261,7 @@ class RedisStore(RedisOverview):
         if record is None or about is None:
             raise JobNotFound
         problem = held.get(b"problem")
-        job = Job(
+        job = StoredJob(
             id=name,
             **json.loads(record),
             **json.loads(about),
@@ -310,15 +319,15 @@ def is_worker_here(url: str) -> bool:
         store.close()
 
 
-def _json(job: Job, fields: Sequence[str]) -> bytes:
+def _json(job: StoredJob, fields: Sequence[str]) -> bytes:
     return json.dumps({field: getattr(job, field) for field in fields}).encode()
 
 
-def _claimed(claim: Claim) -> tuple[str, int, str]:
+def _claimed(claim: ClaimedPiece) -> tuple[str, int, str]:
     return claim.job.id, claim.job.generation, _text(claim.piece)
 
 
-def _name_of_lines(job: Job, piece: Piece) -> str:
+def _name_of_lines(job: StoredJob, piece: Piece) -> str:
     return f"{job.id}:{job.generation}:{job.digest}:{_text(piece)}"
 
 
@@ -326,7 +335,7 @@ def _text(piece: Piece) -> str:
     return f"{piece.start}-{piece.stop}"
 
 
-def _piece(job: Job, text: bytes) -> Piece:
+def _piece(job: StoredJob, text: bytes) -> Piece:
     start, _, stop = text.partition(b"-")
     piece = Piece(_count(start), _count(stop))
     if not piece.start < piece.stop <= job.total:

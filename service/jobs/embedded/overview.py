@@ -6,11 +6,11 @@ import sqlite3
 from collections.abc import Sequence
 
 from service.jobs.embedded.schema import ACTIVE, NAMES, job_of, read_job
-from service.jobs.job import Job, Piece
+from service.jobs.job import Piece, StoredJob
 from service.jobs.repository import Held, Worker
 
 
-def active(database: sqlite3.Connection) -> Sequence[Job]:
+def active(database: sqlite3.Connection) -> Sequence[StoredJob]:
     """Return all jobs that have not ended, the oldest first."""
     return [job_of(row) for row in database.execute(f"SELECT {NAMES} FROM jobs WHERE {ACTIVE} ORDER BY place")]
 

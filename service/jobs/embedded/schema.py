@@ -12,11 +12,11 @@ from dataclasses import fields
 from typing import Any, Final
 
 from service.jobs.errors import JobNotFound, JobsUnavailable
-from service.jobs.job import Job
+from service.jobs.job import StoredJob
 from service.jobs.repository import OVERHEAD_BYTES
 
 ACTIVE: Final = "state IN ('queued', 'running')"
-COLUMNS: Final = tuple(field.name for field in fields(Job))
+COLUMNS: Final = tuple(field.name for field in fields(StoredJob))
 NAMES: Final = ", ".join(COLUMNS)
 TABLES: Final = f"""
 CREATE TABLE jobs (
@@ -49,12 +49,12 @@ pieces without lines: `until`, when the claim runs out; `worker`, whose claim it
 """
 
 
-def job_of(row: Sequence[Any]) -> Job:
+def job_of(row: Sequence[Any]) -> StoredJob:
     """Return the job in a row of NAMES."""
-    return Job(**dict(zip(COLUMNS, row, strict=True)))
+    return StoredJob(**dict(zip(COLUMNS, row, strict=True)))
 
 
-def read_job(database: sqlite3.Connection, name: str) -> Job:
+def read_job(database: sqlite3.Connection, name: str) -> StoredJob:
     """Return the job as it is now. Raises JobNotFound."""
     row = database.execute(f"SELECT {NAMES} FROM jobs WHERE id = ?", (name,)).fetchone()
     if row is None:

@@ -8,7 +8,7 @@ from typing import Final
 
 from service.execution.errors import QueueFull
 from service.jobs.embedded.schema import ACTIVE, NAMES, job_of
-from service.jobs.job import Job
+from service.jobs.job import StoredJob
 from service.jobs.repository import Quota
 
 RETRY_SECONDS: Final = 5
@@ -46,7 +46,7 @@ def remove_oldest_ended(database: sqlite3.Connection, at_least: int = 0) -> bool
     return row is not None
 
 
-def largest_active(database: sqlite3.Connection) -> Sequence[Job]:
+def largest_active(database: sqlite3.Connection) -> Sequence[StoredJob]:
     """The largest job of the requester that stores most."""
     holder = "(SELECT requester FROM jobs GROUP BY requester ORDER BY sum(bytes) DESC LIMIT 1)"
     found = f"SELECT {NAMES} FROM jobs WHERE requester = {holder} AND {ACTIVE} ORDER BY bytes DESC LIMIT 1"

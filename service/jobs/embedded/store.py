@@ -23,9 +23,9 @@ from service.jobs.errors import (
     JobTooOld,
     ResultsTooLarge,
 )
-from service.jobs.job import Job, Kept, Piece
+from service.jobs.job import Piece, StoredJob, StoredPiece
 from service.jobs.lines import failed_in
-from service.jobs.repository import OLDEST_EVERY, OVERHEAD_BYTES, Claim, Held, Page, Quota, Worker
+from service.jobs.repository import OLDEST_EVERY, OVERHEAD_BYTES, ClaimedPiece, Held, Page, Quota, Worker
 from service.jobs.sizes import end_of_piece, work_class
 
 FORGOTTEN_SECONDS: Final = 3_600.0
@@ -54,7 +54,9 @@ class SqliteStore:
         """Close the file."""
         self._file.close()
 
-    def add(self, job: Job, request: bytes, key: str | None, fingerprint: bytes, quota: Quota, size: int) -> Job:
+    def add(
+        self, job: StoredJob, request: bytes, key: str | None, fingerprint: bytes, quota: Quota, size: int
+    ) -> StoredJob:
         """Accept a job, or return the one that has this key."""
         with self._file.changing() as database:
             if key is not None:
@@ -82,7 +84,7 @@ class SqliteStore:
             database.execute("INSERT INTO requests VALUES (?, ?)", (job.id, request))
         return job
 
-    def get(self, name: str) -> Job:
+    def get(self, name: str) -> StoredJob:
         """Return the job as it is now."""
         with self._file.reading() as database:
             return read_job(database, name)
@@ -109,12 +111,12 @@ class SqliteStore:
         found = tuple(job_of(row[1:]) for row in rows[:limit])
         return Page(found, str(rows[limit - 1][0]) if len(rows) > limit else None)
 
-    def cancel(self, name: str) -> Job:
+    def cancel(self, name: str) -> StoredJob:
         """End a job that has not ended."""
         with self._file.changing() as database:
             return self._end(database, read_job(database, name), "cancelled")
 
-    def results(self, name: str, start: int, most: int = 1) -> Sequence[Kept]:
+    def results(self, name: str, start: int, most: int = 1) -> Sequence[StoredPiece]:
         """Return the first pieces that have points from `start` on."""
         with self._file.reading() as database:
             read_job(database, name)
@@ -125,9 +127,9 @@ class SqliteStore:
                 "AND stop > ?2 ORDER BY start LIMIT ?3",
                 (name, start, most),
             ).fetchall()
-        return [Kept(Piece(row[0], row[1]), row[2]) for row in rows]
+        return [StoredPiece(Piece(row[0], row[1]), row[2]) for row in rows]
 
-    def claim(self, engine_version: str, worker: str, seconds: float) -> Claim | None:
+    def claim(self, engine_version: str, worker: str, seconds: float) -> ClaimedPiece | None:
         """Return the next piece of a job of this version, for so many seconds."""
         ready = engine_version, self._clock()
         with self._file.reading() as database:
@@ -164,9 +166,9 @@ class SqliteStore:
             )
             if job.state == "queued":
                 job = self._touch(database, job.id, "state = 'running'")
-        return Claim(job, Piece(start, stop), tries)
+        return ClaimedPiece(job, Piece(start, stop), tries)
 
-    def renew(self, claim: Claim, seconds: float) -> bool:
+    def renew(self, claim: ClaimedPiece, seconds: float) -> bool:
         """Hold a claim for so many seconds more, where it is not stale."""
         with self._file.reading() as database:
             until = _held_until(database, claim)
@@ -180,7 +182,7 @@ class SqliteStore:
             )
             return changed.rowcount > 0
 
-    def save(self, claim: Claim, lines: bytes, size: int) -> Job:
+    def save(self, claim: ClaimedPiece, lines: bytes, size: int) -> StoredJob:
         """Keep the lines of a claimed piece that has none yet."""
         piece = claim.piece
         with self._file.changing() as database:
@@ -196,7 +198,7 @@ class SqliteStore:
             )
             return self._end(database, job, "succeeded") if job.done == job.total else job
 
-    def requeue(self, claim: Claim, pieces: Sequence[Piece], tries: int) -> None:
+    def requeue(self, claim: ClaimedPiece, pieces: Sequence[Piece], tries: int) -> None:
         """Give a claimed piece back as these pieces."""
         with self._file.changing() as database:
             if _held_until(database, claim) is None:
@@ -207,13 +209,13 @@ class SqliteStore:
             size = pieces[0].points
             database.execute("UPDATE jobs SET size = min(size, ?) WHERE id = ?", (size, claim.job.id))
 
-    def fail(self, name: str, generation: int, problem: bytes) -> Job:
+    def fail(self, name: str, generation: int, problem: bytes) -> StoredJob:
         """End a job of this generation that has not ended, with a problem."""
         with self._file.changing() as database:
             job = read_job(database, name)
             return self._end(database, job, "failed", problem) if job.generation == generation else job
 
-    def begin_anew(self, name: str, generation: int, engine_version: str, digest: str, size: int) -> Job:
+    def begin_anew(self, name: str, generation: int, engine_version: str, digest: str, size: int) -> StoredJob:
         """Delete the results of an active job of this generation and make it one of this version."""
         with self._file.changing() as database:
             job = read_job(database, name)
@@ -239,7 +241,7 @@ class SqliteStore:
             database.execute(f"INSERT OR REPLACE INTO workers {present}", (worker, engine_version, now))
             database.execute("DELETE FROM workers WHERE seen < ?", (now - FORGOTTEN_SECONDS,))
 
-    def orphans(self, engine_version: str, seconds: float) -> Sequence[Job]:
+    def orphans(self, engine_version: str, seconds: float) -> Sequence[StoredJob]:
         """Return active jobs of other versions, none of whose workers is here."""
         since = self._clock() - seconds
         with self._file.reading() as database:
@@ -250,9 +252,9 @@ class SqliteStore:
             ).fetchall()
         return [job_of(row) for row in rows]
 
-    def purge(self, now: float, quota: Quota, age_seconds: float) -> Sequence[tuple[Job, JobsError]]:
+    def purge(self, now: float, quota: Quota, age_seconds: float) -> Sequence[tuple[StoredJob, JobsError]]:
         """Remove what has expired, and what ended longest ago while too much is stored."""
-        ending: list[tuple[Job, JobsError]] = []
+        ending: list[tuple[StoredJob, JobsError]] = []
         with self._file.reading() as database:
             old = f"SELECT {NAMES} FROM jobs WHERE {ACTIVE} AND created <= ?"
             ending += ((job_of(row), JobTooOld(age_seconds)) for row in database.execute(old, (now - age_seconds,)))
@@ -270,7 +272,7 @@ class SqliteStore:
                 database.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # the file itself becomes smaller
         return ending
 
-    def active(self) -> Sequence[Job]:
+    def active(self) -> Sequence[StoredJob]:
         """Return all jobs that have not ended, the oldest first."""
         with self._file.reading() as database:
             return overview.active(database)
@@ -310,7 +312,7 @@ class SqliteStore:
         with self._file.reading() as database:
             return int(database.execute(f"SELECT count(*) FROM jobs WHERE {ACTIVE}").fetchone()[0])
 
-    def _touch(self, database: sqlite3.Connection, name: str, changes: str, values: Sequence[Any] = ()) -> Job:
+    def _touch(self, database: sqlite3.Connection, name: str, changes: str, values: Sequence[Any] = ()) -> StoredJob:
         """Change an active job, and return it."""
         database.execute(
             f"UPDATE jobs SET {changes}, updated = ?, revision = revision + 1 WHERE id = ? AND {ACTIVE}",
@@ -318,7 +320,7 @@ class SqliteStore:
         )
         return read_job(database, name)
 
-    def _end(self, database: sqlite3.Connection, job: Job, state: str, problem: bytes | None = None) -> Job:
+    def _end(self, database: sqlite3.Connection, job: StoredJob, state: str, problem: bytes | None = None) -> StoredJob:
         """End an active job: nobody needs its request any more."""
         if job.state not in ("queued", "running"):
             return job
@@ -332,7 +334,7 @@ class SqliteStore:
         return ended
 
 
-def _held_until(database: sqlite3.Connection, claim: Claim) -> float | None:
+def _held_until(database: sqlite3.Connection, claim: ClaimedPiece) -> float | None:
     """When a claim runs out; None for a stale one."""
     row = database.execute(
         "SELECT until FROM claims JOIN jobs ON id = job "
@@ -342,7 +344,7 @@ def _held_until(database: sqlite3.Connection, claim: Claim) -> float | None:
     return None if row is None else float(row[0])
 
 
-def _let_go(database: sqlite3.Connection, claim: Claim, job: Job) -> bool:
+def _let_go(database: sqlite3.Connection, claim: ClaimedPiece, job: StoredJob) -> bool:
     """Delete the claim on a piece, whoever has it; whether there was one in this generation."""
     if job.generation != claim.job.generation:
         return False

@@ -36,7 +36,7 @@ from typing import Final, cast, final
 
 import numpy as np
 
-from service.privacy.audits.glir import LARGEST_DEVIATION, Noise, StepAudit, check_range
+from service.privacy.audits.glir import LARGEST_DEVIATION, ReleaseNoise, StepAudit, check_range
 from service.privacy.audits.tails import SMALLEST_LOG
 from service.privacy.errors import OutOfDomain
 from service.privacy.numerics.arrays import FloatArray
@@ -83,7 +83,7 @@ def audit_against_background(
     query_gradients: FloatArray,
     background: FloatArray,
     batch_size: int,
-    noise: Noise,
+    noise: ReleaseNoise,
     shrinkage: float | None,
     doubt: float,
     generator: np.random.Generator,

@@ -33,7 +33,7 @@ LARGEST_DEVIATION, LARGEST_MEAN = 1e3, 1e30
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Noise:
+class ReleaseNoise:
     """Noise of the released mean: covariance std^2 I, or std^2 times that of the gradients (`proportional`)."""
 
     std: float
@@ -77,7 +77,7 @@ def audit_step(
     query_gradients: FloatArray,
     law: GradientLaw,
     batch_size: int,
-    noise: Noise,
+    noise: ReleaseNoise,
     generator: np.random.Generator,
 ) -> StepAudit:
     """Audit one step with a known law of the gradients.
@@ -170,7 +170,9 @@ def log_likelihood_ratios(steps: list[StepAudit]) -> FloatArray:
     return np.sum([step.log_likelihood_ratio for step in steps], axis=0)
 
 
-def effective_batch_size(batch_size: int, noise: Noise, largest_variance: float, max_grad_norm: float | None) -> float:
+def effective_batch_size(
+    batch_size: int, noise: ReleaseNoise, largest_variance: float, max_grad_norm: float | None
+) -> float:
     """N = n + n^2 t with the least whitened noise t of any direction: std^2/lambda, lambda the largest variance.
 
     Where C bounds the gradients, lambda <= C^2 as in Theorem 5.1; the smaller of both is taken. Less noise is a
@@ -180,7 +182,7 @@ def effective_batch_size(batch_size: int, noise: Noise, largest_variance: float,
     return batch_size + (noise.std * batch_size) ** 2 / (1.0 if noise.proportional else bound)
 
 
-def worst_case_mu(batch_size: int, noise: Noise, max_grad_norm: float, steps: int) -> float:
+def worst_case_mu(batch_size: int, noise: ReleaseNoise, max_grad_norm: float, steps: int) -> float:
     """mu of the GDP that isotropic noise gives: 2 C sqrt(T)/(n tau), where a record is replaced (sensitivity 2 C/n).
 
     Source: Dong, Roth, Su 2022, Theorem 2.7 and Corollary 3.3.
@@ -189,7 +191,7 @@ def worst_case_mu(batch_size: int, noise: Noise, max_grad_norm: float, steps: in
 
 
 def simulated_step(
-    members: int, non_members: int, dimension: int, batch_size: int, noise: Noise, generator: np.random.Generator
+    members: int, non_members: int, dimension: int, batch_size: int, noise: ReleaseNoise, generator: np.random.Generator
 ) -> tuple[FloatArray, FloatArray]:
     """Mean gradients and query gradients, both (members + non_members, d), members first: Figure 2a of the paper.
 

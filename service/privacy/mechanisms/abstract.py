@@ -20,7 +20,7 @@ from typing_extensions import override
 from service.privacy.enclosure import Enclosure
 from service.privacy.errors import OutOfDomain
 from service.privacy.mechanisms.batches.shift_laws import ExactShifts
-from service.privacy.mechanisms.caveats import Caveats, Hazard, Premise, in_order
+from service.privacy.mechanisms.caveats import Caveats, MechanismHazard, Premise, in_order
 from service.privacy.mechanisms.domain import TOTAL_STEPS
 from service.privacy.mechanisms.neighbours import Neighbours
 from service.privacy.trade_off.pair import TradeOffPair
@@ -50,7 +50,7 @@ class AbstractMechanism(ABC):
         return ()
 
     @property
-    def hazards(self) -> tuple[Hazard, ...]:
+    def hazards(self) -> tuple[MechanismHazard, ...]:
         """Known traps of runs like it, beside those of its `inner` mechanisms."""
         return ()
 
@@ -61,8 +61,8 @@ class AbstractMechanism(ABC):
             caused = self.hazards
             return _caveats(self.premises, caused, (caused,))
         premises: list[Premise] = []
-        hazards: list[Hazard] = []
-        ends: list[tuple[Hazard, ...]] = []
+        hazards: list[MechanismHazard] = []
+        ends: list[tuple[MechanismHazard, ...]] = []
         for node, has_parts in _nodes_of(self):
             premises += node.premises
             caused = node.hazards
@@ -74,7 +74,7 @@ class AbstractMechanism(ABC):
 
 @lru_cache(maxsize=64)  # mechanisms of a kind say the same, whatever their parameters
 def _caveats(
-    premises: tuple[Premise, ...], hazards: tuple[Hazard, ...], ends: tuple[tuple[Hazard, ...], ...]
+    premises: tuple[Premise, ...], hazards: tuple[MechanismHazard, ...], ends: tuple[tuple[MechanismHazard, ...], ...]
 ) -> Caveats:
     """Each once, in their order; what is said `alone` where all `ends` say it."""
     said = (hazard for hazard in hazards if not hazard.alone or all(hazard in caused for caused in ends))

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, final
 from typing_extensions import override
 
 from service.privacy.mechanisms.abstract import AbstractStep, TwoPointPart
-from service.privacy.mechanisms.caveats import PARAMETERS_ARE_PROVED, STATED_PARAMETERS_ALONE, Hazard, Premise
+from service.privacy.mechanisms.caveats import PARAMETERS_ARE_PROVED, STATED_PARAMETERS_ALONE, MechanismHazard, Premise
 from service.privacy.mechanisms.domain import DELTA, EPSILON, check_fields
-from service.privacy.mechanisms.groups import STATED, Between, attained_noise, between, group_delta, multiple
+from service.privacy.mechanisms.groups import STATED, BracketedStep, attained_noise, between, group_delta, multiple
 from service.privacy.mechanisms.neighbours import Neighbours
 from service.privacy.numerics.rounding import rounded
 from service.privacy.trade_off.approximate_dp import ApproximateDpTradeOff
@@ -45,7 +45,7 @@ class ApproximateDp(AbstractStep):
 
     @property
     @override
-    def hazards(self) -> tuple[Hazard, ...]:
+    def hazards(self) -> tuple[MechanismHazard, ...]:
         return (STATED_PARAMETERS_ALONE,)
 
     @override
@@ -62,7 +62,7 @@ class ApproximateDp(AbstractStep):
             return between(shown, above)
         noise = attained_noise(self.epsilon, neighbours)
         below = ((self, 1),) if noise is None else ((noise, 1), (shown, 1))
-        return Between(below=below, above=above, bracket=STATED)
+        return BracketedStep(below=below, above=above, bracket=STATED)
 
     @override
     def curves(self) -> TradeOffPair:

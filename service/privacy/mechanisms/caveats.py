@@ -33,7 +33,7 @@ class Premise:
 
 
 @dataclass(frozen=True, slots=True)
-class Hazard:
+class MechanismHazard:
     """A known way in which runs like the described one are less private, or less precisely known, than they look.
 
     `alone`: said only where all parts of a mechanism cause it.
@@ -54,10 +54,10 @@ class Caveats:
     """What answers about a mechanism say of it and of all its parts, each once."""
 
     premises: tuple[Premise, ...]
-    hazards: tuple[Hazard, ...]
+    hazards: tuple[MechanismHazard, ...]
 
 
-Said = TypeVar("Said", Premise, Hazard)
+Said = TypeVar("Said", Premise, MechanismHazard)
 
 
 def in_order(said: Iterable[Said]) -> tuple[Said, ...]:
@@ -86,14 +86,14 @@ PARTS_ARE_INDEPENDENT: Final = Premise(
     "The parts use independent randomness, and their parameters were fixed before any result was seen.",
     about="parts",
 )
-STATED_PARAMETERS_ALONE: Final = Hazard(
+STATED_PARAMETERS_ALONE: Final = MechanismHazard(
     code="stated_parameters_alone",
     text="A stated epsilon and delta say the least about a release: every answer is for the worst mechanism that has "
     "them. The run itself (its noise, sampling rate and steps, as dpsgd or gaussian) gives far better numbers.",
     about="parameters",
     alone=True,
 )
-ONE_RECORD_IS_PROTECTED: Final = Hazard(
+ONE_RECORD_IS_PROTECTED: Final = MechanismHazard(
     code="one_record_is_protected",
     text="The answers hold for one record. Someone who contributed several records is protected less: `records` of "
     "worst_case answers for all of them together.",

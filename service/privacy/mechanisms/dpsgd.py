@@ -16,7 +16,7 @@ from service.privacy.errors import OutOfDomain
 from service.privacy.mechanisms.abstract import AbstractMechanism, AbstractStep, Steps, merged
 from service.privacy.mechanisms.batches.fixed_batches import FixedBatches
 from service.privacy.mechanisms.batches.shuffled_epochs import ShuffledEpochs
-from service.privacy.mechanisms.caveats import Hazard, Premise
+from service.privacy.mechanisms.caveats import MechanismHazard, Premise
 from service.privacy.mechanisms.domain import (
     BATCH_SIZE,
     DATASET_SIZE,
@@ -100,7 +100,7 @@ class DpSgd(AbstractMechanism):
 
     @property
     @override
-    def hazards(self) -> tuple[Hazard, ...]:
+    def hazards(self) -> tuple[MechanismHazard, ...]:
         return SAMPLERS[self.sampling].hazards
 
     @override

@@ -10,7 +10,7 @@ from service.privacy.mechanisms.caveats import (
     ONE_RECORD_IS_PROTECTED,
     PARTS_ARE_INDEPENDENT,
     SENSITIVITY_BOUNDED,
-    Hazard,
+    MechanismHazard,
     Premise,
 )
 from service.privacy.mechanisms.noisy_sgd import BATCHES_OF_FIXED_SIZE
@@ -36,20 +36,20 @@ ORDER_IS_DRAWN_ONCE: Final = Premise(
     holds="yes",
     about="sampling",
 )
-MICROBATCHES_DOUBLE_SENSITIVITY: Final = Hazard(
+MICROBATCHES_DOUBLE_SENSITIVITY: Final = MechanismHazard(
     code="microbatches_double_sensitivity",
     text="Clipping averages of microbatches instead of single examples doubles the sensitivity: noise_multiplier is "
     "then half of what was configured.",
     about="gradients",
 )
-FIXED_BATCHES_ARE_NOT_POISSON: Final = Hazard(
+FIXED_BATCHES_ARE_NOT_POISSON: Final = MechanismHazard(
     code="fixed_batches_are_not_poisson",
     text="Accounted for as Poisson sampling this run would look more private than it is: in a batch of fixed size a "
     "record takes the place of another one, which may move the sum by twice the clip norm. Without replacement it "
     "reveals as much as Poisson sampling at half the noise_multiplier, with replacement more.",
     about="sampling",
 )
-SHUFFLED_EPOCHS_ARE_NOT_POISSON: Final = Hazard(
+SHUFFLED_EPOCHS_ARE_NOT_POISSON: Final = MechanismHazard(
     code="shuffled_epochs_are_not_poisson",
     text="Accounted for as Poisson sampling this run may look far more private than it is: every record is surely in "
     "one batch of every epoch, and little noise does not hide in which. One epoch of 10000 batches at noise_multiplier "
@@ -62,7 +62,7 @@ class SamplerCaveats(NamedTuple):
     """What a way of drawing batches adds to the caveats of a run."""
 
     premises: tuple[Premise, ...]
-    hazards: tuple[Hazard, ...]
+    hazards: tuple[MechanismHazard, ...]
 
 
 _OF_ALL: Final = (SENSITIVITY_BOUNDED, NOISE_IS_FRESH)

@@ -36,7 +36,7 @@ STATED: Final = (
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Between(ResolvedStep):
+class BracketedStep(ResolvedStep):
     """A step known from two sides: `below` reveals no more and one choice attains it in every step, `above` dominates.
 
     `bracket`: the sentence that names both theorems; None where both are one pair at two roundings of its parameters.
@@ -71,7 +71,7 @@ def multiple(epsilon: float, neighbours: Neighbours, kind: str) -> Fraction:
 
 def between(below: AbstractStep, above: AbstractStep) -> AbstractStep:
     """The step at two roundings of its parameters; itself where they are the same."""
-    return above if below == above else Between(below=((below, 1),), above=above)
+    return above if below == above else BracketedStep(below=((below, 1),), above=above)
 
 
 def group_delta(epsilon: float, delta: float, records: int) -> float:

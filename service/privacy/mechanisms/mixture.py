@@ -26,7 +26,7 @@ DRAW_IS_INDEPENDENT: Final = Premise(
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MixtureComponent:
+class WeightedMechanism:
     """A mechanism, and the probability with which it is the one that is run."""
 
     weight: Annotated[float, WEIGHT]
@@ -49,7 +49,7 @@ class Mixture(AbstractMechanism):
     """
 
     type: ClassVar[str] = "mixture"
-    components: tuple[MixtureComponent, ...]
+    components: tuple[WeightedMechanism, ...]
 
     def __post_init__(self) -> None:
         if not 1 <= len(self.components) <= COMPONENTS:
@@ -101,5 +101,5 @@ def _inside(kind: str) -> UnsupportedCombination:
     )
 
 
-def _total(components: Iterable[MixtureComponent]) -> Fraction:
+def _total(components: Iterable[WeightedMechanism]) -> Fraction:
     return sum((Fraction(component.weight) for component in components), Fraction(0))

@@ -13,7 +13,7 @@ from service.privacy.errors import OutOfDomain
 from service.privacy.mechanisms.abstract import AbstractMechanism, Steps, merged
 from service.privacy.mechanisms.batches.batch_seen import BatchSeen
 from service.privacy.mechanisms.batches.fixed_batches import FixedBatches
-from service.privacy.mechanisms.caveats import ONE_RECORD_IS_PROTECTED, PARTS_ARE_INDEPENDENT, Hazard, Premise
+from service.privacy.mechanisms.caveats import ONE_RECORD_IS_PROTECTED, PARTS_ARE_INDEPENDENT, MechanismHazard, Premise
 from service.privacy.mechanisms.domain import (
     BATCH_SIZE,
     DATASET_SIZE,
@@ -95,7 +95,7 @@ class NoisySgd(AbstractMechanism):
 
     @property
     @override
-    def hazards(self) -> tuple[Hazard, ...]:
+    def hazards(self) -> tuple[MechanismHazard, ...]:
         return (ONE_RECORD_IS_PROTECTED,)
 
     @override

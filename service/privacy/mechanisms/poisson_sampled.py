@@ -18,8 +18,8 @@ from service.privacy.mechanisms.abstract import (
     Steps,
 )
 from service.privacy.mechanisms.batches.shift_laws import BinomialHits
-from service.privacy.mechanisms.batches.shifted_mixture import ShiftedMixture, hits_step
-from service.privacy.mechanisms.caveats import Hazard, Premise
+from service.privacy.mechanisms.batches.shifted_mixture import ShiftedMixtureStep, hits_step
+from service.privacy.mechanisms.caveats import MechanismHazard, Premise
 from service.privacy.mechanisms.domain import SAMPLE_RATE, check_fields
 from service.privacy.mechanisms.gaussian import Gaussian
 from service.privacy.mechanisms.laplace import Laplace
@@ -42,20 +42,20 @@ SAMPLING_IS_POISSON: Final = Premise(
     "Every record enters every batch independently with the stated probability, and batches are secret.",
     about="sampling",
 )
-POISSON_SAMPLING_ASSUMED: Final = Hazard(
+POISSON_SAMPLING_ASSUMED: Final = MechanismHazard(
     code="poisson_sampling_assumed",
     text="Batches from shuffled epochs or of fixed size are not covered, and the attack on them can be far stronger "
     "than answered here: dpsgd has them as other kinds of `sampling`.",
     about="sampling",
 )
-LARGE_SAMPLE_RATE_STATED: Final = Hazard(
+LARGE_SAMPLE_RATE_STATED: Final = MechanismHazard(
     code="large_sample_rate",
     text=f"A sample_rate of {LARGE_SAMPLE_RATE:g} or more is unusual in training: check that it is the batch size over "
     "the number of records in the whole data set.",
     about="sampling",
 )
 LITTLE_NOISE, RATE_LIKE_NOISE = 0.1, 0.3
-COLUMNS_MAY_BE_EXCHANGED: Final = Hazard(
+COLUMNS_MAY_BE_EXCHANGED: Final = MechanismHazard(
     code="columns_may_be_exchanged",
     text=f"A noise_multiplier below {LITTLE_NOISE:g} with a sample_rate of {RATE_LIKE_NOISE:g} or more hides "
     "next to nothing; exchanged, the two would be a usual run. Was the order in the history another one?",
@@ -112,7 +112,7 @@ class PoissonSampled(AbstractStep):
 
     @property
     @override
-    def hazards(self) -> tuple[Hazard, ...]:
+    def hazards(self) -> tuple[MechanismHazard, ...]:
         if self.sample_rate == 1:
             return ()
         found = [POISSON_SAMPLING_ASSUMED]
@@ -150,7 +150,9 @@ class PoissonSampled(AbstractStep):
         if neighbours.relation == REPLACE:
             weights = (1 - self.sample_rate, self.sample_rate)  # the first correctly rounded
             law = BinomialHits(1, rate)
-            return ShiftedMixture(noise_multiplier=noise, shifts=(0.0, 1.0), weights=weights, mirrored=True, law=law)
+            return ShiftedMixtureStep(
+                noise_multiplier=noise, shifts=(0.0, 1.0), weights=weights, mirrored=True, law=law
+            )
         return hits_step(noise, BinomialHits(neighbours.records, rate))
 
     @override

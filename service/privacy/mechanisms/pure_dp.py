@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, final
 from typing_extensions import override
 
 from service.privacy.mechanisms.abstract import AbstractStep, TwoPointPart
-from service.privacy.mechanisms.caveats import PARAMETERS_ARE_PROVED, STATED_PARAMETERS_ALONE, Hazard, Premise
+from service.privacy.mechanisms.caveats import PARAMETERS_ARE_PROVED, STATED_PARAMETERS_ALONE, MechanismHazard, Premise
 from service.privacy.mechanisms.domain import EPSILON, check_fields
-from service.privacy.mechanisms.groups import STATED, Between, attained_noise, multiple
+from service.privacy.mechanisms.groups import STATED, BracketedStep, attained_noise, multiple
 from service.privacy.mechanisms.neighbours import Neighbours
 from service.privacy.numerics.rounding import rounded
 from service.privacy.trade_off.approximate_dp import ApproximateDpTradeOff
@@ -43,7 +43,7 @@ class PureDp(AbstractStep):
 
     @property
     @override
-    def hazards(self) -> tuple[Hazard, ...]:
+    def hazards(self) -> tuple[MechanismHazard, ...]:
         return (STATED_PARAMETERS_ALONE,)
 
     @override
@@ -53,7 +53,7 @@ class PureDp(AbstractStep):
             return self
         above = PureDp(epsilon=rounded(multiple(self.epsilon, neighbours, self.type), 1))
         below = attained_noise(self.epsilon, neighbours) or self
-        return Between(below=((below, 1),), above=above, bracket=STATED)
+        return BracketedStep(below=((below, 1),), above=above, bracket=STATED)
 
     @override
     def curves(self) -> TradeOffPair:

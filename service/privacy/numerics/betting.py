@@ -14,7 +14,8 @@ import math
 
 import numpy as np
 
-from service.privacy.numerics.arrays import FloatArray
+from service.privacy.numerics.arrays import BoolArray, FloatArray
+from service.privacy.numerics.roots import many_bisected
 
 LARGEST_SHARE = 0.75
 """Largest share of a capital that may be lost in one round."""
@@ -36,14 +37,13 @@ def mean_at_least(values: FloatArray, widths: FloatArray, log_factor: float) -> 
     2^-30 of the mean of the column; 0 where nothing can be said.
     """
     bets = _bets(values, widths, log_factor)
-    high: FloatArray = values.mean(axis=0)
-    low = np.zeros_like(high)
-    for _ in range(BISECTIONS):
-        middle = (low + high) / 2
-        cautious, trusting = (_log_capital(values, bet, middle) for bet in bets)
-        refused = np.logaddexp(cautious, trusting) - math.log(2) >= log_factor
-        low, high = np.where(refused, middle, low), np.where(refused, high, middle)
-    return low
+    means: FloatArray = values.mean(axis=0)
+
+    def is_accepted(mean: FloatArray) -> BoolArray:
+        cautious, trusting = (_log_capital(values, bet, mean) for bet in bets)
+        return ~(np.logaddexp(cautious, trusting) - math.log(2) >= log_factor)
+
+    return many_bisected(is_accepted, np.zeros_like(means), means, BISECTIONS)[0]
 
 
 def _bets(values: FloatArray, widths: FloatArray, log_factor: float) -> tuple[FloatArray, FloatArray]:

@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betainc, betaincinv, xlogy
 
-from service.privacy.numerics.arrays import FloatArray
+from service.privacy.numerics.arrays import BoolArray, FloatArray
+from service.privacy.numerics.roots import many_bisected
 from service.privacy.numerics.work import did
 
 IntArray = NDArray[np.int64]
@@ -70,10 +71,10 @@ def mean_above(means: FloatArray, samples: int, failure: float) -> FloatArray:
     """An upper end: the largest m with samples kl(mean, m) <= ln(1/failure), kl the divergence of two coins."""
     did(A_HALVING * HALVINGS)
     budget = -np.log(failure) / samples
-    low, high = means.copy(), np.ones_like(means)
-    for _ in range(HALVINGS):
-        middle = 0.5 * (low + high)
+
+    def is_beyond(mean: FloatArray) -> BoolArray:
         with np.errstate(divide="ignore", invalid="ignore"):
-            spent = xlogy(means, means / middle) + xlogy(1 - means, (1 - means) / (1 - middle))
-        low, high = np.where(spent <= budget, middle, low), np.where(spent <= budget, high, middle)
-    return high
+            spent = xlogy(means, means / mean) + xlogy(1 - means, (1 - means) / (1 - mean))
+        return ~(spent <= budget)
+
+    return many_bisected(is_beyond, means, np.ones_like(means), HALVINGS)[1]

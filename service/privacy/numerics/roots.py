@@ -1,4 +1,4 @@
-"""Roots of many functions at once."""
+"""Roots of one function, and of many functions at once."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from service.privacy.numerics.arrays import FloatArray
+from service.privacy.numerics.arrays import BoolArray, FloatArray
 from service.privacy.numerics.work import did
 
 A_ROUND, A_PLACE = 50.0, 0.05
@@ -49,6 +49,41 @@ def bracketed_roots(function: Callable[[FloatArray], FloatArray], low: FloatArra
             ) * at_first / (at_third - at_first) * at_second / (at_third - at_second)
         share = np.clip(np.where(safe, curved, 0.5), least, 1 - least)
     return np.where(np.abs(at_first) < np.abs(at_second), first, second)
+
+
+def bisected(
+    holds: Callable[[float], bool],
+    low: float,
+    high: float,
+    rounds: int,
+    *,
+    close: float = 0.0,
+    relative: float = 0.0,
+    between: Callable[[float, float], float] = lambda low, high: 0.5 * (low + high),
+) -> tuple[float, float]:
+    """Return the bracket of the place from which a condition holds, after `rounds` bisections of [low, high].
+
+    `holds` is false at the first end (or that end is `low`) and true at the second end (or that end is `high`); `low`
+    may be the larger number. The search stops early once the ends differ by less than `close`, or by at most `relative`
+    times the second end. `between`: the point that splits a bracket, by default the arithmetic mean.
+    """
+    for _ in range(rounds):
+        middle = between(low, high)
+        low, high = (low, middle) if holds(middle) else (middle, high)
+        if abs(high - low) < close or abs(high - low) <= relative * abs(high):
+            break
+    return low, high
+
+
+def many_bisected(
+    holds: Callable[[FloatArray], BoolArray], low: FloatArray, high: FloatArray, rounds: int
+) -> tuple[FloatArray, FloatArray]:
+    """Return the brackets of `bisected`, for many conditions at once: arrays of one shape."""
+    for _ in range(rounds):
+        middle = 0.5 * (low + high)
+        above = holds(middle)
+        low, high = np.where(above, low, middle), np.where(above, middle, high)
+    return low, high
 
 
 def sectioned_root(function: Callable[[FloatArray], FloatArray], low: float, high: float) -> float:

@@ -16,6 +16,7 @@ import numpy as np
 
 from service.privacy.enclosure import Enclosure
 from service.privacy.numerics.arrays import FloatArray
+from service.privacy.numerics.roots import bisected
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
 from service.privacy.pmp.exponential.adjacent import adjacent_epsilon
 from service.privacy.pmp.exponential.losses import Losses, ball_sensitivity, norms_of
@@ -142,10 +143,7 @@ def _mechanism_epsilon(budget: Budget, share: float, exact_epsilon: Callable[[fl
         low, high = high, 2 * high
         if high > LARGEST_EPSILON:
             return None
-    for _ in range(SEARCH_STEPS):
-        middle = 0.5 * (low + high)
-        low, high = (middle, high) if exact_epsilon(middle) < budget.epsilon else (low, middle)
-    return high
+    return bisected(lambda epsilon: not exact_epsilon(epsilon) < budget.epsilon, low, high, SEARCH_STEPS)[1]
 
 
 def _largest_distance(points: FloatArray) -> float:

@@ -25,7 +25,7 @@ from service.privacy.trade_off.approximate_dp import ApproximateDpTradeOff
 from service.privacy.trade_off.combinators.bracketed import Bracketed
 from service.privacy.trade_off.combinators.symmetrised import Symmetrised
 from service.privacy.trade_off.enclosed.ulps import LOG_QUANTILE_ERROR
-from service.privacy.trade_off.kept import Kept
+from service.privacy.trade_off.memoised import MemoisedCurve
 
 SOURCE = "Dong, Roth, Su 2022, Definition 2.6; smallest mu over the stated range"
 PROVED_FROM = 1e-12
@@ -81,7 +81,7 @@ def _of_both(curve: Symmetrised, rate_min: float, error_min: float) -> GdpReadin
     """
     if not SMALLEST_RATE <= min(rate_min, error_min) <= max(rate_min, error_min) < 1:
         return None
-    first = Kept(curve.first, curve.second)
+    first = MemoisedCurve(curve.first, curve.second)
     hull, firsts = Symmetrised(first, first.reversed()), np.array(list(dict.fromkeys((rate_min, error_min))))
     powers = [hull.power_at(each) for each in firsts.tolist()]
     lower, upper = (np.array([getattr(each, end) for each in powers]) for end in ("lower", "upper"))

@@ -9,6 +9,7 @@ from scipy import special
 
 from service.privacy.enclosure import Bounds, Enclosure
 from service.privacy.numerics.arrays import FloatArray
+from service.privacy.numerics.roots import many_bisected
 from service.privacy.trade_off.abstract import AbstractTradeOff
 
 SOURCE: Final = (
@@ -66,9 +67,7 @@ def _gaps(rates: FloatArray, read: Bounds, mu: float) -> tuple[FloatArray, Float
 
 def _on_gaussian(t: FloatArray, mu: float) -> FloatArray:
     """The alpha in [0, 1] with g_mu(alpha) - alpha = t, where g_mu(alpha) = Phi(-Phi^-1(alpha) - mu), by halving."""
-    low, high = np.zeros_like(t), np.ones_like(t)
-    for _ in range(60):
-        middle = (low + high) / 2
-        above = special.ndtr(-special.ndtri(middle) - mu) - middle > t
-        low, high = np.where(above, middle, low), np.where(above, high, middle)
+    low, high = many_bisected(
+        lambda alpha: ~(special.ndtr(-special.ndtri(alpha) - mu) - alpha > t), np.zeros_like(t), np.ones_like(t), 60
+    )
     return (low + high) / 2

@@ -27,14 +27,14 @@ Held = Literal["yes", "no", "unknown"]
 
 
 @dataclass(frozen=True, slots=True)
-class Guarantee:
+class UnlearningGuarantee:
     """The smallest probability that a record was not used, and whether it is at least what is asked for."""
 
     reading: Reading
     holds: Held
 
 
-def unlearning_guarantee(curve: AbstractTradeOff, prior: float, confidence: float) -> Guarantee:
+def unlearning_guarantee(curve: AbstractTradeOff, prior: float, confidence: float) -> UnlearningGuarantee:
     """Whether a record is B-MI unlearnt as it is: P(not a member | release) >= B whatever the release.
 
     The reading is the smallest negative predictive value, 1/(1 + e^L p/(1 - p)) at the largest log-likelihood ratio L
@@ -50,7 +50,7 @@ def unlearning_guarantee(curve: AbstractTradeOff, prior: float, confidence: floa
         elif smallest.upper < confidence:
             holds = "no"
     notes = () if prior in (0.0, 1.0) else unbounded(largest_log_ratio(curve), "0", "negative_predictive_value")
-    return Guarantee(Reading(smallest, "lower", GUARANTEE, notes), holds)
+    return UnlearningGuarantee(Reading(smallest, "lower", GUARANTEE, notes), holds)
 
 
 def deletion_capacity(curve: AbstractTradeOff, prior: float, confidence: float) -> Reading:

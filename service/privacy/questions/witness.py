@@ -36,7 +36,7 @@ GRID, ROUNDS = 33, 3
 
 @final
 @dataclass(frozen=True, slots=True)
-class Line:
+class SupportingLine:
     """The bound power <= offset + e^log_slope alpha, at every rate alpha."""
 
     log_slope: float
@@ -68,7 +68,7 @@ def above(curve: AbstractTradeOff, rate: float, allowed: float) -> Witness | Non
     return Witness(rate, power, allowed) if power.lower > allowed else None
 
 
-def above_somewhere(curve: AbstractTradeOff, line: Line) -> Witness | None:
+def above_somewhere(curve: AbstractTradeOff, line: SupportingLine) -> Witness | None:
     """The largest of the usual rates at which the curve is surely above a line; None where it is at none of them."""
     if not math.isfinite(line.log_slope):
         return None
@@ -80,7 +80,7 @@ def above_somewhere(curve: AbstractTradeOff, line: Line) -> Witness | None:
     return None
 
 
-def above_line(curve: AbstractTradeOff, line: Line) -> Witness | None:
+def above_line(curve: AbstractTradeOff, line: SupportingLine) -> Witness | None:
     """A rate at which the curve is surely above a line; None where no rate is found that shows it in doubles."""
     if not math.isfinite(line.log_slope):
         return None

@@ -16,6 +16,7 @@ from service.privacy.mechanisms.domain import DIMENSION, check_fields
 from service.privacy.mechanisms.gaussian import Gaussian
 from service.privacy.mechanisms.mixture import Mixture
 from service.privacy.mechanisms.poisson_sampled import PoissonSampled
+from service.privacy.threat_models import cost
 from service.privacy.threat_models.glrt_step import (
     SAMPLED_SOURCE,
     GlrtStep,
@@ -25,7 +26,6 @@ from service.privacy.threat_models.glrt_step import (
     no_engine,
     noncentrality_of,
 )
-from service.privacy.threat_models.glrt_tariff import glrt_tariff
 from service.privacy.threat_models.relaxed import RelaxedThreatModel
 from service.privacy.threat_models.worst_case import WorstCase
 from service.privacy.trade_off.pair import TradeOffPair
@@ -80,12 +80,12 @@ class Glrt(RelaxedThreatModel):
         known = ("auto", "closed_form") if sampled else ("auto", "closed_form", "clt")
         if method not in known:
             raise no_engine(f"{method} for glrt", known)
-        tariff = glrt_tariff(steps, method)
+        model = cost.glrt(steps, method)
         if sampled:
-            return Plan("closed_form", tariff, steps[0][0].curves)
+            return Plan("closed_form", model, steps[0][0].curves)
         if method == "clt":
-            return Plan("clt", tariff, lambda: limit_curves(self.dimension, noncentrality_of(steps)))
-        return Plan("closed_form", tariff, lambda: exact_curves(self.dimension, noncentrality_of(steps)))
+            return Plan("clt", model, lambda: limit_curves(self.dimension, noncentrality_of(steps)))
+        return Plan("closed_form", model, lambda: exact_curves(self.dimension, noncentrality_of(steps)))
 
     @override
     def worst_case(self, mechanism: AbstractMechanism) -> WorstCase:
@@ -156,7 +156,7 @@ def _composed(steps: GlrtSteps, method: str, options: EngineOptions) -> Plan:
         found = discretised_pair(tuple(steps), options)
         return replace(found, source=f"{SAMPLED_SOURCE}; {found.source}", notes=(NO_BOUND, *found.notes))
 
-    return Plan("discretised", glrt_tariff(steps, "discretised"), build)
+    return Plan("discretised", cost.glrt(steps, "discretised"), build)
 
 
 def _count(steps: GlrtSteps) -> int:

@@ -15,8 +15,7 @@ from service.privacy.mechanisms.abstract import AbstractMechanism
 from service.privacy.mechanisms.caveats import Premise
 from service.privacy.mechanisms.domain import SUSCEPTIBILITY, WEIGHT, check_fields
 from service.privacy.mechanisms.mixture import WEIGHT_SUM_TOLERANCE
-from service.privacy.threat_models import membership_premises, membership_tariff
-from service.privacy.threat_models.harder_tariff import harder_tariff
+from service.privacy.threat_models import cost, membership_premises
 from service.privacy.threat_models.membership_run import (
     CLOSED_FORM,
     DISCRETISED,
@@ -31,10 +30,10 @@ from service.privacy.threat_models.membership_run import (
 from service.privacy.threat_models.relaxed import RelaxedThreatModel
 from service.privacy.threat_models.susceptibilities import CELLS, FEW_CELLS, chi_square_population, chi_square_reach
 from service.privacy.threat_models.worst_case import WorstCase
-from service.privacy.trade_off.harder_pair import harder_of
 from service.privacy.trade_off.mixture.bracketed import BracketedMixture, Part
 from service.privacy.trade_off.mixture.curve import mixed
 from service.privacy.trade_off.pair import TradeOffPair, brackets_of
+from service.privacy.trade_off.pointwise_max_pair import pointwise_max_of
 
 SUBPOPULATIONS: Final = 64
 CLOSELY: Final = (5e-4, 3_000)
@@ -63,7 +62,7 @@ NOTHING_HIDDEN: Final = "Without noise or clipping the worst case sees every bat
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Subpopulation:
+class WeightedSusceptibility:
     """A share of all records, and their susceptibility."""
 
     weight: Annotated[float, WEIGHT]
@@ -90,7 +89,7 @@ class Membership(RelaxedThreatModel):
     type: ClassVar[str] = "membership"
     step_curve: StepCurve = "chi_square"
     composition: Composition = "exact"
-    population: tuple[Subpopulation, ...] | Literal["chi_square"] | None = None
+    population: tuple[WeightedSusceptibility, ...] | Literal["chi_square"] | None = None
 
     def __post_init__(self) -> None:
         if self.population is None or self.population == "chi_square":
@@ -115,9 +114,9 @@ class Membership(RelaxedThreatModel):
         worst = WORST_CASE.plan(mechanism, "auto", options)
 
         def build() -> TradeOffPair:
-            return harder_of(own.curves, worst.curves, BOTH_HOLD, BRACKET)
+            return pointwise_max_of(own.curves, worst.curves, BOTH_HOLD, BRACKET)
 
-        return Plan(own.engine, harder_tariff(own.tariff, worst.tariff), build)
+        return Plan(own.engine, cost.larger_of(own.cost, worst.cost), build)
 
     def _engine(self, run: MembershipRun) -> str:
         """That of the largest susceptibility."""
@@ -164,8 +163,9 @@ class Membership(RelaxedThreatModel):
     def _bracketed(self, run: MembershipRun, options: EngineOptions, method: str) -> Plan:
         engine = DISCRETISED if method == DISCRETISED else self._engine(run)
         options = options.no_finer_than(POPULATION_TOLERANCE)
-        tariff = membership_tariff.law_of_susceptibilities(closed=engine == CLOSED_FORM)
-        return Plan(engine, tariff, lambda: self._between(run, options, method, few=engine != CLOSED_FORM))
+        few = engine != CLOSED_FORM
+        model = cost.SUSCEPTIBILITIES_OF_LATTICES if few else cost.SUSCEPTIBILITIES
+        return Plan(engine, model, lambda: self._between(run, options, method, few=few))
 
     def _between(self, run: MembershipRun, options: EngineOptions, method: str, *, few: bool) -> TradeOffPair:
         """The mixtures of the lower and of the upper ends of intervals of susceptibilities."""

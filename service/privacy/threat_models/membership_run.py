@@ -19,7 +19,7 @@ from service.privacy.mechanisms.neighbours import ONE_ADDED
 from service.privacy.mechanisms.noisy_sgd import NoisySgd
 from service.privacy.mechanisms.poisson_sampled import PoissonSampled
 from service.privacy.mechanisms.repeated import Repeated
-from service.privacy.threat_models import membership_tariff
+from service.privacy.threat_models import cost
 from service.privacy.threat_models.membership_step import SOURCE, MembershipStep, full_batches
 from service.privacy.trade_off.abstract import AbstractTradeOff
 from service.privacy.trade_off.approximate_dp import ApproximateDpTradeOff
@@ -139,22 +139,22 @@ def plan_of(
     engine = engine_of(run, susceptibility, step_curve, composition)
     if DISCRETISED in (engine, method):
         options = options.no_finer_than(LATTICE_TOLERANCE)
-        tariff = membership_tariff.lattices(options.relative_tolerance)
-        return Plan(DISCRETISED, tariff, lambda: _on_lattices(run, susceptibility, options))
+        model = cost.membership_lattices(options.relative_tolerance)
+        return Plan(DISCRETISED, model, lambda: _on_lattices(run, susceptibility, options))
     if engine == CONTOUR and step_curve == "chi_square":
         share = run.mechanism.sample_rate
-        tariff = membership_tariff.lines(_rough_step_mu(run, susceptibility), share, run.steps)
-        return Plan(engine, tariff, lambda: _on_lines(run, susceptibility, options, method))
+        model = cost.membership_contour(_rough_step_mu(run, susceptibility), share, run.steps)
+        return Plan(engine, model, lambda: _on_lines(run, susceptibility, options, method))
     if composition == "exact" and step_curve == "chi_square":
-        tariff = membership_tariff.SAMPLED_ONCE if run.is_sampled else membership_tariff.WHOLE
-        return Plan(engine, tariff, lambda: _exact(run, susceptibility))
+        model = cost.SAMPLED_ONCE if run.is_sampled else cost.WHOLE_DATA
+        return Plan(engine, model, lambda: _exact(run, susceptibility))
     if composition != "exact":
-        return Plan(engine, membership_tariff.GAUSSIAN, lambda: _approximated(run, susceptibility, composition))
+        return Plan(engine, cost.GAUSSIAN, lambda: _approximated(run, susceptibility, composition))
     if run.is_sampled:
         return _composed_gaussians(run, susceptibility, options)
     return Plan(
         engine,
-        membership_tariff.GAUSSIAN,
+        cost.GAUSSIAN,
         lambda: _gaussian(math.sqrt(run.steps) * step_mu_of(run, susceptibility), GAUSSIAN_STEP),
     )
 
@@ -224,7 +224,7 @@ def _composed_gaussians(run: MembershipRun, susceptibility: float, options: Engi
         source = f"{GAUSSIAN_STEP}; {found.source}"
         return TradeOffPair(add, add.reversed(), source, found.notes, bracket=brackets_of((found,)))
 
-    return Plan(priced.engine, membership_tariff.of_gaussian_steps(priced.tariff), build)
+    return Plan(priced.engine, cost.of_gaussian_steps(priced.cost), build)
 
 
 def _rough_step_mu(run: MembershipRun, susceptibility: float) -> float:

@@ -17,11 +17,11 @@ from service.privacy.mechanisms.approximate_dp import ApproximateDp
 from service.privacy.mechanisms.caveats import Premise
 from service.privacy.mechanisms.domain import DELTA, EPSILON, check_fields
 from service.privacy.mechanisms.mixture import Mixture
-from service.privacy.threat_models.harder_tariff import beside_stated
+from service.privacy.threat_models import cost
 from service.privacy.threat_models.relaxed import RelaxedThreatModel
 from service.privacy.threat_models.worst_case import WorstCase
-from service.privacy.trade_off.harder_pair import harder_of
 from service.privacy.trade_off.pair import TradeOffPair
+from service.privacy.trade_off.pointwise_max_pair import pointwise_max_of
 
 PRIOR: Final = 0.5
 """Prior of every candidate: half of them are in the data."""
@@ -105,12 +105,11 @@ class Practical(RelaxedThreatModel):
         if not _serves(REPLACED, mechanism):
             return replace(own, build=lambda: replace(_stated(own, NOT_REPLACED), bracket=ALONE))
         worst = REPLACED.plan(mechanism, "auto", options)
-        prices = beside_stated(own.tariff, worst.tariff)
 
         def build() -> TradeOffPair:
-            return harder_of(_stated(own), worst.curves, BOTH_HOLD, BRACKET)
+            return pointwise_max_of(_stated(own), worst.curves, BOTH_HOLD, BRACKET)
 
-        return Plan(own.engine, prices, build)
+        return Plan(own.engine, cost.larger_of(own.cost, worst.cost), build)
 
     @override
     def worst_case(self, mechanism: AbstractMechanism) -> WorstCase:

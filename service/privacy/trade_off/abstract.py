@@ -171,9 +171,9 @@ class AbstractTradeOff(ABC):
         """H1-mass of the set where H0 vanishes: power at alpha = 0, delta(+inf)."""
 
     @property
-    @abstractmethod
     def global_gdp_mu(self) -> Enclosure | None:
-        """Smallest mu with f >= g_mu on all of [0, 1] when it is known in closed form, else None."""
+        """Smallest mu with f >= g_mu on all of [0, 1] when it is known in closed form, by default None."""
+        return None
 
     @property
     def global_gdp_mu_limit(self) -> float:

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import final
 
 from service.privacy.trade_off.abstract import AbstractTradeOff
-from service.privacy.trade_off.combinators.bracketed import lifted
+from service.privacy.trade_off.combinators.bracketed import map_bracket
 from service.privacy.trade_off.combinators.second_engine import SecondEngine
 from service.privacy.trade_off.combinators.symmetrised import Symmetrised
 
@@ -53,7 +53,7 @@ class TradeOffPair:
     @cached_property
     def both(self) -> AbstractTradeOff:
         """The larger of the two directions at every question."""
-        return self.add if self.add is self.remove else lifted(Symmetrised, self.add, self.remove)
+        return self.add if self.add is self.remove else map_bracket(Symmetrised, self.add, self.remove)
 
 
 def brackets_of(pairs: Iterable[TradeOffPair]) -> str | None:

@@ -37,13 +37,6 @@ class AbstractSelfInverse(AbstractTradeOff):
         """0: a bounded loss leaves no mass outside either hypothesis."""
         return Enclosure.point(0.0)
 
-    @property
-    @final
-    @override
-    def global_gdp_mu(self) -> None:
-        """Not known."""
-        return None
-
     @final
     @override
     def reversed(self) -> AbstractTradeOff:

@@ -23,7 +23,7 @@ from service.computations.digest import canonical_text
 from service.interop.numbers import SHOWN, as_given, percent_given, percent_up, rounded_up
 from service.interop.reports.hazards import shown_hazards
 from service.interop.reports.outcome import margin_text, outcome
-from service.interop.reports.rows import Row, rows
+from service.interop.reports.rows import ReportRow, rows
 from service.interop.reports.units import protected
 from service.interop.reports.void import NOT_THIS_ATTACKER, is_refuted
 from service.web.charts.series import ATTACKERS, attackers
@@ -145,13 +145,13 @@ def _sections(statement: str) -> list[tuple[str, list[str]]]:
     return found
 
 
-def _table(attacked: Sequence[AssessedThreatModel]) -> list[tuple[str, list[Row | None]]]:
+def _table(attacked: Sequence[AssessedThreatModel]) -> list[tuple[str, list[ReportRow | None]]]:
     """Return a row for each number of the worst case, with what each attacker gains, where that says anything."""
     columns = [{} if is_refuted(each) else {row.key: row for row in rows(each.answers)} for each in attacked]
     return [(row.title, [column.get(key) for column in columns]) for key, row in columns[0].items()]
 
 
-def _is_wide(row: Row) -> bool:
+def _is_wide(row: ReportRow) -> bool:
     """Whether the lower and the upper bound differ within the first five digits."""
     return (
         not row.says_nothing

@@ -21,9 +21,9 @@ from service.privacy.errors import OutOfDomain
 from service.privacy.numerics.arrays import FloatArray
 from tests.thorough import thorough
 
-NOISELESS = glir.Noise(std=0.0, proportional=False)
-PROPORTIONAL = glir.Noise(std=0.3, proportional=True)
-ISOTROPIC = glir.Noise(std=0.4, proportional=False)
+NOISELESS = glir.ReleaseNoise(std=0.0, proportional=False)
+PROPORTIONAL = glir.ReleaseNoise(std=0.3, proportional=True)
+ISOTROPIC = glir.ReleaseNoise(std=0.4, proportional=False)
 NOISES = [NOISELESS, PROPORTIONAL, ISOTROPIC]
 DIMENSIONS, RATIOS = (1, 4, 20), (1.5, 3.0, 10.0, 50.0)
 TRIALS = 1_500
@@ -44,7 +44,7 @@ class Population:
     def gradients(self, count: int) -> FloatArray:
         return self.mean + self.source.standard_normal((count, len(self.mean))) @ self.root
 
-    def release(self, batch: FloatArray, noise: glir.Noise) -> FloatArray:
+    def release(self, batch: FloatArray, noise: glir.ReleaseNoise) -> FloatArray:
         added = self.source.standard_normal(len(self.mean))
         return batch.mean(axis=0) + noise.std * (added @ self.root if noise.proportional else added)
 
@@ -54,7 +54,7 @@ class Population:
 
 
 def step(
-    population: Population, rows: int, noise: glir.Noise, batch_size: int = 12, members: int = 0, others: int = 1
+    population: Population, rows: int, noise: glir.ReleaseNoise, batch_size: int = 12, members: int = 0, others: int = 1
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """A release, gradients of queries with the members first, and a background."""
     batch = population.gradients(batch_size)
@@ -66,7 +66,7 @@ def audited(
     release: FloatArray,
     queries: FloatArray,
     background: FloatArray,
-    noise: glir.Noise = NOISELESS,
+    noise: glir.ReleaseNoise = NOISELESS,
     shrinkage: float | None = None,
     batch_size: int = 12,
 ) -> glir.StepAudit:
@@ -121,7 +121,7 @@ def test_the_printed_plug_in_makes_p_values_too_small() -> None:
 
 @pytest.mark.parametrize("noise", [NOISELESS, PROPORTIONAL])
 @pytest.mark.parametrize("shrinkage", [0.0, 0.3, 1.0])
-def test_the_statistic_is_a_t_test_on_the_direction(noise: glir.Noise, shrinkage: float) -> None:
+def test_the_statistic_is_a_t_test_on_the_direction(noise: glir.ReleaseNoise, shrinkage: float) -> None:
     release, queries, background = step(Population(5, 3), 11, noise, members=2, others=3)
     found = audited(release, queries, background, noise, shrinkage)
     v, rows = 1 / 12 + noise.std**2, len(background)

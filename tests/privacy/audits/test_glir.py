@@ -18,9 +18,9 @@ from service.privacy.errors import OutOfDomain
 from service.privacy.numerics.arrays import FloatArray
 from tests.privacy.references import number, rows
 
-NOISELESS = glir.Noise(std=0.0, proportional=False)
-PROPORTIONAL = glir.Noise(std=0.2, proportional=True)
-ISOTROPIC = glir.Noise(std=0.2, proportional=False)
+NOISELESS = glir.ReleaseNoise(std=0.0, proportional=False)
+PROPORTIONAL = glir.ReleaseNoise(std=0.2, proportional=True)
+ISOTROPIC = glir.ReleaseNoise(std=0.2, proportional=False)
 NOISES = [NOISELESS, PROPORTIONAL, ISOTROPIC]
 
 
@@ -38,7 +38,7 @@ def drawn(dimension: int, queries: int) -> tuple[FloatArray, FloatArray, FloatAr
 
 @pytest.mark.parametrize("noise", NOISES)
 @pytest.mark.parametrize("batch_size", [2, 7, 1000])
-def test_likelihood_ratios_are_those_of_the_two_normal_laws(noise: glir.Noise, batch_size: int) -> None:
+def test_likelihood_ratios_are_those_of_the_two_normal_laws(noise: glir.ReleaseNoise, batch_size: int) -> None:
     mean, covariance, released, queries = drawn(4, 6)
     law = from_moments(mean, covariance)
     audit = glir.audit_step(released, queries, law, batch_size, noise, generator())
@@ -76,7 +76,7 @@ def test_the_statistic_with_noise_in_the_shape_of_the_gradients() -> None:
 
 
 @pytest.mark.parametrize("noise", [NOISELESS, PROPORTIONAL])
-def test_nothing_depends_on_coordinates(noise: glir.Noise) -> None:
+def test_nothing_depends_on_coordinates(noise: glir.ReleaseNoise) -> None:
     """Shifted and linearly transformed gradients carry the same evidence: K is centred."""
     mean, covariance, released, queries = drawn(4, 5)
     change, shift = generator(5).standard_normal((4, 4)), np.array([10.0, -20.0, 30.0, 5.0])
@@ -87,7 +87,7 @@ def test_nothing_depends_on_coordinates(noise: glir.Noise) -> None:
         assert getattr(other, name) == pytest.approx(getattr(one, name), rel=1e-7, abs=1e-9)
 
 
-def non_members(queries: int, noise: glir.Noise, steps: int = 1) -> FloatArray:
+def non_members(queries: int, noise: glir.ReleaseNoise, steps: int = 1) -> FloatArray:
     """Combined p-values of simulated non-members at d = n = 50."""
     audits: list[glir.StepAudit] = []
     for step in range(steps):
@@ -101,7 +101,7 @@ def non_members(queries: int, noise: glir.Noise, steps: int = 1) -> FloatArray:
     ("noise", "queries", "steps"),
     [(NOISELESS, 100_000, 1), (NOISELESS, 20_000, 3), (PROPORTIONAL, 20_000, 2)],
 )
-def test_p_values_of_non_members_are_uniform(noise: glir.Noise, queries: int, steps: int) -> None:
+def test_p_values_of_non_members_are_uniform(noise: glir.ReleaseNoise, queries: int, steps: int) -> None:
     distance, critical = distance_from_uniform(non_members(queries, noise, steps))
     assert distance < critical
 
@@ -211,7 +211,7 @@ def test_theory_of_many_records_bounds_each_and_rises_with_k() -> None:
 @pytest.mark.parametrize(
     ("noise", "steps", "count"), [(NOISELESS, 1, 20_000), (PROPORTIONAL, 3, 10_000), (ISOTROPIC, 2, 4_000)]
 )
-def test_the_attack_reaches_its_theory_and_no_more(noise: glir.Noise, steps: int, count: int) -> None:
+def test_the_attack_reaches_its_theory_and_no_more(noise: glir.ReleaseNoise, steps: int, count: int) -> None:
     """Figure 2a: the curve of all steps together lies in the empirical band."""
     dimension, batch_size = 30, 40
     audits: list[glir.StepAudit] = []
@@ -234,7 +234,7 @@ def test_the_effective_batch_size() -> None:
     for row in rows("gmip"):
         if row["quantity"] == "n_effective":
             given = row["inputs"]
-            noise = glir.Noise(std=number(given["tau"]), proportional=False)
+            noise = glir.ReleaseNoise(std=number(given["tau"]), proportional=False)
             found = glir.effective_batch_size(int(given["n"]), noise, math.inf, number(given["C"]))
             assert found == pytest.approx(number(row["value"]), rel=1e-14)
 

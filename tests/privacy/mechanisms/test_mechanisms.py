@@ -202,14 +202,14 @@ def test_an_unknown_relation_is_refused() -> None:
 
 
 def test_cost_depends_on_parts_not_on_steps() -> None:
-    run = plan(built(dpsgd(1.0, 0.01, 1_000))).tariff
-    assert plan(built(dpsgd(1.0, 0.01, 1_001))).tariff == run
-    assert plan(built(gaussian(1.0))).tariff.base < plan(built(sampled(0.5, gaussian(1.0)))).tariff.base < run.base
-    mixed = plan(built(composed(*(dpsgd(1.0 + part / 256, 0.01, 1_000) for part in range(256))))).tariff
-    assert mixed.base > run.base
-    assert mixed.directed.point > run.directed.point
-    rare = plan(built(dpsgd(1.0, 1e-5, 1_000))).tariff
-    assert rare.directed.point > run.directed.point
+    run = plan(built(dpsgd(1.0, 0.01, 1_000))).cost
+    assert plan(built(dpsgd(1.0, 0.01, 1_001))).cost == run
+    assert plan(built(gaussian(1.0))).cost.build < plan(built(sampled(0.5, gaussian(1.0)))).cost.build < run.build
+    mixed = plan(built(composed(*(dpsgd(1.0 + part / 256, 0.01, 1_000) for part in range(256))))).cost
+    assert mixed.build > run.build
+    assert mixed.evaluate > run.evaluate
+    rare = plan(built(dpsgd(1.0, 1e-5, 1_000))).cost
+    assert rare.evaluate > run.evaluate
 
 
 def test_method_names() -> None:

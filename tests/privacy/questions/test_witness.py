@@ -11,7 +11,7 @@ from service.privacy.enclosure import Enclosure
 from service.privacy.mechanisms.laplace import Laplace
 from service.privacy.mechanisms.pure_dp import PureDp
 from service.privacy.questions import gaussian_dp
-from service.privacy.questions.witness import Line, above, above_gaussian, above_line, above_somewhere
+from service.privacy.questions.witness import SupportingLine, above, above_gaussian, above_line, above_somewhere
 from service.privacy.threat_models.worst_case import WorstCase
 from service.privacy.trade_off.abstract import AbstractTradeOff
 from service.privacy.trade_off.shifted.gaussian import gaussian_curve
@@ -31,11 +31,11 @@ SLOPES = (-1.5, -0.2, 0.0, 0.1, 0.9, 3.0)
 def test_lines_that_hold_are_not_refuted_and_lower_ones_are(name: str, slope: float) -> None:
     curve = CURVES[name]
     delta = curve.profile_at(slope)
-    assert above_line(curve, Line(slope, delta.upper)) is None
+    assert above_line(curve, SupportingLine(slope, delta.upper)) is None
     if delta.lower < 1e-100:  # the attack would need a rate or a margin that doubles do not have
         return
     for share in (0.5, 1 - 1e-6):
-        line = Line(slope, delta.lower * share)
+        line = SupportingLine(slope, delta.lower * share)
         found = above_line(curve, line)
         assert found is not None
         assert found.power.lower > found.allowed == line.at(found.false_positive_rate)
@@ -46,17 +46,17 @@ def test_what_a_line_allows_is_rounded_upwards() -> None:
     random = np.random.default_rng(1)
     for _ in range(100):
         slope, offset, rate = random.uniform(-20, 20), random.uniform(-0.1, 1), 10 ** random.uniform(-300, 0)
-        assert Line(slope, offset).at(rate) > math.exp(slope) * rate + offset
-    assert Line(1000.0, 0.0).at(1e-300) > 1
-    assert Line(1000.0, 0.25).at(0.0) == pytest.approx(0.25)
+        assert SupportingLine(slope, offset).at(rate) > math.exp(slope) * rate + offset
+    assert SupportingLine(1000.0, 0.0).at(1e-300) > 1
+    assert SupportingLine(1000.0, 0.25).at(0.0) == pytest.approx(0.25)
 
 
 @pytest.mark.parametrize("name", CURVES)
 def test_ratios_that_hold_are_not_refuted(name: str) -> None:
     curve = CURVES[name]
-    assert above_somewhere(curve, Line(min(curve.largest_log_ratio.upper, 1e6) + 1e-9, 0.0)) is None
-    assert above_somewhere(curve, Line(math.inf, 0.0)) is None
-    assert above_somewhere(curve, Line(-0.01, 0.0)) is not None
+    assert above_somewhere(curve, SupportingLine(min(curve.largest_log_ratio.upper, 1e6) + 1e-9, 0.0)) is None
+    assert above_somewhere(curve, SupportingLine(math.inf, 0.0)) is None
+    assert above_somewhere(curve, SupportingLine(-0.01, 0.0)) is not None
 
 
 @pytest.mark.parametrize("name", ["gaussian", "laplace", "strong"])

@@ -25,7 +25,7 @@ from service.privacy.mechanisms.repeated import Repeated
 from service.privacy.numerics.chi_square.law import NoncentralChiSquare
 from service.privacy.numerics.chi_square.quantiles import quantiles
 from service.privacy.questions.membership import positive_predictive_value
-from service.privacy.threat_models.membership import Membership, Subpopulation
+from service.privacy.threat_models.membership import Membership, WeightedSusceptibility
 from service.privacy.threat_models.membership_run import Composition
 from service.privacy.threat_models.membership_step import full_batches
 from service.privacy.threat_models.worst_case import WorstCase
@@ -285,7 +285,7 @@ def test_engines_of_sampled_steps() -> None:
     with pytest.raises(UnsupportedCombination):
         MEMBERSHIP.plan(sgd(400, 4000, steps=9), "saddlepoint")
     # Long runs of steps that tell little are quoted far below the others.
-    short, long = (MEMBERSHIP.plan(sgd(400, 4000, steps=steps)).tariff.directed.epsilon for steps in (3, 3000))
+    short, long = (MEMBERSHIP.plan(sgd(400, 4000, steps=steps)).cost.evaluate for steps in (3, 3000))
     assert short > 10 * long
 
 
@@ -390,9 +390,9 @@ def test_shares_of_records_are_mixed_after_all_steps() -> None:
     run = sgd(10, dimension=10, steps=3)
     shares = Membership(
         population=(
-            Subpopulation(weight=0.25, susceptibility=30.0),
-            Subpopulation(weight=0.5, susceptibility=5.0),
-            Subpopulation(weight=0.25, susceptibility=30.0),
+            WeightedSusceptibility(weight=0.25, susceptibility=30.0),
+            WeightedSusceptibility(weight=0.5, susceptibility=5.0),
+            WeightedSusceptibility(weight=0.25, susceptibility=30.0),
         )
     ).curves(run)
     parts = [full_batches(10, k, Fraction(10), 3) for k in (30.0, 5.0)]
@@ -465,7 +465,7 @@ def test_other_mechanisms_and_methods_are_refused() -> None:
 
 def test_weights_that_do_not_sum_to_one_are_refused() -> None:
     with pytest.raises(OutOfDomain):
-        Membership(population=(Subpopulation(weight=0.5, susceptibility=1.0),))
+        Membership(population=(WeightedSusceptibility(weight=0.5, susceptibility=1.0),))
     with pytest.raises(OutOfDomain):
         Membership(population=())
 
@@ -477,9 +477,9 @@ def test_prices_rise_with_the_work() -> None:
         sgd(400, 48_000, steps=1200),
         sgd(400, 48_000, steps=1200, noise_std=1.0, max_grad_norm=1.0),
     )
-    prices = [MEMBERSHIP.plan(run).tariff.directed.point for run in runs]
+    prices = [MEMBERSHIP.plan(run).cost.evaluate for run in runs]
     assert prices == sorted(prices)
-    assert Membership(population="chi_square").plan(sgd()).tariff.directed.point > 10 * prices[0]
+    assert Membership(population="chi_square").plan(sgd()).cost.evaluate > 10 * prices[0]
 
 
 def test_runs_of_gaussian_steps_are_priced_as_the_runs_they_are() -> None:
@@ -492,19 +492,21 @@ def test_runs_of_gaussian_steps_are_priced_as_the_runs_they_are() -> None:
         ),
         steps=100,
     )
-    one = Membership(step_curve="gaussian").plan(run).tariff
-    assert one.directed.point == plan(same, "contour").tariff.directed.point
-    shares = (Subpopulation(weight=0.5, susceptibility=0.03), Subpopulation(weight=0.5, susceptibility=183.0))
-    mixed = Membership(step_curve="gaussian", population=shares).plan(run).tariff
-    assert mixed.directed.point > 10 * one.directed.point
+    one = Membership(step_curve="gaussian").plan(run).cost
+    assert one.evaluate == plan(same, "contour").cost.evaluate
+    shares = (
+        WeightedSusceptibility(weight=0.5, susceptibility=0.03),
+        WeightedSusceptibility(weight=0.5, susceptibility=183.0),
+    )
+    mixed = Membership(step_curve="gaussian", population=shares).plan(run).cost
+    assert mixed.evaluate > 10 * one.evaluate
 
 
 def test_the_price_of_a_profile_covers_the_search_for_a_crossing() -> None:
     """Where neither curve rules the crossing takes dozens of points of both."""
     noisy = sgd(16, 20, dimension=4, noise_std=2e-3, max_grad_norm=18.0)
     alone, beside = (
-        MEMBERSHIP.plan(replace(noisy, noise_std=0.0)).tariff.directed,
-        MEMBERSHIP.plan(noisy).tariff.directed,
+        MEMBERSHIP.plan(replace(noisy, noise_std=0.0)).cost,
+        MEMBERSHIP.plan(noisy).cost,
     )
-    assert beside.profile > 20 * alone.point
-    assert beside.epsilon > beside.profile
+    assert beside.evaluate > 5 * alone.evaluate

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from service.privacy.composition.planning.closed_form_tariff import ONE_SHAPE
+from service.privacy.composition.planning.cost import ONE_CURVE
 from service.privacy.enclosure import Enclosure
 from service.privacy.errors import OutOfDomain, UnsupportedCombination
 from service.privacy.mechanisms.neighbours import NeighboringRelation
@@ -162,8 +162,8 @@ def test_there_is_one_method() -> None:
     with pytest.raises(UnsupportedCombination) as caught:
         model.curves(mechanism, "discretised")
     assert caught.value.field == "method"
-    assert model.plan(built(sampled(0.1, laplace(1.0)))).tariff is ONE_SHAPE
-    assert model.plan(mechanism).tariff.directed.profile > ONE_SHAPE.directed.profile
+    assert model.plan(built(sampled(0.1, laplace(1.0)))).cost is ONE_CURVE
+    assert model.plan(mechanism).cost.evaluate > ONE_CURVE.evaluate
 
 
 @pytest.mark.parametrize("prior", [0.0, 0.1, math.nextafter(0.5, 0), math.nextafter(0.5, 1), 1.0])

@@ -14,7 +14,7 @@ from service.privacy.enclosure import Enclosure, Evidence
 from service.privacy.trade_off.abstract import AbstractTradeOff
 from service.privacy.trade_off.combinators import common_tangent
 from service.privacy.trade_off.combinators.common_tangent import envelope_epsilon
-from service.privacy.trade_off.combinators.harder import Harder
+from service.privacy.trade_off.combinators.pointwise_max import PointwiseMax
 from service.privacy.trade_off.combinators.symmetrised import Symmetrised
 from service.privacy.trade_off.sampling.sampled import SampledAdd, SampledRemove
 from service.privacy.trade_off.shifted.gaussian import gaussian_curve
@@ -60,7 +60,7 @@ def test_both_ways_to_epsilon_agree(seed: int) -> None:
     first, second = curve(random), curve(random)
     for delta in DELTAS:
         found = envelope_epsilon(first, second, delta, Evidence.CERTIFIED)
-        searched = Harder(first, second)._searched_epsilon(delta)
+        searched = PointwiseMax(first, second)._searched_epsilon(delta)
         if found is None:
             continue
         assert found.lower <= searched.upper

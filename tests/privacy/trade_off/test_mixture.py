@@ -18,7 +18,7 @@ from service.privacy.composition.planning.options import EngineOptions
 from service.privacy.enclosure import Bounds, Evidence
 from service.privacy.errors import NumericalFailure, OutOfDomain, UnsupportedCombination
 from service.privacy.mechanisms.gaussian import Gaussian
-from service.privacy.mechanisms.mixture import Mixture, MixtureComponent
+from service.privacy.mechanisms.mixture import Mixture, WeightedMechanism
 from service.privacy.questions import gaussian_dp
 from service.privacy.threat_models.worst_case import WorstCase
 from service.privacy.trade_off.mixture.curve import MixtureTradeOff
@@ -275,7 +275,7 @@ def test_weights_are_divided_by_their_sum() -> None:
 @pytest.mark.parametrize("weight", [0.0, -0.5, 1.5, math.nan, True])
 def test_weights_are_positive_numbers(weight: float) -> None:
     with pytest.raises(OutOfDomain) as refusal:
-        MixtureComponent(weight=weight, mechanism=Gaussian(noise_multiplier=1.0))
+        WeightedMechanism(weight=weight, mechanism=Gaussian(noise_multiplier=1.0))
     assert refusal.value.name == "weight"
 
 
@@ -368,11 +368,11 @@ def test_engines_and_relations_reach_the_components() -> None:
 
 def test_a_mixture_costs_what_its_parts_do_and_the_search() -> None:
     parts = [gaussian(1.0 + 0.1 * part) for part in range(4)]
-    two, four = (plan(built(mixture(*((1 / n, part) for part in parts[:n])))).tariff for n in (2, 4))
-    assert two.directed.point > 10 * plan(built(parts[0])).tariff.directed.point
-    assert four.directed.point == 2 * two.directed.point
-    assert two.hull is two.directed
-    run = plan(built(mixture((0.5, dpsgd(1.0, 0.01, 1000)), (0.5, gaussian(1.0))))).tariff
-    alone = plan(built(dpsgd(1.0, 0.01, 1000))).tariff
-    assert run.hull.point > run.directed.point > alone.directed.point
-    assert plan(built(mixture((1.0, gaussian(1.0))))).tariff == plan(built(gaussian(1.0))).tariff
+    two, four = (plan(built(mixture(*((1 / n, part) for part in parts[:n])))).cost for n in (2, 4))
+    assert two.evaluate > 10 * plan(built(parts[0])).cost.evaluate
+    assert four.evaluate == 2 * two.evaluate
+    assert two.one_curve
+    run = plan(built(mixture((0.5, dpsgd(1.0, 0.01, 1000)), (0.5, gaussian(1.0))))).cost
+    alone = plan(built(dpsgd(1.0, 0.01, 1000))).cost
+    assert run.readings(both=True).point > run.evaluate > alone.evaluate
+    assert plan(built(mixture((1.0, gaussian(1.0))))).cost == plan(built(gaussian(1.0))).cost

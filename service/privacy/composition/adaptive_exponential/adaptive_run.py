@@ -92,12 +92,6 @@ class ExponentialRunTradeOff(AbstractTradeOff):
     def singular_power(self) -> Enclosure:
         return Enclosure.point(0.0)
 
-    @property
-    @override
-    def global_gdp_mu(self) -> Enclosure | None:
-        """Not known."""
-        return None
-
     @override
     def reversed(self) -> AbstractTradeOff:
         return self

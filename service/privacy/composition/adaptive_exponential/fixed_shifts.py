@@ -100,12 +100,6 @@ class FixedShifts(AbstractTradeOff):
     def singular_power(self) -> Enclosure:
         return self._guide.singular_power
 
-    @property
-    @override
-    def global_gdp_mu(self) -> Enclosure | None:
-        """Not known."""
-        return None
-
     @override
     def reversed(self) -> AbstractTradeOff:
         return FixedShifts(

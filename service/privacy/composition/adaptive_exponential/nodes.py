@@ -49,7 +49,7 @@ KEPT_POLYGONS: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Grid:
+class GroupGrid:
     """A spacing, and for each group its range in multiples of it from above and from below."""
 
     spacing: float
@@ -57,7 +57,7 @@ class Grid:
     below: tuple[int, ...]
 
 
-def grid_for(groups: Groups, tolerance: float = 0.0) -> Grid | None:
+def grid_for(groups: Groups, tolerance: float = 0.0) -> GroupGrid | None:
     """The grid of a recursion; None where it would be too much work, or rounds an epsilon too much."""
     tables = math.prod(count + 1 for _, count in groups)
     largest = max(epsilon for epsilon, _ in groups)
@@ -72,7 +72,7 @@ def grid_for(groups: Groups, tolerance: float = 0.0) -> Grid | None:
     if cells < FEWEST_CELLS:
         return None
     if len(groups) == 1:
-        return Grid(largest / cells, (cells,), (cells,))
+        return GroupGrid(largest / cells, (cells,), (cells,))
     ratios = np.array([share for share, _ in shares])
     choices = np.arange(cells, max(cells // 2, FEWEST_CELLS) - 1, -1, dtype=np.float64)
     places: FloatArray = choices[:, None] * ratios
@@ -82,7 +82,7 @@ def grid_for(groups: Groups, tolerance: float = 0.0) -> Grid | None:
     if off[chosen].max() > WORST_ROUNDING or places[chosen].min() < 1:
         return None
     rows = [(float(place), float(error)) for place, error in zip(places[chosen], off[chosen], strict=True)]
-    return Grid(
+    return GroupGrid(
         largest / int(choices[chosen]),
         tuple(math.ceil(place) if error else round(place) for place, error in rows),
         tuple(math.floor(place) if error else round(place) for place, error in rows),
@@ -130,7 +130,7 @@ def _made(groups: Groups, tolerance: float) -> SymmetricPolygon:
     )
 
 
-def _inside(groups: Groups, grid: Grid, reach: int | None = None) -> tuple[FloatArray, FloatArray]:
+def _inside(groups: Groups, grid: GroupGrid, reach: int | None = None) -> tuple[FloatArray, FloatArray]:
     """Nodes before the closed form, up to `reach` cells from the end, and both ends of delta and 1 - delta there."""
     counts = [count for _, count in groups]
     high = any_order(grid.spacing, tuple(zip(grid.above, counts, strict=True)), reach)
@@ -162,7 +162,7 @@ def _refined(
     seam = int(np.searchsorted(values[3], SURE))
     start = float(nodes[max(seam - 1, 0)])
     reach = math.ceil((epsilon * count - start) / spacing) if seam > 0 else cells * count
-    finer, found = _inside(groups, Grid(spacing, (cells,), (cells,)), reach)
+    finer, found = _inside(groups, GroupGrid(spacing, (cells,), (cells,)), reach)
     outside = nodes < finer[0] * (1 - 1e-9)
     return np.concatenate([nodes[outside], finer]), np.concatenate([values[:, outside], found], axis=1), spacing
 

@@ -35,7 +35,7 @@ from typing import Final, final
 
 import numpy as np
 
-from service.privacy.composition.adaptive_exponential.worst_shifts import Shifts, largest
+from service.privacy.composition.adaptive_exponential.worst_shifts import WorstShifts, largest
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 from service.privacy.numerics.work import did
@@ -156,7 +156,7 @@ def _higher(one: NodeValues, other: NodeValues) -> NodeValues:
 
 def _stepped(side: Side, before: NodeValues, m: int, rows: range) -> NodeValues:
     """T of the profile, at these nodes."""
-    shifts, count = Shifts.of(side.spacing, m), len(rows)
+    shifts, count = WorstShifts.of(side.spacing, m), len(rows)
     did(A_STEP + A_ROW * count * math.sqrt(m))
     ends = _around(side, before, rows.start - m, rows.stop + m)
     profile, complement = np.empty(count), np.empty(count)
@@ -193,7 +193,7 @@ def _around(side: Side, before: NodeValues, start: int, stop: int) -> NodeValues
     )
 
 
-def _split(profile: FloatArray, shifts: Shifts, rows: int) -> int:
+def _split(profile: FloatArray, shifts: WorstShifts, rows: int) -> int:
     """From which row on delta is about 1/2 or less, by a few shifts."""
     m, high, low = shifts.cells, shifts.high, shifts.low
     few = sorted({0, m // 8, m // 4, m // 2, 3 * m // 4, m})

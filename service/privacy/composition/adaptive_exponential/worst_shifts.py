@@ -47,7 +47,7 @@ ROUNDING: Final = 16 * UNIT_ROUNDOFF
 
 @final
 @dataclass(frozen=True, slots=True)
-class Shifts:
+class WorstShifts:
     """Masses of both losses at t = eta - r h, r = 0 ... m."""
 
     spacing: float
@@ -55,12 +55,12 @@ class Shifts:
     low: FloatArray
 
     @staticmethod
-    def of(spacing: float, m: int) -> Shifts:
+    def of(spacing: float, m: int) -> WorstShifts:
         """The shifts of a step of range m * spacing."""
         nearer = np.arange(m + 1) * spacing
         spread = -math.expm1(-m * spacing)
         low = np.exp(-nearer) * -np.expm1(nearer - m * spacing) / spread
-        return Shifts(spacing, -np.expm1(-nearer) / spread, low)
+        return WorstShifts(spacing, -np.expm1(-nearer) / spread, low)
 
     @property
     def cells(self) -> int:
@@ -80,7 +80,7 @@ def _edges(m: int) -> np.ndarray:
     return np.array(found)
 
 
-def largest(values: FloatArray, curvature: FloatArray | None, shifts: Shifts, count: int) -> FloatArray:
+def largest(values: FloatArray, curvature: FloatArray | None, shifts: WorstShifts, count: int) -> FloatArray:
     """max F(i, r) over shifts for i = 0 ... count - 1; over all t in [0, eta] where a curvature of the cells is given.
 
     `values`: at least count + 2 m of them. `curvature`: |C|/s1 (1 - e^-h)^2 of the cell at i + r, from below 0 cut.
@@ -101,7 +101,7 @@ def largest(values: FloatArray, curvature: FloatArray | None, shifts: Shifts, co
 
 
 def _winners(
-    values: FloatArray, shifts: Shifts, blocks: int, *, above: bool
+    values: FloatArray, shifts: WorstShifts, blocks: int, *, above: bool
 ) -> tuple[np.ndarray, np.ndarray, FloatArray]:
     """The first and last shift that can win, per block, and what one shift reaches at its rows."""
     m, edges = shifts.cells, shifts.edges()
@@ -126,7 +126,7 @@ def _winners(
 
 
 @np.errstate(invalid="ignore", divide="ignore")
-def _reach(heads: FloatArray, tails: FloatArray, table: FloatArray, shifts: Shifts) -> FloatArray:
+def _reach(heads: FloatArray, tails: FloatArray, table: FloatArray, shifts: WorstShifts) -> FloatArray:
     """At most what F reaches in each wide cell, from the values at its ends."""
     eta = shifts.cells * shifts.spacing
     width = shifts.spacing * np.diff(shifts.edges())[:, None]
@@ -140,7 +140,7 @@ def _raise(
     best: FloatArray,
     values: FloatArray,
     curvature: FloatArray | None,
-    shifts: Shifts,
+    shifts: WorstShifts,
     first: np.ndarray,
     last: np.ndarray,
 ) -> None:

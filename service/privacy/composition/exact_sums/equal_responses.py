@@ -17,6 +17,7 @@ but for the factor q_j/q_{j+i}, of positive terms again (`numerics/binomial_tail
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from dataclasses import dataclass
 from typing import Final, NamedTuple, final
 
@@ -364,11 +365,7 @@ def _start(law: BinomialTails) -> int:
 
 def _first_at_most(law: BinomialTails, level: float, start: int, end: int) -> int:
     """The first k of start..end at which the Chernoff bound is about e^level, `end` if none is."""
-    low, high = start - 1, end
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if law.log_chernoff(middle) <= level else (middle, high)
-    return high
+    return start + bisect_left(range(start, end), True, key=lambda k: law.log_chernoff(k) <= level)
 
 
 def _is_direct(law: BinomialTails, k: IndexArray) -> BoolArray:

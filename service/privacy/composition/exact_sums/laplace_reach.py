@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 
 LARGEST_LOSS = 400.0
 """N e, nats: beyond it the terms leave the range of doubles."""
@@ -17,11 +18,9 @@ _OMITTED = 60.0
 def uniforms_kept(steps: int, loss: float) -> int:
     """How many uniforms the sums go up to: all N, or enough that e^-60 of the weight is left out."""
     share = loss / (2 + loss)
-    low, high = math.floor(share * steps), steps
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if log_excess(steps, middle, share) <= -_OMITTED else (middle, high)
-    return high
+    first = math.floor(share * steps) + 1
+    more = bisect_left(range(first, steps), True, key=lambda kept: log_excess(steps, kept, share) <= -_OMITTED)
+    return min(first + more, steps)
 
 
 def log_excess(steps: int, kept: int, share: float) -> float:

@@ -9,7 +9,7 @@ import numpy as np
 from flint import arb, ctx
 
 from service.privacy.composition.ground_truth.line import GroundTruthRun
-from service.privacy.composition.ground_truth.search import Found, GroundTruthSearch
+from service.privacy.composition.ground_truth.search import FoundBalls, GroundTruthSearch
 from service.privacy.enclosure import Bounds, DecimalEnclosure, Enclosure, Evidence
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.balls import ball, decimals, doubles, log_doubles
@@ -129,17 +129,17 @@ class GroundTruthTradeOff(AbstractTradeOff):
         decimal = self._decimal(found.balls[0], found.bits, math.inf)
         return Enclosure(max(lower, 0.0), upper, self.evidence, decimal=decimal)
 
-    def _delta(self, epsilon: Fraction) -> Found:
+    def _delta(self, epsilon: Fraction) -> FoundBalls:
         """delta(eps), which needs no search beyond the ends of the loss: 0, or 1 - e^eps."""
         with ctx.workprec(_SURE_BITS):
             threshold, end = ball(epsilon), self._end
             if end is not None and self._reflected and threshold >= -end:
-                return Found((arb(0),), _SURE_BITS)
+                return FoundBalls((arb(0),), _SURE_BITS)
             if end is not None and not self._reflected and threshold <= end:
-                return Found((-threshold.expm1(),), _SURE_BITS)
+                return FoundBalls((-threshold.expm1(),), _SURE_BITS)
         return self._search.delta(epsilon)
 
-    def _probability(self, found: Found) -> Enclosure:
+    def _probability(self, found: FoundBalls) -> Enclosure:
         lower, upper, log_lower, log_upper = _probability(found.balls[0], found.bits)
         decimal = self._decimal(found.balls[0], found.bits)
         return Enclosure(lower, upper, self.evidence, log_lower, log_upper, decimal)

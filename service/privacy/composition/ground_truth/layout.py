@@ -11,9 +11,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from service.privacy.composition.ground_truth.nodes import Nodes, out_of_reach
+from service.privacy.composition.ground_truth.nodes import ShiftedNodes, out_of_reach
 from service.privacy.composition.ground_truth.part_guide import LARGEST_POWERS, PartGuide
 from service.privacy.numerics.arrays import FloatArray
+from service.privacy.numerics.roots import bisected
 
 LARGEST_PRODUCTS = 15_000_000
 """Products of nodes of a line and nodes of the inner sums, over all parts: about 0.1 microseconds each at 250 bits."""
@@ -29,9 +30,9 @@ _HIGHEST = 1e140
 class PartPlan:
     """Nodes of one part: of the line, of M at each alias tilt, and of the majorants (eta, nodes) at each height."""
 
-    line: Nodes
-    aliases: tuple[Nodes, ...]
-    majorants: tuple[tuple[float, Nodes], ...]
+    line: ShiftedNodes
+    aliases: tuple[ShiftedNodes, ...]
+    majorants: tuple[tuple[float, ShiftedNodes], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,11 +131,13 @@ class LineGuide:
                 break
         else:
             return math.inf
-        low = high / 1.5
-        for _ in range(5):
-            middle = math.sqrt(low * high)
-            low, high = (low, middle) if self.log_majorant(tilt, middle) < -need else (middle, high)
-        return high
+        return bisected(
+            lambda height: self.log_majorant(tilt, height) < -need,
+            high / 1.5,
+            high,
+            5,
+            between=lambda low, high: math.sqrt(low * high),
+        )[1]
 
     def plan(self, tilt: float, threshold: float, reach: float, need: float, second: bool) -> LinePlan:
         """A line at `tilt` for thresholds within `reach` of one, errors e^-need of e^{K(tilt) - tilt threshold}.
@@ -178,7 +181,7 @@ class LineGuide:
             heights.append(heights[-1] * _BLOCK_RATIO)
         return (*heights, heights[-1] * _BLOCK_RATIO)
 
-    def _majorant_nodes(self, part: PartGuide, tilt: float, height: float) -> tuple[float, Nodes]:
+    def _majorant_nodes(self, part: PartGuide, tilt: float, height: float) -> tuple[float, ShiftedNodes]:
         value, eta = part.log_majorant(tilt, height)
         return eta, part.real_nodes(tilt, 12 + math.log(part.count) + min(max(-value, 0.0), 200.0), eta)
 

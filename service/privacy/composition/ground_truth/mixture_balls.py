@@ -20,7 +20,7 @@ from typing_extensions import override
 from service.privacy.composition.ground_truth.mixture_law import ExactMixture
 from service.privacy.composition.ground_truth.mixture_strip import power_sums, strip_of, turned_sums
 from service.privacy.composition.ground_truth.moments import StepBalls
-from service.privacy.composition.ground_truth.nodes import Nodes
+from service.privacy.composition.ground_truth.nodes import ShiftedNodes
 from service.privacy.numerics.balls import GUARD_BITS, ball
 
 LARGEST_OVERSHOOT: Final = 6.0
@@ -47,13 +47,13 @@ class MixtureBalls(StepBalls):
             found = self._made[ctx.prec] = (terms, d)
         return found
 
-    def _more_bits(self, nodes: Nodes) -> int:
+    def _more_bits(self, nodes: ShiftedNodes) -> int:
         """Precision at which exponentials of exponents of this size keep that in force."""
         largest = abs(nodes.y(nodes.first)).max(abs(nodes.y(nodes.last))) * self._mixture.distances()[-1] + 1
         return ctx.prec + EXTRA_BITS + int(float(largest.log())) * 3 // 2
 
     @override
-    def _points(self, nodes: Nodes, shift: float) -> Iterator[tuple[arb, acb, acb | None]]:
+    def _points(self, nodes: ShiftedNodes, shift: float) -> Iterator[tuple[arb, acb, acb | None]]:
         here = self._logs(nodes, shift, 1)
         there = self._logs(nodes, shift, -1) if self._mixture.mirrored else None
         for k, log_a in enumerate(here):
@@ -64,7 +64,7 @@ class MixtureBalls(StepBalls):
                 log_b = there[k].conjugate()
                 yield y, log_a - log_b, log_b
 
-    def _logs(self, nodes: Nodes, shift: float, side: int) -> list[acb]:
+    def _logs(self, nodes: ShiftedNodes, shift: float, side: int) -> list[acb]:
         """ln a at side y + i shift, its argument within pi/2 of that of the mean."""
         height = ball(shift)
         with ctx.workprec(self._more_bits(nodes)):
@@ -86,7 +86,7 @@ class MixtureBalls(StepBalls):
             ]
 
     @override
-    def _terms(self, s: arb, nodes: Nodes) -> Iterator[arb]:
+    def _terms(self, s: arb, nodes: ShiftedNodes) -> Iterator[arb]:
         with ctx.workprec(self._more_bits(nodes)):
             terms, d = self._humps()
             start, step = nodes.y(nodes.first), ball(nodes.step)
@@ -121,7 +121,7 @@ class MixtureBalls(StepBalls):
         return sum((share * x for share, x in zip(shares, d, strict=True)), arb(0)) / sum(shares, arb(0))
 
     @override
-    def _outside(self, s: arb, nodes: Nodes) -> arb:
+    def _outside(self, s: arb, nodes: ShiftedNodes) -> arb:
         with ctx.workprec(GUARD_BITS):
             h, other = ball(nodes.step), (1 - s if self._mixture.mirrored else arb(0))
             y0, y1 = nodes.y(nodes.first), nodes.y(nodes.last)

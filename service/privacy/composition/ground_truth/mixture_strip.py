@@ -33,6 +33,7 @@ from service.privacy.composition.ground_truth.mixture_law import ExactMixture
 from service.privacy.composition.ground_truth.nodes import out_of_reach
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.balls import GUARD_BITS, doubles, log_doubles
+from service.privacy.numerics.roots import bisected
 
 STRIP_BITS: Final = 2 * GUARD_BITS
 MOST_CELLS: Final = 20_000
@@ -43,7 +44,7 @@ NEARLY: Final = 0.1
 
 
 @dataclass(frozen=True, slots=True)
-class Strip:
+class AnalyticStrip:
     """Up to Im y < `height` (H and the zeros kept away from), with `variance` at least V; exact numbers."""
 
     height: arb
@@ -51,7 +52,7 @@ class Strip:
 
 
 @lru_cache(maxsize=64)
-def strip_of(mixture: ExactMixture) -> Strip:
+def strip_of(mixture: ExactMixture) -> AnalyticStrip:
     """The strip of a mixture."""
     logs, distances = in_doubles(mixture)
     low, high = _ends(logs, distances)
@@ -67,7 +68,7 @@ def strip_of(mixture: ExactMixture) -> Strip:
         variance, least = _extremes(sums, d, half)
         # 1 - q^2 V/2 stays above 1/20.
         height = least.sqrt().min((arb(1.9) / variance).sqrt()).lower()
-        return Strip(height, variance.upper())
+        return AnalyticStrip(height, variance.upper())
 
 
 def _extremes(sums: list[list[arb]], d: list[arb], half: arb) -> tuple[arb, arb]:
@@ -130,10 +131,7 @@ def _turn(holds: Callable[[float], bool], side: float) -> float:
         near, far = far, 4 * far
         if abs(far) > 1e18:
             raise out_of_reach("the shifts of a mixture are too near to one another.")
-    for _ in range(60):
-        middle = 0.5 * (near + far)
-        near, far = (near, middle) if holds(middle) else (middle, far)
-    return far
+    return bisected(holds, near, far, 60)[1]
 
 
 def _variances(logs: FloatArray, distances: FloatArray, x: FloatArray) -> FloatArray:

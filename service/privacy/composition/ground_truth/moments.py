@@ -19,7 +19,7 @@ from typing import final
 
 from flint import acb, acb_mat, arb
 
-from service.privacy.composition.ground_truth.nodes import Nodes
+from service.privacy.composition.ground_truth.nodes import ShiftedNodes
 from service.privacy.composition.ground_truth.part_guide import PartGuide
 from service.privacy.numerics.balls import ball, within
 
@@ -28,11 +28,11 @@ class StepBalls(ABC):
     """One kind of steps at the precision in force; balls are made when they are needed."""
 
     @abstractmethod
-    def _points(self, nodes: Nodes, shift: float) -> Iterator[tuple[arb, acb, acb | None]]:
+    def _points(self, nodes: ShiftedNodes, shift: float) -> Iterator[tuple[arb, acb, acb | None]]:
         """y, L and ln b (None for 0) at the nodes y + i shift; L on the branch that is real on the real line."""
 
     @abstractmethod
-    def _terms(self, s: arb, nodes: Nodes) -> Iterator[arb]:
+    def _terms(self, s: arb, nodes: ShiftedNodes) -> Iterator[arb]:
         """sqrt(2 pi) phi b e^{sL} at the nodes, on the real line."""
 
     @abstractmethod
@@ -44,7 +44,7 @@ class StepBalls(ABC):
         """Whether Im L(y + i(eta + a)) >= Im L(y + i(eta - a)) for 0 <= a <= half_width, as long as G is finite."""
 
     @abstractmethod
-    def _outside(self, s: arb, nodes: Nodes) -> arb:
+    def _outside(self, s: arb, nodes: ShiftedNodes) -> arb:
         """Bound of h sum phi b e^{sL} over all nodes of the lattice that are left out (real line)."""
 
     @abstractmethod
@@ -52,7 +52,7 @@ class StepBalls(ABC):
         """ln V with int_t^inf |M(s + iu)| du/u <= V/sqrt(t): closes the sum behind the last node. `moment` is M(s)."""
 
     @final
-    def line(self, s: float, step: float, length: int, nodes: Nodes) -> list[acb]:
+    def line(self, s: float, step: float, length: int, nodes: ShiftedNodes) -> list[acb]:
         """M(s + i k step) for k = 0, ..., length - 1.
 
         With k = a columns + b the sums over the nodes are one matrix product of e^{i a columns step L} and
@@ -79,7 +79,7 @@ class StepBalls(ABC):
         uncertain = acb(within(arb(0), error), within(arb(0), error))
         return [value + uncertain for value in sums]
 
-    def _line_error(self, s: float, nodes: Nodes, at_real_tilt: acb) -> arb:
+    def _line_error(self, s: float, nodes: ShiftedNodes, at_real_tilt: acb) -> arb:
         """Bound of |sum - M(s + it)|, t >= 0: of the strip and of the nodes left out. `at_real_tilt`: the sum at s."""
         tilt, shift, top = ball(s), ball(nodes.shift), ball(nodes.top)
         relative = _kernel(shift, nodes.step) + self._growth(tilt, top) * _kernel(top - shift, nodes.step)
@@ -89,7 +89,7 @@ class StepBalls(ABC):
         return relative * (at_real_tilt.abs_upper() + outside) / (1 - relative) + outside
 
     @final
-    def moment(self, s: float, nodes: Nodes) -> arb:
+    def moment(self, s: float, nodes: ShiftedNodes) -> arb:
         """M(s), s real, by a sum on the real line."""
         tilt = ball(s)
         scale = ball(nodes.step) / (2 * arb.pi()).sqrt()
@@ -101,7 +101,7 @@ class StepBalls(ABC):
         return total / (1 + within(arb(0), relative)) if relative < 1 else arb.nan()
 
     @final
-    def majorant(self, s: float, height: float, eta: float, nodes: Nodes, moment: arb) -> arb:
+    def majorant(self, s: float, height: float, eta: float, nodes: ShiftedNodes, moment: arb) -> arb:
         """An upper bound of |M(s + it)| for all t >= height; `moment` is M(s).
 
         B_eta(t) = e^{eta^2/2} int phi |b e^{sL}(y + i eta)| e^{-t Im L(y + i eta)} dy falls in t because Im L >= 0. Its

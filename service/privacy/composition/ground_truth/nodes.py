@@ -11,7 +11,7 @@ from service.privacy.numerics.balls import ball
 
 
 @dataclass(frozen=True, slots=True)
-class Nodes:
+class ShiftedNodes:
     """Nodes y = (j + offset) step, first <= j <= last, on the line Im y = shift; `top` bounds the strip above it.
 
     A sum on the real line has shift 0 and a strip of half-width `top` on either side.

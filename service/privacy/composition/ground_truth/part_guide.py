@@ -12,7 +12,7 @@ from typing import Final, final
 import numpy as np
 from typing_extensions import override
 
-from service.privacy.composition.ground_truth.nodes import Nodes, out_of_reach
+from service.privacy.composition.ground_truth.nodes import ShiftedNodes, out_of_reach
 from service.privacy.numerics.arrays import FloatArray
 
 LARGEST_POWERS: Final = 600_000
@@ -75,7 +75,7 @@ class PartGuide(ABC):
         return np.logaddexp(top + np.log(total), far), variance
 
     @final
-    def line_nodes(self, tilt: float, need: float, fineness: float, offset: float) -> tuple[Nodes, float]:
+    def line_nodes(self, tilt: float, need: float, fineness: float, offset: float) -> tuple[ShiftedNodes, float]:
         """Nodes for an error e^-need of M on a line, and the nats that cancel in the sum."""
         tops = self._tops(None)
         growth = self._growth(tilt, tops)
@@ -87,7 +87,7 @@ class PartGuide(ABC):
         return self._nodes(tilt, need + cancels, float(step[best]) * fineness, offset, shift, top), cancels
 
     @final
-    def real_nodes(self, tilt: float, need: float, shift: float = 0.0) -> Nodes:
+    def real_nodes(self, tilt: float, need: float, shift: float = 0.0) -> ShiftedNodes:
         """Nodes of a sum on the real line with relative error e^-need, for the integrand at Im y = shift."""
         tops = self._tops(shift)
         growth = self._growth(tilt, tops + shift)
@@ -96,7 +96,7 @@ class PartGuide(ABC):
         room = need + float(self._growth(tilt, np.array([shift]))[0])
         return self._nodes(tilt, room, float(step[best]), 0.0, 0.0, float(tops[best]))
 
-    def _nodes(self, tilt: float, depth: float, step: float, offset: float, shift: float, top: float) -> Nodes:
+    def _nodes(self, tilt: float, depth: float, step: float, offset: float, shift: float, top: float) -> ShiftedNodes:
         """The nodes at which phi b e^{tilt L} exceeds e^-depth of its largest value."""
         y, loss, log_null = self._searched
         exponent = tilt * loss + log_null
@@ -107,7 +107,7 @@ class PartGuide(ABC):
         right = 0.05 if kept[-1] < FARTHEST else 0.05 * float(kept[-1])
         first = math.floor((min(float(kept[0]), -2.0) - left) / step) - 1
         last = math.ceil((max(float(kept[-1]), 2.0) + right) / step) + 1
-        return Nodes(step, offset, first, last, shift, top)
+        return ShiftedNodes(step, offset, first, last, shift, top)
 
 
 @final

@@ -28,7 +28,7 @@ _GOOD_WIDTH = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundBalls:
     """Balls of one reading, to be used at this precision."""
 
     balls: Balls
@@ -46,9 +46,9 @@ class GroundTruthSearch:
     def __init__(self, sources: Sources, guide: AbstractTradeOff, digits: int) -> None:
         """`guide`: the same curve in doubles; nothing that is returned rests on it."""
         self._sources, self._guide, self.digits = sources, guide, digits
-        self._points: dict[Fraction, Found] = {}
+        self._points: dict[Fraction, FoundBalls] = {}
 
-    def point(self, rate: Fraction) -> Found:
+    def point(self, rate: Fraction) -> FoundBalls:
         """Power and threshold at a false positive rate in (0, 1); relative to power and to type II error alike."""
         found = self._points.get(rate)
         if found is None:
@@ -57,7 +57,7 @@ class GroundTruthSearch:
             found = self._points[rate] = self._search_point(rate)
         return found
 
-    def _search_point(self, rate: Fraction) -> Found:
+    def _search_point(self, rate: Fraction) -> FoundBalls:
         points = self._guide.points(np.array([float(rate)]))
         low, high = float(points.log_slope.lower[0]), float(points.log_slope.upper[0])
         log_value = min(_about(points.power), _about(points.type_two_error))
@@ -67,7 +67,7 @@ class GroundTruthSearch:
             raise out_of_reach("no threshold is known near this rate.")
         return self._search(guess, log_value, lambda source, near: read_point(source, rate, near), True)
 
-    def delta(self, epsilon: Fraction) -> Found:
+    def delta(self, epsilon: Fraction) -> FoundBalls:
         """delta(eps) at a finite eps."""
         log_value = _about(self._guide.profile(np.array([float(epsilon)])))
 
@@ -77,14 +77,14 @@ class GroundTruthSearch:
 
         return self._search(float(epsilon), log_value, read, False)
 
-    def epsilon(self, level: Fraction) -> Found:
+    def epsilon(self, level: Fraction) -> FoundBalls:
         """The smallest eps >= 0 with delta(eps) <= level, for levels in (0, 1)."""
         near = self._guide.epsilon(float(level))
         if near.lower <= 0:
             at_zero = self.delta(Fraction(0))
             with ctx.workprec(at_zero.bits):
                 if at_zero.balls[0] <= ball(level):
-                    return Found((arb(0),), at_zero.bits)
+                    return FoundBalls((arb(0),), at_zero.bits)
         guess = 0.5 * (near.lower + near.upper)
         if not math.isfinite(guess):
             raise out_of_reach("no threshold is known near this delta.")
@@ -97,7 +97,7 @@ class GroundTruthSearch:
         log_value: float,
         read: Callable[[ThresholdSource, float], Reading],
         complement: bool,
-    ) -> Found:
+    ) -> FoundBalls:
         """Read on every source, intersect, and lay out anew for what was learned until the digits are reached.
 
         Returns the best reading where a few attempts do not reach them; raises UnsupportedCombination where none is
@@ -114,7 +114,7 @@ class GroundTruthSearch:
                 return best
             readings = [(read(source, guess), source.bits) for source in sources]
             known = [best] if best is not None else []
-            known += [Found(balls, bits) for (balls, _), bits in readings if balls is not None]
+            known += [FoundBalls(balls, bits) for (balls, _), bits in readings if balls is not None]
             if known:
                 best = _meet(known)
                 missing = self._missing_nats(best, complement)
@@ -131,7 +131,7 @@ class GroundTruthSearch:
             raise out_of_reach("no threshold could be proved.")
         return best
 
-    def _missing_nats(self, found: Found, complement: bool) -> float:
+    def _missing_nats(self, found: FoundBalls, complement: bool) -> float:
         with ctx.workprec(found.bits):
             wanted = found.balls[0::2] if complement else found.balls[:1]
             # A ball that reaches 0 has no digits at all: what is missing is unknown, and the precision is doubled.
@@ -139,7 +139,7 @@ class GroundTruthSearch:
         return (self.digits + 1) * _LN_10 - accuracy * _LN_2
 
 
-def _meet(known: list[Found]) -> Found:
+def _meet(known: list[FoundBalls]) -> FoundBalls:
     """The intersection of enclosures; raises NumericalFailure where there is none."""
     bits = max(found.bits for found in known)
     with ctx.workprec(bits):
@@ -149,10 +149,10 @@ def _meet(known: list[Found]) -> Found:
                 balls = tuple(a.intersection(b) for a, b in zip(balls, other.balls, strict=True))
             except ValueError as error:
                 raise NumericalFailure("the enclosures of two lines do not meet") from error
-    return Found(balls, bits)
+    return FoundBalls(balls, bits)
 
 
-def _learned(found: Found, guess: float, log_value: float, complement: bool) -> tuple[float, float]:
+def _learned(found: FoundBalls, guess: float, log_value: float, complement: bool) -> tuple[float, float]:
     """Where to look next: at the threshold found, and the size of the value found."""
     with ctx.workprec(found.bits):
         value = found.balls[0].mid()

@@ -21,7 +21,7 @@ from flint import acb, arb
 from typing_extensions import override
 
 from service.privacy.composition.ground_truth.moments import ExactSteps, StepBalls
-from service.privacy.composition.ground_truth.nodes import Nodes
+from service.privacy.composition.ground_truth.nodes import ShiftedNodes
 from service.privacy.composition.ground_truth.part_guide import SampledGaussianGuide
 from service.privacy.numerics.balls import ball
 
@@ -84,14 +84,14 @@ class SampledGaussianBalls(StepBalls):
         return ball(self._step.sample_rate)
 
     @override
-    def _points(self, nodes: Nodes, shift: float) -> Iterator[tuple[arb, acb, acb | None]]:
+    def _points(self, nodes: ShiftedNodes, shift: float) -> Iterator[tuple[arb, acb, acb | None]]:
         height = ball(shift)
         for j in range(nodes.first, nodes.last + 1):
             y = nodes.y(j)
             yield y, self._loss(acb(y, height)), None
 
     @override
-    def _terms(self, s: arb, nodes: Nodes) -> Iterator[arb]:
+    def _terms(self, s: arb, nodes: ShiftedNodes) -> Iterator[arb]:
         for j in range(nodes.first, nodes.last + 1):
             yield self._term(s, nodes.y(j))
 
@@ -125,7 +125,7 @@ class SampledGaussianBalls(StepBalls):
         return (s * self._real_loss(y) - y * y / 2).exp()
 
     @override
-    def _outside(self, s: arb, nodes: Nodes) -> arb:
+    def _outside(self, s: arb, nodes: ShiftedNodes) -> arb:
         """Bound of h sum phi w^s over all nodes of the lattice that are left out (real line)."""
         h = ball(nodes.step)
         y0, y1 = nodes.y(nodes.first), nodes.y(nodes.last)

@@ -1,7 +1,7 @@
 """The `contour` engine: certified curves of runs of Gaussian, Laplace, Poisson-sampled and two-point steps, and of
 sampled steps with a chi-square statistic, of any length.
 
-Every reading is taken on a line of the ladder that is near its saddle point; `line.py` has the integrals and
+Every reading is taken on a line of the grid that is near its saddle point; `line.py` has the integrals and
 their errors. At a threshold c the test "S > c" is a point of the curve and e^c the slope of a tangent, so for ANY c
 
     power(alpha) <= power(c) + e^c (alpha - alpha(c)),      type II error >= beta(c) + e^c (alpha(c) - alpha),
@@ -25,11 +25,10 @@ import numpy as np
 from typing_extensions import override
 
 from service.privacy.composition.inversion.epsilon_caps import epsilon_cap
-from service.privacy.composition.inversion.epsilons import read_epsilon
-from service.privacy.composition.inversion.profiles import read_profiles, read_roughly
-from service.privacy.composition.inversion.rates import read_rates
+from service.privacy.composition.inversion.epsilons import evaluate_epsilon
+from service.privacy.composition.inversion.evaluation import evaluate_points, evaluate_profile, evaluate_roughly
 from service.privacy.composition.inversion.run import ContourRun
-from service.privacy.composition.inversion.run_lines import EVIDENCE, RunLines, around
+from service.privacy.composition.inversion.run_contours import EVIDENCE, RunContours, around
 from service.privacy.composition.planning.accuracy import DEFAULT_ACCURACY, Accuracy
 from service.privacy.composition.summands.abstract import Summand
 from service.privacy.enclosure import Bounds, Enclosure
@@ -52,7 +51,7 @@ def contour_pair(
 
 @final
 class ContourTradeOff(AbstractTradeOff):
-    """One direction of a run, read off the lines of its ladders.
+    """One direction of a run, read off the lines of its tilt grids.
 
     Relative width: 1e-13 to 1e-11 for runs whose sampled-step count and noise keep the loss unimodal (tested on the
     reference cases and on random runs); 1e-10 to 1e-6 on bent contours, where one rare step dominates (tiny rates,
@@ -66,14 +65,14 @@ class ContourTradeOff(AbstractTradeOff):
         self.run, self._accuracy, self._reflected = run, accuracy, reflected
 
     @cached_property
-    def lines(self) -> RunLines:
+    def lines(self) -> RunContours:
         """Made when something is read."""
-        return RunLines(self.run, self._accuracy, reflected=self._reflected)
+        return RunContours(self.run, self._accuracy, reflected=self._reflected)
 
     @property
     @override
     def largest_log_ratio(self) -> Enclosure:
-        """See `RunLines`, here and below."""
+        """See `RunContours`, here and below."""
         return self.lines.largest_log_ratio
 
     @property
@@ -105,24 +104,24 @@ class ContourTradeOff(AbstractTradeOff):
 
     @override
     def _points_formula(self, alpha: FloatArray) -> CurvePoints:
-        return read_rates(self.lines, alpha, 2)
+        return evaluate_points(self.lines, alpha, 2)
 
     @override
     def _power_at_formula(self, rate: float) -> Enclosure:
         """The power alone: where it is next to 1 no line is asked for digits of the type II error."""
-        return read_rates(self.lines, np.array([rate]), 1).power.at(0, self.evidence)
+        return evaluate_points(self.lines, np.array([rate]), 1).power.at(0, self.evidence)
 
     @override
     def _profile_formula(self, epsilon: FloatArray) -> Bounds:
-        return read_profiles(self.lines, epsilon)
+        return evaluate_profile(self.lines, epsilon)
 
     @override
     def _rough_profile_formula(self, epsilon: FloatArray, rate: float) -> Bounds:
-        return read_roughly(self.lines, epsilon, rate)
+        return evaluate_roughly(self.lines, epsilon, rate)
 
     @override
     def _epsilon_formula(self, delta: float) -> Enclosure:
-        return read_epsilon(self.lines, delta)
+        return evaluate_epsilon(self.lines, delta)
 
     @override
     def epsilon_cap(self, delta: float) -> float:

@@ -6,7 +6,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from service.privacy.composition.inversion.run import CUT_DIGITS
-from service.privacy.composition.inversion.run_lines import RunLines
+from service.privacy.composition.inversion.run_contours import RunContours
 from service.privacy.numerics.arrays import FloatArray
 
 _CAP_TILTS = np.geomspace(1.0, 12.0, 8)
@@ -18,7 +18,7 @@ _SMALLEST_DEVIATION = 1e-12
 
 
 @np.errstate(all="ignore")
-def epsilon_cap(lines: RunLines, delta: float) -> float:
+def epsilon_cap(lines: RunContours, delta: float) -> float:
     """By Chernoff, at a few tilts; never above the largest loss."""
     most = max(lines.largest_log_ratio.upper, 0.0)
     first = lines.run.cuts(delta, abs(float(ndtri(delta))))[0]

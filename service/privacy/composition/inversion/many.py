@@ -27,9 +27,9 @@ from service.privacy.enclosure import Enclosure
 from service.privacy.errors import NumericalFailure
 from service.privacy.numerics.arrays import IndexArray
 from service.privacy.trade_off.abstract import AbstractTradeOff
+from service.privacy.trade_off.combinators.data_processing_bound import DataProcessingBound
 from service.privacy.trade_off.combinators.intersected import Intersected
-from service.privacy.trade_off.combinators.no_easier import NoEasierThanParts
-from service.privacy.trade_off.combinators.read_ahead import Known
+from service.privacy.trade_off.combinators.prefetched import Known
 
 
 @final
@@ -44,14 +44,9 @@ class Wanted:
 
 def run_of(curve: AbstractTradeOff) -> ContourRun | None:
     """The run whose lines a curve reads first; None where it reads none, or where they are not read together."""
-    while not isinstance(curve, ContourTradeOff):
-        if isinstance(curve, NoEasierThanParts):
-            curve = curve.whole
-        elif isinstance(curve, Intersected):
-            curve = curve.first
-        else:
-            return None
-    return curve.run if curve.run.only_step is not None else None
+    while isinstance(curve, DataProcessingBound | Intersected):
+        curve = curve.curve
+    return curve.run if isinstance(curve, ContourTradeOff) and curve.run.only_step is not None else None
 
 
 @np.errstate(all="ignore")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import NamedTuple, final
 
 import numpy as np
@@ -14,10 +13,11 @@ from scipy.special import ndtri
 from service.privacy.composition.inversion.epsilon_caps import chernoff_caps
 from service.privacy.composition.inversion.many_lines import GROUPS_TOGETHER, Line, Lines, Task, grouped
 from service.privacy.composition.inversion.run import CUT_DIGITS
+from service.privacy.composition.inversion.tilts import LARGEST_TRUNCATION, cancellation, log_profiles, tail_scores
 from service.privacy.composition.summands.sampled_gaussian import SampledGaussianSteps, TruncatedSampledGaussian
 from service.privacy.enclosure import Enclosure, Evidence
 from service.privacy.numerics.arrays import BoolArray, FloatArray, IndexArray
-from service.privacy.trade_off.combinators.read_ahead import Known
+from service.privacy.trade_off.combinators.prefetched import Known
 
 _MOST_NODES = 3_000
 """Nodes of a grid beyond which a run is left to itself."""
@@ -25,12 +25,8 @@ _MOST_NODES = 3_000
 _NEAREST_TILT, _FARTHEST_TILT, _RATIO = 0.35, 11.0, 1.22
 """Tilts of the table: their distances from 1/2 in inverse deviations of the loss, and how they grow."""
 
-_LARGEST_TRUNCATION = 1e-12
 _FROM_POLES = 0.25
 """Inverse deviations that a line stays away from the poles at least."""
-
-_SHORT, _CANCELLATION = 2.0, 8.0
-"""As in `ladder.py`: deviations of lines over that of the core that are preferred, and the nats they may lose."""
 
 _NEAR = 3.5
 """Deviations within which readings share a line."""
@@ -97,7 +93,7 @@ class Table:
         offsets = near * (far / near) ** (np.arange(side) / (side - 1))[:, None]
         self._tilts = np.concatenate([0.5 - offsets[::-1], 0.5 + offsets])
         found = self.parts.cumulants(self._tilts)
-        usable = (found.truncation < _LARGEST_TRUNCATION) & (found.second > 0) & np.isfinite(found.first + found.value)
+        usable = (found.truncation < LARGEST_TRUNCATION) & (found.second > 0) & np.isfinite(found.first + found.value)
         usable[side:] = np.logical_and.accumulate(usable[side:])
         usable[:side] = np.logical_and.accumulate(usable[:side][::-1])[::-1]
         self._usable = usable
@@ -230,12 +226,14 @@ class _Runs:
         kind = np.array([task.wanted.quantity for task in tasks])
         found = np.where(kind == "profile", at, np.nan)
         for name, rising, wanted in (
-            ("power", self._score, -ndtri(np.where(kind == "power", at, 0.5))),
-            ("epsilon", -self._log_profile, -np.log(np.where(kind == "epsilon", at, 0.5))),
+            ("power", tail_scores, -ndtri(np.where(kind == "power", at, 0.5))),
+            ("epsilon", _depths, -np.log(np.where(kind == "epsilon", at, 0.5))),
         ):
             places = np.flatnonzero(kind == name)
             if len(places):
-                found[places] = self._threshold_at(rising[:, owner[places]], wanted[places], owner[places])
+                own = owner[places]
+                rows = (each[:, own] for each in (self._theta, self._value, self._threshold, self._deviation))
+                found[places] = self._threshold_at(rising(*rows), wanted[places], own)
         known = np.isfinite(found)
         return owner[known], found[known], [task for task, is_known in zip(tasks, known, strict=True) if is_known]
 
@@ -253,32 +251,19 @@ class _Runs:
         share = np.clip((wanted - low) / np.where(high > low, high - low, np.inf), 0.0, 1.0)
         return threshold[before, places] + share * (threshold[after, places] - threshold[before, places])
 
-    @cached_property
-    def _score(self) -> FloatArray:
-        """About -Phi^{-1}(P0(S > threshold)), as in `ladder.py`."""
-        theta = self._theta
-        root = np.copysign(np.sqrt(np.maximum(2 * (theta * self._threshold - self._value), 1e-300)), theta)
-        return np.where(np.abs(root) > 1e-3, root + np.log(theta * self._deviation / root) / root, root)
-
-    @cached_property
-    def _log_profile(self) -> FloatArray:
-        """About ln delta(threshold), as there."""
-        theta = self._theta
-        damping = np.maximum(theta - 1, 0.0) * np.maximum(theta, 1.0) * self._deviation
-        tail = np.where(theta > 1, np.minimum(self._value - (theta - 1) * self._threshold, 0.0), 0.0)
-        return tail - np.log1p(2.5 * damping)
-
     def _rows(self, run: IndexArray, center: FloatArray, right: BoolArray) -> IndexArray:
         """The tilt of each line by its place in the table; -1 where none serves. `right`: of both poles."""
         theta, deviation = self._theta[:, run], self._deviation[:, run]
         apart = np.minimum(np.abs(theta), np.abs(theta - 1)) * deviation >= _FROM_POLES
         serves = self._usable[:, run] & apart & ((theta > 1) | ~right)
-        loss = np.where(serves, self._value[:, run] - theta * center, np.inf)
-        loss = loss - loss.min(axis=0)
-        short = np.where(deviation <= _SHORT * self._core[run], loss, np.inf)
-        near, any_near = np.asarray(short.argmin(axis=0)), np.asarray(loss.argmin(axis=0))
-        nearest = np.asarray(np.where(short.min(axis=0) <= _CANCELLATION, near, any_near), dtype=np.intp)
+        value = np.where(serves, self._value[:, run], np.inf)
+        nearest = cancellation(theta, value, deviation, self._core[run], center).argmin(axis=0)
         return np.asarray(np.where(serves.any(axis=0), nearest, -1), dtype=np.intp)
+
+
+def _depths(theta: FloatArray, value: FloatArray, threshold: FloatArray, deviation: FloatArray) -> FloatArray:
+    """Return about -ln delta(threshold)."""
+    return -log_profiles(theta, value, threshold, deviation)
 
 
 def _is_far(task: Task) -> bool:

@@ -20,7 +20,7 @@ from service.privacy.composition.summands.sampled_gaussian_contour import Sample
 from service.privacy.enclosure import Bounds, Enclosure, Evidence
 from service.privacy.numerics.arrays import BoolArray, FloatArray, IndexArray
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
-from service.privacy.trade_off.combinators.read_ahead import Known
+from service.privacy.trade_off.combinators.prefetched import Known
 
 LONGEST: Final = 1_500
 """Nodes of a line beyond which a run is left to itself."""

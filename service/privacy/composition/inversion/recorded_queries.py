@@ -13,7 +13,7 @@ from service.privacy.enclosure import Bounds, Enclosure, Evidence
 from service.privacy.errors import PrivacyComputationError
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
-from service.privacy.trade_off.combinators.read_ahead import Known
+from service.privacy.trade_off.combinators.prefetched import Known
 from service.privacy.trade_off.pair import TradeOffPair
 
 _ABOUT = Enclosure(0.5, 0.5, Evidence.ASYMPTOTIC)

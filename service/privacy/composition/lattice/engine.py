@@ -119,11 +119,6 @@ class DiscretisedTradeOff(AbstractTradeOff):
         slack = 16 * UNIT_ROUNDOFF
         return Enclosure(ends[0] * (1 - slack), min(ends[1] * (1 + slack), 1.0), Evidence.CERTIFIED)
 
-    @property
-    def global_gdp_mu(self) -> Enclosure | None:
-        """Not known."""
-        return None
-
     def reversed(self) -> DiscretisedTradeOff:
         """The other direction of the same steps, whose laws are the same."""
         return self._reversed
@@ -156,12 +151,12 @@ class DiscretisedTradeOff(AbstractTradeOff):
         digits = np.array([cut_digits(min(rate, 1 - rate)) for rate in alpha])
         for cut in sorted(set(digits)):
             places = np.flatnonzero(digits == cut)
-            ladder = self._lattices.ladder(cut)
-            if ladder is not None:
-                rungs = ladder.for_tails(alpha[places])
+            grid = self._lattices.grid(cut)
+            if grid is not None:
+                tilts = grid.for_rates(alpha[places])
                 self._lattices.read(
                     cut,
-                    rungs,
+                    tilts,
                     places,
                     known,
                     lambda pair, at: read_lattice_points(pair, alpha[at]),
@@ -186,13 +181,13 @@ class DiscretisedTradeOff(AbstractTradeOff):
         for cut in CUT_DIGITS:
             if len(places) == 0:
                 break
-            ladder = self._lattices.ladder(cut)
-            if ladder is None:
+            grid = self._lattices.grid(cut)
+            if grid is None:
                 continue
-            rungs = ladder.for_thresholds(epsilon[places])
-            deep = np.array([rung.log_profile > (11 - cut) * math.log(10) for rung in rungs])
-            deep = (deep & ladder.reaches(epsilon[places])) | (cut == CUT_DIGITS[-1])
-            chosen = [rung for rung, is_deep in zip(rungs, deep, strict=True) if is_deep]
+            tilts = grid.for_thresholds(epsilon[places])
+            deep = np.array([tilt.log_profile > (11 - cut) * math.log(10) for tilt in tilts])
+            deep = (deep & grid.reaches(epsilon[places])) | (cut == CUT_DIGITS[-1])
+            chosen = [tilt for tilt, is_deep in zip(tilts, deep, strict=True) if is_deep]
             self._lattices.read(
                 cut,
                 chosen,
@@ -228,16 +223,16 @@ class DiscretisedTradeOff(AbstractTradeOff):
         alone = [curve.epsilon(delta).lower for curve in curves]
         top = self.largest_log_ratio.upper
         known = Readings(np.array([[min(max(alone), top)]]), np.full((1, 1), top))
-        ladder = self._lattices.ladder(cut_digits(delta))
-        if ladder is not None:
-            rung = ladder.for_profile(delta)
+        grid = self._lattices.grid(cut_digits(delta))
+        if grid is not None:
+            tilt = grid.for_delta(delta)
 
             def solved(pair: LatticePair, _: IndexArray) -> Readings:
                 low, high = solve_lattice_profile(pair, math.log(delta))
                 return Readings(np.array([[max(low, 0.0)]]), np.array([[max(high, 0.0)]]))
 
             self._lattices.read(
-                cut_digits(delta), [rung], np.array([0]), known, solved, tolerance=self._tolerance, linear=True
+                cut_digits(delta), [tilt], np.array([0]), known, solved, tolerance=self._tolerance, linear=True
             )
         return Enclosure(float(known.lower[0, 0]), float(known.upper[0, 0]), self.evidence)
 

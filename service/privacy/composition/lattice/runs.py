@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from service.privacy.composition.inversion.tilt_grid import ContourLadder
+from service.privacy.composition.inversion.tilts import TiltGrid
 from service.privacy.composition.lattice.beside import Beside
 from service.privacy.composition.lattice.law import LARGEST_LOSS, bracketing_laws
 from service.privacy.composition.lattice.nodes import Atoms, Lattice
@@ -303,7 +303,7 @@ class LatticeRuns:
         return coarse is not None and coarse.law_cells * coarse.step / spacing * self._work_of_a_cell > left()
 
 
-def coarse_ladder(runs: LatticeRuns, digits: float, *, mirrored: bool) -> ContourLadder | None:
+def coarse_grid(runs: LatticeRuns, digits: float, *, mirrored: bool) -> TiltGrid | None:
     """Tilts to read a run at, from a lattice of a few thousand cells."""
     run = runs.coarse(digits)
     if run is None:
@@ -312,5 +312,5 @@ def coarse_ladder(runs: LatticeRuns, digits: float, *, mirrored: bool) -> Contou
     variances = transform.cumulants(np.array([0.0, 0.5, 1.0])).second
     if not (np.isfinite(variances).all() and (variances > 0).all()):
         return None
-    ladder = ContourLadder(transform, variances)
-    return ladder if ladder.usable else None
+    grid = TiltGrid(transform, variances)
+    return grid if grid.usable else None

@@ -14,8 +14,8 @@ from typing import final
 import numpy as np
 
 from service.privacy.composition.inversion.readings.enclosures import Readings
-from service.privacy.composition.inversion.tilt_grid import ContourLadder, Rung
-from service.privacy.composition.lattice.runs import LARGEST_CELLS, LatticeRuns, coarse_ladder
+from service.privacy.composition.inversion.tilts import Tilt, TiltGrid
+from service.privacy.composition.lattice.runs import LARGEST_CELLS, LatticeRuns, coarse_grid
 from service.privacy.composition.lattice.sums import LatticePair
 from service.privacy.numerics.arrays import FloatArray, IndexArray
 from service.privacy.numerics.work import did, is_spent
@@ -45,7 +45,7 @@ _COARSEST = -32
 """The same for coarser lattices, where the first is too large."""
 
 _LOST = 1e-3
-"""A reading at a rung's tilt that is wider than this did not find its threshold."""
+"""A reading at a tilt of the grid that is wider than this did not find its threshold."""
 
 _SCOUT_CELLS = 1 << 14
 _SCOUT_TILTS = (
@@ -74,7 +74,7 @@ class LatticeSearch:
 
     def __init__(self, runs: LatticeRuns, *, mirrored: bool) -> None:
         self._lattices, self._mirrored = runs, mirrored
-        self._ladders: dict[float, ContourLadder | None] = {}
+        self._tilt_grids: dict[float, TiltGrid | None] = {}
         self._spans: dict[tuple[float, float], float] = {}
         self._count = math.fsum(part.count for part in runs.steps)
 
@@ -82,11 +82,11 @@ class LatticeSearch:
         """The other direction, with the same laws."""
         return LatticeSearch(self._lattices, mirrored=not self._mirrored)
 
-    def ladder(self, digits: float) -> ContourLadder | None:
+    def grid(self, digits: float) -> TiltGrid | None:
         """Tilts to read at, for lattices that end where 10^-digits is left; None where there are none."""
-        if digits not in self._ladders:
-            self._ladders[digits] = coarse_ladder(self._lattices, digits, mirrored=self._mirrored)
-        return self._ladders[digits]
+        if digits not in self._tilt_grids:
+            self._tilt_grids[digits] = coarse_grid(self._lattices, digits, mirrored=self._mirrored)
+        return self._tilt_grids[digits]
 
     def epsilon_cap(self, delta: float) -> float:
         """An upper bound of epsilon(delta) from the lattice that steers; infinite where there is none."""
@@ -96,11 +96,11 @@ class LatticeSearch:
 
     def _pair(self, digits: float, level: int, tilt: float) -> LatticePair | None:
         """The laws composed at a tilt on the lattice of a level; None where it would be too large."""
-        ladder = self.ladder(digits)
-        if ladder is None or is_spent():
+        grid = self.grid(digits)
+        if grid is None or is_spent():
             return None
         cells = _FIRST_CELLS * math.sqrt(self._count) * _FINER**level
-        spacing = ladder.core_deviation / cells
+        spacing = grid.core_deviation / cells
         if (digits, tilt) not in self._spans:
             self._spans[digits, tilt] = self._lattices.span(digits, 1 - tilt if self._mirrored else tilt)
         # How far the composed loss reaches was seen on other lattices: too fine a one is not even built.
@@ -115,7 +115,7 @@ class LatticeSearch:
     def read(
         self,
         digits: float,
-        rungs: list[Rung],
+        tilts: list[Tilt],
         places: IndexArray,
         known: Readings,
         read: Callable[[LatticePair, IndexArray], Readings],
@@ -123,7 +123,7 @@ class LatticeSearch:
         tolerance: float,
         linear: bool = False,
     ) -> None:
-        """Tighten `known` at the places by reading each on the tilt of its rung, and where that fails on better ones.
+        """Tighten `known` at the places by reading each at its tilt, and where that fails on better ones.
 
         `tolerance`: the relative width to reach. `linear`: the readings are numbers, not their logarithms.
         """
@@ -131,7 +131,7 @@ class LatticeSearch:
         reading = _Reading(known, read, linear)
         # The finest lattices cost a second for every tilt: a number gets them, a list does not.
         tolerance = tolerance if len(places) <= _FEW_PLACES else max(tolerance, _LISTED_TOLERANCE)
-        self._refine(digits, [rung.theta for rung in rungs], places, reading, tolerance, blind=_BLIND_LEVEL)
+        self._refine(digits, [tilt.theta for tilt in tilts], places, reading, tolerance, blind=_BLIND_LEVEL)
         lost = places[reading.widths(places) > max(_LOST, tolerance)]
         if len(lost):
             self._refine(digits, self._scouted(digits, lost, reading), lost, reading, tolerance, blind=_FINEST)
@@ -176,10 +176,10 @@ class LatticeSearch:
 
         Saddle points fail to find it where few rare jumps rule: the tilted law has two humps there.
         """
-        ladder = self.ladder(digits)
-        if ladder is None:
+        grid = self.grid(digits)
+        if grid is None:
             return [0.5] * len(places)
-        spacing = ladder.core_deviation / (_FIRST_CELLS * math.sqrt(self._count))
+        spacing = grid.core_deviation / (_FIRST_CELLS * math.sqrt(self._count))
         reach = self._lattices.farthest(digits)
         level = min(2, math.floor(math.log(_SCOUT_CELLS * spacing / reach) / math.log(_FINER)))
         best, narrowest = np.full(len(places), 0.5), np.full(len(places), np.inf)

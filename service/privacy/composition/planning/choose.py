@@ -20,13 +20,13 @@ from service.privacy.composition.planning.brackets import (
     is_single,
     sentence,
 )
+from service.privacy.composition.planning.cost_model import summed
 from service.privacy.composition.planning.options import DEFAULT_OPTIONS, EngineOptions
 from service.privacy.composition.planning.parts import contour_parts
 from service.privacy.composition.planning.plan import Plan, mixed_plan
-from service.privacy.composition.planning.tariff import Tariff, one_curve
 from service.privacy.errors import UnsupportedCombination
 from service.privacy.mechanisms.abstract import AbstractMechanism, AbstractStep, Steps, merged
-from service.privacy.mechanisms.groups import Between
+from service.privacy.mechanisms.groups import BracketedStep
 from service.privacy.mechanisms.mixture import Mixture
 from service.privacy.mechanisms.neighbours import ONE_ADDED, Neighbours
 from service.privacy.trade_off.combinators.bracketed import Bracketed
@@ -38,8 +38,6 @@ ALONE: Final = ("auto", "closed_form")
 """Those that read the curve of a single step as it is."""
 CERTAIN: Final = ("auto", "closed_form", "contour", "discretised")
 """Engines whose answers are bounds of what they compose."""
-MU_OF_BRACKETS: Final = 3.0
-"""How much dearer mu of Gaussian DP is between two theorems, whose sides are both searched to narrow ends."""
 MOST_PRICED: Final = 16
 """Components of a mixture that are looked at for its price; further ones are taken to cost as much."""
 
@@ -99,7 +97,7 @@ def _composition(steps: Steps, kind: str, method: str, options: EngineOptions) -
     """`plan` of the steps of a mechanism of this kind."""
     if method in ALONE and is_single(steps) and isinstance(steps[0][0], closed_forms.PLAIN):
         return closed_forms.one_step(steps[0][0])
-    if any(isinstance(step, Between) for step, _ in steps):
+    if any(isinstance(step, BracketedStep) for step, _ in steps):
         return _between(steps, kind, method, options)
     if is_bracket(steps):
         return _bracket(steps, kind, method, options)
@@ -170,15 +168,13 @@ def _bracket(steps: Steps, kind: str, method: str, options: EngineOptions) -> Pl
             add, remove = Bracketed(lower.add, upper.add), Bracketed(lower.remove, upper.remove)
         return TradeOffPair(add, remove, upper.source, upper.notes, bracket=sentence(steps))
 
-    both = below.tariff.hull.plus(above.tariff.directed)
-    both = replace(both, gdp_mu=MU_OF_BRACKETS * both.gdp_mu)
-    return Plan(above.engine, one_curve(2 * below.tariff.base + above.tariff.base, both), build)
+    return Plan(above.engine, summed([below.cost, above.cost]), build)
 
 
 def _between(steps: Steps, kind: str, method: str, options: EngineOptions) -> Plan:
     """Steps that are known from two sides: one composition of what is attained, and one of what dominates."""
-    above = merged((step.above if isinstance(step, Between) else step, count) for step, count in steps)
-    sentences = dict.fromkeys(step.bracket for step, _ in steps if isinstance(step, Between) and step.bracket)
+    above = merged((step.above if isinstance(step, BracketedStep) else step, count) for step, count in steps)
+    sentences = dict.fromkeys(step.bracket for step, _ in steps if isinstance(step, BracketedStep) and step.bracket)
     if method not in CERTAIN:
         if sentences:
             reason = "its worst case is enclosed by two theorems, and an estimate of one of them is none of it."
@@ -187,7 +183,7 @@ def _between(steps: Steps, kind: str, method: str, options: EngineOptions) -> Pl
     below = merged(
         (part, count * times)
         for step, count in steps
-        for part, times in (step.below if isinstance(step, Between) else ((step, 1),))
+        for part, times in (step.below if isinstance(step, BracketedStep) else ((step, 1),))
     )
     least = _composition(below, kind, "auto" if sentences else method, options)
     most = _composition(above, kind, method, options)
@@ -200,12 +196,7 @@ def _between(steps: Steps, kind: str, method: str, options: EngineOptions) -> Pl
         said = dict.fromkeys((*sentences, *(each.bracket for each in (lower, upper) if each.bracket)))
         return TradeOffPair(add, remove, upper.source, upper.notes, bracket=" ".join(said) or None)
 
-    tariff = Tariff(
-        base=least.tariff.base + most.tariff.base,
-        directed=least.tariff.directed.plus(most.tariff.directed),
-        hull=least.tariff.hull.plus(most.tariff.hull),
-    )
-    return Plan(most.engine, tariff, build)
+    return Plan(most.engine, summed([least.cost, most.cost]), build)
 
 
 def _mixture(mechanism: Mixture, method: str, neighbours: Neighbours, options: EngineOptions) -> Plan:

@@ -9,10 +9,10 @@ from typing import Final, cast
 
 from service.privacy.composition.exact_sums.exact_runs import Responses, responses_of
 from service.privacy.composition.exact_sums.laplace_reach import can_sum
-from service.privacy.composition.planning import closed_form_tariff
+from service.privacy.composition.planning import cost
+from service.privacy.composition.planning.cost_model import CostModel
 from service.privacy.composition.planning.parts import Counted, shifts_beside
 from service.privacy.composition.planning.plan import CLOSED_FORM, Plan
-from service.privacy.composition.planning.tariff import Tariff
 from service.privacy.enclosure import Enclosure, Evidence
 from service.privacy.mechanisms.abstract import AbstractStep, GaussianPart, Steps, TwoPointPart
 from service.privacy.mechanisms.approximate_dp import ApproximateDp
@@ -30,21 +30,20 @@ from service.privacy.trade_off.combinators.with_singular_mass import SingularMas
 from service.privacy.trade_off.pair import TradeOffPair
 from service.privacy.trade_off.shifted.gaussian import gaussian_curve
 
-CONSTANT: Final = (Gaussian, Gdp, Laplace, PureDp, ApproximateDp, Exponential, PoissonSampled)
-"""Steps whose own curves cost the same whatever their parameters, and whatever is asked (but mu of Gaussian DP)."""
-
-
 PLAIN: Final = (Gaussian, Gdp, Laplace, PureDp, ApproximateDp)
 """Steps whose pair is known and attained, whatever their parameters: alone, they have no other engine to look for."""
+CONSTANT: Final = (*PLAIN, Exponential)
+"""Steps whose own curves cost the same whatever their parameters, in both directions."""
 
 
 def one_step(step: AbstractStep) -> Plan:
     """A single step, which has an exact curve."""
-
     build = partial(_one_step, step)
-    if type(step) in PLAIN:
-        return Plan(CLOSED_FORM, closed_form_tariff.ONE_SHAPE, build, closed=True)
-    return Plan(CLOSED_FORM, _tariff_of_one(step), build, closed=isinstance(step, CONSTANT))
+    if isinstance(step, PoissonSampled):
+        return Plan(CLOSED_FORM, cost.SAMPLED_STEP, build, cost.CEILING_OF_SAMPLED_STEP)
+    if isinstance(step, CONSTANT):
+        return Plan(CLOSED_FORM, cost.ONE_CURVE, build, cost.CEILING_OF_ONE_CURVE)
+    return Plan(CLOSED_FORM, _cost_of_one(step), build)
 
 
 def _one_step(step: AbstractStep) -> TradeOffPair:
@@ -58,18 +57,11 @@ def _one_step(step: AbstractStep) -> TradeOffPair:
     )
 
 
-def _tariff_of_one(step: AbstractStep) -> Tariff:
-    """Where a direction has a closed form of its own, twice at most (roundings of parameters on either side)."""
-    sampled = closed_form_tariff.SAMPLED_STEP
-    if isinstance(step, PoissonSampled):
-        return sampled
+def _cost_of_one(step: AbstractStep) -> CostModel:
+    """Return the cost of a step without a ceiling: batch means are computed at two roundings of their parameters."""
     if isinstance(step, GaussianMixture):
-        return closed_form_tariff.HUMPS
-    if not isinstance(step, BatchMean) or step.sample_rate == 1:
-        return closed_form_tariff.ONE_SHAPE
-    if step.attained() is not None:
-        return closed_form_tariff.one_curve(2 * sampled.base, sampled.hull.times(2), alone=True)
-    return sampled.scaled(2)
+        return cost.MIXTURE_STEP
+    return cost.ONE_CURVE if not isinstance(step, BatchMean) or step.sample_rate == 1 else cost.SAMPLED_STEP.scaled(2)
 
 
 def gaussian_sum(parts: tuple[Counted, ...] | None) -> Plan | None:
@@ -77,7 +69,7 @@ def gaussian_sum(parts: tuple[Counted, ...] | None) -> Plan | None:
     shifts = _gaussians(parts)
     if shifts is None:
         return None
-    return Plan(CLOSED_FORM, closed_form_tariff.ONE_SHAPE, partial(_composed_gaussians, shifts), closed=True)
+    return Plan(CLOSED_FORM, cost.ONE_CURVE, partial(_composed_gaussians, shifts), cost.CEILING_OF_ONE_CURVE)
 
 
 def _gaussians(parts: tuple[Counted, ...] | None) -> tuple[tuple[Enclosure, int], ...] | None:
@@ -102,12 +94,11 @@ def summed(steps: Steps) -> Plan | None:
     """A run whose law of losses can be summed up exactly; None for others."""
     responses = responses_of(steps)
     if responses is not None:
-        return Plan(CLOSED_FORM, closed_form_tariff.response_sums(responses), partial(_responses, responses))
+        return Plan(CLOSED_FORM, cost.response_sums(responses), partial(_responses, responses))
     (step, count), *others = steps
     if others or not isinstance(step, Laplace) or not can_sum(count, step.largest_loss):
         return None
-    tariff = closed_form_tariff.laplace_sums(count, step.largest_loss)
-    return Plan(CLOSED_FORM, tariff, partial(_composed_laplace, steps))
+    return Plan(CLOSED_FORM, cost.laplace_sums(count, step.largest_loss), partial(_composed_laplace, steps))
 
 
 def _responses(run: Responses) -> TradeOffPair:
@@ -137,8 +128,7 @@ def beside_two_points(steps: Steps) -> Plan | None:
         return None
     (step, count), losses = found
     loss = step.largest_loss if isinstance(step, Laplace) else 0.0
-    tariff = closed_form_tariff.beside_two_points(losses, count, loss)
-    return Plan(CLOSED_FORM, tariff, partial(_shifted, steps, ((step, count),)))
+    return Plan(CLOSED_FORM, cost.mixture_of_shifts(losses, count, loss), partial(_shifted, steps, ((step, count),)))
 
 
 def _shifted(steps: Steps, others: Steps) -> TradeOffPair:

@@ -6,14 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from service.privacy.composition.comparison.asymptotic import tariff as asymptotic_tariff
-from service.privacy.composition.comparison.monte_carlo import tariff as monte_carlo_tariff
-from service.privacy.composition.ground_truth import tariff as ground_truth_tariff
-from service.privacy.composition.lattice import tariff as lattice_tariff
+from service.privacy.composition.planning import cost
+from service.privacy.composition.planning.cost_model import CostModel
 from service.privacy.composition.planning.options import EngineOptions
 from service.privacy.composition.planning.parts import several_exponentials
 from service.privacy.composition.planning.plan import Plan
-from service.privacy.composition.planning.tariff import Tariff
 from service.privacy.mechanisms.abstract import Steps
 from service.privacy.trade_off.pair import TradeOffPair
 
@@ -63,22 +60,16 @@ class Engine:
     """How its curves are made, and what reading them costs."""
 
     build: Build
-    tariff: Callable[[Steps, EngineOptions], Tariff]
+    cost: Callable[[Steps, EngineOptions], CostModel]
 
 
 ENGINES: Final[dict[str, Engine]] = {
-    "discretised": Engine(discretised, lattice_tariff.lattices),
-    "saddlepoint": Engine(_saddlepoint, lambda steps, _options: asymptotic_tariff.saddlepoint(steps)),
-    "edgeworth": Engine(_edgeworth, lambda steps, _options: asymptotic_tariff.series(steps)),
-    "clt": Engine(_clt, lambda steps, _options: asymptotic_tariff.series(steps)),
-    "monte_carlo": Engine(
-        _monte_carlo,
-        lambda steps, options: monte_carlo_tariff.monte_carlo(steps, options.samples),
-    ),
-    "ground_truth": Engine(
-        _ground_truth,
-        lambda steps, options: ground_truth_tariff.ground_truth(steps, options.digits),
-    ),
+    "discretised": Engine(discretised, cost.lattices),
+    "saddlepoint": Engine(_saddlepoint, cost.saddlepoint),
+    "edgeworth": Engine(_edgeworth, cost.series),
+    "clt": Engine(_clt, cost.series),
+    "monte_carlo": Engine(_monte_carlo, cost.monte_carlo),
+    "ground_truth": Engine(_ground_truth, cost.ground_truth),
 }
 """By their names on the wire, strongest evidence first."""
 
@@ -90,24 +81,21 @@ def by_name(method: str, steps: Steps, options: EngineOptions) -> Plan | None:
     if method not in ENGINES:
         return None
     engine = ENGINES[method]
-    tariff = engine.tariff(steps, options)
-    return Plan(method, tariff, lambda: engine.build(steps, options))
+    return Plan(method, engine.cost(steps, options), lambda: engine.build(steps, options))
 
 
 def lattices(steps: Steps, options: EngineOptions) -> Plan:
     """Any steps."""
-    tariff = lattice_tariff.lattices(steps, options)
-    return Plan("discretised", tariff, lambda: discretised(steps, options))
+    return Plan("discretised", cost.lattices(steps, options), lambda: discretised(steps, options))
 
 
 def _several_exponentials(method: str, steps: Steps, options: EngineOptions) -> Plan | None:
     if method in ("auto", "discretised"):
-        tariff = lattice_tariff.adaptive_exponential(steps, options)
-        return Plan("discretised", tariff, lambda: _adaptive_exponential(steps, options))
+        model = cost.adaptive_exponential(steps, options)
+        return Plan("discretised", model, lambda: _adaptive_exponential(steps, options))
     if method not in ENGINES:
         return None
     engine = ENGINES[method]
-    tariff = engine.tariff(steps, options)
 
     def approximation() -> TradeOffPair:
         from service.privacy.composition.adaptive_exponential.engine import approximated, sampled
@@ -115,7 +103,7 @@ def _several_exponentials(method: str, steps: Steps, options: EngineOptions) -> 
         return (sampled if method == "monte_carlo" else approximated)(engine.build)(steps, options)
 
     ends = 2 if method == "monte_carlo" else 1  # from different draws
-    return Plan(method, tariff.scaled(ends), approximation)
+    return Plan(method, engine.cost(steps, options).scaled(ends), approximation)
 
 
 def _adaptive_exponential(steps: Steps, options: EngineOptions) -> TradeOffPair:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
 from service.privacy.composition.exact_sums.exact_runs import Responses, smoothed_curve
-from service.privacy.composition.inversion import tariff as contour_tariff
+from service.privacy.composition.inversion.loss_shape import is_direct
 from service.privacy.composition.inversion.two_step_run import is_two_steps, two_steps_pair
-from service.privacy.composition.planning import closed_forms
+from service.privacy.composition.planning import closed_forms, cost
 from service.privacy.composition.planning.accuracy import DEFAULT_ACCURACY, SECOND_ENGINE, SMOOTHED_RESPONSES, Accuracy
 from service.privacy.composition.planning.options import EngineOptions
 from service.privacy.composition.planning.parts import Counted, contour_parts
@@ -20,7 +19,7 @@ from service.privacy.mechanisms.abstract import Steps
 from service.privacy.mechanisms.batches.batch_mean import BatchMean
 from service.privacy.trade_off.abstract import AbstractTradeOff
 from service.privacy.trade_off.combinators.bracketed import between
-from service.privacy.trade_off.combinators.few_directly import FewDirectly
+from service.privacy.trade_off.combinators.by_size_of_query import BySizeOfQuery
 from service.privacy.trade_off.combinators.intersected import Intersected
 from service.privacy.trade_off.combinators.second_engine import SecondEngine
 from service.privacy.trade_off.combinators.with_singular_mass import SingularMass, WithSingularMass
@@ -55,9 +54,8 @@ def on_lines(steps: Steps, parts: tuple[Counted, ...], options: EngineOptions, l
         known = tuple((part, count) for part, count in covered if part is not None)
         return bracket if len(known) < len(covered) else _before(_contour(known, options.accuracy), bracket, options)
 
-    tolerance = math.inf if lattices is None else options.relative_tolerance
     ends = 2 if any(isinstance(step, BatchMean) and step.sample_rate < 1 for step, _ in steps) else 1
-    return Plan(CONTOUR, contour_tariff.contour(parts, ends, tolerance), build)
+    return Plan(CONTOUR, cost.contour(parts, ends, beside_lattices=lattices is not None), build)
 
 
 def _before(lines: TradeOffPair, bracket: TradeOffPair, options: EngineOptions) -> TradeOffPair:
@@ -72,7 +70,7 @@ def few_of_two_steps(steps: Steps, lattices: TradeOffPair) -> TradeOffPair:
     direct = two_steps_pair(steps) if is_two_steps(steps) else None
     if direct is None:
         return lattices
-    add = FewDirectly(direct.add, lattices.add)
+    add = BySizeOfQuery(direct.add, lattices.add)
     return replace(lattices, add=add, remove=add.reversed(), notes=(*lattices.notes, *direct.notes))
 
 
@@ -91,7 +89,7 @@ def beside_a_little_noise(run: Responses, steps: Steps, options: EngineOptions, 
         loose = options.no_finer_than(SMOOTHED_RESPONSES)
         return beside_parts(_with_second(lines, steps, loose, lattices), steps)
 
-    return Plan(CONTOUR, contour_tariff.smoothed(len(run.answers)), build)
+    return Plan(CONTOUR, cost.smoothed(len(run.answers)), build)
 
 
 def _lines(steps: Steps, options: EngineOptions, lattices: Lattices | None) -> TradeOffPair:
@@ -123,7 +121,7 @@ def _with_second(lines: TradeOffPair, steps: Steps, options: EngineOptions, latt
     options = options.no_finer_than(SECOND_ENGINE)
     tolerance = options.relative_tolerance
     direct = two_steps_pair(steps) if is_two_steps(steps) else None
-    if direct is not None and contour_tariff.is_direct(contour_parts(steps) or ()):
+    if direct is not None and is_direct(contour_parts(steps) or ()):
         return _few_directly(direct, lines, tolerance)
 
     def second() -> AbstractTradeOff:
@@ -140,7 +138,7 @@ def _with_second(lines: TradeOffPair, steps: Steps, options: EngineOptions, latt
 def _few_directly(direct: TradeOffPair, lines: TradeOffPair, tolerance: float) -> TradeOffPair:
     """Two steps of which one has so little noise that lines would be wide: they read long lists, and what is wide."""
     asked = SecondEngine(f"contour: also asked, since closed_form was wider than {tolerance:g}; both enclosures hold.")
-    add = FewDirectly(Intersected(direct.add, lambda: lines.add, tolerance, asked), lines.add)
+    add = BySizeOfQuery(Intersected(direct.add, lambda: lines.add, tolerance, asked), lines.add)
     return replace(lines, add=add, remove=add.reversed(), notes=(*lines.notes, *direct.notes), second=asked)
 
 

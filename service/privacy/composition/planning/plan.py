@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, final
 
-from service.privacy.composition.planning.tariff import Tariff, mixed_tariff
+from service.privacy.composition.planning.cost_model import Ceiling, CostModel, mixed
 from service.privacy.trade_off.pair import TradeOffPair
 
 CLOSED_FORM: Final = "closed_form"
@@ -18,16 +18,15 @@ CLOSED_FORM: Final = "closed_form"
 class Plan:
     """The curves of a mechanism that one engine makes, and what their readings cost.
 
-    `engine`: the method that answers will name; of curves that are mixed, that of the dearest. `closed`: one of the
-    closed forms whose readings cost about the same whatever the arguments; its tariff is a ceiling then, measured over
-    the whole range of them. `build` is called when the curves are first asked for, and may say, by
-    UnsupportedCombination, what only the engine itself knows.
+    `engine`: the method that answers will name; of curves that are mixed, that of the most expensive. `ceiling`: of a
+    closed form whose readings cost about the same whatever the arguments. `build` is called when the curves are first
+    read, and may raise UnsupportedCombination for what only the engine itself can find out.
     """
 
     engine: str
-    tariff: Tariff
+    cost: CostModel
     build: Callable[[], TradeOffPair]
-    closed: bool = False
+    ceiling: Ceiling | None = None
 
     @cached_property
     def curves(self) -> TradeOffPair:
@@ -36,10 +35,7 @@ class Plan:
 
 
 def mixed_plan(parts: Sequence[Plan], build: Callable[[], TradeOffPair]) -> Plan:
-    """The plan of curves that are mixed: searched for, so never closed."""
-    dearest = max(parts, key=lambda part: part.tariff.directed.profile)
-    return Plan(
-        dearest.engine,
-        mixed_tariff([part.tariff for part in parts], shared=any(part.engine != CLOSED_FORM for part in parts)),
-        build,
-    )
+    """Return the plan of curves that are mixed: their points are searched for, so that they have no ceiling."""
+    most = max(parts, key=lambda part: part.cost.evaluate)
+    shared = any(part.engine != CLOSED_FORM for part in parts)
+    return Plan(most.engine, mixed([part.cost for part in parts], shared=shared), build)

@@ -10,7 +10,7 @@ from service.privacy.composition.planning.parts import contour_parts
 from service.privacy.errors import UnsupportedCombination
 from service.privacy.mechanisms.abstract import Steps
 from service.privacy.trade_off.abstract import AbstractTradeOff
-from service.privacy.trade_off.combinators.no_easier import NoEasierThanParts
+from service.privacy.trade_off.combinators.data_processing_bound import DataProcessingBound
 from service.privacy.trade_off.pair import TradeOffPair
 
 MOST_PARTS: Final = 16
@@ -39,7 +39,7 @@ def with_parts(whole: TradeOffPair, steps: Steps, cheaply: Cheaply) -> TradeOffP
                 found.append(known.add)
         return found
 
-    add = NoEasierThanParts(whole.add, parts)
+    add = DataProcessingBound(whole.add, parts)
     remove = add if whole.remove is whole.add else add.reversed()
     return replace(whole, add=add, remove=remove)
 

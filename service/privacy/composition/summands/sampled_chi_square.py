@@ -24,6 +24,7 @@ from service.privacy.composition.summands.sampled_chi_square_grid import (
 )
 from service.privacy.composition.summands.sampled_chi_square_strips import Strip, strip_at
 from service.privacy.numerics.arrays import FloatArray
+from service.privacy.numerics.roots import bisected
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 
 _STRIPS = np.array([0.12, 0.25, 0.45, 0.7, 0.9])
@@ -221,12 +222,4 @@ def _place(is_far: Callable[[float], bool], center: float, side: int) -> float:
         if outside < LEAST_PLACE:
             outside = LEAST_PLACE
             break
-    for _ in range(_ROUNDS):
-        middle = 0.5 * (inside + outside)
-        if is_far(middle):
-            outside = middle
-        else:
-            inside = middle
-        if abs(outside - inside) < 1e-2:
-            break
-    return outside
+    return bisected(is_far, inside, outside, _ROUNDS, close=1e-2)[1]

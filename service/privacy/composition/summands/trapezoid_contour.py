@@ -293,8 +293,8 @@ def side_terms(
 
     |integrand| <= e^{ends}/h e^{s g} there, g = t rate + q/2, against e^{-2 pi s/h}, 0 <= s <= q. Where g is below 3/4
     of 2 pi/h, the two halves of a side add up to (4 + ln 2)/(2 pi) < 0.75 terms, and the side at t = 0 to
-    ln 2/pi < 0.25 of them, or with e^{s^2/2} to 0.5: 1.3 in all. Else the growing half, whose exponent is convex in s, is below q/h
-    times the larger of its values at s = 0 and s = q. Exponents above 700 bound nothing that is not at most 2 anyway.
+    ln 2/pi < 0.25 of them, or with e^{s^2/2} to 0.5: 1.3 in all. Else the growing half, whose exponent is convex in s,
+    is below q/h times the larger of its values at s = 0 and s = q. A bound of e^700 is as good as none.
     """
     growth = t * rate + 0.5 * q
     grown = np.exp(np.minimum(ends + q * np.maximum(growth - 2 * math.pi / h, 0.0), 700.0))

@@ -29,7 +29,7 @@ from typing_extensions import override
 from service.privacy.mechanisms.abstract import AbstractStep, Part
 from service.privacy.mechanisms.batches.batch_mean import BatchMean
 from service.privacy.mechanisms.batches.shift_laws import BinomialHits, HypergeometricHits
-from service.privacy.mechanisms.batches.shifted_mixture import ShiftedMixture, hits_of_many, hits_step
+from service.privacy.mechanisms.batches.shifted_mixture import ShiftedMixtureStep, hits_of_many, hits_step
 from service.privacy.mechanisms.neighbours import ADD_OR_REMOVE, ONE_ADDED, REPLACE, ZERO_OUT, Neighbours
 from service.privacy.trade_off.pair import TradeOffPair
 
@@ -89,7 +89,7 @@ class FixedBatches(AbstractStep):
                 raise neighbours.refused(BATCHES, TOO_MANY, ("fewer records", "smaller batches"))
             shifts = tuple(2.0 * count for count in counts)
             law = BinomialHits(b, Fraction(k, n), apart=2.0)
-            return ShiftedMixture(noise_multiplier=self.noise_multiplier, shifts=shifts, weights=weights, law=law)
+            return ShiftedMixtureStep(noise_multiplier=self.noise_multiplier, shifts=shifts, weights=weights, law=law)
         if not self.replacement and min(b, k) > MOST_SHIFTS:
             raise neighbours.refused(BATCHES, TOO_MANY, ("fewer records",))
         law = BinomialHits(b, Fraction(k, n), apart=2.0) if self.replacement else HypergeometricHits(b, k, n, apart=2.0)

@@ -57,7 +57,7 @@ MOST_SKIPPED: Final = 4096
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ShiftedMixture(ResolvedStep):
+class ShiftedMixtureStep(ResolvedStep):
     """`noise_multiplier` is exact. `shifts` ascend, >= 0, at least two; `weights`: each within u, relative, of one of
     a law, that of shift 0 of what the others leave of 1. `law` is that law; None where weights were moved. A weight
     of 0.0 is one that no double holds: of its own shift, or of all that have no place. See the module.
@@ -102,7 +102,7 @@ class ShiftedMixture(ResolvedStep):
     def covered(self) -> GaussianMixturePart | None:
         noise = float(self.noise_multiplier)
         if noise != self.noise_multiplier or self.mirrored or self.law is None:
-            known = super(ShiftedMixture, self).covered()
+            known = super(ShiftedMixtureStep, self).covered()
             return known if isinstance(known, GaussianMixturePart) else None
         kept = [(s, w) for s, w in zip(self.shifts, self.weights, strict=True) if w >= SMALLEST_WEIGHT]
         if len(kept) == len(self.shifts):
@@ -168,7 +168,7 @@ def mixture_step(
     exact = tuple(joined[shift] / total for shift in shifts)
     weights = tuple(map(float, exact))
     stated = StatedWeights(exact) if law is None else law
-    return ShiftedMixture(noise_multiplier=noise_multiplier, shifts=tuple(shifts), weights=weights, law=stated)
+    return ShiftedMixtureStep(noise_multiplier=noise_multiplier, shifts=tuple(shifts), weights=weights, law=stated)
 
 
 def hits_step(noise_multiplier: Fraction, law: BinomialHits | HypergeometricHits) -> AbstractStep:
@@ -184,7 +184,7 @@ def hits_step(noise_multiplier: Fraction, law: BinomialHits | HypergeometricHits
     shifts = tuple(shift for shift, _ in known)
     # Quotients of integers are correctly rounded, without a fraction that would have to be reduced.
     weights = tuple(count / whole for _, count in known)
-    return ShiftedMixture(noise_multiplier=noise_multiplier, shifts=shifts, weights=weights, law=law)
+    return ShiftedMixtureStep(noise_multiplier=noise_multiplier, shifts=shifts, weights=weights, law=law)
 
 
 def hits_of_many(trials: int, rate: Fraction, most: int) -> tuple[tuple[int, ...], tuple[float, ...]]:

@@ -41,7 +41,7 @@ _ROWS = 512
 
 
 @dataclass(frozen=True, slots=True)
-class LogTails:
+class ChiSquareLogTails:
     """Enclosures of ln P(X <= x) and ln P(X > x), arrays of shape (n,)."""
 
     lower_low: FloatArray
@@ -78,7 +78,7 @@ class NoncentralChiSquare:
         if not 1 <= self.degrees <= 1e9 or not 0 <= self.noncentrality <= 1e12:
             raise ValueError("1 <= degrees <= 1e9 and 0 <= noncentrality <= 1e12")
 
-    def log_tails(self, x: FloatArray) -> LogTails:
+    def log_tails(self, x: FloatArray) -> ChiSquareLogTails:
         """Enclosures of ln P(X <= x) and ln P(X > x) at each x >= 0 (shape (n,)), infinity included; both keep digits.
 
         Of a width of at most about 1e-12, and 2e-14 of the logarithm itself. Outside `span` one end of the small tail
@@ -90,7 +90,7 @@ class NoncentralChiSquare:
         small_low = np.where(inside == x, small_low, -np.inf)
         small_high = np.where((x <= 0) | np.isposinf(x), -np.inf, np.minimum(small_high, 0.0))
         rest_low, rest_high = _log_rest(small_high, small_low)
-        return LogTails(
+        return ChiSquareLogTails(
             np.where(is_lower, small_low, rest_low),
             np.where(is_lower, small_high, rest_high),
             np.where(is_lower, rest_low, small_low),

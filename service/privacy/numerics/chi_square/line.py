@@ -40,7 +40,7 @@ _ATAN_TERMS = 13
 
 
 @dataclass(frozen=True, slots=True)
-class LineValues:
+class ChiSquareLineValues:
     """Results over e^{exponent}, arrays of shape (n,): middle and bound of the error.
 
     `tail` is the lower tail where the saddle's pole is >= 0, else the upper one; `density` is f times 2/w.
@@ -66,7 +66,7 @@ class _Layout:
     nodes: int
 
 
-def line_values(degrees: float, noncentrality: float, x: FloatArray) -> LineValues:
+def line_values(degrees: float, noncentrality: float, x: FloatArray) -> ChiSquareLineValues:
     """The smaller tail and the density at each x; shape (n,), 1e-290 <= x <= 1e30.
 
     Serves where degrees >= 50 or b >= 60 (elsewhere the bounds are valid, but wide); the density for degrees >= 5 only.
@@ -89,7 +89,7 @@ def line_values(degrees: float, noncentrality: float, x: FloatArray) -> LineValu
     alias = layout.right_alias + layout.left_alias
     alias_of_density = layout.right_alias * (1 + layout.right_tilt) + layout.left_alias
     known, known_error = _pole_part(at, layout)
-    return LineValues(
+    return ChiSquareLineValues(
         at,
         np.where(at.pole >= 0, tail, -tail) + known,
         (tail_error + truncated_tail + alias + known_error) * _SECOND_ORDER,

@@ -19,6 +19,7 @@ from scipy.special import expit, logit
 
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.betting import mean_at_least
+from service.privacy.numerics.roots import many_bisected
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
 from service.privacy.pmp.exponential.population import Population
 from service.privacy.pmp.exponential.swap import SwapBounds
@@ -124,11 +125,7 @@ def _centre(scores: FloatArray, size: int) -> FloatArray:
     """For each row the c at which the chances expit(score + c) sum to `size`, by bisection."""
     low: FloatArray = -scores.max(axis=1, keepdims=True) - math.log(scores.shape[1])
     high: FloatArray = -scores.min(axis=1, keepdims=True) + math.log(scores.shape[1])
-    for _ in range(CENTRING_ROUNDS):
-        middle = (low + high) / 2
-        chances: FloatArray = expit(scores + middle)
-        many = chances.sum(axis=1, keepdims=True) > size
-        low, high = np.where(many, low, middle), np.where(many, middle, high)
+    low, high = many_bisected(lambda c: expit(scores + c).sum(axis=1, keepdims=True) > size, low, high, CENTRING_ROUNDS)
     return (low + high) / 2
 
 

@@ -13,7 +13,7 @@ from typing_extensions import override
 from service.privacy.enclosure import Bounds, Enclosure, Evidence
 from service.privacy.errors import NumericalFailure
 from service.privacy.numerics.arrays import BoolArray, FloatArray
-from service.privacy.numerics.chi_square.law import LogTails, NoncentralChiSquare, Tail
+from service.privacy.numerics.chi_square.law import ChiSquareLogTails, NoncentralChiSquare, Tail
 from service.privacy.numerics.chi_square.quantiles import quantiles
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
@@ -39,16 +39,16 @@ class ScaledChiSquare:
         self._most = NoncentralChiSquare(degrees, noncentrality.upper)
         self._scale = scale
 
-    def log_tails(self, low: FloatArray, high: FloatArray) -> LogTails:
+    def log_tails(self, low: FloatArray, high: FloatArray) -> ChiSquareLogTails:
         """Enclosures of ln P(T <= t) and ln P(T > t) for t in [low, high], shape (n,) each."""
         left, right = _divided(low, self._scale.upper, -1), _divided(high, self._scale.lower, 1)
         if self._least != self._most:
             most, least = self._most.log_tails(left), self._least.log_tails(right)
-            return LogTails(most.lower_low, least.lower_high, least.upper_low, most.upper_high)
+            return ChiSquareLogTails(most.lower_low, least.lower_high, least.upper_low, most.upper_high)
         if left is right:
             return self._most.log_tails(left)
         both, n = self._most.log_tails(np.concatenate((left, right))), len(left)
-        return LogTails(both.lower_low[:n], both.lower_high[n:], both.upper_low[n:], both.upper_high[:n])
+        return ChiSquareLogTails(both.lower_low[:n], both.lower_high[n:], both.upper_low[n:], both.upper_high[:n])
 
     def quantiles(self, log_low: FloatArray, log_high: FloatArray, tail: Tail) -> tuple[FloatArray, FloatArray]:
         """Ends of the t with ln P(tail at t) in [log_low, log_high]."""

@@ -61,11 +61,6 @@ class UnequalNormalsTradeOff(AbstractTradeOff):
     def singular_power(self) -> Enclosure:
         return _approximately(0.0)
 
-    @property
-    @override
-    def global_gdp_mu(self) -> None:
-        """Not known."""
-
     @override
     def reversed(self) -> UnequalNormalsTradeOff:
         return UnequalNormalsTradeOff(self._dimension, self._noncentrality, inverse=not self._inverse)

@@ -7,13 +7,13 @@ from typing import final
 
 from typing_extensions import override
 
-from service.privacy.enclosure import Bounds, Enclosure, Evidence
-from service.privacy.numerics.arrays import FloatArray
-from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
+from service.privacy.enclosure import Enclosure, Evidence
+from service.privacy.trade_off.abstract import AbstractTradeOff
+from service.privacy.trade_off.delegating import DelegatingCurve
 
 
 @final
-class Approximate(AbstractTradeOff):
+class Approximate(DelegatingCurve):
     """The readings of `curve`, as evidence asymptotic."""
 
     evidence = Evidence.ASYMPTOTIC
@@ -47,14 +47,6 @@ class Approximate(AbstractTradeOff):
     def reversed(self) -> AbstractTradeOff:
         inverse = self.curve.reversed()
         return self if inverse is self.curve else Approximate(inverse)
-
-    @override
-    def _points_formula(self, alpha: FloatArray) -> CurvePoints:
-        return self.curve.points(alpha)
-
-    @override
-    def _profile_formula(self, epsilon: FloatArray) -> Bounds:
-        return self.curve.profile(epsilon)
 
     @override
     def _power_at_formula(self, rate: float) -> Enclosure:

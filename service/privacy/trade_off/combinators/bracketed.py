@@ -87,7 +87,7 @@ def between(curves: Sequence[AbstractTradeOff]) -> AbstractTradeOff:
     return curves[0] if len(curves) == 1 else Bracketed(curves[0], curves[-1])
 
 
-def lifted(combine: Callable[..., AbstractTradeOff], *curves: AbstractTradeOff) -> AbstractTradeOff:
+def map_bracket(combine: Callable[..., AbstractTradeOff], *curves: AbstractTradeOff) -> AbstractTradeOff:
     """`combine(*curves)` for a combination that is easier to attack where each of its parts is: of parts known from two
     sides, the combination of the lower and the one of the upper sides.
     """

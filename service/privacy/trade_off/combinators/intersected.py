@@ -15,6 +15,7 @@ from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.work import is_spent
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
 from service.privacy.trade_off.combinators.second_engine import SecondEngine
+from service.privacy.trade_off.delegating import DelegatingCurve
 from service.privacy.trade_off.enclosed.logs import log_ends
 
 MOST_PLACES = 8
@@ -24,7 +25,7 @@ FAINTEST = -690.0
 
 
 @final
-class Intersected(AbstractTradeOff):
+class Intersected(DelegatingCurve):
     """The curve of `first`; where it is wider than `tolerance` what `second()` proves is intersected with it. `asked`
     counts how often that was.
     """
@@ -38,7 +39,8 @@ class Intersected(AbstractTradeOff):
         tolerance: float,
         asked: SecondEngine | None = None,
     ) -> None:
-        self.first, self._make_second, self._tolerance, self._asked = first, second, tolerance, asked
+        self._make_second, self._tolerance, self._asked = second, tolerance, asked
+        self.curve = first
         self.evidence, self.method = first.evidence, first.method
 
     @property
@@ -52,37 +54,17 @@ class Intersected(AbstractTradeOff):
     def _made(self) -> AbstractTradeOff:
         return self._make_second()
 
-    @property
-    @override
-    def largest_log_ratio(self) -> Enclosure:
-        return self.first.largest_log_ratio
-
-    @property
-    @override
-    def smallest_log_ratio(self) -> Enclosure:
-        return self.first.smallest_log_ratio
-
-    @property
-    @override
-    def singular_power(self) -> Enclosure:
-        return self.first.singular_power
-
-    @property
-    @override
-    def global_gdp_mu(self) -> Enclosure | None:
-        return self.first.global_gdp_mu
-
     @override
     def reversed(self) -> AbstractTradeOff:
 
         def second() -> AbstractTradeOff:  # made as late as in this direction
             return self._made.reversed()
 
-        return Intersected(self.first.reversed(), second, self._tolerance, self._asked)
+        return Intersected(self.curve.reversed(), second, self._tolerance, self._asked)
 
     @override
     def _points_formula(self, alpha: FloatArray) -> CurvePoints:
-        points = self.first.points(alpha)
+        points = self.curve.points(alpha)
         wide = self._wide(points.power) | self._wide(points.type_two_error)
         if not 0 < int(wide.sum()) <= MOST_PLACES or is_spent():
             return points
@@ -95,7 +77,7 @@ class Intersected(AbstractTradeOff):
 
     @override
     def _power_at_formula(self, rate: float) -> Enclosure:
-        found = self.first.power_at(rate)
+        found = self.curve.power_at(rate)
         if found.relative_width() <= self._tolerance or is_spent():
             return found
         other = self.second.power_at(rate)
@@ -104,7 +86,7 @@ class Intersected(AbstractTradeOff):
 
     @override
     def _profile_formula(self, epsilon: FloatArray) -> Bounds:
-        profile = self.first.profile(epsilon)
+        profile = self.curve.profile(epsilon)
         wide = self._wide(profile) & (log_ends(profile)[1] > FAINTEST)
         if not 0 < int(wide.sum()) <= MOST_PLACES or is_spent():
             return profile
@@ -112,19 +94,19 @@ class Intersected(AbstractTradeOff):
 
     @override
     def _rough_profile_formula(self, epsilon: FloatArray, rate: float) -> Bounds:
-        return self.first.rough_profile(epsilon, rate)
+        return self.curve.rough_profile(epsilon, rate)
 
     @override
     def epsilon_cap(self, delta: float) -> float:
-        return self.first.epsilon_cap(delta)
+        return self.curve.epsilon_cap(delta)
 
     @override
     def profile_cap(self, epsilon: float) -> float:
-        return self.first.profile_cap(epsilon)
+        return self.curve.profile_cap(epsilon)
 
     @override
     def _epsilon_formula(self, delta: float) -> Enclosure:
-        found = self.first.epsilon(delta)
+        found = self.curve.epsilon(delta)
         if found.relative_width() <= self._tolerance or is_spent():
             return found
         return found.intersected(self.second.epsilon(delta))

@@ -105,12 +105,6 @@ class ShiftedMixture(AbstractTradeOff):
     def singular_power(self) -> Enclosure:
         return self.rest.singular_power
 
-    @property
-    @override
-    def global_gdp_mu(self) -> Enclosure | None:
-        """Not known."""
-        return None
-
     @override
     def reversed(self) -> ShiftedMixture:
         return self._reversed

@@ -83,12 +83,6 @@ class BracketedMixture(AbstractTradeOff):
         outward = 2 * UNIT_ROUNDOFF
         return Enclosure(float(low) * (1 - outward), min(float(high) * (1 + outward), 1.0), self.evidence)
 
-    @property
-    @override
-    def global_gdp_mu(self) -> Enclosure | None:
-        """Not known."""
-        return None
-
     @override
     def reversed(self) -> AbstractTradeOff:
         return self._reversed

@@ -17,9 +17,9 @@ from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF, rounded
 from service.privacy.numerics.work import is_spent
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
-from service.privacy.trade_off.combinators.bracketed import lifted
+from service.privacy.trade_off.combinators.bracketed import map_bracket
+from service.privacy.trade_off.combinators.data_processing_bound import DataProcessingBound
 from service.privacy.trade_off.combinators.intersected import MOST_PLACES, Intersected
-from service.privacy.trade_off.combinators.no_easier import NoEasierThanParts
 from service.privacy.trade_off.combinators.points_by_profile import ProfiledSide, points_by_profile
 from service.privacy.trade_off.combinators.symmetrised import Symmetrised
 from service.privacy.trade_off.enclosed.decreasing_root import decreasing_root
@@ -48,9 +48,9 @@ def mixed(weights: Sequence[Fraction], pairs: Sequence[TradeOffPair], source: st
     def mix(*curves: AbstractTradeOff) -> AbstractTradeOff:
         return MixtureTradeOff(list(zip(weights, curves, strict=True)))
 
-    add = lifted(mix, *(part.add for part in pairs))
+    add = map_bracket(mix, *(part.add for part in pairs))
     symmetric = all(part.add is part.remove for part in pairs)
-    remove = add if symmetric else lifted(mix, *(part.remove for part in pairs))
+    remove = add if symmetric else map_bracket(mix, *(part.remove for part in pairs))
     notes = dict.fromkeys(note for part in pairs for note in part.notes)
     sources = dict.fromkeys((source, *(part.source for part in pairs)))
     return TradeOffPair(add, remove, "; ".join(sources), (*notes, reason), bracket=brackets_of(pairs))
@@ -201,10 +201,10 @@ class MixtureTradeOff(AbstractTradeOff):
                 continue
             c, rate = levels[at], alpha[at]
             profile, mirrored = self.profile(c), self._reversed.profile(-c)
-            lifted = c + log(rate)
-            slack = 4 * FUNCTION_ERROR * (1 + np.abs(c) + np.abs(lifted))
-            bound = log_sum(log_ends(profile)[1], lifted + slack, 1)
-            gap = 1 - profile.upper - np.exp(lifted + slack) - 8 * UNIT_ROUNDOFF
+            log_lost = c + log(rate)
+            slack = 4 * FUNCTION_ERROR * (1 + np.abs(c) + np.abs(log_lost))
+            bound = log_sum(log_ends(profile)[1], log_lost + slack, 1)
+            gap = 1 - profile.upper - np.exp(log_lost + slack) - 8 * UNIT_ROUNDOFF
             flipped = (1 - rate) - mirrored.upper - 4 * UNIT_ROUNDOFF
             below = np.maximum(log_down(np.maximum(gap, 0.0)), log_down(np.maximum(flipped, 0.0)) + c - slack)
             power[1, at] = np.maximum(np.minimum(power[1, at], bound), power[0, at])
@@ -220,11 +220,11 @@ class MixtureTradeOff(AbstractTradeOff):
 
 def _first_engine(curve: AbstractTradeOff) -> AbstractTradeOff:
     """Searching reads much: too much to ask a second engine, or parts of a run, for what is wide of the first."""
-    if isinstance(curve, NoEasierThanParts):
-        return _first_engine(curve.whole)
+    if isinstance(curve, DataProcessingBound):
+        return _first_engine(curve.curve)
     if isinstance(curve, Symmetrised):
         return Symmetrised(_first_engine(curve.first), _first_engine(curve.second))
-    return curve.first if isinstance(curve, Intersected) else curve
+    return curve.curve if isinstance(curve, Intersected) else curve
 
 
 def _extreme(ratios: Sequence[Enclosure], pick: Callable[[Sequence[float]], float]) -> Enclosure:

@@ -41,12 +41,6 @@ class SampledAdd(AbstractSampledAdd[AbstractTradeOff]):
         lower, upper = self.rate * base.lower, self.rate * base.upper
         return Enclosure(lower * (1 - 2 * UNIT_ROUNDOFF), upper * (1 + 2 * UNIT_ROUNDOFF), base.evidence)
 
-    @property
-    @override
-    def global_gdp_mu(self) -> None:
-        """Not known."""
-        return None
-
     @override
     def reversed(self) -> AbstractTradeOff:
         return SampledRemove(self.base, self.rate)
@@ -66,12 +60,6 @@ class SampledRemove(AbstractSampledRemove[AbstractTradeOff]):
     def singular_power(self) -> Enclosure:
         """H0 contains (1 - p) H1."""
         return Enclosure.point(0.0)
-
-    @property
-    @override
-    def global_gdp_mu(self) -> None:
-        """Not known."""
-        return None
 
     @override
     def reversed(self) -> AbstractTradeOff:

@@ -90,12 +90,6 @@ class TwoSteps(AbstractTradeOff):
     def singular_power(self) -> Enclosure:
         return Enclosure.point(0.0)
 
-    @property
-    @override
-    def global_gdp_mu(self) -> Enclosure | None:
-        """Not known."""
-        return None
-
     @override
     def reversed(self) -> TwoSteps:
         return self._reversed

@@ -38,11 +38,6 @@ class LaplaceTradeOff(AbstractShifted):
     def smallest_log_ratio(self) -> Enclosure:
         return Enclosure(-self.shift.upper, -self.shift.lower, self.shift.evidence)
 
-    @property
-    @override
-    def global_gdp_mu(self) -> None:
-        return None
-
     @override
     def _profile_formula(self, epsilon: FloatArray) -> Bounds:
         lower, upper = (

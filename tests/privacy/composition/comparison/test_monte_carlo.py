@@ -15,8 +15,8 @@ from api_schemas.questions import QuestionSpec
 from service.privacy.composition.comparison.monte_carlo.drawn_lattice import DrawnLaw, repeated_law
 from service.privacy.composition.comparison.monte_carlo.draws import Draws
 from service.privacy.composition.comparison.monte_carlo.engine import TailProfile
-from service.privacy.composition.comparison.monte_carlo.tariff import monte_carlo
 from service.privacy.composition.planning import choose
+from service.privacy.composition.planning.cost import monte_carlo
 from service.privacy.composition.planning.options import EngineOptions
 from service.privacy.enclosure import Evidence
 from service.privacy.errors import OutOfDomain
@@ -254,7 +254,9 @@ def test_options_outside_their_domain(options: EngineOptions) -> None:
 
 def test_cost_rises_with_steps_and_samples() -> None:
     runs = [built(spec).elementary_steps() for spec in (gaussian(1.0), dpsgd(1.0, 0.1, 10), dpsgd(1.0, 0.1, 10**9))]
-    costs = [[monte_carlo(run, samples).base for samples in (10**3, 10**5, 10**7)] for run in runs]
+    costs = [
+        [monte_carlo(run, EngineOptions(samples=samples)).build for samples in (10**3, 10**5, 10**7)] for run in runs
+    ]
     assert (np.diff(costs, axis=0) > 0).all()
     assert (np.diff(costs, axis=1) > 0).all()
 

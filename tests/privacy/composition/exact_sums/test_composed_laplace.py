@@ -269,7 +269,7 @@ def test_what_is_out_of_reach_is_known_before() -> None:
 
 def test_prices_grow_with_the_work() -> None:
     def price(noise: float, steps: int) -> float:
-        return plan(built({"type": "repeated", "mechanism": laplace(noise), "steps": steps})).tariff.base
+        return plan(built({"type": "repeated", "mechanism": laplace(noise), "steps": steps})).cost.build
 
     assert price(10.0, 100) < price(1.0, 200)
     assert price(1.0, 10**4) == price(1.0, 10**5)  # on lines

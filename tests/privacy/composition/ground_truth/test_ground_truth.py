@@ -14,10 +14,10 @@ from scipy.special import ndtri
 
 from service.privacy.composition.ground_truth.engine import _guides, _pair
 from service.privacy.composition.ground_truth.line import BallLine, GroundTruthRun
-from service.privacy.composition.ground_truth.nodes import Nodes
+from service.privacy.composition.ground_truth.nodes import ShiftedNodes
 from service.privacy.composition.ground_truth.step import ExactStep, SampledGaussianBalls
-from service.privacy.composition.ground_truth.tariff import ground_truth_reading
 from service.privacy.composition.planning.choose import pair
+from service.privacy.composition.planning.cost import ground_truth
 from service.privacy.composition.planning.options import EngineOptions
 from service.privacy.enclosure import DecimalEnclosure, Enclosure, Evidence
 from service.privacy.errors import OutOfDomain, UnsupportedCombination
@@ -227,8 +227,8 @@ def test_moments_and_majorants_enclose_direct_integration(step: tuple[float, flo
 
     top = 0.7 * min(math.pi * sigma, 8.0)
     for h in (0.4 * sigma, 0.05):
-        nodes = Nodes(h, 0.25, -round(11 / h), round(11 / h), 0.5 * top, top)
-        real = Nodes(h, 0.0, -round(11 / h), round(11 / h), 0.0, 0.6 * top)
+        nodes = ShiftedNodes(h, 0.25, -round(11 / h), round(11 / h), 0.5 * top, top)
+        real = ShiftedNodes(h, 0.0, -round(11 / h), round(11 / h), 0.0, 0.6 * top)
         with ctx.workprec(120), mpmath.workdps(30):
             values = part.line(tilt, 0.75, 5, nodes)
             at_tilt = part.moment(tilt, real)
@@ -265,11 +265,12 @@ def test_equal_laws_are_exact() -> None:
 
 def test_a_reading_costs_more_for_digits_and_for_hard_lines() -> None:
     easy, hard = (built(spec).elementary_steps() for spec in (C1, dpsgd(0.4, 1e-3, 10)))
-    assert ground_truth_reading(easy, 50) > ground_truth_reading(easy, 25)
-    assert ground_truth_reading(hard, 25) > ground_truth_reading(easy, 25)
-    assert ground_truth_reading(built(gaussian(1.0)).elementary_steps(), 25) < ground_truth_reading(easy, 25)
+    short, long = (EngineOptions(digits=digits) for digits in (25, 50))
+    assert ground_truth(easy, long).evaluate > ground_truth(easy, short).evaluate
+    assert ground_truth(hard, short).evaluate > ground_truth(easy, short).evaluate
+    assert ground_truth(built(gaussian(1.0)).elementary_steps(), short).evaluate < ground_truth(easy, short).evaluate
     longer = built(dpsgd(1.0, 0.01, 2000)).elementary_steps()
-    assert ground_truth_reading(longer, 25) == ground_truth_reading(easy, 25)
+    assert ground_truth(longer, short) == ground_truth(easy, short)
 
 
 def test_small_and_large_exponents_cost_digits_of_their_own_only() -> None:

@@ -18,9 +18,9 @@ from service.privacy.composition.ground_truth.mixture_law import ExactMixture
 from service.privacy.composition.ground_truth.mixture_steps import ExactMixtureSteps
 from service.privacy.composition.ground_truth.mixture_strip import strip_of
 from service.privacy.composition.ground_truth.mixture_threshold import MixtureThresholds
-from service.privacy.composition.ground_truth.nodes import Nodes
-from service.privacy.composition.ground_truth.tariff import ground_truth_reading
+from service.privacy.composition.ground_truth.nodes import ShiftedNodes
 from service.privacy.composition.planning.choose import pair
+from service.privacy.composition.planning.cost import ground_truth
 from service.privacy.composition.planning.options import EngineOptions
 from service.privacy.enclosure import Enclosure
 from service.privacy.mechanisms.batches.fixed_batches import FixedBatches
@@ -79,8 +79,8 @@ def test_moments_and_majorants_enclose_direct_integration(mixture: ExactMixture,
         ]
     top = 0.7 * float(strip_of(mixture).height)
     h = 0.15 * top
-    nodes = Nodes(h, 0.25, -round(20 / h), round(20 / h), 0.5 * top, top)
-    real = Nodes(h, 0.0, -round(20 / h), round(20 / h), 0.0, 0.6 * top)
+    nodes = ShiftedNodes(h, 0.25, -round(20 / h), round(20 / h), 0.5 * top, top)
+    real = ShiftedNodes(h, 0.0, -round(20 / h), round(20 / h), 0.0, 0.6 * top)
     with ctx.workprec(120), mpmath.workdps(30):
         values, at_tilt = part.line(tilt, 0.75, 5, nodes), part.moment(tilt, real)
         assert at_tilt.overlaps(arb(str(direct[0].real), 1e-18))
@@ -269,7 +269,7 @@ def test_more_digits_lie_inside_fewer_and_inside_what_is_certified(
         assert meet(wide, one)
     if neighbours == ONE_REPLACED:
         assert pairs[0].add is pairs[0].remove
-    assert ground_truth_reading(built(spec).elementary_steps(), 25) > 0
+    assert ground_truth(built(spec).elementary_steps(), EngineOptions(digits=25)).evaluate > 0
 
 
 @pytest.mark.parametrize("kind", ["replaced", "group", "without", "with"])
@@ -300,7 +300,12 @@ def test_a_group_of_many_is_priced_as_long_as_it_takes() -> None:
         tuple((step.under(Neighbours(records=records)), count) for step, count in run.elementary_steps())
         for records in (2, 64)
     )
-    assert 0 < ground_truth_reading(few, 25) < ground_truth_reading(many, 25) < math.inf
+    assert (
+        0
+        < ground_truth(few, EngineOptions(digits=25)).evaluate
+        < ground_truth(many, EngineOptions(digits=25)).evaluate
+        < math.inf
+    )
 
 
 def _with_replacement(noise: float, steps: int) -> DpSgd:

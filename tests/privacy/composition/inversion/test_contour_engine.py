@@ -267,10 +267,10 @@ def test_cuts_of_different_depth_agree() -> None:
     alpha, epsilon = np.array([1e-4]), np.array([2.0])
     readings = []
     for digits in (40.0, 80.0, 160.0):
-        ladder = add.lines.ladder(digits)
-        assert ladder is not None
-        points = read_points(ladder.for_tails(alpha)[0].line, alpha)
-        profile = read_profile(ladder.for_thresholds(epsilon)[0].line, epsilon)
+        grid = add.lines.grid(digits)
+        assert grid is not None
+        points = read_points(grid.for_rates(alpha)[0].line, alpha)
+        profile = read_profile(grid.for_thresholds(epsilon)[0].line, epsilon)
         readings.append((points.lower[0, 0], points.upper[0, 0], profile.lower[0, 0], profile.upper[0, 0]))
     low_power, high_power, low_delta, high_delta = map(np.array, zip(*readings, strict=True))
     assert low_power.max() <= high_power.min()
@@ -348,14 +348,14 @@ def test_a_telling_run_finds_its_epsilon_on_its_first_line(noise: float) -> None
     """Where one pole's alias terms are beyond all doubles, sums without bounds agree with those that have them."""
     add, remove = contour_pair(0.0, (SampledGaussianSteps(noise, 0.1, 5000),))
     for curve in (add, remove):
-        ladder = curve.lines.ladder(80.0)
-        assert ladder is not None
-        rung = ladder.for_profile(1e-5)
-        at = np.array([rung.threshold])
+        grid = curve.lines.grid(80.0)
+        assert grid is not None
+        tilt = grid.for_delta(1e-5)
+        at = np.array([tilt.threshold])
         with np.errstate(over="ignore"):
-            sums, known = rung.line.approximate(at)[0], rung.line.integrals(at)
+            sums, known = tilt.line.approximate(at)[0], tilt.line.integrals(at)
         assert known.lower[2] * (1 - 1e-9) <= sums[2] <= known.upper[2] * (1 + 1e-9)
         with np.errstate(over="ignore"):
-            found = epsilon_on_line(ladder, 1e-5, 1e-9)
+            found = epsilon_on_line(grid, 1e-5, 1e-9)
         assert found is not None
         assert found.relative_width() <= 1e-10

@@ -16,7 +16,7 @@ from service.privacy.composition.inversion.run import ContourRun
 from service.privacy.composition.summands.sampled_gaussian import SampledGaussianSteps
 from service.privacy.enclosure import Enclosure, Evidence
 from service.privacy.trade_off.abstract import AbstractTradeOff
-from service.privacy.trade_off.combinators.read_ahead import Known, ReadAhead
+from service.privacy.trade_off.combinators.prefetched import Known, PrefetchedCurve
 from tests.thorough import thorough
 
 C1 = SampledGaussianSteps(1.0, 0.01, 1000)
@@ -142,7 +142,7 @@ def test_only_runs_of_one_sampled_step_are_read_together() -> None:
 def test_what_is_known_is_said_and_the_rest_is_read() -> None:
     add, remove = contour_pair(0.0, [C1])
     known = {Known(False, "power", 0.1): Enclosure(0.2, 0.3, Evidence.CERTIFIED)}
-    curve = ReadAhead(add, known, reflected=False)
+    curve = PrefetchedCurve(add, known, reflected=False)
     assert (curve.power_at(0.1).lower, curve.power_at(0.1).upper) == (0.2, 0.3)
     assert curve.power_at(0.2) == add.power_at(0.2)
     assert curve.reversed().power_at(0.1) == remove.power_at(0.1)

@@ -17,7 +17,7 @@ from service.privacy.numerics.arrays import FloatArray
 from service.privacy.questions import membership, profile
 from service.privacy.threat_models.worst_case import WorstCase
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
-from service.privacy.trade_off.combinators.no_easier import NoEasierThanParts
+from service.privacy.trade_off.combinators.data_processing_bound import DataProcessingBound
 from service.privacy.trade_off.pair import TradeOffPair
 from service.privacy.trade_off.shifted.gaussian import gaussian_curve
 from tests.privacy.cases import built, dpsgd, gaussian, laplace
@@ -115,7 +115,7 @@ def test_one_part_gives_everything_away() -> None:
 
 def test_a_part_above_the_whole_is_a_defect_and_no_number() -> None:
     weak, strong = (gaussian_curve(Enclosure.point(mu)) for mu in (1.0, 1.001))
-    served = NoEasierThanParts(Vague(weak), lambda: [strong])
+    served = DataProcessingBound(Vague(weak), lambda: [strong])
     with pytest.raises(NumericalFailure):
         served.power(np.array([0.1]))
     with pytest.raises(NumericalFailure):

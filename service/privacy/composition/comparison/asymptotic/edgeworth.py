@@ -11,9 +11,9 @@ from typing_extensions import override
 
 from service.privacy.composition.comparison.asymptotic.tails_curve import (
     REACH,
+    ApproximateLogTails,
     ApproximateTails,
     ApproximateTradeOff,
-    LogTails,
     composed_loss,
     warnings_of,
 )
@@ -73,9 +73,11 @@ class EdgeworthTails(ApproximateTails):
         return thresholds
 
     @override
-    def log_tails(self, hypothesis: Hypothesis, parameters: FloatArray) -> LogTails:
+    def log_tails(self, hypothesis: Hypothesis, parameters: FloatArray) -> ApproximateLogTails:
         x = (parameters - self.means[hypothesis]) / self.deviations[hypothesis]
-        return LogTails.of_normal_form(x, np.asarray(hermite_e.hermeval(x, self._series[hypothesis]), dtype=np.float64))
+        return ApproximateLogTails.of_normal_form(
+            x, np.asarray(hermite_e.hermeval(x, self._series[hypothesis]), dtype=np.float64)
+        )
 
 
 def tail_series(cumulants: FloatArray, order: int) -> FloatArray:

@@ -11,9 +11,9 @@ from typing_extensions import override
 
 from service.privacy.composition.comparison.asymptotic.tails_curve import (
     REACH,
+    ApproximateLogTails,
     ApproximateTails,
     ApproximateTradeOff,
-    LogTails,
     composed_loss,
     warnings_of,
 )
@@ -83,7 +83,7 @@ class SaddlepointTails(ApproximateTails):
 
     @override
     @np.errstate(divide="ignore", invalid="ignore", over="ignore")
-    def log_tails(self, hypothesis: Hypothesis, parameters: FloatArray) -> LogTails:
+    def log_tails(self, hypothesis: Hypothesis, parameters: FloatArray) -> ApproximateLogTails:
         found = self._loss.generating(parameters)
         tilt = parameters - hypothesis
         half_square = found.divergence_from_one if hypothesis else found.divergence
@@ -94,4 +94,4 @@ class SaddlepointTails(ApproximateTails):
             self._at_mean[hypothesis] + self._slope_at_mean[hypothesis] * standardised,
             1 / (tilt * np.sqrt(found.second)) - 1 / w,
         )
-        return LogTails.of_normal_form(w, correction)
+        return ApproximateLogTails.of_normal_form(w, correction)

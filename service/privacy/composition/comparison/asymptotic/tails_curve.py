@@ -62,19 +62,19 @@ def composed_loss(steps: Steps, method: str) -> ComposedLoss:
 
 
 @dataclass(frozen=True, slots=True)
-class LogTails:
+class ApproximateLogTails:
     """ln P(S > c) and ln P(S <= c) at the same thresholds; minus infinity where an approximation is negative."""
 
     upper: FloatArray
     lower: FloatArray
 
-    def exchanged(self) -> LogTails:
+    def exchanged(self) -> ApproximateLogTails:
         """The tails of -S."""
-        return LogTails(self.lower, self.upper)
+        return ApproximateLogTails(self.lower, self.upper)
 
     @staticmethod
     @np.errstate(divide="ignore", over="ignore", invalid="ignore")
-    def of_normal_form(x: FloatArray, correction: FloatArray) -> LogTails:
+    def of_normal_form(x: FloatArray, correction: FloatArray) -> ApproximateLogTails:
         """Both tails; the smaller one from the Mills ratio, the other as its complement."""
         # Infinite arguments and corrections (laws that hardly vary) are as good as these, and stay comparable.
         size, correction = np.minimum(np.abs(x), 1e150), np.clip(correction, -1e300, 1e300)
@@ -83,7 +83,7 @@ class LogTails:
         log_near = np.log(np.maximum(near, 0.0)) - 0.5 * size * size - _LOG_SQRT_2PI
         share = np.exp(-0.5 * size * size - _LOG_SQRT_2PI) * near
         log_far = np.log1p(np.maximum(-share, -1.0))
-        return LogTails(np.where(right, log_near, log_far), np.where(right, log_far, log_near))
+        return ApproximateLogTails(np.where(right, log_near, log_far), np.where(right, log_far, log_near))
 
 
 class ApproximateTails(ABC):
@@ -107,7 +107,7 @@ class ApproximateTails(ABC):
         """The inverse of `thresholds`."""
 
     @abstractmethod
-    def log_tails(self, hypothesis: Hypothesis, parameters: FloatArray) -> LogTails:
+    def log_tails(self, hypothesis: Hypothesis, parameters: FloatArray) -> ApproximateLogTails:
         """The approximated tails as they come."""
 
 
@@ -127,18 +127,18 @@ class MonotoneTails:
         self._lower = _outward(np.minimum(raw.lower, 0.0)[::-1])[::-1]
 
     @property
-    def least(self) -> LogTails:
+    def least(self) -> ApproximateLogTails:
         """The smallest tails within reach."""
-        return LogTails(self._upper[-1:], self._lower[:1])
+        return ApproximateLogTails(self._upper[-1:], self._lower[:1])
 
-    def at(self, parameters: FloatArray) -> LogTails:
+    def at(self, parameters: FloatArray) -> ApproximateLogTails:
         """The tails at any parameters."""
         raw = self._tails.log_tails(self._hypothesis, parameters)
         last = len(self._grid) - 1
         right = np.searchsorted(self._grid, parameters)
         left, right = np.maximum(right - 1, 0), np.minimum(right, last)
         before, after = parameters < self._grid[0], parameters > self._grid[last]
-        return LogTails(
+        return ApproximateLogTails(
             np.clip(raw.upper, np.where(after, -np.inf, self._upper[right]), np.where(before, 0.0, self._upper[left])),
             np.clip(raw.lower, np.where(before, -np.inf, self._lower[left]), np.where(after, 0.0, self._lower[right])),
         )
@@ -197,11 +197,6 @@ class ApproximateTradeOff(AbstractTradeOff):
     @override
     def singular_power(self) -> Enclosure:
         return Enclosure.point(0.0)
-
-    @property
-    @override
-    def global_gdp_mu(self) -> Enclosure | None:
-        return None
 
     @override
     def reversed(self) -> AbstractTradeOff:

@@ -17,6 +17,7 @@ import numpy as np
 from service.privacy.errors import UnsupportedCombination
 from service.privacy.losses.law import LossLaw
 from service.privacy.numerics.arrays import FloatArray
+from service.privacy.numerics.roots import bisected
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
 from service.privacy.numerics.work import did
 
@@ -157,10 +158,10 @@ def _range(law: LossLaw, cut: float) -> tuple[float, float]:
     low = high = max(law.smallest, 0.0)
     # Squares of a weak loss are no doubles, and of a weaker one nothing is.
     width = max(math.sqrt(law.cumulants(1)[1]), -law.smallest) or 1.0
-    while 1 - float(law.distribution(np.array([high]), 1)[0]) > cut:
+
+    def is_rare(loss: float) -> bool:
+        return 1 - float(law.distribution(np.array([loss]), 1)[0]) <= cut
+
+    while not is_rare(high):
         low, high, width = high, high + width, 2 * width
-    for _ in range(20):
-        middle = 0.5 * (low + high)
-        small = 1 - float(law.distribution(np.array([middle]), 1)[0]) <= cut
-        low, high = (low, middle) if small else (middle, high)
-    return law.smallest, high
+    return law.smallest, bisected(is_rare, low, high, 20)[1]

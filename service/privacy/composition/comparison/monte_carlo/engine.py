@@ -163,11 +163,6 @@ class MonteCarloTradeOff(AbstractTradeOff):
             return Enclosure.point(mass)
         return Enclosure(mass * (1 - 1e-13), min(mass * (1 + 1e-13), 1.0), Evidence.CERTIFIED)
 
-    @property
-    @override
-    def global_gdp_mu(self) -> Enclosure | None:
-        return None
-
     @override
     def reversed(self) -> AbstractTradeOff:
         return MonteCarloTradeOff(self._draws, self._failure, reflected=not self._reflected)

@@ -30,6 +30,7 @@ from service.privacy.composition.planning.accuracy import DEFAULT_ACCURACY, Accu
 from service.privacy.composition.summands.sampled_gaussian import SampledGaussianSteps
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.exponentials import exp_held
+from service.privacy.numerics.roots import bisected
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
 from service.privacy.numerics.work import is_spent
 
@@ -344,10 +345,7 @@ class BentRun:
 
         widest = 50 / min(step.sigma for step in self._steps) + 2
         low, high = mean - 40 * deviation, mean + 40 * deviation + widest
-        for _ in range(60):
-            middle = 0.5 * (low + high)
-            low, high = (middle, high) if log_tail(middle) > math.log(alpha) else (low, middle)
-        return high
+        return bisected(lambda c: log_tail(c) <= math.log(alpha), low, high, 60)[1]
 
     @cached_property
     def _drawn(self) -> FloatArray:

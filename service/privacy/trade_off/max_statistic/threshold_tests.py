@@ -13,10 +13,11 @@ from typing_extensions import override
 
 from service.privacy.enclosure import Bounds, Enclosure, Evidence
 from service.privacy.numerics.arrays import FloatArray, IndexArray
+from service.privacy.numerics.roots import many_bisected
 from service.privacy.numerics.rounding import FUNCTION_ERROR
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
 from service.privacy.trade_off.enclosed.logs import log_ends
-from service.privacy.trade_off.largest.law import LargestOfMany, LogTails, thresholds
+from service.privacy.trade_off.max_statistic.law import LargestOfMany, LogTails, thresholds
 
 SLACK: Final = 8 * FUNCTION_ERROR
 FINER: Final = np.linspace(-1.0, 1.0, 33)
@@ -78,10 +79,7 @@ class ThresholdTests:
         inside = x[np.clip(place - 1, 0, len(x) - 1)]
         outside = x[np.clip(place, 0, len(x) - 1)]
         log_alpha = np.log(alpha) - FUNCTION_ERROR * (1 + np.abs(np.log(alpha)))
-        for _ in range(BISECTIONS):
-            middle = 0.5 * (inside + outside)
-            fits = self.rates(middle).alpha <= log_alpha
-            inside, outside = np.where(fits, middle, inside), np.where(fits, outside, middle)
+        inside, _ = many_bisected(lambda x: ~(self.rates(x).alpha <= log_alpha), inside, outside, BISECTIONS)
         found = self.rates(inside)
         useless = found.alpha > log_alpha
         # Where even the first threshold raises too many false alarms: nobody is called a member.

@@ -13,7 +13,7 @@ from service.privacy.enclosure import Enclosure
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.trade_off.abstract import AbstractTradeOff
 from service.privacy.trade_off.approximate_dp import ApproximateDpTradeOff
-from service.privacy.trade_off.combinators.harder import Harder
+from service.privacy.trade_off.combinators.pointwise_max import PointwiseMax
 from service.privacy.trade_off.sampling.sampled import SampledAdd
 from service.privacy.trade_off.shifted.gaussian import gaussian_curve
 from service.privacy.trade_off.shifted.laplace import LaplaceTradeOff
@@ -55,7 +55,7 @@ def conjugate(first: AbstractTradeOff, second: AbstractTradeOff, epsilon: float)
 @every
 def test_points_are_those_of_the_harder_curve(pair: tuple[AbstractTradeOff, AbstractTradeOff]) -> None:
     alpha = np.concatenate((np.geomspace(1e-250, 0.5, 60), 1 - np.geomspace(1e-12, 0.4, 30)))
-    points, (one, other) = Harder(*pair).points(alpha), (curve.points(alpha) for curve in pair)
+    points, (one, other) = PointwiseMax(*pair).points(alpha), (curve.points(alpha) for curve in pair)
     assert (points.power.upper == np.minimum(one.power.upper, other.power.upper)).all()
     assert (points.power.lower == np.minimum(one.power.lower, other.power.lower)).all()
     assert (points.type_two_error.lower == np.maximum(one.type_two_error.lower, other.type_two_error.lower)).all()
@@ -64,7 +64,7 @@ def test_points_are_those_of_the_harder_curve(pair: tuple[AbstractTradeOff, Abst
 
 @every
 def test_the_profile_is_the_conjugate(pair: tuple[AbstractTradeOff, AbstractTradeOff]) -> None:
-    curve = Harder(*pair)
+    curve = PointwiseMax(*pair)
     read = curve.profile(EPSILONS)
     for index, epsilon in enumerate(EPSILONS.tolist()):
         truth, error = conjugate(*pair, epsilon)
@@ -76,7 +76,7 @@ def test_the_profile_is_the_conjugate(pair: tuple[AbstractTradeOff, AbstractTrad
 
 @every
 def test_slopes_are_those_of_the_power(pair: tuple[AbstractTradeOff, AbstractTradeOff]) -> None:
-    curve = Harder(*pair)
+    curve = PointwiseMax(*pair)
     alpha = np.array([1e-6, 1e-3, 0.1, 0.4, 0.7])
     slope = curve.points(alpha).log_slope
     step = 1e-7 * alpha
@@ -93,7 +93,7 @@ def test_slopes_are_those_of_the_power(pair: tuple[AbstractTradeOff, AbstractTra
 @every
 @pytest.mark.parametrize("delta", [1e-9, 1e-3, 0.02, 0.2])
 def test_epsilon_inverts_the_profile(pair: tuple[AbstractTradeOff, AbstractTradeOff], delta: float) -> None:
-    curve = Harder(*pair)
+    curve = PointwiseMax(*pair)
     found = curve.epsilon(delta)
     if math.isinf(found.upper):
         assert all(math.isinf(each.epsilon(delta).upper) for each in pair)
@@ -108,7 +108,7 @@ def test_epsilon_inverts_the_profile(pair: tuple[AbstractTradeOff, AbstractTrade
 def test_the_order_does_not_matter_and_reversal_is_an_involution(
     pair: tuple[AbstractTradeOff, AbstractTradeOff],
 ) -> None:
-    one, other = Harder(*pair), Harder(*reversed(pair))
+    one, other = PointwiseMax(*pair), PointwiseMax(*reversed(pair))
     readings: list[Callable[[AbstractTradeOff], FloatArray]] = [
         lambda curve: curve.power(np.array([1e-3, 0.3])).upper,
         lambda curve: curve.profile(np.array([0.0, 1.0])).upper,
@@ -124,10 +124,10 @@ def test_the_order_does_not_matter_and_reversal_is_an_involution(
 
 def test_extremes() -> None:
     bounded, unbounded = ApproximateDpTradeOff(2.0, 0.0), gaussian(1.0)
-    curve = Harder(bounded, unbounded)
+    curve = PointwiseMax(bounded, unbounded)
     assert (curve.largest_log_ratio.upper, curve.smallest_log_ratio.lower) == (2.0, -2.0)
     assert curve.singular_power.upper == 0
-    revealing = Harder(ApproximateDpTradeOff(0.5, 0.1), ApproximateDpTradeOff(0.5, 0.2))
+    revealing = PointwiseMax(ApproximateDpTradeOff(0.5, 0.1), ApproximateDpTradeOff(0.5, 0.2))
     assert revealing.singular_power.upper == 0.1
     assert revealing.epsilon(0.05).lower == math.inf
-    assert Harder(ApproximateDpTradeOff(0.5, 0.1), bounded).largest_log_ratio.upper == 2.0
+    assert PointwiseMax(ApproximateDpTradeOff(0.5, 0.1), bounded).largest_log_ratio.upper == 2.0

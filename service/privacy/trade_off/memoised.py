@@ -1,4 +1,4 @@
-"""A curve and its inverse whose points are read once: for readings that ask for the same rates again."""
+"""A curve and its inverse that keep the points which they have computed."""
 
 from __future__ import annotations
 
@@ -6,25 +6,25 @@ from typing import final
 
 from typing_extensions import override
 
-from service.privacy.enclosure import Bounds, Enclosure
+from service.privacy.enclosure import Bounds
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
-from service.privacy.trade_off.forwarded import Forwarded
+from service.privacy.trade_off.delegating import DelegatingCurve
 
 
 @final
-class Kept(Forwarded):
-    """The numbers of `curve`; lists of points are kept by their rates."""
+class MemoisedCurve(DelegatingCurve):
+    """The numbers of `curve`. Points are computed once for every list of rates."""
 
-    def __init__(self, curve: AbstractTradeOff, inverse: AbstractTradeOff | Kept) -> None:
+    def __init__(self, curve: AbstractTradeOff, inverse: AbstractTradeOff | MemoisedCurve) -> None:
         self.curve = curve
-        self._exchanged = inverse if isinstance(inverse, Kept) else Kept(inverse, self)
+        self._swapped = inverse if isinstance(inverse, MemoisedCurve) else MemoisedCurve(inverse, self)
         self._known: dict[tuple[float, ...], CurvePoints] = {}
         self.evidence, self.method, self.searches_points = curve.evidence, curve.method, curve.searches_points
 
     @override
-    def reversed(self) -> Kept:
-        return self._exchanged
+    def reversed(self) -> MemoisedCurve:
+        return self._swapped
 
     @override
     def _points_formula(self, alpha: FloatArray) -> CurvePoints:
@@ -34,13 +34,5 @@ class Kept(Forwarded):
         return self._known[rates]
 
     @override
-    def _profile_formula(self, epsilon: FloatArray) -> Bounds:
-        return self.curve.profile(epsilon)
-
-    @override
     def _rough_profile_formula(self, epsilon: FloatArray, rate: float) -> Bounds:
         return self.curve.rough_profile(epsilon, rate)
-
-    @override
-    def _epsilon_formula(self, delta: float) -> Enclosure:
-        return self.curve.epsilon(delta)

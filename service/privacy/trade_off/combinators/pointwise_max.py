@@ -30,11 +30,11 @@ SLACK: Final = 8 * FUNCTION_ERROR
 
 
 @final
-class Harder(AbstractTradeOff):
+class PointwiseMax(AbstractTradeOff):
     """max(f, g), which is convex with f and g; its power is the smaller of both.
 
     Of two upper bounds on the power this is one, too, and what is enclosed here is that bound. That some choice attains
-    it is not said: `harder_pair.py` calls it a bracket.
+    it is not said: `pointwise_max_pair.py` calls it a bracket.
 
     Its profile is the convex envelope of min(delta_f, delta_g) as functions of x = e^eps. With a_f the rate at which a
     line of slope x touches the power of f (delta_f = power_f(a_f) - x a_f), and a_g alike:
@@ -82,12 +82,6 @@ class Harder(AbstractTradeOff):
 
     @property
     @override
-    def global_gdp_mu(self) -> Enclosure | None:
-        """Not known: max(f, g) may lie above a Gaussian curve that neither does."""
-        return None
-
-    @property
-    @override
     def global_gdp_mu_limit(self) -> float:
         """The smaller one of both curves: max(f, g) lies above either."""
         known = ((curve, curve.global_gdp_mu) for curve in (self.first, self.second))
@@ -95,7 +89,7 @@ class Harder(AbstractTradeOff):
 
     @override
     def reversed(self) -> AbstractTradeOff:
-        return Harder(self.first.reversed(), self.second.reversed())
+        return PointwiseMax(self.first.reversed(), self.second.reversed())
 
     @override
     def _points_formula(self, alpha: FloatArray) -> CurvePoints:

@@ -12,7 +12,7 @@ from api_schemas.bounds import BoundsRequest
 from api_schemas.sweeps import SweepsRequest
 from service.computations.abstract import Quote
 from service.computations.bounds import bounds_quote
-from service.computations.prices import DOUBT, parts_of
+from service.computations.estimates import UNCERTAINTY, parts_of
 from service.privacy.composition.planning.lines import CONTOUR
 from service.privacy.errors import PrivacyComputationError
 
@@ -40,7 +40,7 @@ def sweeps_quote(request: SweepsRequest) -> Quote:
             quotes.append(asked)
     total = sum(quote.cost for quote in quotes) + POINT_COST * len(looked)
     dearest = max(quotes, key=lambda quote: quote.cost, default=Quote(0))
-    return Quote(math.ceil(total / len(looked) * count), engine=dearest.engine, doubt=DOUBT)
+    return Quote(math.ceil(total / len(looked) * count), engine=dearest.engine, uncertainty=UNCERTAINTY)
 
 
 def _asked(request: SweepsRequest, places: Any, numbers: tuple[float, ...]) -> Quote | None:

@@ -1,4 +1,4 @@
-"""A curve some of whose numbers are known already: they were read together with those of other curves."""
+"""A curve with numbers that were computed before, together with those of other curves."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ from typing import Literal, NamedTuple, final
 
 from typing_extensions import override
 
-from service.privacy.enclosure import Bounds, Enclosure
-from service.privacy.numerics.arrays import FloatArray
-from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
-from service.privacy.trade_off.forwarded import Forwarded
+from service.privacy.enclosure import Enclosure
+from service.privacy.trade_off.abstract import AbstractTradeOff
+from service.privacy.trade_off.delegating import DelegatingCurve
 
 
 @final
@@ -25,8 +24,8 @@ class Known(NamedTuple):
 
 
 @final
-class ReadAhead(Forwarded):
-    """The numbers of `curve`, but for those in `known`, which are enclosures of the same."""
+class PrefetchedCurve(DelegatingCurve):
+    """The numbers of `curve`; those in `known` are enclosures of the same numbers and are not computed again."""
 
     is_capped = True
 
@@ -36,16 +35,8 @@ class ReadAhead(Forwarded):
         self.has_only_profile = curve.has_only_profile
 
     @override
-    def reversed(self) -> ReadAhead:
-        return ReadAhead(self.curve.reversed(), self._known, reflected=not self._reflected)
-
-    @override
-    def _points_formula(self, alpha: FloatArray) -> CurvePoints:
-        return self.curve.points(alpha)
-
-    @override
-    def _profile_formula(self, epsilon: FloatArray) -> Bounds:
-        return self.curve.profile(epsilon)
+    def reversed(self) -> PrefetchedCurve:
+        return PrefetchedCurve(self.curve.reversed(), self._known, reflected=not self._reflected)
 
     @override
     def _power_at_formula(self, rate: float) -> Enclosure:

@@ -11,39 +11,21 @@ from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.work import is_spent
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
 from service.privacy.trade_off.combinators.intersected import MOST_PLACES
+from service.privacy.trade_off.delegating import DelegatingCurve
 
 
 @final
-class FewDirectly(AbstractTradeOff):
+class BySizeOfQuery(DelegatingCurve):
     """`few` for up to MOST_PLACES numbers at once, each of which costs it a search; `many` for longer lists."""
 
     def __init__(self, few: AbstractTradeOff, many: AbstractTradeOff) -> None:
-        self.few, self.many = few, many
+        self.few = few
+        self.curve = many
         self.evidence, self.method = Evidence.weakest(few.evidence, many.evidence), many.method
-
-    @property
-    @override
-    def largest_log_ratio(self) -> Enclosure:
-        return self.many.largest_log_ratio
-
-    @property
-    @override
-    def smallest_log_ratio(self) -> Enclosure:
-        return self.many.smallest_log_ratio
-
-    @property
-    @override
-    def singular_power(self) -> Enclosure:
-        return self.many.singular_power
-
-    @property
-    @override
-    def global_gdp_mu(self) -> Enclosure | None:
-        return self.many.global_gdp_mu
 
     @override
     def reversed(self) -> AbstractTradeOff:
-        return FewDirectly(self.few.reversed(), self.many.reversed())
+        return BySizeOfQuery(self.few.reversed(), self.curve.reversed())
 
     @override
     def _points_formula(self, alpha: FloatArray) -> CurvePoints:
@@ -55,7 +37,7 @@ class FewDirectly(AbstractTradeOff):
 
     @override
     def _epsilon_formula(self, delta: float) -> Enclosure:
-        return (self.many if is_spent() else self.few).epsilon(delta)
+        return (self.curve if is_spent() else self.few).epsilon(delta)
 
     def _for(self, places: FloatArray) -> AbstractTradeOff:
-        return self.few if len(places) <= MOST_PLACES and not is_spent() else self.many
+        return self.few if len(places) <= MOST_PLACES and not is_spent() else self.curve

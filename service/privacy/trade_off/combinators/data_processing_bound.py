@@ -14,6 +14,7 @@ from service.privacy.errors import NumericalFailure
 from service.privacy.numerics.arrays import BoolArray, FloatArray
 from service.privacy.numerics.work import is_spent
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
+from service.privacy.trade_off.delegating import DelegatingCurve
 from service.privacy.trade_off.enclosed.logs import log_ends
 
 WIDE: Final = 1e-6
@@ -23,7 +24,7 @@ ROUNDING: Final = 1e-13
 
 
 @final
-class NoEasierThanParts(AbstractTradeOff):
+class DataProcessingBound(DelegatingCurve):
     """The curve of `whole`, with its lower ends of power, delta and epsilon raised to those of `parts()`.
 
     Forgetting what the other parts released is post-processing, so on any pair of data sets no test of a part has more
@@ -34,12 +35,9 @@ class NoEasierThanParts(AbstractTradeOff):
     is_capped = True
 
     def __init__(self, whole: AbstractTradeOff, parts: Callable[[], Sequence[AbstractTradeOff]]) -> None:
-        self.whole, self._make_parts = whole, parts
+        self.curve = whole
+        self._make_parts = parts
         self.evidence, self.method = whole.evidence, whole.method
-
-    def with_whole(self, whole: AbstractTradeOff) -> AbstractTradeOff:
-        """The same parts beside another reading of the whole."""
-        return self if whole is self.whole else NoEasierThanParts(whole, lambda: self.parts)
 
     @cached_property
     def parts(self) -> Sequence[AbstractTradeOff]:
@@ -49,12 +47,12 @@ class NoEasierThanParts(AbstractTradeOff):
     @property
     @override
     def largest_log_ratio(self) -> Enclosure:
-        return self._raised(self.whole.largest_log_ratio, lambda part: part.largest_log_ratio)
+        return self._raised(self.curve.largest_log_ratio, lambda part: part.largest_log_ratio)
 
     @property
     @override
     def smallest_log_ratio(self) -> Enclosure:
-        found = self.whole.smallest_log_ratio
+        found = self.curve.smallest_log_ratio
         if found.lower == found.upper:
             return found
         least = min((part.smallest_log_ratio.upper for part in self.parts), default=found.upper)
@@ -63,17 +61,7 @@ class NoEasierThanParts(AbstractTradeOff):
     @property
     @override
     def singular_power(self) -> Enclosure:
-        return self._raised(self.whole.singular_power, lambda part: part.singular_power)
-
-    @property
-    @override
-    def global_gdp_mu(self) -> Enclosure | None:
-        return self.whole.global_gdp_mu
-
-    @property
-    @override
-    def global_gdp_mu_limit(self) -> float:
-        return self.whole.global_gdp_mu_limit
+        return self._raised(self.curve.singular_power, lambda part: part.singular_power)
 
     @override
     def reversed(self) -> AbstractTradeOff:
@@ -81,11 +69,11 @@ class NoEasierThanParts(AbstractTradeOff):
         def parts() -> Sequence[AbstractTradeOff]:  # made as late as in this direction
             return [part.reversed() for part in self.parts]
 
-        return NoEasierThanParts(self.whole.reversed(), parts)
+        return DataProcessingBound(self.curve.reversed(), parts)
 
     @override
     def _points_formula(self, alpha: FloatArray) -> CurvePoints:
-        points = self.whole.points(alpha)
+        points = self.curve.points(alpha)
         wide = _wide(points.power) | _wide(points.type_two_error)
         if not wide.any() or is_spent():
             return points
@@ -99,7 +87,7 @@ class NoEasierThanParts(AbstractTradeOff):
     @override
     def _power_at_formula(self, rate: float) -> Enclosure:
         """Power alone: of a run that reveals nearly everything only the type II error is wide."""
-        found = self.whole.power_at(rate)
+        found = self.curve.power_at(rate)
         if found.lower == found.upper or found.relative_width() <= WIDE or is_spent():
             return found
         at = np.array([rate])
@@ -108,7 +96,7 @@ class NoEasierThanParts(AbstractTradeOff):
 
     @override
     def _profile_formula(self, epsilon: FloatArray) -> Bounds:
-        profile = self.whole.profile(epsilon)
+        profile = self.curve.profile(epsilon)
         wide = _wide(profile)
         if not wide.any() or is_spent():
             return profile
@@ -116,19 +104,19 @@ class NoEasierThanParts(AbstractTradeOff):
 
     @override
     def _rough_profile_formula(self, epsilon: FloatArray, rate: float) -> Bounds:
-        return self.whole.rough_profile(epsilon, rate)
+        return self.curve.rough_profile(epsilon, rate)
 
     @override
     def epsilon_cap(self, delta: float) -> float:
-        return self.whole.epsilon_cap(delta)
+        return self.curve.epsilon_cap(delta)
 
     @override
     def profile_cap(self, epsilon: float) -> float:
-        return self.whole.profile_cap(epsilon)
+        return self.curve.profile_cap(epsilon)
 
     @override
     def _epsilon_formula(self, delta: float) -> Enclosure:
-        return self._raised(self.whole.epsilon(delta), lambda part: part.epsilon(delta))
+        return self._raised(self.curve.epsilon(delta), lambda part: part.epsilon(delta))
 
     def _raised(self, found: Enclosure, read: Callable[[AbstractTradeOff], Enclosure]) -> Enclosure:
         if found.lower == found.upper or found.relative_width() <= WIDE or is_spent():

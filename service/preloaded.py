@@ -1,0 +1,19 @@
+"""Modules that processes of the service load before they are given work. This module itself loads none of them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from service.computations.catalogue import RESOURCES
+
+NUMERIC_LIBRARIES: Final = ("mpmath", "scipy.fft", "scipy.optimize")
+"""What the numeric core imports where it is used: no computation shall wait for it."""
+LOADED_FOR_PRICES: Final = ("mpmath",)
+"""The part of that which prices and closed forms use: nobody shall wait for it in the event loop."""
+KNOWN_ANSWERS: Final = "service.api.known_answers"
+
+
+def preloaded_modules() -> tuple[str, ...]:
+    """Return the modules that every worker process has loaded before it is given work."""
+    resources = (f"service.computations.{value.partition(':')[0]}" for value in RESOURCES.values())
+    return (*NUMERIC_LIBRARIES, *resources, KNOWN_ANSWERS)

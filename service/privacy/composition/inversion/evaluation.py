@@ -1,0 +1,271 @@
+"""Points of a run's curve and its profile, evaluated on the contours of its tilt grids.
+
+Rates and thresholds share one plan: a list is first evaluated on few contours; every number that is still wide, on the
+best contour and its neighbours, at one truncation level after the other; hopeless ones on deformed contours, before
+further levels are tried; then come the bounds that need no contour, and deformed contours for the rest.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+
+import numpy as np
+from scipy.special import ndtri
+from typing_extensions import override
+
+from service.privacy.composition.inversion.deformed.run import BentRun
+from service.privacy.composition.inversion.line import ContourLine
+from service.privacy.composition.inversion.readings.enclosures import Readings
+from service.privacy.composition.inversion.readings.points import read_few_points
+from service.privacy.composition.inversion.readings.profile import read_profile
+from service.privacy.composition.inversion.run import CUT_DIGITS
+from service.privacy.composition.inversion.run_contours import HOPELESS, RunContours
+from service.privacy.composition.inversion.tilts import Tilt, TiltGrid
+from service.privacy.enclosure import Bounds
+from service.privacy.numerics.arrays import BoolArray, FloatArray, IndexArray
+from service.privacy.numerics.work import is_spent
+from service.privacy.trade_off.abstract import CurvePoints
+
+_SLACK_OF_LISTS = 4.0
+"""Nats (less than two digits) that a number of a list may lose for the sake of fewer contours."""
+
+_SLACK_OF_ROUGH_LISTS, _ROUGH_DIGITS = 11.0, 6.0
+"""The same (five digits) where few digits are wanted, and how many digits above the truncated mass they lie. What is
+wide is not evaluated again.
+"""
+
+_LEVELS_SHARED = 2
+"""Numbers of a list whose first truncation levels are at most so much shallower than the deepest begin with that one:
+every level has contours of its own.
+"""
+
+_UNKNOWN_DEPTH = 23.0
+"""Nats below its upper bound at which a delta is looked for of which no lower bound is known."""
+
+
+class _Query(ABC):
+    """Numbers of one kind: what is `known` of them, and how contours evaluate them.
+
+    `at`: the rates or thresholds, shape (n,); `open`: indices of those not known from the start; `levels`: indices of
+    truncation levels in the order in which each number tries them, shape (n, L), filled up with -1; `rows`: how many
+    rows of `known` are to be narrow.
+    """
+
+    def __init__(self, run: RunContours, at: FloatArray, known: Readings, levels: IndexArray, rows: int) -> None:
+        self.run, self.at, self.known, self.levels, self.rows = run, at, known, levels, rows
+        self.open = np.arange(len(at))
+
+    @abstractmethod
+    def tilts(self, grid: TiltGrid, where: IndexArray, slack: float) -> list[Tilt]:
+        """Return the best tilt for each number; `slack`: as of `TiltGrid.for_thresholds`."""
+
+    @abstractmethod
+    def are_ready(
+        self, grid: TiltGrid, tilts: list[Tilt], where: IndexArray, level: int, last: BoolArray | bool
+    ) -> BoolArray:
+        """Return whether the truncation level serves each number, or whether it should wait for a deeper one.
+
+        `last`: whether no other level follows.
+        """
+
+    @abstractmethod
+    def evaluate(self, contour: ContourLine, where: IndexArray) -> Readings:
+        """Return enclosures of some numbers on one contour."""
+
+    @abstractmethod
+    def evaluate_deformed(self, contours: BentRun, index: int) -> Readings:
+        """Return the enclosure of one number on deformed contours."""
+
+    @abstractmethod
+    def bound(self, where: IndexArray) -> None:
+        """Tighten what is known of some numbers by bounds that need no contour through their saddle point."""
+
+    def answer(self, *, deformed: bool = True) -> Readings:
+        """Return enclosures as narrow as contours can make them; `deformed`: whether deformed ones may be used."""
+        if len(self.open) > 1:
+            first = self.levels[:, 0]
+            deepest = first.max()
+            self._evaluate_at(np.where(first >= deepest - _LEVELS_SHARED, deepest, first), self._wide(-1.0), 0)
+        attempts, tried, wide = self.levels.shape[1], self.open[:0], self._wide()
+        for attempt in range(attempts if len(wide) else 0):
+            ended = self._evaluate_at(self.levels[:, attempt], wide, attempt + 1)
+            if deformed and attempt == min(1, attempts - 1):
+                tried = self._deform(tried, HOPELESS)
+            wide = self._wide()
+            if len(wide) == 0 or not ended:
+                break
+        if len(wide):
+            self.bound(wide)
+            if deformed:
+                self._deform(tried, self.run.accuracy.deformed)
+        return self.known
+
+    def _wide(self, width: float | None = None) -> IndexArray:
+        least = self.run.good_width if width is None else width
+        return self.open[self.known.width(self.rows)[self.open] > least]
+
+    def _deform(self, tried: IndexArray, width: float) -> IndexArray:
+        """Evaluate what is wider than `width` and was not tried on deformed contours; return the indices."""
+        where = self.run.to_deform(self.known, self.rows, width)
+        where = np.setdiff1d(where, tried) if len(where) and len(tried) else where
+        for index in where.tolist():
+            if self.run.deformed is not None:
+                self.known.tighten(np.array([index]), self.evaluate_deformed(self.run.deformed, index))
+        return where
+
+    def _evaluate_at(self, levels: IndexArray, where: IndexArray, following: int) -> bool:
+        """Evaluate each of some numbers at its truncation level.
+
+        `following`: the attempt after this one, or 0 for a list on few contours, none of whose neighbours are tried.
+        Returns False where contours of a mixed run have no end: those of another level have none either.
+        """
+        ended = True
+        for level in sorted(set(levels[where].tolist())):
+            grid = self.run.grid(CUT_DIGITS[level]) if level >= 0 else None
+            if grid is None:
+                continue
+            at = where[levels[where] == level]
+            tilts = self.tilts(grid, at, 0.0 if following else _SLACK_OF_LISTS)
+            last = not following or (self.levels[at, following:] < 0).all(axis=1)
+            ready = self.are_ready(grid, tilts, at, level, last)
+            chosen = [tilt for tilt, is_ready in zip(tilts, ready, strict=True) if is_ready]
+            ended &= self.evaluate_on(chosen, at[ready], grid if following else None)
+        return ended
+
+    def evaluate_on(self, tilts: list[Tilt], where: IndexArray, grid: TiltGrid | None = None) -> bool:
+        """Evaluate each number on the contour of its tilt, and what is wide then on the neighbours of it in the `grid`.
+
+        Returns False where a contour of a mixed run has no end: its neighbours have none either.
+        """
+        ended = True
+        for tilt in dict.fromkeys(tilts):
+            if is_spent():  # what is known without a contour stays
+                return False
+            at = where[[chosen is tilt for chosen in tilts]]
+            self.known.tighten(at, self.evaluate(tilt.line, at))
+            if not self.run.has_end(tilt):
+                ended = False
+                continue
+            for other in () if grid is None else grid.neighbours(tilt):
+                at = at[self.known.width(self.rows)[at] > self.run.good_width]
+                if len(at) == 0:
+                    break
+                self.known.tighten(at, self.evaluate(other.line, at))
+        return ended
+
+
+class _Rates(_Query):
+    """Points at rates strictly between 0 and 1: their power (`rows` 1), or power and type II error (2)."""
+
+    def __init__(self, run: RunContours, alpha: FloatArray, rows: int) -> None:
+        n = len(alpha)
+        known = Readings(np.stack([np.log(alpha), np.full(n, -np.inf), np.full(n, -np.inf)]), np.zeros((3, n)))
+        known.upper[1], known.upper[2] = np.log1p(-alpha), np.inf
+        super().__init__(run, alpha, known, run.run.cut_orders(np.minimum(alpha, 1 - alpha), abs(ndtri(alpha))), rows)
+
+    @override
+    def tilts(self, grid: TiltGrid, where: IndexArray, slack: float) -> list[Tilt]:
+        return grid.for_rates(self.at[where], slack)
+
+    @override
+    def are_ready(
+        self, grid: TiltGrid, tilts: list[Tilt], where: IndexArray, level: int, last: BoolArray | bool
+    ) -> BoolArray:
+        # Beyond the end of a grid contours of a deeper level are nearer; those of mixtures are long there.
+        return grid.reaches_rates(self.at[where]) | last | self.run.run.is_straight
+
+    @override
+    def evaluate(self, contour: ContourLine, where: IndexArray) -> Readings:
+        return read_few_points(contour, self.at[where], self.run.accuracy.straight)
+
+    @override
+    def evaluate_deformed(self, contours: BentRun, index: int) -> Readings:
+        return contours.points(float(self.at[index]), float(self.known.lower[0, index]))
+
+    @override
+    def bound(self, where: IndexArray) -> None:
+        self.known.tighten(where, self.run.fallback.points(self.at[where]))
+
+
+class _Thresholds(_Query):
+    """The profile, ln delta at finite epsilons."""
+
+    def __init__(self, run: RunContours, epsilon: FloatArray) -> None:
+        beyond = epsilon >= run.largest_log_ratio.upper
+        known = Readings(np.full((1, len(epsilon)), -np.inf), np.where(beyond, -np.inf, 0.0)[None])
+        super().__init__(run, epsilon, known, run.run.cut_orders_for_thresholds(epsilon), 1)
+        self.open = np.flatnonzero(~beyond)
+
+    @override
+    def tilts(self, grid: TiltGrid, where: IndexArray, slack: float) -> list[Tilt]:
+        return grid.for_thresholds(self.at[where], slack)
+
+    @override
+    def are_ready(
+        self, grid: TiltGrid, tilts: list[Tilt], where: IndexArray, level: int, last: BoolArray | bool
+    ) -> BoolArray:
+        # The truncated mass lies 11 digits below delta (about; it is in the enclosure in any case).
+        deep = np.array([tilt.log_profile for tilt in tilts]) > (11 - CUT_DIGITS[level]) * math.log(10)
+        return (deep & grid.reaches(self.at[where])) | (level == len(CUT_DIGITS) - 1)
+
+    @override
+    def evaluate(self, contour: ContourLine, where: IndexArray) -> Readings:
+        return read_profile(contour, self.at[where])
+
+    @override
+    def evaluate_deformed(self, contours: BentRun, index: int) -> Readings:
+        level = max(float(self.known.lower[0, index]), float(self.known.upper[0, index]) - _UNKNOWN_DEPTH)
+        return contours.profile(float(self.at[index]), level)
+
+    @override
+    def bound(self, where: IndexArray) -> None:
+        # Among modes far apart contours through saddle points have no end. A contour near the core has one, at the
+        # price of digits, and evaluates far thresholds that jumps of little chance decide.
+        far = where[self.known.width(1)[where] > self.run.accuracy.deformed]
+        grid = self.run.grid(CUT_DIGITS[0]) if self.run.run.is_straight and len(far) else None
+        tilt = None if grid is None else grid.near_core()
+        if tilt is not None:
+            self.known.tighten(far, self.evaluate(tilt.line, far))
+        self.known.tighten(where, self.run.fallback.profile(self.at[where]))
+
+
+# Underflow, overflow and empty logarithms are part of the bounds: NaN never passes `Readings.tighten`.
+@np.errstate(all="ignore")
+def evaluate_points(run: RunContours, alpha: FloatArray, rows: int) -> CurvePoints:
+    """Return points; their power (`rows` 1), or power and type II error (2), as narrow as contours can make them."""
+    known = _Rates(run, alpha, rows).answer()
+    power, type_two_error = (Bounds.from_logs(known.lower[row], known.upper[row]) for row in (0, 1))
+    return CurvePoints(type_two_error, power, Bounds(known.lower[2], known.upper[2]))
+
+
+@np.errstate(all="ignore")
+def evaluate_profile(run: RunContours, epsilon: FloatArray) -> Bounds:
+    """Return delta at finite epsilons, as narrow as contours can make it."""
+    known = _Thresholds(run, epsilon).answer()
+    return Bounds.from_logs(known.lower[0], known.upper[0])
+
+
+def straight_profile(run: RunContours, epsilon: float) -> tuple[float, float]:
+    """Return bounds of ln delta at one epsilon by straight contours and by bounds that need none."""
+    known = _Thresholds(run, np.array([epsilon])).answer(deformed=False)
+    return float(known.lower[0, 0]), float(known.upper[0, 0])
+
+
+@np.errstate(all="ignore")
+def evaluate_roughly(run: RunContours, epsilon: FloatArray, rate: float) -> Bounds:
+    """Return delta at epsilons by the fewest contours that reach all of them, at the truncation level at which the
+    point at `rate` is evaluated, or a deeper one.
+    """
+    query = _Thresholds(run, epsilon)
+    thresholds = epsilon[query.open]
+    levels = run.run.cuts(min(rate, 1 - rate), abs(float(ndtri(rate))))
+    for level in levels if len(thresholds) else ():
+        grid = run.grid(CUT_DIGITS[level])
+        if grid is not None:
+            tilts = grid.beyond_the_poles(thresholds, _SLACK_OF_ROUGH_LISTS)
+            deep = min(tilt.log_profile for tilt in tilts) > (_ROUGH_DIGITS - CUT_DIGITS[level]) * math.log(10)
+            if (deep and grid.reaches(thresholds).all()) or level == levels[-1]:
+                query.evaluate_on(tilts, query.open)
+                break
+    return Bounds.from_logs(query.known.lower[0], query.known.upper[0])

@@ -1,0 +1,98 @@
+"""The shape of the loss of a run, roughly: it steers the choice between engines, and estimates of their cost."""
+
+from __future__ import annotations
+
+import math
+from typing import Final, Literal
+
+from service.privacy.composition.planning.parts import Counted
+from service.privacy.mechanisms.abstract import (
+    GaussianMixturePart,
+    GaussianPart,
+    LaplacePart,
+    SampledGaussianPart,
+    TwoPointPart,
+)
+
+DIRECT_NOISE: Final = 0.5
+"""Noise multiplier of a sampled step below which the contour of two steps is long, and often wide."""
+SMOOTH_NOISE: Final = 1.25
+"""Noise, over the shift, from which contours of two mixtures are short and narrow, where both hypotheses are mixed: no
+loss has a limit then, beside which its law is dense.
+"""
+LARGEST_LOSS: Final = 30.0
+"""Standard deviations of the loss of a run, roughly, from which it gives everything away."""
+MOST_JUMPS, LEAST_JUMPS = 5.0, 1e-7
+"""Expected jumps of a run that are rare, and that are there at all."""
+FEW_STEPS: Final = 30
+"""Number of sampled steps, or of steps of two losses, up to which their loss has several modes."""
+LEAST_FEW: Final = 1e-2
+"""Standard deviation of the loss from which these modes matter."""
+LARGEST_RATE: Final = 0.25
+"""Largest rate of a step whose jumps are rare."""
+SMOOTH: Final = 1.0
+"""mu of Gaussian steps from which nothing beside them has jumps."""
+LEAST_LAPLACE: Final = 0.05
+"""Loss of a sampled Laplace step below which its transform has many nodes."""
+WIDE_JUMP: Final = 6.0
+"""A jump this much larger than what smooths the loss leaves modes apart: contours are as long as it is wide."""
+FARTHEST: Final = 6.0
+"""Standard deviations of the noise to which jumps are looked at."""
+LONG_RUN: Final = 10_000
+"""Steps from which sampled Laplace steps have no modes apart."""
+
+Shape = Literal["smooth", "jumps", "everything"]
+"""One mode; rare large jumps; far beyond any threshold of practical interest."""
+
+_Jumping = SampledGaussianPart | LaplacePart | GaussianMixturePart
+
+
+def is_direct(parts: tuple[Counted, ...]) -> bool:
+    """Whether the contour of two steps is long, and often wide, so that their closed form is read first."""
+    if any(isinstance(part, SampledGaussianPart) and part.noise_multiplier < DIRECT_NOISE for part, _ in parts):
+        return True
+    mixtures = [part for part, _ in parts if isinstance(part, GaussianMixturePart)]
+    narrow = all(part.mirrored and part.noise_multiplier >= SMOOTH_NOISE * part.shifts[-1] for part in mixtures)
+    return bool(mixtures) and not narrow and shape_of(parts)[0] != "smooth"
+
+
+def shape_of(parts: tuple[Counted, ...]) -> tuple[Shape, float]:
+    """Return the shape of the loss, and the expected number of steps that take a record."""
+    gaussian = math.sqrt(
+        min(math.fsum(count * part.shift.upper**2 for part, count in parts if isinstance(part, GaussianPart)), 1e300)
+    )
+    jumping = [(*_jump(part), count) for part, count in parts if isinstance(part, _Jumping)]
+    stated = [(part.epsilon, count) for part, count in parts if isinstance(part, TwoPointPart)]
+    hits = math.fsum(rate * count for _, rate, count in jumping)
+    sampled = math.hypot(*(math.sqrt(count) * rate / noise for noise, rate, count in jumping))
+    if math.hypot(gaussian, sampled, *(math.sqrt(count) * epsilon for epsilon, count in stated)) > LARGEST_LOSS:
+        return "everything", hits
+    smooth = math.hypot(gaussian, sampled)
+    jumps = [_farthest(noise, rate) for noise, rate, count in jumping if rate < LARGEST_RATE and _rare(rate * count)]
+    jumps += [epsilon for epsilon, count in stated if count <= FEW_STEPS]
+    laplace = (part for part, _ in parts if isinstance(part, LaplacePart))
+    steps = sum(count for _, count in parts)
+    long = steps < LONG_RUN and any(part.sample_rate < 1 and part.loss < LEAST_LAPLACE for part in laplace)
+    few = 0 < sum(count for _, rate, count in jumping if rate < 1) <= FEW_STEPS and sampled >= LEAST_FEW
+    if gaussian < SMOOTH and (max(jumps, default=0.0) > WIDE_JUMP * smooth or long or few):
+        return "jumps", hits
+    return "smooth", hits
+
+
+def _jump(part: _Jumping) -> tuple[float, float]:
+    """Return noise and rate of a step whose loss is mostly small; of a mixture, those of a step of its mean loss."""
+    if isinstance(part, GaussianMixturePart):
+        rate = 1 - part.weights[0] if part.shifts[0] == 0 else 1.0
+        far = max(part.shifts)  # of a rate too small for 1 less it
+        return (rate / part.mean_shift, rate) if rate > 0 else (1 / far, part.mean_shift / far)
+    return (part.noise_multiplier if isinstance(part, SampledGaussianPart) else 1 / part.loss), part.sample_rate
+
+
+def _rare(jumps: float) -> bool:
+    return LEAST_JUMPS < jumps < MOST_JUMPS
+
+
+def _farthest(noise: float, rate: float) -> float:
+    """Return about the largest loss of a sampled step, in nats."""
+    loss = min((FARTHEST + 0.5 / noise) / noise, 700.0)
+    return math.log1p(rate * math.expm1(loss))

@@ -1,0 +1,102 @@
+"""The contours of one direction of a run: a tilt grid for each truncation level, and bounds where they are wide."""
+
+from __future__ import annotations
+
+import math
+from functools import cached_property
+from typing import Final, final
+
+import numpy as np
+
+from service.privacy.composition.inversion.deformed.run import BentRun, bent_run
+from service.privacy.composition.inversion.fallback import FallbackBounds
+from service.privacy.composition.inversion.readings.enclosures import Readings
+from service.privacy.composition.inversion.run import CUT_DIGITS, ContourRun
+from service.privacy.composition.inversion.tilts import Tilt, TiltGrid
+from service.privacy.composition.planning.accuracy import Accuracy
+from service.privacy.enclosure import Enclosure, Evidence
+from service.privacy.numerics.arrays import IndexArray
+from service.privacy.numerics.rounding import UNIT_ROUNDOFF
+from service.privacy.numerics.work import is_spent
+
+EVIDENCE: Final = Evidence.CERTIFIED
+"""Of all readings."""
+
+_MANY = 8
+"""Different steps of one kind from which rounding of their shared sums decides the width, and contours cost more."""
+
+HOPELESS: Final = 1e-4
+"""Relative width above which deformed contours are tried after the first straight ones, before other levels are."""
+
+_MOST_WIDE = 8
+"""Most numbers of a list for which deformed contours are used: each serves one and takes .1 to 1 second."""
+
+_SMALLEST_VARIANCE = 1e-200
+"""Losses that vary less are below the range in which tilts and thresholds can be represented."""
+
+
+@final
+class RunContours:
+    """What all evaluations of one direction of a run share."""
+
+    def __init__(self, run: ContourRun, accuracy: Accuracy, *, reflected: bool) -> None:
+        self.run, self.accuracy, self.reflected = run, accuracy, reflected
+        self.good_width = accuracy.straight if run.most_together <= _MANY else accuracy.straight_of_many
+        self._tilt_grids: dict[float, TiltGrid | None] = {}
+
+    @cached_property
+    def fallback(self) -> FallbackBounds:
+        """Bounds that need no line. Laplace and two-point steps always say something of the record."""
+        transform = self.run.transform(CUT_DIGITS[-1], reflected=self.reflected)
+        steps, never = self.run.sampled_gaussian or (), self.run.log_prob_never_sampled
+        return FallbackBounds(self.run.gaussian_mu_squared, never, self.reflected, transform, steps, self.run.global_mu)
+
+    @cached_property
+    def deformed(self) -> BentRun | None:
+        """Deformed contours of runs of few kinds of sampled Gaussian steps, with Gaussian ones or not; else None."""
+        steps, squares = self.run.sampled_gaussian, self.run.gaussian_mu_squared
+        return None if steps is None else bent_run(steps, squares, self.accuracy, reflected=self.reflected)
+
+    def to_deform(self, known: Readings, rows: int, width: float) -> IndexArray:
+        """Return the indices of what is wider than `width`, if deformed contours serve it and it is not too much."""
+        wide = np.flatnonzero(known.width(rows) > width)
+        served = 0 < len(wide) <= _MOST_WIDE and self.deformed is not None and not is_spent()
+        return wide if served else wide[:0]
+
+    def grid(self, digits: float) -> TiltGrid | None:
+        """Return the tilts of the run truncated at 10^-digits; None where its loss is out of range."""
+        if digits not in self._tilt_grids:
+            self._tilt_grids[digits] = None
+            transform = self.run.transform(digits, reflected=self.reflected)
+            if transform is not None:
+                variances = transform.cumulants(np.array([0.0, 0.5, 1.0])).second
+                if np.isfinite(variances).all() and (variances > _SMALLEST_VARIANCE).all():
+                    grid = TiltGrid(transform, variances)
+                    self._tilt_grids[digits] = grid if grid.usable else None
+        return self._tilt_grids[digits]
+
+    @property
+    def largest_log_ratio(self) -> Enclosure:
+        """+inf for add where Gaussian noise is, else a sum over the steps; for remove -sum N ln(1 - p + p e^-e), e
+        infinite for Gaussian noise, unless a Gaussian step is there.
+        """
+        low, high = self.run.reach
+        return around(-low, self.run.reach_error) if self.reflected else around(high)
+
+    @property
+    def smallest_log_ratio(self) -> Enclosure:
+        """The negative of the other direction's largest."""
+        low, high = self.run.reach
+        return around(-high) if self.reflected else around(low, self.run.reach_error)
+
+    def has_end(self, tilt: Tilt) -> bool:
+        """Return whether other contours beside this one are worth trying: in runs of Gaussian steps they always are."""
+        return self.run.is_gaussian or bool(tilt.line.ends.all())
+
+
+def around(value: float, error: float = 0.0) -> Enclosure:
+    """A sum of at most 256 parts, or its root, whose terms are rounded: 600 u covers all of it. `error`: of terms."""
+    if math.isinf(value):
+        return Enclosure.point(value)
+    slack = 600 * UNIT_ROUNDOFF * abs(value) + error
+    return Enclosure(value - slack, value + slack, EVIDENCE)

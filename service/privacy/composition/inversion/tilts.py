@@ -1,0 +1,383 @@
+"""Tilts of inversion contours and of lattices: a grid of tilts for each run, and the tilt that serves a number best.
+
+A contour at the tilt theta evaluates a threshold c with the factor e^{K(theta) - theta c}, which is least at the saddle
+point K'(theta) = c. The logarithm by which another tilt exceeds the least factor is the number of nats that the
+evaluation loses to cancellation. Everything here steers: no enclosure depends on which tilt is chosen.
+
+The grid depends on the run alone, never on earlier questions, so that equal questions have equal answers to the byte.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import cached_property
+from typing import Protocol
+
+import numpy as np
+from scipy.special import ndtri
+
+from service.privacy.composition.inversion.line import ContourLine
+from service.privacy.composition.inversion.line_runs import OneRun
+from service.privacy.composition.inversion.loss_transform import LossTransform
+from service.privacy.composition.summands.abstract import RealCumulants
+from service.privacy.errors import NumericalFailure
+from service.privacy.numerics.arrays import BoolArray, FloatArray, IndexArray
+from service.privacy.numerics.work import is_spent
+
+LARGEST_TRUNCATION = 1e-12
+"""Largest truncation error of K at a usable tilt. Beyond it the truncated far jumps rule the tilted law."""
+
+_SPACING = 2.0
+"""Distance of neighbouring tilts in standard deviations of the tilted loss."""
+
+_REACH = 1.75
+"""Distance from the saddle point for which a contour is laid out, in the same unit: more than half way to the next
+tilt, as far as a threshold on the shared contour may be.
+"""
+
+_SHARED_SCORE, _SHARED_DISTANCE, _SHARED_SLACK = 4.2, 2.5, 1.25
+"""Rates and deltas from about 1e-3 to 1e-8 share the contour at the tilt whose score is nearest to the first number,
+where they lose at most the third number of nats by it. Making a contour costs several times what evaluating it costs.
+Thresholds whose best tilt has a score farther away than the second number do not use it.
+"""
+
+_SHORT, _LARGEST_CANCELLATION = 2.0, 8.0
+"""Contours whose tilted loss deviates by more than the first number times the core's are a second choice: rare large
+jumps dominate there, the law is bimodal and the contour long. A contour nearer to the core serves where it loses at
+most the second number of nats (about 3.5 digits).
+"""
+
+_LARGEST_GROWTH = 1.4
+"""Largest ratio of the deviations at neighbouring tilts. Where rare jumps take over, tilts move closer."""
+
+_SMALLEST_SPACING = 0.04
+"""Spacing, in the unit of `_SPACING`, below which the grid ends."""
+
+_NEARER = 3
+"""Contours near the core that are tried where contours at saddle points have no end."""
+
+_POLES = np.array([0.0, 1.0])
+"""Between the poles, and on either side, contours evaluate different members of each pair of complements directly."""
+
+_HALVINGS = 12
+"""How often the first tilt of a weak loss is moved closer to the middle where jumps rule it."""
+
+_BATCH = 4
+"""Tilts evaluated together, besides closer ones. Tilts after a sharp growth of the deviation are left out."""
+
+_OUTWARD, _INWARD = 60, 20
+"""Most tilts on one side of the middle, and most between a pole and the middle."""
+
+
+class Cumulants(Protocol):
+    """A loss by its cumulants at real tilts."""
+
+    def cumulants(self, tilts: FloatArray) -> RealCumulants:
+        """Return K, K', K'' at tilts of shape (S,)."""
+        ...
+
+
+def tail_scores(theta: FloatArray, value: FloatArray, threshold: FloatArray, deviation: FloatArray) -> FloatArray:
+    """Return about -Phi^{-1}(P0(S > threshold)), by Barndorff-Nielsen's r* at the saddle point theta.
+
+    `value`: K(theta), `threshold`: K'(theta), `deviation`: sqrt K''(theta); arrays of one shape.
+    """
+    root = np.copysign(np.sqrt(np.maximum(2 * (theta * threshold - value), 1e-300)), theta)
+    with np.errstate(all="ignore"):
+        return np.where(np.abs(root) > 1e-3, root + np.log(theta * deviation / root) / root, root)
+
+
+def log_profiles(theta: FloatArray, value: FloatArray, threshold: FloatArray, deviation: FloatArray) -> FloatArray:
+    """Return about ln delta(threshold) at the saddle point theta; arguments as of `tail_scores`."""
+    damping = np.maximum(theta - 1, 0.0) * np.maximum(theta, 1.0) * deviation
+    tail = np.where(theta > 1, np.minimum(value - (theta - 1) * threshold, 0.0), 0.0)
+    return tail - np.log1p(2.5 * damping)
+
+
+def cancellation(
+    theta: FloatArray, value: FloatArray, deviation: FloatArray, core: FloatArray | float, thresholds: FloatArray
+) -> FloatArray:
+    """Return the nats that each threshold loses at each tilt, shape (tilts, thresholds).
+
+    Infinite at tilts with long contours where a short one serves. `theta`, K there (infinite where the tilt cannot
+    serve) and `deviation` have a column for all thresholds, or one for each; `core`: the deviation of the core.
+    """
+    lost = value - theta * thresholds
+    lost -= lost.min(axis=0)
+    short = np.where(deviation <= _SHORT * core, lost, np.inf)
+    return np.where(short.min(axis=0) <= _LARGEST_CANCELLATION, short, lost)
+
+
+class Tilt:
+    """One tilt of a grid with its cumulants. Its contour is built on first use."""
+
+    def __init__(self, transform: Cumulants, columns: tuple[float, ...]) -> None:
+        """`columns`: theta, K, K' (the threshold with this saddle point), sqrt K'', tail score, ln delta."""
+        self._transform = transform
+        self.theta, self.value, self.threshold, self.deviation, self.score, self.log_profile = columns
+
+    @cached_property
+    def line(self) -> ContourLine:
+        """The contour at this tilt, laid out for thresholds near its saddle point."""
+        if not isinstance(self._transform, LossTransform):
+            raise NumericalFailure("only a loss with a complex transform has inversion contours")
+        deviation = np.array([self.deviation])
+        return ContourLine(
+            OneRun(self._transform, self.theta), np.array([self.threshold]), deviation, _REACH * deviation
+        )
+
+    def loses(self, threshold: float, other: Tilt) -> float:
+        """Return how many nats more the threshold loses at this tilt than at another."""
+        return self.value - other.value - (self.theta - other.theta) * threshold
+
+
+class TiltGrid:
+    """The tilts of one run in one direction, built outwards from the poles as far as thresholds need."""
+
+    def __init__(self, transform: Cumulants, variances: FloatArray) -> None:
+        """`variances`: K'' of the transform at 0, 1/2 and 1, positive."""
+        self._transform = transform
+        at_zero, middle, at_one = self._known = tuple(math.sqrt(float(variance)) for variance in variances)
+        self.core_deviation = middle
+        self._sides: dict[int, list[Tilt]] = {1: [], -1: []}
+        self._ended: set[int] = set()
+        if middle < 1:
+            offset = max(1 / middle, 0.75)
+            tilts = {1: np.array([0.5 + offset]), -1: np.array([0.5 - offset])}
+            previous = middle
+        else:
+            right = [*self._inward(1 - 0.5 / at_one, -1.0)[::-1], 1 + 0.5 / at_one]
+            left = [*self._inward(0.5 / at_zero, 1.0)[::-1], -0.5 / at_zero]
+            tilts = {1: np.array(right), -1: np.array(left)}
+            previous = math.inf
+        known, count = transform.cumulants(np.concatenate([tilts[1], tilts[-1]])), len(tilts[1])
+        for side, its in ((1, known.of(slice(0, count))), (-1, known.of(slice(count, None)))):
+            if not self._append(side, tilts[side], previous, known=its) and middle < 1:
+                self._start_nearer(side)
+
+    @property
+    def usable(self) -> bool:
+        """Whether there is a tilt on either side of the middle."""
+        return all(self._sides.values())
+
+    def _start_nearer(self, side: int) -> None:
+        """Add the first tilt of a weak loss where jumps rule it a standard deviation from the middle."""
+        offset = 1 / self.core_deviation
+        for _ in range(_HALVINGS - 1):
+            offset *= 0.5
+            if self._append(side, np.array([0.5 + side * max(offset, 0.75)]), self.core_deviation):
+                return
+        self._append(side, np.array([0.5 + side * 0.75]), math.inf)
+
+    def _inward(self, theta: float, sign: float) -> list[float]:
+        """Return tilts from a pole towards 1/2, where a strong loss leaves room between the poles.
+
+        Deviations between are about those of the parabola through the known ones.
+        """
+        at_zero, middle, at_one = self._known
+        slope, bend = at_one - at_zero, 2 * (at_zero + at_one) - 4 * middle
+        tilts: list[float] = []
+        while sign * (theta - 0.5) <= 0 and len(tilts) < _INWARD:
+            tilts.append(theta)
+            away = theta - 0.5
+            deviation = middle + away * (slope + bend * away)
+            theta += sign * _SPACING / max(deviation, 0.5 * min(self._known))
+        return tilts
+
+    def _append(
+        self, side: int, tilts: FloatArray, previous: float, optional: int = 0, known: RealCumulants | None = None
+    ) -> bool:
+        """Add tilts up to the first that cannot serve; return whether any was added.
+
+        A tilt cannot serve where K cannot be evaluated, or where its deviation has grown too much over the `previous`.
+        The first `optional` tilts stand closer than need be: if the tilt after them cannot serve, the last of them that
+        can is added alone. `known`: the cumulants, where they are.
+        """
+        cumulants = self._transform.cumulants(tilts) if known is None else known
+        usable = (cumulants.truncation < LARGEST_TRUNCATION) & (cumulants.second > 0) & np.isfinite(cumulants.first)
+        deviations = np.sqrt(np.where(usable, cumulants.second, np.nan))
+        serves = deviations <= _LARGEST_GROWTH * np.array([previous] * (optional + 1) + [*deviations[optional:-1]])
+        first = optional
+        while first > 0 and not serves[first]:
+            first -= 1
+        end = first
+        while end < len(tilts) and serves[end] and (end == first or first == optional):
+            end += 1
+        own = slice(first, end)
+        columns = tilts[own], cumulants.value[own], cumulants.first[own], deviations[own]
+        rows = np.stack([*columns, tail_scores(*columns), log_profiles(*columns)]).T
+        self._sides[side] += [Tilt(self._transform, tuple(row)) for row in rows.tolist()]
+        return end > first
+
+    def _extend(self, side: int) -> bool:
+        """Add tilts outwards; False where the transform cannot be evaluated further out or the grid is long enough."""
+        tilts = self._sides[side]
+        if side in self._ended or len(tilts) >= _OUTWARD:
+            return False
+        last = tilts[-1]
+        spacing = _SPACING / last.deviation
+        if len(tilts) > 1:
+            spacing = min(spacing, 2 * abs(last.theta - tilts[-2].theta))
+        halvings = math.ceil(math.log2(spacing * last.deviation / _SMALLEST_SPACING)) - 1
+        closer = [spacing * 0.5**k for k in range(halvings, 0, -1)]
+        offsets = np.array([*closer, *(spacing * k for k in range(1, _BATCH + 1))])
+        if self._append(side, last.theta + side * offsets, last.deviation, optional=len(closer)):
+            return True
+        self._ended.add(side)
+        return False
+
+    def _reach(self, name: str, lowest: float, highest: float) -> None:
+        """Extend both sides until a property of the outermost tilts is beyond its range, or to the ends of the grid."""
+        for side, wanted in ((1, highest), (-1, -lowest)):
+            while not side * getattr(self._sides[side][-1], name) >= wanted and self._extend(side):
+                pass
+
+    @property
+    def tilts(self) -> list[Tilt]:
+        """All tilts built so far, by increasing theta."""
+        return self._sides[-1][::-1] + self._sides[1]
+
+    def _best(self, tilts: list[Tilt], thresholds: FloatArray) -> tuple[FloatArray, IndexArray]:
+        """Return the `cancellation`, shape (tilts, thresholds), and the index of the best tilt for each threshold."""
+        rows = np.array([(tilt.theta, tilt.value, tilt.deviation) for tilt in tilts])
+        lost = cancellation(rows[:, :1], rows[:, 1:2], rows[:, 2:], self.core_deviation, thresholds)
+        return lost, lost.argmin(axis=0)
+
+    def for_thresholds(self, thresholds: FloatArray, slack: float = 0.0, *, shared: bool = True) -> list[Tilt]:
+        """Return the best tilt for each threshold: the nearest to its saddle point, or a shorter contour that loses
+        few digits.
+
+        `shared`: whether a single threshold may use the contour that most questions share. `slack`: nats that a
+        threshold of a list may lose beyond its best, so that few contours serve the list.
+        """
+        self._reach("threshold", float(thresholds.min()), float(thresholds.max()))
+        tilts = self.tilts
+        lost, chosen = self._best(tilts, thresholds)
+        if shared and len(thresholds) == 1:
+            return [self._shared(tilts[int(chosen[0])], float(thresholds[0]))]
+        if slack > 0:
+            zone = np.searchsorted(_POLES, np.array([tilt.theta for tilt in tilts]))
+            chosen = _few(np.where(zone[:, None] == zone[chosen], lost, np.inf), chosen, slack)
+        return [tilts[index] for index in chosen]
+
+    def beyond_the_poles(self, thresholds: FloatArray, slack: float) -> list[Tilt]:
+        """Return tilts right of the poles, where contours evaluate the profile itself: the best for the largest
+        threshold, or the shared one, then for the largest that loses more nats by it than `slack`, and so on.
+        """
+        self._reach("threshold", float(thresholds.min()), float(thresholds.max()))
+        tilts = [tilt for tilt in self._sides[1] if tilt.theta > 1]
+        if not tilts:
+            return self.for_thresholds(thresholds, slack)
+        lost, chosen = self._best(tilts, thresholds)
+        least = lost[chosen, np.arange(len(chosen))]
+        left = np.ones(len(chosen), dtype=bool)
+        for index in np.argsort(-thresholds):
+            if left[index]:
+                shared = self._shared(tilts[chosen[index]], float(thresholds[index]), slack)
+                best = tilts.index(shared) if shared in tilts else chosen[index]
+                serves = left & (lost[best] <= least + slack)
+                serves[index] = True
+                chosen = np.where(serves, best, chosen)
+                left &= ~serves
+        return [tilts[index] for index in chosen]
+
+    def _shared(self, best: Tilt, threshold: float, slack: float = _SHARED_SLACK) -> Tilt:
+        """Return the tilt that most questions share, where it serves a threshold nearly as well as the best one."""
+        if abs(best.score - _SHARED_SCORE) > _SHARED_DISTANCE:
+            return best
+        self._reach("score", math.inf, _SHARED_SCORE)
+        right = self._sides[1]
+        # Only tilts up to the first beyond the shared score: how far other questions extended the grid does not matter.
+        end = next((k + 1 for k, tilt in enumerate(right) if tilt.score >= _SHARED_SCORE), len(right))
+        longest = max(_SHORT * self.core_deviation, best.deviation)
+        short = [tilt for tilt in right[:end] if tilt.deviation <= longest]
+        nearest = min(short, key=lambda tilt: abs(tilt.score - _SHARED_SCORE), default=best)
+        return nearest if nearest.loses(threshold, best) <= slack else best
+
+    def reaches(self, thresholds: FloatArray) -> BoolArray:
+        """Return whether saddle points of the grid come within a standard deviation of each threshold."""
+        highest, lowest = self._sides[1][-1], self._sides[-1][-1]
+        return (thresholds <= highest.threshold + highest.deviation) & (
+            thresholds >= lowest.threshold - lowest.deviation
+        )
+
+    def reaches_rates(self, false_positive_rates: FloatArray) -> BoolArray:
+        """Return whether the grid comes within a standard deviation of the threshold of each rate."""
+        scores = -ndtri(false_positive_rates)
+        return (scores <= self._sides[1][-1].score + 1) & (scores >= self._sides[-1][-1].score - 1)
+
+    def for_rates(self, false_positive_rates: FloatArray, slack: float = 0.0) -> list[Tilt]:
+        """Return the best tilt for each rate; `slack` as of `for_thresholds`.
+
+        The threshold is guessed from the tilt whose tail P0(S > c) is nearest and its deviation.
+        """
+        scores = -ndtri(false_positive_rates)
+        self._reach("score", float(scores.min()), float(scores.max()))
+        centers, thresholds, deviations = np.array([(t.score, t.threshold, t.deviation) for t in self.tilts]).T
+        nearest = np.argmin(np.abs(scores[:, None] - centers), axis=1)
+        # Score and tilt may turn apart where jumps rule: no guess leaves its tilt by more than half way to the next.
+        half_way = 0.5 * np.diff(thresholds, prepend=-np.inf, append=np.inf)
+        moved = (scores - centers[nearest]) * deviations[nearest]
+        moved = np.clip(moved, -np.maximum(half_way[nearest], 0.0), np.maximum(half_way[nearest + 1], 0.0))
+        return self.for_thresholds(thresholds[nearest] + moved, slack)
+
+    def for_delta(self, delta: float) -> Tilt:
+        """Return the best tilt with theta > 0 for a delta, its threshold guessed between those of two tilts."""
+        level = math.log(delta)
+        while not self._sides[1][-1].log_profile <= level and self._extend(1):
+            pass
+        tilts = [tilt for tilt in self._sides[1] if tilt.theta > 0]
+        after = next((k for k, tilt in enumerate(tilts) if tilt.log_profile <= level), len(tilts) - 1)
+        low, high = tilts[max(after - 1, 0)], tilts[after]
+        nearest = low if abs(low.log_profile - level) <= abs(high.log_profile - level) else high
+        threshold = nearest.threshold
+        if low.log_profile > level >= high.log_profile:
+            share = (low.log_profile - level) / (low.log_profile - high.log_profile)
+            threshold = low.threshold + share * (high.threshold - low.threshold)
+        chosen = self.for_thresholds(np.array([threshold]))[0]
+        return chosen if chosen.theta > 0 else nearest
+
+    def for_root(self, tilt: Tilt, threshold: float) -> Tilt:
+        """Return the tilt to prove a root at that was found at `threshold` on another: the best, or the other one where
+        it loses hardly more.
+        """
+        best = self.for_thresholds(np.array([threshold]))[0]
+        return tilt if best.theta <= 0 or tilt.loses(threshold, best) <= _SHARED_SLACK else best
+
+    def near_core(self, below: float = math.inf) -> Tilt | None:
+        """Return the outermost tilt, right of the pole at 0 and smaller than `below`, whose contour is short and has an
+        end; None where none of the first few has one.
+        """
+        longest = _SHORT * self.core_deviation
+        short = [tilt for tilt in self.tilts if 0 < tilt.theta < below and tilt.deviation <= longest]
+        for tilt in short[: -_NEARER - 1 : -1]:
+            if is_spent():  # every contour may be expensive
+                break
+            if tilt.line.ends.all():
+                return tilt
+        return None
+
+    def neighbours(self, tilt: Tilt) -> list[Tilt]:
+        """Return other tilts to try when one is too wide: towards the core, then outwards."""
+        side = 1 if tilt.theta > 0.5 else -1
+        if tilt is self._sides[side][-1]:
+            self._extend(side)
+        tilts = self.tilts
+        at = tilts.index(tilt)
+        return [tilts[i] for i in (at - side, at + side) if 0 <= i < len(tilts)]
+
+
+def _few(lost: FloatArray, chosen: IndexArray, slack: float) -> IndexArray:
+    """Return few of the chosen tilts, so that one of them serves each threshold within the slack of its own choice.
+
+    `lost`: shape (tilts, thresholds), infinite where a tilt cannot stand in for the chosen one.
+    """
+    serves = lost <= lost[chosen, np.arange(len(chosen))] + slack
+    kept = np.zeros(len(lost), dtype=bool)
+    left = np.ones(len(chosen), dtype=bool)
+    used = np.unique(chosen)
+    while left.any():
+        best = used[serves[used][:, left].sum(axis=1).argmax()]
+        kept[best] = True
+        left &= ~serves[best]
+    return np.where(kept[:, None], lost, np.inf).argmin(axis=0)

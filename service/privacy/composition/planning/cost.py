@@ -1,0 +1,205 @@
+"""What the engines cost: a line for each, measured in a warm process, and how it grows with the run.
+
+`CEILING_OF_ONE_CURVE` and `CEILING_OF_SAMPLED_STEP` hold over the whole range of all arguments. All else are estimates.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from typing import Final
+
+from service.privacy.composition.exact_sums.exact_runs import Responses, halves, losses_of
+from service.privacy.composition.exact_sums.laplace_reach import uniforms_kept
+from service.privacy.composition.inversion.loss_shape import is_direct, shape_of
+from service.privacy.composition.planning.cost_model import Ceiling, CostModel, ReadingCosts, summed
+from service.privacy.composition.planning.options import DEFAULT_OPTIONS, EngineOptions
+from service.privacy.composition.planning.parts import Counted
+from service.privacy.mechanisms.abstract import GaussianMixturePart, GaussianPart, SampledGaussianPart, Steps
+from service.privacy.mechanisms.exponential import Exponential
+
+# Engine                         build  evaluate  per point, in microseconds
+ONE_CURVE: Final = CostModel(50, 250, 5, one_curve=True)
+SAMPLED_STEP: Final = CostModel(100, 600, 10)
+MIXTURE_STEP: Final = CostModel(1_000, 5_000, 40)
+CONTOUR: Final = CostModel(1_000, 9_000, 80)
+TWO_STEPS: Final = CostModel(3_000, 170_000, 5_000)
+LATTICES: Final = CostModel(20_000, 50_000, 1_500)
+RECURSION: Final = CostModel(5_000, 300, 2_000, one_curve=True)
+SERIES: Final = CostModel(8_000, 1_000, 100)
+SADDLEPOINT: Final = CostModel(6_000, 10_000, 3_000)
+SAMPLED_RUN: Final = CostModel(0, 500, 10)
+BALLS_OF_CLOSED_FORM: Final = CostModel(0, 2_000, 1_000, reuse=1)
+BALLS: Final = CostModel(0, 140_000, 25_000, reuse=1)
+
+_NEVER_INLINE: Final = math.inf
+_CEILING_OF_ONE: Final = ReadingCosts(
+    point=900,
+    list_start=500,
+    listed_point=15,
+    profile=900,
+    epsilon=3_500,
+    complement=1_500,
+    gdp_mu=_NEVER_INLINE,
+    limit=700,
+)
+CEILING_OF_ONE_CURVE: Final = Ceiling(200, _CEILING_OF_ONE, _CEILING_OF_ONE)
+"""One step, or Gaussian steps: a closed form, the same in both directions."""
+CEILING_OF_SAMPLED_STEP: Final = Ceiling(
+    300,
+    ReadingCosts(
+        point=2_500,
+        list_start=12_000,
+        listed_point=30,
+        profile=1_200,
+        epsilon=5_000,
+        complement=4_000,
+        gdp_mu=_NEVER_INLINE,
+        limit=1_000,
+    ),
+    ReadingCosts(
+        point=7_000,
+        list_start=20_000,
+        listed_point=60,
+        profile=1_500,
+        epsilon=5_500,
+        complement=8_000,
+        gdp_mu=_NEVER_INLINE,
+        limit=1_000,
+    ),
+)
+"""One sampled step: a closed form for each direction."""
+
+LONGER, MOST_TIMES_LONGER = 10.0, 20.0
+"""Ratio of the cost of a contour to that of a short one, where the loss has rare large jumps and the record is expected
+to be taken once; and the largest ratio, of runs that hardly take it.
+"""
+MOST_PARTS: Final = 64
+"""Every different step adds its own transform to each contour; of many the sums are shared."""
+LONG, LONGEST = 60, 200
+"""Steps for which lattices are twice as long as for one, and from which on they are as long as they may be."""
+FINER: Final = 4.0
+"""Ratio of the cost of lattices for a tolerance below the default."""
+SHARE_OF_A_PART: Final = 1 / 10
+"""Share of the cost that every further kind of step adds."""
+LONGEST_RECURSION, MOST_TABLES, TABLE = 100, 4_000, 1_000
+"""Steps that a recursion takes one by one; tables of runs with several epsilons, and the cost of each."""
+CHUNK, DRAWN_CHUNK = 2**18, 20_000
+"""Draws at a time, and their cost."""
+LEAST_STEPS, LEAST_NOISE, LEAST_LOSS, LARGE_LOSS = 100, 0.5, 0.1, 6.0
+"""Steps, noise and standard deviations of the loss of runs whose contours in ball arithmetic are short."""
+WEAK_LOSS: Final = 1e-6
+"""Standard deviation of the loss below which they are short whatever the shifts."""
+TERMS_AT_ONCE: Final = 20
+"""Shifts of a mixture that take as long as all else of it."""
+LONG_BALLS: Final = 10.0
+"""Ratio of the cost of other contours in ball arithmetic."""
+
+
+def mixture_of_shifts(losses: int, count: int, loss: float) -> CostModel:
+    """Another step, or a sum of `count` Laplace steps of this `loss`, at two thresholds for each of the losses of steps
+    that have two.
+    """
+    profile = 200.0 + 4 * losses
+    if count > 1:
+        profile += 2 * losses * (60 + 2 * uniforms_kept(count, loss))
+    build = 2_000.0 if count == 1 else laplace_sums(count, loss).build
+    return CostModel(build, 10 * profile, 60 * profile)
+
+
+def response_sums(run: Responses) -> CostModel:
+    """Sums over about ten standard deviations of the number of true answers; or, of different steps, a search of a list
+    of losses.
+    """
+    if len(run.answers) > 1:
+        losses = max(losses_of(half) for half in halves(run.answers))
+        return CostModel(100, 2_000 + 2 * losses, 100 + 2.5 * losses, one_curve=True)
+    width = math.ceil(run.deviation) if run.answers else 0
+    return CostModel(100, 1_500 + 4 * width, 50 + width / 10, one_curve=True)
+
+
+def laplace_sums(steps: int, loss: float) -> CostModel:
+    """Sums of splines: coefficients once, then some hundred of their multiples for each point."""
+    uniforms = uniforms_kept(steps, loss)
+    build = 2_000 + 10 * steps + steps * uniforms**2 // 150
+    return CostModel(build, 4_000 + 20 * uniforms, 200 + 6 * uniforms, one_curve=True)
+
+
+def contour(parts: tuple[Counted, ...], roundings: int, *, beside_lattices: bool) -> CostModel:
+    """The inversion of a transform. `roundings`: of its parameters that are computed."""
+    shape, hits = shape_of(parts)
+    steps = sum(count for _, count in parts)
+    if steps == 2 and beside_lattices and (shape == "jumps" or is_direct(parts)):
+        return TWO_STEPS
+    longer = min(max(LONGER / max(hits, 0.1) ** 2, 1.0), MOST_TIMES_LONGER) if shape == "jumps" else 1.0
+    return CONTOUR.scaled(roundings * longer * math.sqrt(min(len(parts), MOST_PARTS)))
+
+
+def smoothed(different: int) -> CostModel:
+    """So many different responses beside a little noise: contours of some hundred thousand nodes."""
+    return CostModel(10_000, 300_000 + 3_000 * different, 300, one_curve=True)
+
+
+def lattices(steps: Steps, options: EngineOptions) -> CostModel:
+    """Lattices of any steps."""
+    count = min(sum(count for _, count in steps), LONGEST)
+    finer = FINER if options.relative_tolerance < DEFAULT_OPTIONS.relative_tolerance else 1.0
+    return LATTICES.scaled(finer * (1 + count / LONG) * (1 + SHARE_OF_A_PART * (len(steps) - 1)))
+
+
+def adaptive_exponential(steps: Steps, options: EngineOptions) -> CostModel:
+    """A recursion; beside other steps, or beyond its reach, lattices as well."""
+    counts = Counter[float]()
+    for step, count in steps:
+        if isinstance(step, Exponential):
+            counts[float(step.epsilon)] += count
+    taken = min(counts.total(), LONGEST_RECURSION)
+    tables = min(math.prod(min(count, MOST_TABLES) + 1 for count in counts.values()), MOST_TABLES)
+    build = TABLE * len(counts) * tables if len(counts) > 1 else RECURSION.build * taken
+    known = CostModel(build, RECURSION.evaluate, RECURSION.per_point, one_curve=True)
+    alone = counts.total() == sum(count for _, count in steps) <= LONGEST_RECURSION
+    return known if alone else summed([known, lattices(steps, options)])
+
+
+def series(steps: Steps, _options: EngineOptions) -> CostModel:
+    """The expansion at the mean: every different step has cumulants of its own."""
+    return SERIES.scaled(1 + SHARE_OF_A_PART * (len(steps) - 1))
+
+
+def saddlepoint(steps: Steps, _options: EngineOptions) -> CostModel:
+    """The expansion at the tilt of each threshold."""
+    return SADDLEPOINT.scaled(1 + SHARE_OF_A_PART * (len(steps) - 1))
+
+
+def monte_carlo(steps: Steps, options: EngineOptions) -> CostModel:
+    """The first reading pays for the draws of both hypotheses."""
+    laws = [count for step, count in steps if not isinstance(step.part(), GaussianPart)]
+    tables = sum(count.bit_length() + count.bit_count() - 1 for count in laws) * DRAWN_CHUNK / 2
+    drawn = DRAWN_CHUNK * len(laws) * (1 + 2 * options.samples / CHUNK) + options.samples / 2
+    return summed([SAMPLED_RUN, CostModel(tables + drawn, 0, 0)])
+
+
+def ground_truth(steps: Steps, options: EngineOptions) -> CostModel:
+    """Ball arithmetic. Contours are long where few steps, little noise or rare sampling make the loss one of rare large
+    jumps.
+    """
+    known = [(step.part(), count) for step, count in steps]
+    sampled = [(part, count) for part, count in known if isinstance(part, SampledGaussianPart | GaussianMixturePart)]
+    terms = sum(len(part.shifts) for part, _ in sampled if isinstance(part, GaussianMixturePart))
+    if not sampled or (len(steps) == 1 and steps[0][1] == 1):
+        return BALLS_OF_CLOSED_FORM.scaled(1 + terms)
+    means = [
+        (part.mean_shift if isinstance(part, GaussianMixturePart) else part.sample_rate / part.noise_multiplier, count)
+        for part, count in sampled
+    ]
+    loss = math.sqrt(math.fsum(count * mean**2 for mean, count in means))
+    noise = min(
+        part.noise_multiplier / (part.shifts[1] - part.shifts[0])
+        if isinstance(part, GaussianMixturePart)
+        else part.noise_multiplier
+        for part, _ in sampled
+    )
+    many = sum(count for _, count in sampled) >= LEAST_STEPS
+    short = loss < WEAK_LOSS or (many and noise >= LEAST_NOISE and LEAST_LOSS <= loss <= LARGE_LOSS)
+    kinds = (1 + len(sampled)) / 2 * (1 + min(terms, 2) + terms / TERMS_AT_ONCE)
+    return BALLS.scaled((1 if short else LONG_BALLS) * kinds * options.digits / DEFAULT_OPTIONS.digits)

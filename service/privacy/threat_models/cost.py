@@ -1,0 +1,62 @@
+"""What curves of relaxed threat models cost: a line for each, as in `composition/planning/cost.py`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from service.privacy.composition.planning.cost import SERIES
+from service.privacy.composition.planning.cost_model import CostModel, summed
+from service.privacy.threat_models.glrt_step import GlrtSteps
+
+# Curve                               build  evaluate  per point, in microseconds
+GLRT: Final = CostModel(2_000, 10_000, 150)
+GLRT_SAMPLED: Final = CostModel(3_000, 10_000, 500)
+GLRT_COMPOSED: Final = CostModel(500_000, 3_500_000, 5_000)
+GAUSSIAN: Final = CostModel(20_000, 250, 5, one_curve=True)
+WHOLE_DATA: Final = CostModel(10_000, 5_000, 300)
+SAMPLED_ONCE: Final = CostModel(10_000, 6_000, 2_000)
+MEMBERSHIP_CONTOUR: Final = CostModel(15_000, 30_000, 500)
+MEMBERSHIP_LATTICES: Final = CostModel(100_000, 6_000_000, 100_000)
+SUSCEPTIBILITIES: Final = CostModel(50_000, 3_000_000, 300_000)
+SUSCEPTIBILITIES_OF_LATTICES: Final = CostModel(500_000, 12_000_000, 1_000_000)
+
+SHARE_OF_A_PART: Final = 1 / 4
+"""Share of the cost that every further kind of step adds."""
+SHORT_MU, SHORT_STEPS, SHORT_RECORDS = 2.0, 64, 1.0
+"""mu of a step up to which, and steps and expected samples of the record from which, contours are short and narrow."""
+LOOSE, COARSER = 1e-3, 1 / 4
+"""Tolerance from which lattices are coarse, and the ratio of their cost."""
+CROSSING: Final = 5.0
+"""Evaluations of two curves that one evaluation of the larger one takes, as their crossing is searched for."""
+
+
+def glrt(steps: GlrtSteps, method: str) -> CostModel:
+    """The generalised likelihood ratio test of these steps by a method."""
+    if method == "discretised":
+        return GLRT_COMPOSED.scaled(1 + SHARE_OF_A_PART * (len(steps) - 1))
+    if method == "clt":
+        return SERIES
+    return GLRT_SAMPLED if steps[0][0].sample_rate < 1 else GLRT
+
+
+def membership_contour(step_mu: float, rate: float, steps: int) -> CostModel:
+    """Contours, and the lattices that are computed as well where these are wide."""
+    short = step_mu <= SHORT_MU and steps >= SHORT_STEPS and steps * rate >= SHORT_RECORDS
+    return MEMBERSHIP_CONTOUR if short else MEMBERSHIP_LATTICES
+
+
+def membership_lattices(tolerance: float) -> CostModel:
+    """Lattices as fine as the tolerance requires."""
+    return MEMBERSHIP_LATTICES.scaled(COARSER) if tolerance >= LOOSE else MEMBERSHIP_LATTICES
+
+
+def of_gaussian_steps(run: CostModel) -> CostModel:
+    """A run of sampled Gaussian steps, and the search for mu of its step."""
+    return replace(run, build=run.build + GAUSSIAN.build)
+
+
+def larger_of(own: CostModel, worst: CostModel) -> CostModel:
+    """The larger one of two curves."""
+    both = summed([own, worst])
+    return replace(both, evaluate=CROSSING * both.evaluate, per_point=CROSSING * both.per_point)

@@ -1,0 +1,56 @@
+"""Base of curves that delegate to another curve."""
+
+from __future__ import annotations
+
+from typing_extensions import override
+
+from service.privacy.enclosure import Bounds, Enclosure
+from service.privacy.numerics.arrays import FloatArray
+from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
+
+
+class DelegatingCurve(AbstractTradeOff):
+    """The extremes, lists and epsilons of `curve`. Subclasses replace what they compute in another way.
+
+    Single numbers are read off lists of length one, as in `AbstractTradeOff`, and `curve` is not asked for upper
+    bounds that cost nothing: a subclass delegates these where they hold for what it computes.
+    """
+
+    curve: AbstractTradeOff
+
+    @property
+    @override
+    def largest_log_ratio(self) -> Enclosure:
+        return self.curve.largest_log_ratio
+
+    @property
+    @override
+    def smallest_log_ratio(self) -> Enclosure:
+        return self.curve.smallest_log_ratio
+
+    @property
+    @override
+    def singular_power(self) -> Enclosure:
+        return self.curve.singular_power
+
+    @property
+    @override
+    def global_gdp_mu(self) -> Enclosure | None:
+        return self.curve.global_gdp_mu
+
+    @property
+    @override
+    def global_gdp_mu_limit(self) -> float:
+        return self.curve.global_gdp_mu_limit
+
+    @override
+    def _points_formula(self, alpha: FloatArray) -> CurvePoints:
+        return self.curve.points(alpha)
+
+    @override
+    def _profile_formula(self, epsilon: FloatArray) -> Bounds:
+        return self.curve.profile(epsilon)
+
+    @override
+    def _epsilon_formula(self, delta: float) -> Enclosure:
+        return self.curve.epsilon(delta)

@@ -1,0 +1,142 @@
+"""Compare the answers of the service with those that are kept: `python -m tests.frozen COMMAND [--first N]`.
+
+requests   choose the requests anew: numbers of those that take too long on this machine are skipped
+write      compute all answers and keep them, with their engine version and platform
+bytes      how many answers have equal bytes, but for digest and engine version
+numbers    how many have equal numbers, evidence and methods
+meet       whether every enclosure that is kept meets that of now, and which of them are wider now
+agree      whether every bound that is kept agrees with that of now to 1e-9
+cpu        CPU of the cases of the benchmark
+prices     estimated cost over measured CPU of sixteen ordinary requests
+"""
+
+from __future__ import annotations
+
+import os
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+import argparse
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from types import FrameType
+from typing import Final
+
+from service.computations.catalogue import RESOURCES, resource
+from service.engine_version import ENGINE_VERSION
+from tests.frozen.answers import DEFECT, Answer, Kept, answer, kept, present_platform
+from tests.frozen.comparing import apart, disagreeing, unlike, wider
+
+REQUESTS: Final = 2000
+WITH_BOUNDS: Final = 200
+"""The first requests: their bounds are kept, and `make test` asks them."""
+LONGEST_SECONDS: Final = {True: 0.5, False: 1.0}
+"""CPU of a request that is asked, by whether it is one of the first."""
+
+
+class TooLong(BaseException):
+    """Raised in a request that takes too long."""
+
+
+def _stop(_: int, __: FrameType | None) -> None:
+    raise TooLong
+
+
+def choose() -> int:
+    """Write the numbers of the requests that take too long, or have a defect, without any answers."""
+    for name in RESOURCES:  # no request pays for what is loaded with the first of its kind
+        resource(name)
+    signal.signal(signal.SIGVTALRM, _stop)
+    skipped: list[int] = []
+    number = 0
+    while number - len(skipped) < REQUESTS:
+        signal.setitimer(signal.ITIMER_VIRTUAL, LONGEST_SECONDS[number - len(skipped) < WITH_BOUNDS])
+        try:
+            if answer(number).problem.startswith(DEFECT):
+                print(f"request {number} is skipped: it has a defect")
+                skipped.append(number)
+        except TooLong:
+            skipped.append(number)
+        finally:
+            signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        number += 1
+    Kept(skipped=tuple(skipped)).write()
+    return 0
+
+
+def write() -> int:
+    """Keep the answers of now to the requests that were chosen."""
+    skipped = kept().skipped
+    numbers = [number for number in range(REQUESTS + len(skipped)) if number not in skipped]
+    found = [answer(number) for number in numbers]
+    answers = found[:WITH_BOUNDS] + [replace(one, bounds=()) for one in found[WITH_BOUNDS:]]
+    Kept(present_platform(), ENGINE_VERSION, skipped, tuple(answers)).write()
+    return 0
+
+
+def both(first: int) -> Iterator[tuple[Answer, Answer]]:
+    """Yield the answer that is kept and that of now to each of the first requests."""
+    for before in kept().answers[:first]:
+        yield before, answer(before.number)
+
+
+def count_equal(digest: Callable[[Answer], str], first: int) -> int:
+    """Print how many digests are equal, and which are not. Return 1 where one is not."""
+    pairs = list(both(first))
+    moved = [(before, now) for before, now in pairs if digest(before) != digest(now)]
+    for before, now in moved:
+        print(f"request {now.number}, {now.resource}: {unlike(before, now) if now.problem else 'differs'}")
+    print(f"{len(pairs) - len(moved)} of {len(pairs)} equal")
+    return bool(moved)
+
+
+def compare(check: Callable[[Answer, Answer], list[str]], first: int) -> int:
+    """Print which enclosures fail a check, and which are wider than before. Return 1 where one fails."""
+    failed = widened = 0
+    pairs = list(both(min(first, WITH_BOUNDS)))
+    for before, now in pairs:
+        problems = check(before, now)
+        failed += bool(problems)
+        for problem in problems:
+            print(f"request {now.number}, {now.resource}: {problem}")
+        for old, new, times in wider(before, now):
+            widened += 1
+            print(f"request {now.number}, {now.resource}: {times:.3g} times as wide, was {old}, is {new}")
+    print(f"{len(pairs) - failed} of {len(pairs)} pass; {widened} enclosures are wider")
+    return bool(failed)
+
+
+def measure(what: str) -> int:
+    """Print CPU, or estimated costs."""
+    from tests.frozen import costs  # loads the benchmark
+
+    return costs.print_cpu() if what == "cpu" else costs.print_prices()
+
+
+def main() -> int:
+    """Run a command, and say which CPU it took."""
+    commands: dict[str, Callable[[int], int]] = {
+        "requests": lambda _: choose(),
+        "write": lambda _: write(),
+        "bytes": lambda first: count_equal(lambda one: one.bytes, first),
+        "numbers": lambda first: count_equal(lambda one: one.numbers, first),
+        "meet": lambda first: compare(apart, first),
+        "agree": lambda first: compare(disagreeing, first),
+        "cpu": lambda _: measure("cpu"),
+        "prices": lambda _: measure("prices"),
+    }
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("command", choices=commands)
+    parser.add_argument("--first", type=int, default=REQUESTS, metavar="N", help="only the first N requests")
+    chosen = parser.parse_args()
+    started = time.process_time()
+    status = commands[chosen.command](chosen.first)
+    print(f"{time.process_time() - started:.1f} s of CPU", file=sys.stderr)
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())

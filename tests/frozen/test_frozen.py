@@ -1,0 +1,41 @@
+"""Numbers move only with a new engine version: the requests that are kept, asked again."""
+
+from __future__ import annotations
+
+import pytest
+
+from service.engine_version import ENGINE_VERSION
+from tests.frozen.answers import FILE, Answer, answer, kept, present_platform
+from tests.frozen.comparing import apart, disagreeing, unlike
+from tests.frozen.space import request
+from tests.thorough import thorough
+
+KEPT = kept()
+HERE = KEPT.platform == present_platform()
+WITH_BOUNDS = 200
+BLOCK = 50
+BLOCKS = range(0, len(KEPT.answers), BLOCK)
+
+
+def test_answers_are_those_of_the_engine_version() -> None:
+    advice = "run `python -m tests.frozen meet`, explain what is wider, and then run `python -m tests.frozen write`"
+    assert KEPT.engine_version == ENGINE_VERSION, f"{FILE} is of another engine version: {advice}"
+
+
+@pytest.mark.parametrize("start", [start if start < WITH_BOUNDS else thorough(start) for start in BLOCKS])
+def test_numbers_are_those_of_the_file(start: int) -> None:
+    """Equal where processor and libraries are those of the file, else equal but for rounding."""
+    if KEPT.engine_version != ENGINE_VERSION:
+        pytest.skip("the file is of another engine version")
+    for before in KEPT.answers[start : start + BLOCK]:
+        problems = _problems(before, answer(before.number))
+        assert not problems, f"request {before.number}, {before.resource}, {request(before.number)[1]!r}: {problems}"
+
+
+def _problems(before: Answer, now: Answer) -> list[str]:
+    if not HERE:
+        return apart(before, now) + disagreeing(before, now) if before.bounds or before.problem else []
+    if before.numbers == now.numbers:
+        return []
+    advice = f"a number moved: service/engine_version.py is to change, and {FILE.name} to be written"
+    return [unlike(before, now) or advice, *apart(before, now), *disagreeing(before, now)]
