@@ -14,13 +14,13 @@ import numpy as np
 from scipy.special import ndtri
 from typing_extensions import override
 
-from service.privacy.composition.inversion.deformed.run import BentRun
-from service.privacy.composition.inversion.line import ContourLine
+from service.privacy.composition.inversion.deformed.run import DeformedRun
 from service.privacy.composition.inversion.readings.enclosures import Readings
 from service.privacy.composition.inversion.readings.points import read_few_points
 from service.privacy.composition.inversion.readings.profile import read_profile
 from service.privacy.composition.inversion.run import CUT_DIGITS
 from service.privacy.composition.inversion.run_contours import HOPELESS, RunContours
+from service.privacy.composition.inversion.straight import StraightContour
 from service.privacy.composition.inversion.tilts import Tilt, TiltGrid
 from service.privacy.enclosure import Bounds
 from service.privacy.numerics.arrays import BoolArray, FloatArray, IndexArray
@@ -70,11 +70,11 @@ class _Query(ABC):
         """
 
     @abstractmethod
-    def evaluate(self, contour: ContourLine, where: IndexArray) -> Readings:
+    def evaluate(self, contour: StraightContour, where: IndexArray) -> Readings:
         """Return enclosures of some numbers on one contour."""
 
     @abstractmethod
-    def evaluate_deformed(self, contours: BentRun, index: int) -> Readings:
+    def evaluate_deformed(self, contours: DeformedRun, index: int) -> Readings:
         """Return the enclosure of one number on deformed contours."""
 
     @abstractmethod
@@ -143,7 +143,7 @@ class _Query(ABC):
             if is_spent():  # what is known without a contour stays
                 return False
             at = where[[chosen is tilt for chosen in tilts]]
-            self.known.tighten(at, self.evaluate(tilt.line, at))
+            self.known.tighten(at, self.evaluate(tilt.contour, at))
             if not self.run.has_end(tilt):
                 ended = False
                 continue
@@ -151,7 +151,7 @@ class _Query(ABC):
                 at = at[self.known.width(self.rows)[at] > self.run.good_width]
                 if len(at) == 0:
                     break
-                self.known.tighten(at, self.evaluate(other.line, at))
+                self.known.tighten(at, self.evaluate(other.contour, at))
         return ended
 
 
@@ -176,11 +176,11 @@ class _Rates(_Query):
         return grid.reaches_rates(self.at[where]) | last | self.run.run.is_straight
 
     @override
-    def evaluate(self, contour: ContourLine, where: IndexArray) -> Readings:
+    def evaluate(self, contour: StraightContour, where: IndexArray) -> Readings:
         return read_few_points(contour, self.at[where], self.run.accuracy.straight)
 
     @override
-    def evaluate_deformed(self, contours: BentRun, index: int) -> Readings:
+    def evaluate_deformed(self, contours: DeformedRun, index: int) -> Readings:
         return contours.points(float(self.at[index]), float(self.known.lower[0, index]))
 
     @override
@@ -210,11 +210,11 @@ class _Thresholds(_Query):
         return (deep & grid.reaches(self.at[where])) | (level == len(CUT_DIGITS) - 1)
 
     @override
-    def evaluate(self, contour: ContourLine, where: IndexArray) -> Readings:
+    def evaluate(self, contour: StraightContour, where: IndexArray) -> Readings:
         return read_profile(contour, self.at[where])
 
     @override
-    def evaluate_deformed(self, contours: BentRun, index: int) -> Readings:
+    def evaluate_deformed(self, contours: DeformedRun, index: int) -> Readings:
         level = max(float(self.known.lower[0, index]), float(self.known.upper[0, index]) - _UNKNOWN_DEPTH)
         return contours.profile(float(self.at[index]), level)
 
@@ -226,7 +226,7 @@ class _Thresholds(_Query):
         grid = self.run.grid(CUT_DIGITS[0]) if self.run.run.is_straight and len(far) else None
         tilt = None if grid is None else grid.near_core()
         if tilt is not None:
-            self.known.tighten(far, self.evaluate(tilt.line, far))
+            self.known.tighten(far, self.evaluate(tilt.contour, far))
         self.known.tighten(where, self.run.fallback.profile(self.at[where]))
 
 

@@ -1,11 +1,11 @@
 """Many runs read together, each of one kind of Poisson-sampled Gaussian step: what costs the overhead of many small
 arrays for each run alone is an array with one entry for each run here. Lines, errors and readings are those of single
-runs (`line.py`, `composition/inversion/readings/`); only what is laid out where is decided here, for all runs at once:
+runs (`straight.py`, `readings/`); only what is laid out where is decided here, for all runs at once:
 
 - runs of equal noise and rate share the nodes of their transforms, and a table of cumulants of one step at some tilts;
 - every run has a line at the tilt of the table that serves its readings best, and one line for readings that are near
   each other, as a line loses few digits a deviation or two beside its saddle point;
-- what is not narrow then is left to the run alone, which has other cuts, neighbouring lines and bent contours.
+- what is not narrow then is left to the run alone, which has other cuts, neighbouring lines and deformed contours.
 """
 
 from __future__ import annotations

@@ -8,12 +8,12 @@ from typing import Final, NamedTuple, final
 
 import numpy as np
 
-from service.privacy.composition.inversion.line import ContourLine
 from service.privacy.composition.inversion.line_runs import mirrored_exactly, unmirrored
 from service.privacy.composition.inversion.readings.points import read_points
 from service.privacy.composition.inversion.readings.profile import read_profile
 from service.privacy.composition.inversion.readings.roots import prove_root, solve_profile
 from service.privacy.composition.inversion.run import ContourRun
+from service.privacy.composition.inversion.straight import StraightContour
 from service.privacy.composition.summands.abstract import LineValues
 from service.privacy.composition.summands.sampled_gaussian import SampledGaussianSteps, TruncatedSampledGaussian
 from service.privacy.composition.summands.sampled_gaussian_contour import SampledGaussianOnContour
@@ -114,12 +114,12 @@ class Lines:
         groups = Groups.of([len(group) for group in self._groups])
         runs = ManyRuns(self._parts, part, count, theta, groups, reflected=self._reflected)
         # A layout for a narrower loss serves: so the lines of a group have one.
-        line = ContourLine(runs, center, deviation[groups.first][groups.place], reach)
+        line = StraightContour(runs, center, deviation[groups.first][groups.place], reach)
         sorted_tasks = [sorted(each.tasks, key=lambda task: task.wanted.quantity) for each in lines]
         for tasks in zip(*sorted_tasks, strict=True):
             self._read(line, tasks, width)
 
-    def _read(self, line: ContourLine, tasks: Sequence[Task], width: float) -> None:
+    def _read(self, line: StraightContour, tasks: Sequence[Task], width: float) -> None:
         """One task of each line."""
         at = np.array([task.wanted.at for task in tasks])
         match tasks[0].wanted.quantity:
