@@ -15,8 +15,8 @@ from service.privacy.composition.inversion.readings.roots import prove_root, sol
 from service.privacy.composition.inversion.run import ContourRun
 from service.privacy.composition.inversion.straight import StraightContour
 from service.privacy.composition.summands.abstract import LineValues
-from service.privacy.composition.summands.sampled_gaussian import SampledGaussianParts, SampledGaussianSteps
-from service.privacy.composition.summands.sampled_gaussian_line import SampledGaussianLine
+from service.privacy.composition.summands.sampled_gaussian import SampledGaussianSteps, TruncatedSampledGaussian
+from service.privacy.composition.summands.sampled_gaussian_contour import SampledGaussianOnContour
 from service.privacy.enclosure import Bounds, Enclosure, Evidence
 from service.privacy.numerics.arrays import BoolArray, FloatArray, IndexArray
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
@@ -112,7 +112,7 @@ def grouped(lines: Sequence[Line], rates: FloatArray) -> Iterator[list[list[Line
 class Lines:
     """Lines that are read together: all on the same side of the poles, and with tasks of the same kinds."""
 
-    def __init__(self, parts: SampledGaussianParts, groups: Sequence[Sequence[Line]], *, reflected: bool) -> None:
+    def __init__(self, parts: TruncatedSampledGaussian, groups: Sequence[Sequence[Line]], *, reflected: bool) -> None:
         """`groups`: lines of one step at one tilt, by rising numbers of steps."""
         self._parts, self._groups, self._reflected = parts, groups, reflected
 
@@ -175,7 +175,7 @@ class ManyRuns:
 
     def __init__(
         self,
-        parts: SampledGaussianParts,
+        parts: TruncatedSampledGaussian,
         part: IndexArray,
         count: FloatArray,
         theta: FloatArray,
@@ -189,7 +189,7 @@ class ManyRuns:
         self._count, self._share = count, count / count[groups.last][groups.place]
         self._parts = parts.of(part[groups.first], count[groups.last])
         own = self.theta[groups.first]
-        self._line = SampledGaussianLine(self._parts, 1 - own if reflected else own)
+        self._line = SampledGaussianOnContour(self._parts, 1 - own if reflected else own)
         self.gaussian_mu_squared = np.zeros_like(theta)
 
     @property

@@ -14,7 +14,7 @@ from service.privacy.composition.inversion.epsilon_caps import chernoff_caps
 from service.privacy.composition.inversion.many_lines import GROUPS_TOGETHER, Line, Lines, Task, grouped
 from service.privacy.composition.inversion.run import CUT_DIGITS
 from service.privacy.composition.inversion.tilts import LARGEST_TRUNCATION, cancellation, log_profiles, tail_scores
-from service.privacy.composition.summands.sampled_gaussian import SampledGaussianParts, SampledGaussianSteps
+from service.privacy.composition.summands.sampled_gaussian import SampledGaussianSteps, TruncatedSampledGaussian
 from service.privacy.enclosure import Enclosure, Evidence
 from service.privacy.numerics.arrays import BoolArray, FloatArray, IndexArray
 from service.privacy.trade_off.combinators.prefetched import Known
@@ -63,14 +63,14 @@ class Steps:
         most, least = (np.array([end(each) for each in counts]) for end in (max, min))
         return Steps(sigma, rate, np.array(CUT_DIGITS)[level], most, least)
 
-    def parts(self, places: IndexArray) -> SampledGaussianParts:
+    def parts(self, places: IndexArray) -> TruncatedSampledGaussian:
         """Their transforms, with the most steps of each: nodes that serve those serve fewer."""
         deviation = np.sqrt(self.least) * np.minimum(self.rate / self.sigma, 1.0)
         columns = (column[places].tolist() for column in (self.sigma, self.rate, self.most))
         listed = tuple(
             SampledGaussianSteps(sigma, rate, int(count)) for sigma, rate, count in zip(*columns, strict=True)
         )
-        return SampledGaussianParts(listed, deviation[places], self.digits[places], separate=True)
+        return TruncatedSampledGaussian(listed, deviation[places], self.digits[places], separate=True)
 
     def blocks(self) -> Iterator[IndexArray]:
         """Steps whose grids are about as long, some at a time."""
