@@ -24,10 +24,10 @@ SAMPLED_STEP: Final = CostModel(100, 600, 10)
 MIXTURE_STEP: Final = CostModel(1_000, 5_000, 40)
 CONTOUR: Final = CostModel(1_000, 9_000, 80)
 TWO_STEPS: Final = CostModel(3_000, 170_000, 5_000)
-LATTICES: Final = CostModel(20_000, 50_000, 1_500)
-RECURSION: Final = CostModel(5_000, 300, 2_000, one_curve=True)
-SERIES: Final = CostModel(8_000, 1_000, 100)
-SADDLEPOINT: Final = CostModel(6_000, 10_000, 3_000)
+LATTICES: Final = CostModel(20_000, 60_000, 1_500)
+RECURSION: Final = CostModel(500, 1_000, 600, one_curve=True)
+SERIES: Final = CostModel(2_500, 300, 10)
+SADDLEPOINT: Final = CostModel(25_000, 30_000, 500)
 SAMPLED_RUN: Final = CostModel(0, 500, 10)
 BALLS_OF_CLOSED_FORM: Final = CostModel(0, 2_000, 1_000, reuse=1)
 BALLS: Final = CostModel(0, 140_000, 25_000, reuse=1)
@@ -163,12 +163,12 @@ def adaptive_exponential(steps: Steps, options: EngineOptions) -> CostModel:
 
 def series(steps: Steps, _options: EngineOptions) -> CostModel:
     """The expansion at the mean: every different step has cumulants of its own."""
-    return SERIES.scaled(1 + SHARE_OF_A_PART * (len(steps) - 1))
+    return SERIES.scaled(len(steps))
 
 
 def saddlepoint(steps: Steps, _options: EngineOptions) -> CostModel:
     """The expansion at the tilt of each threshold."""
-    return SADDLEPOINT.scaled(1 + SHARE_OF_A_PART * (len(steps) - 1))
+    return SADDLEPOINT.scaled(len(steps))
 
 
 def monte_carlo(steps: Steps, options: EngineOptions) -> CostModel:

@@ -18,12 +18,12 @@ LIMIT_EVALUATIONS: Final = 0.1
 """The same for the largest likelihood ratio."""
 MU_POINTS: Final = 300
 """Points of the list that mu of Gaussian DP is searched in."""
-BOTH_DIRECTIONS: Final = 2.0
+BOTH_DIRECTIONS: Final = 2.5
 """Ratio of the cost of the worst of two directions to the cost of one direction."""
-LEVEL_EVALUATIONS: Final = 10.0
-"""Evaluations of each component that one evaluation of a mixture takes."""
-SEARCHED_LEVELS: Final = 8.0
-"""Evaluations that each further point of a mixture takes where its components are evaluated point by point."""
+SEARCH_OF_MIXTURE: Final = (12.0, 2.0)
+"""Evaluations of each component that one evaluation of a mixture takes, and each point of a list."""
+SEARCH_OF_SHARED_LEVELS: Final = (4.0, 8.0)
+"""The same where all components are evaluated at the same levels: evaluations, and points of the components."""
 
 
 @final
@@ -128,5 +128,7 @@ def mixed(models: Sequence[CostModel], *, shared: bool) -> CostModel:
     `shared`: whether all components are evaluated at the same levels.
     """
     parts = summed(models)
-    listed = parts.per_point if shared else parts.evaluate
-    return replace(parts, evaluate=LEVEL_EVALUATIONS * parts.evaluate, per_point=SEARCHED_LEVELS * listed)
+    (alone, listed), point = (
+        (SEARCH_OF_SHARED_LEVELS, parts.per_point) if shared else (SEARCH_OF_MIXTURE, parts.evaluate)
+    )
+    return replace(parts, evaluate=alone * parts.evaluate, per_point=listed * point)

@@ -1,7 +1,7 @@
-"""One bent contour as a line: tails and profile of the loss near one threshold, with every error bounded.
+"""One deformed contour: tails and profile of the loss near one threshold, with every error bounded.
 
-It offers what `ContourLine` offers to the readings of `composition/inversion/readings/`: the integrals of
-`composition/inversion/line.py` for a contour that crosses the real axis at theta > 1.
+It offers what `StraightContour` offers to the readings of `composition/inversion/readings/`: the integrals of
+`composition/inversion/straight.py` for a contour that crosses the real axis at theta > 1.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from service.privacy.composition.inversion.deformed.sums import (
     roundoff,
     spacing_for,
 )
-from service.privacy.composition.inversion.readings.line import Integrals
+from service.privacy.composition.inversion.readings.contour import Integrals
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
 
@@ -62,7 +62,7 @@ class Nodes:
     weight: ComplexLongArray
 
 
-class BentLine:
+class DeformedContour:
     """The nodes of the panels of one contour; see the module."""
 
     def __init__(self, contour: Contour, deviation: float, kind: Float) -> None:
