@@ -61,9 +61,7 @@ class _Query(ABC):
         """Return the best tilt for each number; `slack`: as of `TiltGrid.for_thresholds`."""
 
     @abstractmethod
-    def are_ready(
-        self, grid: TiltGrid, tilts: list[Tilt], where: IndexArray, level: int, last: BoolArray | bool
-    ) -> BoolArray:
+    def are_ready(self, grid: TiltGrid, tilts: list[Tilt], where: IndexArray, level: int, last: BoolArray) -> BoolArray:
         """Return whether the truncation level serves each number, or whether it should wait for a deeper one.
 
         `last`: whether no other level follows.
@@ -121,13 +119,14 @@ class _Query(ABC):
         Returns False where contours of a mixed run have no end: those of another level have none either.
         """
         ended = True
-        for level in sorted(set(levels[where].tolist())):
+        chosen_levels: list[int] = levels[where].tolist()
+        for level in sorted(set(chosen_levels)):
             grid = self.run.grid(CUT_DIGITS[level]) if level >= 0 else None
             if grid is None:
                 continue
             at = where[levels[where] == level]
             tilts = self.tilts(grid, at, 0.0 if following else _SLACK_OF_LISTS)
-            last = not following or (self.levels[at, following:] < 0).all(axis=1)
+            last = np.asarray((self.levels[at, following:] < 0).all(axis=1) if following else np.ones_like(at, bool))
             ready = self.are_ready(grid, tilts, at, level, last)
             chosen = [tilt for tilt, is_ready in zip(tilts, ready, strict=True) if is_ready]
             ended &= self.evaluate_on(chosen, at[ready], grid if following else None)
@@ -169,9 +168,7 @@ class _Rates(_Query):
         return grid.for_rates(self.at[where], slack)
 
     @override
-    def are_ready(
-        self, grid: TiltGrid, tilts: list[Tilt], where: IndexArray, level: int, last: BoolArray | bool
-    ) -> BoolArray:
+    def are_ready(self, grid: TiltGrid, tilts: list[Tilt], where: IndexArray, level: int, last: BoolArray) -> BoolArray:
         # Beyond the end of a grid contours of a deeper level are nearer; those of mixtures are long there.
         return grid.reaches_rates(self.at[where]) | last | self.run.run.is_straight
 
@@ -202,9 +199,7 @@ class _Thresholds(_Query):
         return grid.for_thresholds(self.at[where], slack)
 
     @override
-    def are_ready(
-        self, grid: TiltGrid, tilts: list[Tilt], where: IndexArray, level: int, last: BoolArray | bool
-    ) -> BoolArray:
+    def are_ready(self, grid: TiltGrid, tilts: list[Tilt], where: IndexArray, level: int, last: BoolArray) -> BoolArray:
         # The truncated mass lies 11 digits below delta (about; it is in the enclosure in any case).
         deep = np.array([tilt.log_profile for tilt in tilts]) > (11 - CUT_DIGITS[level]) * math.log(10)
         return (deep & grid.reaches(self.at[where])) | (level == len(CUT_DIGITS) - 1)
