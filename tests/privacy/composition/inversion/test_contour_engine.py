@@ -17,7 +17,7 @@ from service.privacy.composition.inversion.engine import contour_pair
 from service.privacy.composition.inversion.epsilons import epsilon_on_line
 from service.privacy.composition.inversion.line_runs import OneRun
 from service.privacy.composition.inversion.loss_transform import LossTransform, TransformLine
-from service.privacy.composition.summands.sampled_gaussian import SampledGaussianParts, SampledGaussianSteps
+from service.privacy.composition.summands.sampled_gaussian import SampledGaussianSteps, TruncatedSampledGaussian
 from tests.thorough import thorough
 
 RUNS = [
@@ -34,7 +34,7 @@ def _transform(run: tuple[float, float, int], *, reflected: bool = False) -> Los
     sigma, rate, steps = run
     deviation = math.sqrt(steps) * min(rate / sigma, 1)
     return LossTransform(
-        0.0, (SampledGaussianParts((SampledGaussianSteps(sigma, rate, steps),), deviation, 80.0),), reflected
+        0.0, (TruncatedSampledGaussian((SampledGaussianSteps(sigma, rate, steps),), deviation, 80.0),), reflected
     )
 
 
