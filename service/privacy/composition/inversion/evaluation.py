@@ -22,7 +22,7 @@ from service.privacy.composition.inversion.run import TRUNCATION_DIGITS
 from service.privacy.composition.inversion.run_contours import HOPELESS, RunContours
 from service.privacy.composition.inversion.straight import StraightContour
 from service.privacy.composition.inversion.tilts import Tilt, TiltGrid
-from service.privacy.enclosure import Bounds
+from service.privacy.enclosure import EnclosureArray
 from service.privacy.numerics.arrays import BoolArray, FloatArray, IndexArray
 from service.privacy.numerics.work import is_spent
 from service.privacy.trade_off.abstract import CurvePoints
@@ -230,15 +230,15 @@ class _Thresholds(_Query):
 def evaluate_points(run: RunContours, alpha: FloatArray, rows: int) -> CurvePoints:
     """Return points; their power (`rows` 1), or power and type II error (2), as narrow as contours can make them."""
     known = _Rates(run, alpha, rows).answer()
-    power, type_two_error = (Bounds.from_logs(known.lower[row], known.upper[row]) for row in (0, 1))
-    return CurvePoints(type_two_error, power, Bounds(known.lower[2], known.upper[2]))
+    power, type_two_error = (EnclosureArray.from_logs(known.lower[row], known.upper[row]) for row in (0, 1))
+    return CurvePoints(type_two_error, power, EnclosureArray(known.lower[2], known.upper[2]))
 
 
 @np.errstate(all="ignore")
-def evaluate_profile(run: RunContours, epsilon: FloatArray) -> Bounds:
+def evaluate_profile(run: RunContours, epsilon: FloatArray) -> EnclosureArray:
     """Return delta at finite epsilons, as narrow as contours can make it."""
     known = _Thresholds(run, epsilon).answer()
-    return Bounds.from_logs(known.lower[0], known.upper[0])
+    return EnclosureArray.from_logs(known.lower[0], known.upper[0])
 
 
 def straight_profile(run: RunContours, epsilon: float) -> tuple[float, float]:
@@ -248,7 +248,7 @@ def straight_profile(run: RunContours, epsilon: float) -> tuple[float, float]:
 
 
 @np.errstate(all="ignore")
-def evaluate_roughly(run: RunContours, epsilon: FloatArray, rate: float) -> Bounds:
+def evaluate_roughly(run: RunContours, epsilon: FloatArray, rate: float) -> EnclosureArray:
     """Return delta at epsilons by the fewest contours that reach all of them, at the truncation level at which the
     point at `rate` is evaluated, or a deeper one.
     """
@@ -263,4 +263,4 @@ def evaluate_roughly(run: RunContours, epsilon: FloatArray, rate: float) -> Boun
             if (deep and grid.reaches(thresholds).all()) or level == levels[-1]:
                 query.evaluate_on(tilts, query.open)
                 break
-    return Bounds.from_logs(query.known.lower[0], query.known.upper[0])
+    return EnclosureArray.from_logs(query.known.lower[0], query.known.upper[0])

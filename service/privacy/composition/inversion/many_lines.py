@@ -17,7 +17,7 @@ from service.privacy.composition.inversion.straight import StraightContour
 from service.privacy.composition.summands.abstract import LineValues
 from service.privacy.composition.summands.sampled_gaussian import SampledGaussianSteps, TruncatedSampledGaussian
 from service.privacy.composition.summands.sampled_gaussian_contour import SampledGaussianOnContour
-from service.privacy.enclosure import Bounds, Enclosure, Evidence
+from service.privacy.enclosure import Enclosure, EnclosureArray, Evidence
 from service.privacy.numerics.arrays import BoolArray, FloatArray, IndexArray
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
 from service.privacy.trade_off.combinators.prefetched import Known
@@ -136,12 +136,12 @@ class Lines:
         match tasks[0].wanted.quantity:
             case "power":
                 points = read_points(line, at)
-                found = Bounds.from_logs(points.lower[0], points.upper[0])
+                found = EnclosureArray.from_logs(points.lower[0], points.upper[0])
             case "profile":
                 read = read_profile(line, at)
-                found = Bounds.from_logs(read.lower[0], read.upper[0])
+                found = EnclosureArray.from_logs(read.lower[0], read.upper[0])
             case _:
-                found = Bounds(*prove_root(line, solve_profile(line, at), at))
+                found = EnclosureArray(*prove_root(line, solve_profile(line, at), at))
         narrow = (found.lower > 0) & (found.upper - found.lower <= width * found.upper)  # false for NaN
         for index, task in enumerate(tasks):
             if narrow[index]:
