@@ -31,7 +31,7 @@ from service.privacy.composition.inversion.run import ContourRun
 from service.privacy.composition.inversion.run_contours import EVIDENCE, RunContours, around
 from service.privacy.composition.planning.accuracy import DEFAULT_ACCURACY, Accuracy
 from service.privacy.composition.summands.abstract import Summand
-from service.privacy.enclosure import Bounds, Enclosure
+from service.privacy.enclosure import Enclosure, EnclosureArray
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
 
@@ -112,11 +112,11 @@ class ContourTradeOff(AbstractTradeOff):
         return evaluate_points(self.lines, np.array([rate]), 1).power.at(0, self.evidence)
 
     @override
-    def _profile_formula(self, epsilon: FloatArray) -> Bounds:
+    def _profile_formula(self, epsilon: FloatArray) -> EnclosureArray:
         return evaluate_profile(self.lines, epsilon)
 
     @override
-    def _rough_profile_formula(self, epsilon: FloatArray, rate: float) -> Bounds:
+    def _rough_profile_formula(self, epsilon: FloatArray, rate: float) -> EnclosureArray:
         return evaluate_roughly(self.lines, epsilon, rate)
 
     @override

@@ -22,7 +22,7 @@ from service.privacy.composition.inversion.run import CUT_DIGITS
 from service.privacy.composition.inversion.run_contours import HOPELESS, RunContours
 from service.privacy.composition.inversion.straight import StraightContour
 from service.privacy.composition.inversion.tilts import Tilt, TiltGrid
-from service.privacy.enclosure import Bounds
+from service.privacy.enclosure import EnclosureArray
 from service.privacy.numerics.arrays import BoolArray, FloatArray, IndexArray
 from service.privacy.numerics.work import is_spent
 from service.privacy.trade_off.abstract import CurvePoints
@@ -61,9 +61,7 @@ class _Query(ABC):
         """Return the best tilt for each number; `slack`: as of `TiltGrid.for_thresholds`."""
 
     @abstractmethod
-    def are_ready(
-        self, grid: TiltGrid, tilts: list[Tilt], where: IndexArray, level: int, last: BoolArray | bool
-    ) -> BoolArray:
+    def are_ready(self, grid: TiltGrid, tilts: list[Tilt], where: IndexArray, level: int, last: BoolArray) -> BoolArray:
         """Return whether the truncation level serves each number, or whether it should wait for a deeper one.
 
         `last`: whether no other level follows.
@@ -121,13 +119,14 @@ class _Query(ABC):
         Returns False where contours of a mixed run have no end: those of another level have none either.
         """
         ended = True
-        for level in sorted(set(levels[where].tolist())):
+        chosen_levels: list[int] = levels[where].tolist()
+        for level in sorted(set(chosen_levels)):
             grid = self.run.grid(CUT_DIGITS[level]) if level >= 0 else None
             if grid is None:
                 continue
             at = where[levels[where] == level]
             tilts = self.tilts(grid, at, 0.0 if following else _SLACK_OF_LISTS)
-            last = not following or (self.levels[at, following:] < 0).all(axis=1)
+            last = np.asarray((self.levels[at, following:] < 0).all(axis=1) if following else np.ones_like(at, bool))
             ready = self.are_ready(grid, tilts, at, level, last)
             chosen = [tilt for tilt, is_ready in zip(tilts, ready, strict=True) if is_ready]
             ended &= self.evaluate_on(chosen, at[ready], grid if following else None)
@@ -169,9 +168,7 @@ class _Rates(_Query):
         return grid.for_rates(self.at[where], slack)
 
     @override
-    def are_ready(
-        self, grid: TiltGrid, tilts: list[Tilt], where: IndexArray, level: int, last: BoolArray | bool
-    ) -> BoolArray:
+    def are_ready(self, grid: TiltGrid, tilts: list[Tilt], where: IndexArray, level: int, last: BoolArray) -> BoolArray:
         # Beyond the end of a grid contours of a deeper level are nearer; those of mixtures are long there.
         return grid.reaches_rates(self.at[where]) | last | self.run.run.is_straight
 
@@ -202,9 +199,7 @@ class _Thresholds(_Query):
         return grid.for_thresholds(self.at[where], slack)
 
     @override
-    def are_ready(
-        self, grid: TiltGrid, tilts: list[Tilt], where: IndexArray, level: int, last: BoolArray | bool
-    ) -> BoolArray:
+    def are_ready(self, grid: TiltGrid, tilts: list[Tilt], where: IndexArray, level: int, last: BoolArray) -> BoolArray:
         # The truncated mass lies 11 digits below delta (about; it is in the enclosure in any case).
         deep = np.array([tilt.log_profile for tilt in tilts]) > (11 - CUT_DIGITS[level]) * math.log(10)
         return (deep & grid.reaches(self.at[where])) | (level == len(CUT_DIGITS) - 1)
@@ -235,15 +230,15 @@ class _Thresholds(_Query):
 def evaluate_points(run: RunContours, alpha: FloatArray, rows: int) -> CurvePoints:
     """Return points; their power (`rows` 1), or power and type II error (2), as narrow as contours can make them."""
     known = _Rates(run, alpha, rows).answer()
-    power, type_two_error = (Bounds.from_logs(known.lower[row], known.upper[row]) for row in (0, 1))
-    return CurvePoints(type_two_error, power, Bounds(known.lower[2], known.upper[2]))
+    power, type_two_error = (EnclosureArray.from_logs(known.lower[row], known.upper[row]) for row in (0, 1))
+    return CurvePoints(type_two_error, power, EnclosureArray(known.lower[2], known.upper[2]))
 
 
 @np.errstate(all="ignore")
-def evaluate_profile(run: RunContours, epsilon: FloatArray) -> Bounds:
+def evaluate_profile(run: RunContours, epsilon: FloatArray) -> EnclosureArray:
     """Return delta at finite epsilons, as narrow as contours can make it."""
     known = _Thresholds(run, epsilon).answer()
-    return Bounds.from_logs(known.lower[0], known.upper[0])
+    return EnclosureArray.from_logs(known.lower[0], known.upper[0])
 
 
 def straight_profile(run: RunContours, epsilon: float) -> tuple[float, float]:
@@ -253,7 +248,7 @@ def straight_profile(run: RunContours, epsilon: float) -> tuple[float, float]:
 
 
 @np.errstate(all="ignore")
-def evaluate_roughly(run: RunContours, epsilon: FloatArray, rate: float) -> Bounds:
+def evaluate_roughly(run: RunContours, epsilon: FloatArray, rate: float) -> EnclosureArray:
     """Return delta at epsilons by the fewest contours that reach all of them, at the truncation level at which the
     point at `rate` is evaluated, or a deeper one.
     """
@@ -268,4 +263,4 @@ def evaluate_roughly(run: RunContours, epsilon: FloatArray, rate: float) -> Boun
             if (deep and grid.reaches(thresholds).all()) or level == levels[-1]:
                 query.evaluate_on(tilts, query.open)
                 break
-    return Bounds.from_logs(query.known.lower[0], query.known.upper[0])
+    return EnclosureArray.from_logs(query.known.lower[0], query.known.upper[0])

@@ -17,7 +17,7 @@ from service.privacy.composition.inversion.straight import StraightContour
 from service.privacy.composition.summands.abstract import LineValues
 from service.privacy.composition.summands.sampled_gaussian import SampledGaussianSteps, TruncatedSampledGaussian
 from service.privacy.composition.summands.sampled_gaussian_contour import SampledGaussianOnContour
-from service.privacy.enclosure import Bounds, Enclosure, Evidence
+from service.privacy.enclosure import Enclosure, EnclosureArray, Evidence
 from service.privacy.numerics.arrays import BoolArray, FloatArray, IndexArray
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
 from service.privacy.trade_off.combinators.prefetched import Known
@@ -44,6 +44,11 @@ class Task:
     known: dict[Known, Enclosure]
 
     @property
+    def is_first(self) -> bool:
+        """Whether it is epsilon of the add direction."""
+        return self.wanted.quantity == "epsilon" and not self.wanted.reflected
+
+    @property
     def is_known(self) -> bool:
         """Whether it has been read."""
         return self.wanted in self.known
@@ -56,14 +61,12 @@ class Task:
 
 @final
 class Line(NamedTuple):
-    """One line: its tasks, on which side of the poles it lies, about how many steps have the record, and its layout.
+    """One contour: its tasks, and its layout.
 
-    `row`: of the tilt `theta` in the table, the same for lines of equal steps that have the same.
+    `row`: of the tilt `theta` in the table, the same for contours of equal steps that have the same.
     """
 
     tasks: list[Task]
-    region: int
-    expected: float
     row: int
     part: int
     number: float
@@ -72,9 +75,17 @@ class Line(NamedTuple):
     deviation: float
     reach: float
 
+    @property
+    def region(self) -> int:
+        """On how many poles' right side it lies."""
+        return (self.theta > 0) + (self.theta > 1)
 
-def grouped(lines: Sequence[Line]) -> Iterator[list[list[Line]]]:
-    """Lines of one step at one tilt, as groups that are about as long, some at a time."""
+
+def grouped(lines: Sequence[Line], rates: FloatArray) -> Iterator[list[list[Line]]]:
+    """Yield contours of one step at one tilt, as groups that are about as long, some at a time.
+
+    `rates`: sampling rates of the steps, which steer.
+    """
     groups: list[list[Line]] = []
     for line in sorted(lines, key=lambda line: (line.part, line.row, line.number)):
         first = groups[-1][0] if groups else line
@@ -83,7 +94,7 @@ def grouped(lines: Sequence[Line]) -> Iterator[list[list[Line]]]:
             groups[-1].append(line)
         else:
             groups.append([line])
-    groups.sort(key=lambda group: group[0].expected)
+    groups.sort(key=lambda group: group[0].number * rates[group[0].part])
     chosen, count = list[list[Line]](), 0
     for group in groups:
         for start in range(0, len(group), LINES_TOGETHER):
@@ -109,7 +120,7 @@ class Lines:
         """Keep what is narrow enough. Raises NumericalFailure."""
         lines = [line for group in self._groups for line in group]
         part, count, theta, center, deviation, reach = (
-            np.array(column) for column in zip(*(line[4:] for line in lines), strict=True)
+            np.array(column) for column in zip(*(line[2:] for line in lines), strict=True)
         )
         groups = Groups.of([len(group) for group in self._groups])
         runs = ManyRuns(self._parts, part, count, theta, groups, reflected=self._reflected)
@@ -125,12 +136,12 @@ class Lines:
         match tasks[0].wanted.quantity:
             case "power":
                 points = read_points(line, at)
-                found = Bounds.from_logs(points.lower[0], points.upper[0])
+                found = EnclosureArray.from_logs(points.lower[0], points.upper[0])
             case "profile":
                 read = read_profile(line, at)
-                found = Bounds.from_logs(read.lower[0], read.upper[0])
+                found = EnclosureArray.from_logs(read.lower[0], read.upper[0])
             case _:
-                found = Bounds(*prove_root(line, solve_profile(line, at), at))
+                found = EnclosureArray(*prove_root(line, solve_profile(line, at), at))
         narrow = (found.lower > 0) & (found.upper - found.lower <= width * found.upper)  # false for NaN
         for index, task in enumerate(tasks):
             if narrow[index]:

@@ -95,7 +95,7 @@ def pair(
 
 def _composition(steps: Steps, kind: str, method: str, options: EngineOptions) -> Plan:
     """`plan` of the steps of a mechanism of this kind."""
-    if method in ALONE and is_single(steps) and isinstance(steps[0][0], closed_forms.PLAIN):
+    if method in ALONE and is_single(steps) and type(steps[0][0]) in closed_forms.PLAIN:
         return closed_forms.one_step(steps[0][0])
     if any(isinstance(step, BracketedStep) for step, _ in steps):
         return _between(steps, kind, method, options)
@@ -172,21 +172,23 @@ def _between_theorems(below: Plan, above: Plan, steps: Steps) -> TradeOffPair:
 
 def _between(steps: Steps, kind: str, method: str, options: EngineOptions) -> Plan:
     """Steps that are known from two sides: one composition of what is attained, and one of what dominates."""
-    above = merged((step.above if isinstance(step, BracketedStep) else step, count) for step, count in steps)
-    sentences = dict.fromkeys(step.bracket for step, _ in steps if isinstance(step, BracketedStep) and step.bracket)
+    sides = [(_sides(step), count) for step, count in steps]
+    above = merged((dominating, count) for (_, dominating, _), count in sides)
+    sentences = dict.fromkeys(bracket for (_, _, bracket), _ in sides if bracket)
     if method not in CERTAIN:
         if sentences:
             reason = "its worst case is enclosed by two theorems, and an estimate of one of them is none of it."
             raise UnsupportedCombination("method", f"{method} for {kind} of several records", reason, CERTAIN)
         return _composition(above, kind, method, options)
-    below = merged(
-        (part, count * times)
-        for step, count in steps
-        for part, times in (step.below if isinstance(step, BracketedStep) else ((step, 1),))
-    )
+    below = merged((part, count * times) for (parts, _, _), count in sides for part, times in parts)
     least = _composition(below, kind, "auto" if sentences else method, options)
     most = _composition(above, kind, method, options)
     return Plan(most.engine, summed([least.cost, most.cost]), partial(_enclosed, least, most, tuple(sentences)))
+
+
+def _sides(step: AbstractStep) -> tuple[Steps, AbstractStep, str | None]:
+    """Return steps that are attained, a step that dominates, and the sentence that names both theorems."""
+    return (step.below, step.above, step.bracket) if isinstance(step, BracketedStep) else (((step, 1),), step, None)
 
 
 def _enclosed(least: Plan, most: Plan, sentences: tuple[str, ...]) -> TradeOffPair:

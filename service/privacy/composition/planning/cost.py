@@ -14,9 +14,8 @@ from service.privacy.composition.exact_sums.laplace_reach import uniforms_kept
 from service.privacy.composition.inversion.loss_shape import is_direct, shape_of
 from service.privacy.composition.planning.cost_model import Ceiling, CostModel, ReadingCosts, summed
 from service.privacy.composition.planning.options import DEFAULT_OPTIONS, EngineOptions
-from service.privacy.composition.planning.parts import Counted
+from service.privacy.composition.planning.parts import Counted, exponentials
 from service.privacy.mechanisms.abstract import GaussianMixturePart, GaussianPart, SampledGaussianPart, Steps
-from service.privacy.mechanisms.exponential import Exponential
 
 # Engine                         build  evaluate  per point, in microseconds
 ONE_CURVE: Final = CostModel(50, 250, 5, one_curve=True)
@@ -150,9 +149,8 @@ def lattices(steps: Steps, options: EngineOptions) -> CostModel:
 def adaptive_exponential(steps: Steps, options: EngineOptions) -> CostModel:
     """A recursion; beside other steps, or beyond its reach, lattices as well."""
     counts = Counter[float]()
-    for step, count in steps:
-        if isinstance(step, Exponential):
-            counts[float(step.epsilon)] += count
+    for epsilon, count in exponentials(steps):
+        counts[epsilon] += count
     taken = min(counts.total(), LONGEST_RECURSION)
     tables = min(math.prod(min(count, MOST_TABLES) + 1 for count in counts.values()), MOST_TABLES)
     build = TABLE * len(counts) * tables if len(counts) > 1 else RECURSION.build * taken
@@ -188,17 +186,9 @@ def ground_truth(steps: Steps, options: EngineOptions) -> CostModel:
     terms = sum(len(part.shifts) for part, _ in sampled if isinstance(part, GaussianMixturePart))
     if not sampled or (len(steps) == 1 and steps[0][1] == 1):
         return BALLS_OF_CLOSED_FORM.scaled(1 + terms)
-    means = [
-        (part.mean_shift if isinstance(part, GaussianMixturePart) else part.sample_rate / part.noise_multiplier, count)
-        for part, count in sampled
-    ]
-    loss = math.sqrt(math.fsum(count * mean**2 for mean, count in means))
-    noise = min(
-        part.noise_multiplier / (part.shifts[1] - part.shifts[0])
-        if isinstance(part, GaussianMixturePart)
-        else part.noise_multiplier
-        for part, _ in sampled
-    )
+    jumps = [(*part.jump, count) for part, count in sampled]
+    loss = math.sqrt(math.fsum(count * (rate / noise) ** 2 for noise, rate, count in jumps))
+    noise = min(part.noise_between_shifts for part, _ in sampled)
     many = sum(count for _, count in sampled) >= LEAST_STEPS
     short = loss < WEAK_LOSS or (many and noise >= LEAST_NOISE and LEAST_LOSS <= loss <= LARGE_LOSS)
     kinds = (1 + len(sampled)) / 2 * (1 + min(terms, 2) + terms / TERMS_AT_ONCE)

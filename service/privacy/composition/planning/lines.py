@@ -17,7 +17,6 @@ from service.privacy.composition.planning.parts import Counted, contour_parts
 from service.privacy.composition.planning.plan import Plan
 from service.privacy.composition.planning.sub_runs import with_parts
 from service.privacy.mechanisms.abstract import Steps
-from service.privacy.mechanisms.batches.batch_mean import BatchMean
 from service.privacy.trade_off.abstract import AbstractTradeOff
 from service.privacy.trade_off.combinators.bracketed import between
 from service.privacy.trade_off.combinators.by_size_of_query import BySizeOfQuery
@@ -45,13 +44,14 @@ def on_lines(steps: Steps, parts: tuple[Counted, ...], options: EngineOptions, l
     ):
         lattices = None
 
-    ends = 2 if any(isinstance(step, BatchMean) and step.sample_rate < 1 for step, _ in steps) else 1
-    model = cost.contour(parts, ends, beside_lattices=lattices is not None)
-    return Plan(CONTOUR, model, partial(_on_contours, steps, options, lattices))
+    ends = tuple(dict.fromkeys(tuple((step.rounded(side), count) for step, count in steps) for side in (-1, 1)))
+    model = cost.contour(parts, len(ends), beside_lattices=lattices is not None)
+    return Plan(CONTOUR, model, partial(_on_contours, steps, ends, options, lattices))
 
 
-def _on_contours(steps: Steps, options: EngineOptions, lattices: Lattices | None) -> TradeOffPair:
-    ends = dict.fromkeys(tuple((step.rounded(side), count) for step, count in steps) for side in (-1, 1))
+def _on_contours(
+    steps: Steps, ends: tuple[Steps, ...], options: EngineOptions, lattices: Lattices | None
+) -> TradeOffPair:
     read = [_lines(end, options, lattices) for end in ends]
     if len(read) == 1:
         return read[0]

@@ -4,8 +4,7 @@ Profiles are convex and fall in x = e^eps. The envelope of min(delta_f, delta_g)
 of common tangents that join them. This module finds where the envelope reaches a level.
 
 Upper bound: the chord between any two points of either profile. Lower bound: a line of slope -c whose value at x = 0 is
-at most the minimum over x of delta(x) + c x for both profiles. Convexity bounds this minimum from below: chords between
-neighbouring points, extended beyond them, lie below the profile.
+at most the minimum over x of delta(x) + c x for both profiles. `convex_minimum` bounds this minimum from below.
 """
 
 from __future__ import annotations
@@ -21,6 +20,7 @@ from service.privacy.enclosure import Enclosure, Evidence
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR
 from service.privacy.trade_off.abstract import AbstractTradeOff
+from service.privacy.trade_off.enclosed.convex import convex_minimum
 
 FINE: Final = np.geomspace(1e-6, 1, 64)
 OFFSETS: Final = np.concatenate((-FINE[::-1], [0.0], FINE))
@@ -63,23 +63,11 @@ class _Points:
         return _Points(epsilon[1:], x[1:], delta.lower[1:] - moved, delta.upper[1:] + moved)
 
     def least_power(self, rate: float) -> float:
-        """Return a lower bound of min over x of delta(x) + c x, c = `rate`; minus infinity when the points miss it.
-
-        Each cell between neighbours has two chords that lie below the profile there: one of the cell to its left and
-        one of the cell to its right. Beyond the first and the last point the sum is larger if it falls to the right of
-        the first, and rises before the last.
-        """
+        """Return a lower bound of min over x of delta(x) + c x, c = `rate`; minus infinity when the points miss it."""
         lines = rate * self.x
         low = self.low + lines - SLACK * (lines + np.abs(self.low))
         high = self.high + lines + SLACK * (lines + np.abs(self.high))
-        if not (high[1] <= low[0] and high[-2] <= low[-1]):
-            return -math.inf
-        widths = np.diff(self.x)
-        from_left = np.minimum(low[1:-1], low[1:-1] + (low[1:-1] - high[:-2]) * widths[1:] / widths[:-1] * (1 + SLACK))
-        from_right = np.minimum(low[1:-1], low[1:-1] + (low[1:-1] - high[2:]) * widths[:-1] / widths[1:] * (1 + SLACK))
-        # Cells 1 to n - 2 have a chord to their left, cells 0 to n - 3 one to their right.
-        inner = np.maximum(from_left[:-1], from_right[1:])
-        return float(min(inner.min(initial=math.inf), from_right[0], from_left[-1]))
+        return float(convex_minimum(self.x, low, high, 1 + SLACK))
 
     def lowest(self, rate: float) -> int:
         """Return the index of the least upper bound of delta(x) + c x, c = `rate`."""

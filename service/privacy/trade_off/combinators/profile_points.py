@@ -4,14 +4,12 @@ With k = e^c and g(k) = delta(c), which is convex,
 
     power(alpha) = min_k phi(k),    phi(k) = g(k) + k alpha.
 
-Any k bounds it from above. From below, on an interval between two known k, the secants through the neighbours on either
-side do; beyond the outermost phi is larger than there, once it is proved to fall towards the inside. The type II error
-is that of the curve with the hypotheses exchanged, delta' its profile, by its own maximum:
+Any k bounds the power from above; `convex_minimum` bounds it from below. The type II error is that of the curve with
+the hypotheses exchanged, delta' its profile, by its own maximum:
 
     type II error(alpha) = max_k (1 - alpha - delta'(ln k))/k,
 
-where small errors keep their digits. Any k bounds it from below, and secants as before from above: over a line the
-quotient is largest at an end.
+where small errors keep their digits. Any k bounds it from below; it is the minimum of a convex function of 1/k.
 """
 
 from __future__ import annotations
@@ -26,6 +24,7 @@ from service.privacy.enclosure import SMALLEST
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR
 from service.privacy.numerics.work import is_spent
+from service.privacy.trade_off.enclosed.convex import convex_minimum, minimiser
 
 CLOSE: Final = 1e-7
 """Distance of thresholds, over 1 + |c|, to which the minimum is sought; it steers."""
@@ -35,6 +34,8 @@ ROUNDS: Final = 16
 SMALLEST_GAP: Final = 1e-10
 """... after which the levels proved on either side are closed in on, down to this distance, so often altogether."""
 NEARBY: Final = np.arange(-3.0, 4.0)
+MARGIN: Final = 1 + 1e-3
+"""Covers the rounding of ratios of differences of e^c, for thresholds at least SMALLEST_GAP apart."""
 LARGEST: Final = 709.0
 """Thresholds whose exponential is a double."""
 GOOD: Final = 1e-9
@@ -49,45 +50,23 @@ def proved_power(
     rounding = 4 * FUNCTION_ERROR
     low = np.exp(log_low) * (1 - rounding) + k * alpha * (1 - rounding) - SMALLEST
     high = np.exp(log_high) * (1 + rounding) + k * alpha * (1 + rounding) + SMALLEST
-    falls, rises = low[:-1] > high[1:], low[1:] > high[:-1]
-    left = float(c[:-1][falls].max()) if falls.any() else -math.inf
-    right = float(c[1:][rises].min()) if rises.any() else math.inf
-    least, most = alpha, float(high.min())
-    if falls[0] and rises[-1]:
-        # The rounding of k is far below its differences, which are at least 1e-10 of it.
-        widths = np.diff(k)
-        onward, back = 1.001 * widths[1:] / widths[:-1], 1.001 * widths[:-1] / widths[1:]
-        from_left = low[1:-1] - np.maximum(high[:-2] - low[1:-1], 0.0) * onward
-        from_right = low[1:-1] - np.maximum(high[2:] - low[1:-1], 0.0) * back
-        # Interval i has the points i and i + 1: its left secant ends in the one, its right in the other.
-        inner = np.maximum(from_left[:-1], from_right[1:])
-        lowest = float(np.min([inner.min(), from_right[0], from_left[-1]]))
-        least = max(least, lowest)  # NaN, where an exponential is no double, proves nothing
-    return least, min(most, 1.0), left, right
+    left, right = minimiser(c, low, high)
+    least = float(convex_minimum(k, low, high, MARGIN))
+    return max(alpha, least), min(float(high.min()), 1.0), float(left), float(right)
 
 
 def proved_error(
     power: float, c: FloatArray, log_low: FloatArray, log_high: FloatArray
 ) -> tuple[float, float, float, float]:
     """The same of the largest (power - delta(c)) e^-c, which rises up to its maximum, then falls."""
-    k, rounding = np.exp(c), 4 * FUNCTION_ERROR
+    shrunk, rounding = np.exp(-c), 4 * FUNCTION_ERROR
     least, most = np.exp(log_low) * (1 - rounding), np.exp(log_high) * (1 + rounding) + SMALLEST
-    low, high = (power * (1 - rounding) - most) / k, (power * (1 + rounding) - least) / k
+    low, high = (power * (1 - rounding) - most) * shrunk, (power * (1 + rounding) - least) * shrunk
     low, high = low * (1 - np.sign(low) * rounding), high * (1 + np.sign(high) * rounding)
-    rises, falls = high[:-1] < low[1:], high[1:] < low[:-1]
-    left = float(c[:-1][rises].max()) if rises.any() else -math.inf
-    right = float(c[1:][falls].min()) if falls.any() else math.inf
-    proved, bound = max(float(low.max()), 0.0), power
-    if rises[0] and falls[-1]:
-        widths = np.diff(k)
-        # What the secants through the points before and after an interval leave at its far end.
-        onward = least[1:-1] - (most[:-2] - least[1:-1]) * 1.001 * widths[1:] / widths[:-1]
-        fall = least[1:-1] - most[2:]
-        back = least[1:-1] + fall * np.where(fall > 0, 0.999, 1.001) * widths[:-1] / widths[1:]
-        first = np.append(math.inf, np.maximum(high[1:-1], (power * (1 + rounding) - onward) / k[2:]))
-        last = np.append(np.maximum((power * (1 + rounding) - back) / k[:-2], high[1:-1]), math.inf)
-        bound = min(bound, float(np.minimum(first, last).max()) * (1 + rounding))
-    return proved, max(bound, proved), left, right
+    left, right = minimiser(c, -high, -low)
+    most_rate = -float(convex_minimum(shrunk[::-1], -high[::-1], -low[::-1], MARGIN))
+    proved = max(float(low.max()), 0.0)
+    return proved, max(min(most_rate, power), proved), float(left), float(right)
 
 
 def closed_in(

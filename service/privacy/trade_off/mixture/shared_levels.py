@@ -8,9 +8,8 @@ and both are decided at one level, which lies between the slopes that the parts 
 rates at once; then a few levels around it prove both ends:
 
 - any k bounds the power from above and f from below;
-- on an interval between two levels g lies above the secants through the neighbours on either side, and so above their
-  mean with any weights: with those that make it level, a kink between both costs nothing. Beyond the outermost levels
-  the power's sum is larger than there, once it is proved to fall towards the inside;
+- the sum that is least, and k (1 - alpha - g'(1/k)) with the other sign, are convex in k: `convex_minimum` bounds the
+  power from below and f from above;
 - all parts at the rate alpha are an attack as well: power(alpha) >= sum w_i power_i(alpha).
 
 The sum over parts is read once for each level, and each part only there: no part is searched.
@@ -28,6 +27,7 @@ from service.privacy.numerics.arrays import BoolArray, FloatArray, IndexArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 from service.privacy.numerics.work import is_spent
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
+from service.privacy.trade_off.enclosed.convex import convex_minimum, minimiser
 from service.privacy.trade_off.enclosed.logs import log, log_ends
 from service.privacy.trade_off.enclosed.weighted_sums import WeightedSums
 from service.privacy.trade_off.mixture.points import LogPoints
@@ -54,7 +54,7 @@ PROOFS: Final = 6
 """Rounds of proofs at most, each with levels farther apart, or closer in on the one that is proved to be between."""
 GOOD: Final = 1e-9
 SLACK: Final = 8 * FUNCTION_ERROR
-SECANT: Final = 1 + 1e-3
+MARGIN: Final = 1 + 1e-3
 """More than rounding of differences of k at levels CLOSEST to each other makes of their ratios, twice."""
 
 LogProfile = Callable[[FloatArray], tuple[FloatArray, FloatArray]]
@@ -191,14 +191,8 @@ class SharedLevels:
         log_low, log_high = np.logaddexp(ends[0], lines), np.logaddexp(ends[1], lines)
         unit = log_high.min(axis=1, keepdims=True)
         low, high = np.exp(log_low - unit) * (1 - slack), np.exp(log_high - unit) * (1 + slack)
-        falls, rises = low[:, :-1] > high[:, 1:], low[:, 1:] > high[:, :-1]
-        left = np.max(np.where(falls, c[:, :-1], -np.inf), axis=1)
-        right = np.min(np.where(rises, c[:, 1:], np.inf), axis=1)
-        k = np.exp(c - c[:, 4:5])
-        proved = _least_between_secants(k, low, high).min(axis=1)
-        sides = np.minimum(low[:, 1], low[:, -2])
-        sound = falls[:, :2].all(axis=1) & rises[:, -2:].all(axis=1) & (k[:, 1:] > k[:, :-1]).all(axis=1)
-        least = np.where(sound, log(np.maximum(np.minimum(proved, sides), 0.0)), -np.inf)
+        left, right = minimiser(c, low, high)
+        least = log(np.maximum(convex_minimum(np.exp(c - c[:, 4:5]), low, high, MARGIN), 0.0))
         rounding = SLACK * (1 + np.abs(unit[:, 0]))
         found.power[0, at] = np.fmax(found.power[0, at], least + unit[:, 0] - rounding)
         found.power[1, at] = np.fmin(found.power[1, at], log(high.min(axis=1)) + unit[:, 0] + rounding)
@@ -273,37 +267,6 @@ def _parabola(looks: FloatArray, seen: FloatArray, least: IndexArray) -> tuple[F
     return np.where(usable, vertex, looks[rows, least]), np.where(usable, curvature, 0.0)
 
 
-def _secants(k: FloatArray, low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """What a convex function's secants leave at the far ends of intervals i = [k_i, k_i+1], 0 < i < S - 2: that of the
-    interval before at k_i+1, that of the one after at k_i; at the near ends both leave the lower ends there.
-    """
-    widths = np.diff(k, axis=1)
-    with np.errstate(all="ignore"):
-        onward = low[:, 1:-2] - (high[:, :-3] - low[:, 1:-2]) * _up(
-            high[:, :-3] - low[:, 1:-2], widths[:, 1:-1], widths[:, :-2]
-        )
-        back = low[:, 2:-1] - (high[:, 3:] - low[:, 2:-1]) * _up(
-            high[:, 3:] - low[:, 2:-1], widths[:, 1:-1], widths[:, 2:]
-        )
-    return onward, back
-
-
-def _up(change: FloatArray, width: FloatArray, over: FloatArray) -> FloatArray:
-    """The ratio of widths, rounded so that the change is lowered by more."""
-    return width / over * np.where(change > 0, SECANT, 1 / SECANT)
-
-
-def _least_between_secants(k: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray:
-    """Lower ends of a convex function over the inner intervals, (n, S - 3)."""
-    onward, back = _secants(k, low, high)
-    fall, rise = np.maximum(low[:, 1:-2] - onward, 0.0), np.maximum(low[:, 2:-1] - back, 0.0)
-    with np.errstate(all="ignore"):
-        share = np.where(fall + rise > 0, rise / (fall + rise), 0.5)
-    at_left = share * low[:, 1:-2] + (1 - share) * back
-    at_right = share * onward + (1 - share) * low[:, 2:-1]
-    return np.minimum(at_left, at_right) * (1 - SLACK)
-
-
 @np.errstate(all="ignore")
 def _tighten_error(
     alpha: FloatArray, c: FloatArray, ends: tuple[FloatArray, ...], found: _Found, at: IndexArray
@@ -322,22 +285,7 @@ def _tighten_error(
     error = SLACK * (1 + np.abs(c).max(axis=1))
     best = np.maximum(low.max(axis=1), 0.0)
     found.error[0, at] = np.fmax(found.error[0, at], np.minimum(log(best) + scale - error, 0.0))
-    # Over 1/k, rising from the right, g' is convex: on an interval it is above the secants of its neighbours.
-    x = 1 / k[:, ::-1]
-    onward, back = _secants(x, least[:, ::-1], most[:, ::-1])
-    near, far = least[:, ::-1][:, 1:-2], least[:, ::-1][:, 2:-1]
-    x_left, x_right = x[:, 1:-2], x[:, 2:-1]
-    top = rest * (1 + rounding)
-    # (top - line)/x is largest at an end of the interval; weights of both secants that make both ends equal.
-    first = (top - near) / x_left, (top - onward) / x_right
-    second = (top - back) / x_left, (top - far) / x_right
-    gain, loss = np.maximum(first[1] - first[0], 0.0), np.maximum(second[0] - second[1], 0.0)
-    share = np.where(gain + loss > 0, loss / (gain + loss), 0.5)
-    bound = np.maximum(share * first[0] + (1 - share) * second[0], share * first[1] + (1 - share) * second[1])
-    rises, falls = high[:, :-1] < low[:, 1:], high[:, 1:] < low[:, :-1]
-    sound = rises[:, :2].all(axis=1) & falls[:, -2:].all(axis=1) & (k[:, 1:] > k[:, :-1]).all(axis=1)
-    largest = np.maximum(bound.max(axis=1), np.maximum(high[:, 1], high[:, -2])) * (1 + 8 * SLACK)
-    largest = np.where(sound & ~np.isnan(largest), largest, np.inf)
+    largest = -convex_minimum(k, -high, -low, MARGIN) * (1 + 8 * SLACK)
     found.error[1, at] = np.fmin(found.error[1, at], log(np.maximum(largest, 0.0)) + scale + error)
 
 
