@@ -20,7 +20,7 @@ import numpy as np
 
 from service.privacy.enclosure import Bounds, Enclosure, Evidence
 from service.privacy.errors import OutOfDomain
-from service.privacy.numerics.arrays import BoolArray, FloatArray
+from service.privacy.numerics.arrays import BoolArray, FloatArray, IndexArray
 from service.privacy.numerics.work import did
 from service.privacy.trade_off.enclosed import caps
 
@@ -39,6 +39,10 @@ class CurvePoints:
     type_two_error: Bounds
     power: Bounds
     log_slope: Bounds
+
+    def __getitem__(self, at: IndexArray | BoolArray | slice) -> CurvePoints:
+        """Return some of the points."""
+        return CurvePoints(self.type_two_error[at], self.power[at], self.log_slope[at])
 
 
 class AbstractTradeOff(ABC):

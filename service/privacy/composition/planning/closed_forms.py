@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from functools import partial
 from typing import Final, cast
 
-from service.privacy.composition.exact_sums.exact_runs import Responses, responses_of
+from service.privacy.composition.exact_sums.exact_runs import RandomisedResponses, responses_of
 from service.privacy.composition.exact_sums.laplace_reach import can_sum
 from service.privacy.composition.planning import cost
 from service.privacy.composition.planning.cost_model import CostModel
@@ -101,7 +101,7 @@ def summed(steps: Steps) -> Plan | None:
     return Plan(CLOSED_FORM, cost.laplace_sums(count, step.largest_loss), partial(_composed_laplace, steps))
 
 
-def _responses(run: Responses) -> TradeOffPair:
+def _responses(run: RandomisedResponses) -> TradeOffPair:
     from service.privacy.composition.exact_sums.exact_runs import response_curve
 
     curve = response_curve(run)

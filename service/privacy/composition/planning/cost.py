@@ -9,7 +9,7 @@ import math
 from collections import Counter
 from typing import Final
 
-from service.privacy.composition.exact_sums.exact_runs import Responses, halves, losses_of
+from service.privacy.composition.exact_sums.exact_runs import RandomisedResponses, halves, losses_of
 from service.privacy.composition.exact_sums.laplace_reach import uniforms_kept
 from service.privacy.composition.inversion.loss_shape import is_direct, shape_of
 from service.privacy.composition.planning.cost_model import Ceiling, CostModel, ReadingCosts, summed
@@ -107,7 +107,7 @@ def mixture_of_shifts(losses: int, count: int, loss: float) -> CostModel:
     return CostModel(build, 10 * profile, 60 * profile)
 
 
-def response_sums(run: Responses) -> CostModel:
+def response_sums(run: RandomisedResponses) -> CostModel:
     """Sums over about ten standard deviations of the number of true answers; or, of different steps, a search of a list
     of losses.
     """

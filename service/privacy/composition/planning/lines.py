@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
-from service.privacy.composition.exact_sums.exact_runs import Responses, smoothed_curve
+from service.privacy.composition.exact_sums.exact_runs import RandomisedResponses, smoothed_curve
 from service.privacy.composition.inversion.loss_shape import is_direct
 from service.privacy.composition.inversion.two_step_run import is_two_steps, two_steps_pair
 from service.privacy.composition.planning import closed_forms, cost
@@ -74,7 +74,9 @@ def few_of_two_steps(steps: Steps, lattices: TradeOffPair) -> TradeOffPair:
     return replace(lattices, add=add, remove=add.reversed(), notes=(*lattices.notes, *direct.notes))
 
 
-def beside_a_little_noise(run: Responses, steps: Steps, options: EngineOptions, lattices: Lattices | None) -> Plan:
+def beside_a_little_noise(
+    run: RandomisedResponses, steps: Steps, options: EngineOptions, lattices: Lattices | None
+) -> Plan:
     """Runs of too many responses for exact sums."""
 
     def build() -> TradeOffPair:

@@ -32,6 +32,11 @@ def log_ends(bounds: Bounds) -> tuple[FloatArray, FloatArray]:
     return log_down(bounds.lower), log_up(bounds.upper)
 
 
+def logged(bounds: Bounds) -> Bounds:
+    """Return bounds in [0, 1] with the logarithms of `log_ends`."""
+    return Bounds(bounds.lower, bounds.upper, *log_ends(bounds))
+
+
 def with_logs(lower: FloatArray, upper: FloatArray) -> Bounds:
     """Bounds in [0, 1] together with the logarithms of their ends."""
     return Bounds(lower, upper, log_down(lower), log_up(upper))
