@@ -9,7 +9,7 @@ import numpy as np
 from benchmarks.cases import COMPOSED, Run
 from benchmarks.report import Reach, Section, Table, milliseconds
 from benchmarks.timing import median_cpu_seconds
-from service.privacy.enclosure import Bounds
+from service.privacy.enclosure import EnclosureArray
 
 RATES: Final = np.geomspace(1e-12, 0.5, 1000)
 LARGEST_SECONDS: Final = 0.020
@@ -32,6 +32,6 @@ def measure() -> Section:
 
 
 def _widths(run: Run) -> tuple[float, float]:
-    power: Bounds = run.curves().add.power(RATES)
+    power: EnclosureArray = run.curves().add.power(RATES)
     widths = (power.upper - power.lower) / power.upper
     return float(np.median(widths)), float(widths.max())

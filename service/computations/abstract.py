@@ -35,7 +35,7 @@ there reads none beside its own. More share no more time: their arrays leave the
 
 
 class Computes(Protocol):
-    """What makes the bytes of an answer: a resource, a piece of a job, a picture, or what was begun for a price."""
+    """What makes the bytes of an answer: a resource, a piece of a job, a picture, or what was planned for a quote."""
 
     def body(self, request: Any, digest: str, engine_version: str, /) -> bytes:
         """The response as it is sent."""
@@ -51,7 +51,7 @@ class Quote:
     that the event loop may compute it; nothing else may. `engine`: what measured times are kept under, beside the name
     of the computation. `uncertainty`: by how many times the cost may be less, so that what is refused surely exceeds.
     `most`: about what it ends at, where its work is counted; 0 where nothing but the time limit ends it. `begun`: what
-    answers the same request in the event loop, going on from what was made for its quote.
+    answers the same request from the plans of its quote, here or in a worker process; a value that can be pickled.
     """
 
     cost: int

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Final, final
@@ -48,7 +48,8 @@ EVERY: Final = "all"
 class Setting:
     """A request as values of the core, and the plans of the engines that it asks.
 
-    `main`: of the curves that answer. `beside`: of others, by their methods. `worst_case`: where it stands beside.
+    `main`: of the curves that answer. `beside`: of others, by their methods. `worst_case`, `worst_plan`: where
+    the worst case stands beside. It can be pickled until curves are read: a worker computes what the quote planned.
     """
 
     mechanism: AbstractMechanism
@@ -57,9 +58,10 @@ class Setting:
     main: Plan
     beside: Mapping[str, Plan]
     worst_case: WorstCase | None
+    worst_plan: Plan | None
 
     def body(self, request: BoundsRequest, digest: str, engine_version: str) -> bytes:
-        """The response as it is sent, going on from what was made for the price. Raises like `compute_bounds`."""
+        """Return the response as it is sent. Raises like `compute_bounds`."""
         return json_bytes(_response(request, self, digest, engine_version))
 
 
@@ -86,13 +88,15 @@ def setting_of(request: BoundsRequest) -> Setting:
         threat_model, options = threat_model_of(request.threat_model), options_of(request)
         main = threat_model.plan(mechanism, _main(request), options)
         beside = threat_model.plans(mechanism, _beside(request), options)
-        return Setting(mechanism, threat_model, options, main, beside, worst_case_beside(threat_model, mechanism))
+        worst_case = worst_case_beside(threat_model, mechanism)
+        worst_plan = None if worst_case is None else worst_case.plan(mechanism, BEST, options)
+        return Setting(mechanism, threat_model, options, main, beside, worst_case, worst_plan)
     except PrivacyComputationError as error:
         raise blamed(error, "/threat_model", request.threat_model) from None
 
 
 def _within_work(request: BoundsRequest, setting: Setting) -> tuple[ResponseFields, TradeOffPair]:
-    for_a_job = request.method == ONLY_WHERE_ASKED and is_for_a_job(bounds_quote(request))
+    for_a_job = request.method == ONLY_WHERE_ASKED and is_for_a_job(_quote(request, lambda: setting))
     with at_most(WORK_OF_A_JOB if for_a_job else MOST_WORK) as work:
         return _read(request, setting, work)
 
@@ -129,7 +133,9 @@ def _read(request: BoundsRequest, setting: Setting, work: Work) -> tuple[Respons
             answers.append(found.answer(question, conditional=worst_case is not None, notes=notes, methods=methods))
             if several:
                 told[question] = answers[-1]
-        beside = None if worst_case is None else beside_relaxed(worst_case, curves, mechanism, request, work)
+        beside = None
+        if worst_case is not None and setting.worst_plan is not None:
+            beside = beside_relaxed(worst_case, curves.worst_case or setting.worst_plan.curves, request, work)
     except PrivacyComputationError as error:
         raise blamed(error, pointer, part) from None
     sampled = request.dataset_subsampling
@@ -155,18 +161,11 @@ def grounds(request: BoundsRequest, mechanism: AbstractMechanism, threat_model: 
     }
 
 
-def beside_relaxed(
-    model: WorstCase,
-    relaxed: TradeOffPair,
-    mechanism: AbstractMechanism,
-    request: BoundsRequest,
-    work: Work,
-) -> ResponseFields:
-    """Return the answers against the worst case, by the best engine, beside those of a weaker attacker.
+def beside_relaxed(model: WorstCase, curves: TradeOffPair, request: BoundsRequest, work: Work) -> ResponseFields:
+    """Return the answers of the curves of the worst case, beside those of a weaker attacker.
 
-    Where the worst case caps the answers of the curves `relaxed`, this request has read every question already.
+    Where the worst case caps the answers of that attacker, this request has read every question already.
     """
-    curves = relaxed.worst_case or model.curves(mechanism, BEST, options_of(request))
     told: dict[QuestionSpec, ResponseFields] = {}
     questions = list(dict.fromkeys(request.questions))
     for index, question in enumerate(questions):
@@ -179,18 +178,17 @@ def beside_relaxed(
 
 def bounds_quote(request: BoundsRequest) -> Quote:
     """By the plans of all engines that are asked."""
+    return _quote(request, lambda: setting_of(request))
+
+
+def _quote(request: BoundsRequest, setting: Callable[[], Setting]) -> Quote:
     long = unpriced(request.mechanism, [request.threat_model], _distinct(request))
     if long is not None:
         return long
-    setting = setting_of(request)
-    plans = [setting.main, *setting.beside.values()]
-    if setting.worst_case is not None:
-        try:
-            plans.append(setting.worst_case.plan(setting.mechanism, BEST, setting.options))
-        except PrivacyComputationError as error:
-            raise blamed(error, "/threat_model", request.threat_model) from None
+    known = setting()
+    plans = [known.main, *known.beside.values(), *(() if known.worst_plan is None else (known.worst_plan,))]
     written = ANSWER * len(request.questions) * len(plans)
-    return quote(plans, partial(questions_cost, request.questions), written, begun=setting)
+    return quote(plans, partial(questions_cost, request.questions), written, begun=known)
 
 
 def _distinct(request: BoundsRequest) -> int:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from functools import partial
-from itertools import combinations
-from typing import Final
+from itertools import combinations, product
+from typing import Final, final
 
 import numpy as np
 
-from api_schemas.base import Request
+from api_schemas.base import Request, json_bytes
 from api_schemas.caveats import Assumption
 from api_schemas.curves import CurvesRequest, CurvesResponse, RateGrid
 from api_schemas.examples import CURVES_EXAMPLES
@@ -31,6 +33,7 @@ from service.computations.parts import (
 )
 from service.privacy.composition.planning.plan import Plan
 from service.privacy.errors import PrivacyComputationError
+from service.privacy.mechanisms.abstract import AbstractMechanism
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.work import Work, at_most
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
@@ -40,13 +43,33 @@ WRITTEN_POINT_COST: Final = 2.0
 """Beside reading it, in units of cost."""
 
 
+@final
+@dataclass(frozen=True, slots=True)
+class CurvePlans:
+    """The plans of all curves of a request: those of the first threat model by every method, then of the next one.
+
+    It can be pickled until curves are read, so that a worker computes what was planned for the quote.
+    """
+
+    mechanism: AbstractMechanism
+    plans: tuple[Plan, ...]
+
+    def body(self, request: CurvesRequest, digest: str, engine_version: str) -> bytes:
+        """Return the response as it is sent. Raises like `compute_curves`."""
+        return json_bytes(_response(request, self, digest, engine_version))
+
+
 def compute_curves(request: CurvesRequest, digest: str, engine_version: str) -> ResponseFields:
     """Draw every curve of a request, or raise with the pointer of the first part that cannot be served."""
+    return _response(request, _planned(request), digest, engine_version)
+
+
+def _response(request: CurvesRequest, planned: CurvePlans, digest: str, engine_version: str) -> ResponseFields:
     rates = _rates(request)
-    for_a_job = ONLY_WHERE_ASKED in request.methods and is_for_a_job(curves_quote(request))
+    for_a_job = ONLY_WHERE_ASKED in request.methods and is_for_a_job(_quote(request, lambda: planned))
     with at_most(WORK_OF_A_JOB if for_a_job else MOST_WORK) as work:
-        curves, read = _curves(request, rates, work)
-    known = caveats(mechanism_of(request.mechanism), *map(threat_model_of, request.threat_models))
+        curves, read = _curves(request, planned, rates, work)
+    known = caveats(planned.mechanism, *map(threat_model_of, request.threat_models))
     return {
         "digest": digest,
         "engine_version": engine_version,
@@ -63,21 +86,35 @@ def compute_curves(request: CurvesRequest, digest: str, engine_version: str) -> 
 
 def curves_quote(request: CurvesRequest) -> Quote:
     """By the plans of all curves, and what is written and compared."""
+    return _quote(request, lambda: _planned(request))
+
+
+def _quote(request: CurvesRequest, planned: Callable[[], CurvePlans]) -> Quote:
     long = unpriced(request.mechanism, request.threat_models, request.curve_count)
     if long is not None:
         return long
-    mechanism, options = mechanism_of(request.mechanism), options_of(request)
     count, points = request.curve_count, request.rate_count
     pairs = count * (count - 1) / 2
     output = WRITTEN_POINT_COST * count * points + pairs * (COMPARISON_COST + COMPARED_POINT_COST * points)
+    known = planned()
+    return quote(known.plans, partial(curves_cost, request.directions, points), output, begun=known)
+
+
+def _planned(request: CurvesRequest) -> CurvePlans:
+    mechanism, options = mechanism_of(request.mechanism), options_of(request)
     plans: list[Plan] = []
-    for place, asked in enumerate(request.threat_models):
-        for number, method in enumerate(request.methods):
-            try:
-                plans.append(threat_model_of(asked).plan(mechanism, method, options))
-            except PrivacyComputationError as error:
-                raise _blamed(error, request, place, number) from None
-    return quote(plans, partial(curves_cost, request.directions, points), output)
+    for place, number in _places(request):
+        try:
+            model = threat_model_of(request.threat_models[place])
+            plans.append(model.plan(mechanism, request.methods[number], options))
+        except PrivacyComputationError as error:
+            raise _blamed(error, request, place, number) from None
+    return CurvePlans(mechanism, tuple(plans))
+
+
+def _places(request: CurvesRequest) -> Iterable[tuple[int, int]]:
+    """Return the indices of threat models and methods, in the order of the plans."""
+    return product(range(len(request.threat_models)), range(len(request.methods)))
 
 
 def _rates(request: CurvesRequest) -> FloatArray:
@@ -95,35 +132,36 @@ def _grid(grid: RateGrid) -> FloatArray:
     return np.unique(np.concatenate((rates, 1 - rates)) if grid.spacing == "log_mirrored" else rates)
 
 
-def _curves(request: CurvesRequest, rates: FloatArray, work: Work) -> tuple[list[ResponseFields], list[Read]]:
+def _curves(
+    request: CurvesRequest, planned: CurvePlans, rates: FloatArray, work: Work
+) -> tuple[list[ResponseFields], list[Read]]:
     """Every curve, as its fields on the wire and as what was read of it."""
-    mechanism, options = mechanism_of(request.mechanism), options_of(request)
     fields: list[ResponseFields] = []
     read: list[Read] = []
-    for place, threat_model in enumerate(request.threat_models):
-        for number, method in enumerate(request.methods):
-            try:
-                curves = threat_model_of(threat_model).curves(mechanism, method, options)
-                known: dict[AbstractTradeOff, tuple[CurvePoints, tuple[str, ...]]] = {}  # a symmetric one is read once
-                for direction in request.directions:
-                    curve: AbstractTradeOff = getattr(curves, direction)
-                    if curve not in known:
-                        before = curves.asked
-                        with at_most(share(work, request.curve_count - len(read))):
-                            known[curve] = points_of(curves, direction, rates), curves.notes_since(before)
-                    points, notes = known[curve]
-                    read.append((points, curve.evidence))
-                    fields.append(
-                        {
-                            "threat_model": threat_model,
-                            "requested_method": method,
-                            "method": curve.method,
-                            "direction": direction,
-                            **_drawn(curves, curve, points, request, notes, conditional=is_relaxed(threat_model)),
-                        }
-                    )
-            except PrivacyComputationError as error:
-                raise _blamed(error, request, place, number) from None
+    for plan, (place, number) in zip(planned.plans, _places(request), strict=True):
+        threat_model = request.threat_models[place]
+        try:
+            curves = plan.curves
+            known: dict[AbstractTradeOff, tuple[CurvePoints, tuple[str, ...]]] = {}  # a symmetric one is read once
+            for direction in request.directions:
+                curve: AbstractTradeOff = getattr(curves, direction)
+                if curve not in known:
+                    before = curves.asked
+                    with at_most(share(work, request.curve_count - len(read))):
+                        known[curve] = points_of(curves, direction, rates), curves.notes_since(before)
+                points, notes = known[curve]
+                read.append((points, curve.evidence))
+                fields.append(
+                    {
+                        "threat_model": threat_model,
+                        "requested_method": request.methods[number],
+                        "method": curve.method,
+                        "direction": direction,
+                        **_drawn(curves, curve, points, request, notes, conditional=is_relaxed(threat_model)),
+                    }
+                )
+        except PrivacyComputationError as error:
+            raise _blamed(error, request, place, number) from None
     return fields, read
 
 

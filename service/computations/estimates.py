@@ -52,7 +52,7 @@ def quote(
     begun: Computes | None = None,
 ) -> Quote:
     """Return what readings of these plans cost together, and `beside` them; in the event loop only where all plans have
-    a ceiling. `cost_of`: the readings by a cost model. `begun`: what answers there, going on from these plans.
+    a ceiling. `cost_of`: the readings by a cost model. `begun`: what answers the request, going on from these plans.
 
     The cost is no more than the allowance, at which readings end. Ground truths are worth nothing without their digits,
     so that what surely takes too long is for jobs.
@@ -67,7 +67,8 @@ def quote(
     for_a_job = engine == ONLY_WHERE_ASKED and expected > uncertainty * SURELY_TOO_LONG
     most = math.ceil((WORK_OF_A_JOB if for_a_job else MOST_WORK) + beside)
     cost = math.ceil(expected + beside)
-    return Quote(cost if for_a_job else min(cost, most), engine=engine, uncertainty=uncertainty, most=most)
+    cost = cost if for_a_job else min(cost, most)
+    return Quote(cost, engine=engine, uncertainty=uncertainty, most=most, begun=begun)
 
 
 def is_for_a_job(quoted: Quote) -> bool:

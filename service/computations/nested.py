@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from api_schemas.bounds import BoundsRequest
 from api_schemas.nested import moved
 from service.computations.abstract import Quote, ResponseFields
 from service.computations.allowance import MOST_WORK
-from service.computations.bounds import bounds_quote, read_bounds
+from service.computations.bounds import Setting, bounds_quote, read_bounds
 from service.computations.estimates import INLINE_LIMIT, UNCERTAINTY
 from service.privacy.errors import PrivacyComputationError
 from service.privacy.trade_off.pair import TradeOffPair
@@ -24,10 +24,12 @@ def answered(request: BoundsRequest, places: Mapping[str, str]) -> ResponseField
     return read(request, places)[0]
 
 
-def read(request: BoundsRequest, places: Mapping[str, str]) -> tuple[ResponseFields, TradeOffPair]:
-    """The same, and the curves that were read, for who has more to read off them."""
+def read(
+    request: BoundsRequest, places: Mapping[str, str], setting: Setting | None = None
+) -> tuple[ResponseFields, TradeOffPair]:
+    """Return the same, and the curves that were read. `setting`: of the request, where it is known."""
     try:
-        return read_bounds(request)
+        return read_bounds(request, setting)
     except PrivacyComputationError as error:
         error.pointer = moved(error.pointer, places)
         raise
@@ -35,16 +37,23 @@ def read(request: BoundsRequest, places: Mapping[str, str]) -> tuple[ResponseFie
 
 def quoted(requests: Iterable[tuple[BoundsRequest, Mapping[str, str]]], beside: int = 0) -> Quote:
     """What requests for bounds cost together, within one allowance, and `beside` them. Raises like `answered`."""
-    quotes: list[Quote] = []
-    for request, places in requests:
-        try:
-            quotes.append(bounds_quote(request))
-        except PrivacyComputationError as error:
-            error.pointer = moved(error.pointer, places)
-            raise
+    return together([quoted_alone(request, places) for request, places in requests], beside)
+
+
+def quoted_alone(request: BoundsRequest, places: Mapping[str, str]) -> Quote:
+    """Return the quote of one request for bounds. Raises like `answered`."""
+    try:
+        return bounds_quote(request)
+    except PrivacyComputationError as error:
+        error.pointer = moved(error.pointer, places)
+        raise
+
+
+def together(quotes: Sequence[Quote], beside: int = 0) -> Quote:
+    """Return the quote of requests for bounds within one allowance, and `beside` them."""
     expected = sum(quote.cost for quote in quotes)
     most = math.ceil(min(sum(quote.most for quote in quotes), MOST_WORK)) + beside
     cost = min(expected + beside, most)
-    dearest = max(quotes, key=lambda quote: quote.cost)
+    largest = max(quotes, key=lambda quote: quote.cost)
     inline = all(quote.inline for quote in quotes) and cost <= INLINE_LIMIT
-    return Quote(cost, inline=inline, engine=dearest.engine, uncertainty=1.0 if inline else UNCERTAINTY, most=most)
+    return Quote(cost, inline=inline, engine=largest.engine, uncertainty=1.0 if inline else UNCERTAINTY, most=most)

@@ -10,7 +10,7 @@ import numpy as np
 
 from api_schemas.curves import EnclosedColumn
 from api_schemas.enclosures import EnclosedNumber
-from service.privacy.enclosure import Bounds, Enclosure, Evidence
+from service.privacy.enclosure import Enclosure, EnclosureArray, Evidence
 from service.privacy.trade_off.abstract import AbstractTradeOff
 from service.privacy.trade_off.pair import TradeOffPair
 
@@ -70,7 +70,7 @@ def enclosed_number(enclosure: Enclosure, safe_end: SafeEnd) -> EnclosedNumber:
     return _unbounded(number) if enclosure.evidence is Evidence.ASYMPTOTIC else number
 
 
-def enclosed_numbers(bounds: Bounds, safe_end: SafeEnd, evidence: Evidence) -> list[EnclosedNumber]:
+def enclosed_numbers(bounds: EnclosureArray, safe_end: SafeEnd, evidence: Evidence) -> list[EnclosedNumber]:
     """An array of numbers with their enclosures, as on the wire."""
     lower, upper = bounds.lower.tolist(), bounds.upper.tolist()
     value = lower if safe_end == "lower" else upper
@@ -84,7 +84,7 @@ def enclosed_numbers(bounds: Bounds, safe_end: SafeEnd, evidence: Evidence) -> l
     return numbers
 
 
-def enclosed_column(bounds: Bounds, safe_end: SafeEnd, evidence: Evidence) -> EnclosedColumn:
+def enclosed_column(bounds: EnclosureArray, safe_end: SafeEnd, evidence: Evidence) -> EnclosedColumn:
     """The same as columns."""
     lower, upper = bounds.lower.tolist(), bounds.upper.tolist()
     bounded = evidence is not Evidence.ASYMPTOTIC
@@ -106,7 +106,7 @@ def meets(enclosure: Enclosure, relative_tolerance: float) -> bool:
     return enclosure.evidence is not Evidence.ASYMPTOTIC and enclosure.relative_width() <= relative_tolerance
 
 
-def narrow(bounds: Bounds, evidence: Evidence, relative_tolerance: float) -> bool:
+def narrow(bounds: EnclosureArray, evidence: Evidence, relative_tolerance: float) -> bool:
     """Whether every enclosure is at most `relative_tolerance` wide, relative to its upper end."""
     if evidence is Evidence.ASYMPTOTIC:
         return False
@@ -124,7 +124,7 @@ def _unbounded(number: EnclosedNumber) -> EnclosedNumber:
     return alone
 
 
-def _tiny(bounds: Bounds) -> list[int]:
+def _tiny(bounds: EnclosureArray) -> list[int]:
     return np.flatnonzero(bounds.upper < SMALLEST_PLAIN_NUMBER).tolist()
 
 

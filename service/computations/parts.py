@@ -10,7 +10,6 @@ from api_schemas import mechanisms, threat_models
 from api_schemas.base import Request
 from api_schemas.caveats import Assumption
 from api_schemas.fields import shape_of, type_of
-from api_schemas.imported import ImportedMechanism
 from api_schemas.mechanisms import MechanismSpec, is_one_step, nodes_of
 from api_schemas.options import OPTIONS, MethodOptions
 from api_schemas.threat_models import ThreatModelSpec, WorstCaseThreatModel
@@ -28,8 +27,12 @@ from service.privacy.threat_models.mixture import Adversary
 from service.privacy.threat_models.worst_case import WorstCase
 
 CORE: Final[Mapping[type[Request], Callable[..., Any]]] = {
-    **{model: MECHANISMS[type_of(model)] for model in shape_of(MechanismSpec).models if model != ImportedMechanism},
-    **{model: THREAT_MODELS[type_of(model)] for model in shape_of(ThreatModelSpec).models},
+    **{
+        model: catalogue[type_of(model)]
+        for union, catalogue in ((MechanismSpec, MECHANISMS), (ThreatModelSpec, THREAT_MODELS))
+        for model in shape_of(union).models
+        if type_of(model) in catalogue
+    },
     mechanisms.MixtureComponent: WeightedMechanism,
     threat_models.AdversaryComponent: Adversary,
     threat_models.Subpopulation: WeightedSusceptibility,

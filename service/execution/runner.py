@@ -264,7 +264,9 @@ class ComputationRunner:
     ) -> Computed:
         expected = self._corrections.expected(computation.name, quote.engine, quote.cost)
         try:
-            computed = await self._workers.compute(work, expected, computation, request, digest, self._engine_version)
+            computed = await self._workers.compute(
+                work, expected, quote.begun or computation, request, digest, self._engine_version
+            )
         except QueueFull as error:
             self._metrics.rejected(error.reason)
             raise

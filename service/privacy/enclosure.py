@@ -1,6 +1,6 @@
 """Enclosures: numbers that come with a proved lower and upper end.
 
-`Bounds` holds arrays (what curves return), `Enclosure` one number with its evidence (what questions return).
+`EnclosureArray` holds arrays (what curves return), `Enclosure` one number with its evidence (what questions return).
 Both keep natural logarithms of their ends when a truth may lie below the smallest double.
 """
 
@@ -59,7 +59,7 @@ _STRENGTH = tuple(Evidence)
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class EnclosureArray:
     """Element-wise enclosures: `lower <= truth <= upper`, two float64 arrays of one shape.
 
     `log_lower` and `log_upper` are natural logarithms of the same ends, present where the truth may be smaller than the
@@ -72,32 +72,32 @@ class Bounds:
     log_upper: FloatArray | None = None
 
     @staticmethod
-    def from_logs(log_lower: FloatArray, log_upper: FloatArray) -> Bounds:
+    def from_logs(log_lower: FloatArray, log_upper: FloatArray) -> EnclosureArray:
         """Bounds from the natural logarithms (<= 0) of their ends, rounded outwards (4 ulp cover exp); 0 and 1 stay
         exact.
         """
         # The tiny step covers results below the smallest normal double, where an error is absolute.
         lower = np.exp(log_lower) * (1 - 2.0**-50) - SMALLEST + 2.0**-50 * (log_lower == 0)
         upper = np.exp(log_upper) * (1 + 2.0**-50) + SMALLEST * (log_upper > -np.inf)
-        return Bounds(np.maximum(lower, 0.0), np.minimum(upper, 1.0), log_lower, log_upper)
+        return EnclosureArray(np.maximum(lower, 0.0), np.minimum(upper, 1.0), log_lower, log_upper)
 
     @staticmethod
-    def of(number: Enclosure) -> Bounds:
+    def of(number: Enclosure) -> EnclosureArray:
         """One number as arrays of shape (1,); `at` takes it out again."""
         logs = (None if end is None else np.array([end]) for end in (number.log_lower, number.log_upper))
-        return Bounds(np.array([number.lower]), np.array([number.upper]), *logs)
+        return EnclosureArray(np.array([number.lower]), np.array([number.upper]), *logs)
 
-    def __getitem__(self, at: IndexArray | BoolArray | slice) -> Bounds:
+    def __getitem__(self, at: IndexArray | BoolArray | slice) -> EnclosureArray:
         """Return some of the enclosures, with logarithms where there are any."""
         logs = (None if end is None else end[at] for end in (self.log_lower, self.log_upper))
-        return Bounds(self.lower[at], self.upper[at], *logs)
+        return EnclosureArray(self.lower[at], self.upper[at], *logs)
 
-    def clip(self, low: float, high: float) -> Bounds:
+    def clip(self, low: float, high: float) -> EnclosureArray:
         """The same enclosures, knowing that the truth lies in [low, high]."""
         log_upper = self.log_upper
         if log_upper is not None and high > 0:
             log_upper = np.minimum(log_upper, math.log(high))
-        return Bounds(np.clip(self.lower, low, high), np.clip(self.upper, low, high), self.log_lower, log_upper)
+        return EnclosureArray(np.clip(self.lower, low, high), np.clip(self.upper, low, high), self.log_lower, log_upper)
 
     def at(self, index: int, evidence: Evidence) -> Enclosure:
         """Element `index` as a single enclosure."""
@@ -159,7 +159,7 @@ class Enclosure:
 
     @staticmethod
     def from_logs(log_lower: float, log_upper: float, evidence: Evidence) -> Enclosure:
-        """One number in [0, 1] from the natural logarithms of its ends, rounded outwards like `Bounds.from_logs`."""
+        """Enclose a number in [0, 1] by logarithms of its bounds, rounded outwards like `EnclosureArray.from_logs`."""
         lower = 1.0 if log_lower == 0 else max(math.exp(log_lower) * (1 - 2.0**-50) - SMALLEST, 0.0)
         upper = 0.0 if log_upper == -math.inf else min(math.exp(log_upper) * (1 + 2.0**-50) + SMALLEST, 1.0)
         return Enclosure(lower, upper, evidence, log_lower, log_upper)

@@ -13,7 +13,7 @@ import pytest
 
 from service.privacy.composition.planning import engines as composition_engines
 from service.privacy.composition.planning.options import EngineOptions
-from service.privacy.enclosure import Bounds, Enclosure, Evidence
+from service.privacy.enclosure import Enclosure, EnclosureArray, Evidence
 from service.privacy.errors import NumericalFailure, UnsupportedCombination
 from service.privacy.mechanisms.abstract import Steps
 from service.privacy.mechanisms.gaussian import Gaussian
@@ -56,7 +56,7 @@ class Renamed(AbstractTradeOff):
         points = self._curve.points(alpha)
         return CurvePoints(self._many(points.type_two_error), self._many(points.power), points.log_slope)
 
-    def _profile_formula(self, epsilon: FloatArray) -> Bounds:
+    def _profile_formula(self, epsilon: FloatArray) -> EnclosureArray:
         return self._many(self._curve.profile(epsilon))
 
     def _epsilon_formula(self, delta: float) -> Enclosure:
@@ -66,9 +66,9 @@ class Renamed(AbstractTradeOff):
         lower = enclosure.upper if self.evidence is Evidence.ASYMPTOTIC else enclosure.lower
         return Enclosure(lower, enclosure.upper, self.evidence)
 
-    def _many(self, bounds: Bounds) -> Bounds:
+    def _many(self, bounds: EnclosureArray) -> EnclosureArray:
         if self.evidence is Evidence.ASYMPTOTIC:
-            return Bounds(bounds.upper, bounds.upper, bounds.log_upper, bounds.log_upper)
+            return EnclosureArray(bounds.upper, bounds.upper, bounds.log_upper, bounds.log_upper)
         return bounds
 
 

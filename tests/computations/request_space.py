@@ -9,6 +9,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.random import Generator
 
+from api_schemas.fields import shape_of_field
+from api_schemas.training_runs import DpsgdMechanism
 from service.privacy.composition.planning import choose
 
 Spec = dict[str, Any]
@@ -16,6 +18,8 @@ Draw = Callable[[Generator], float]
 
 CORNER_SHARE: Final = 0.25
 LAST: Final = math.nextafter(1.0, 0.0)
+NOT_POISSON: Final = shape_of_field(DpsgdMechanism.model_fields["sampling"]).choices[1:]
+"""Samplers of DP-SGD other than the default."""
 
 
 def spread(low: float, high: float, *corners: float) -> Draw:
@@ -78,7 +82,7 @@ def _drawn_batches(random: Generator) -> Spec:
     length: Spec = {"epochs": int(random.integers(1, 20))} if random.uniform() < 0.3 else {"steps": steps(random)}
     return {
         "type": "dpsgd",
-        "sampling": str(random.choice(["fixed_without_replacement", "fixed_with_replacement", "shuffled"])),
+        "sampling": str(random.choice(NOT_POISSON)),
         "noise_multiplier": noise(random),
         "dataset_size": size,
         "batch_size": max(1, int(size * min(rate(random), 1.0))),

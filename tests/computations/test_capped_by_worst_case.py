@@ -19,7 +19,7 @@ from service.computations.claims.checking import CLAIMS
 from service.computations.comparisons.comparing import COMPARISONS
 from service.computations.curves import CURVES
 from service.computations.sweeps.sweeping import SWEEPS
-from service.privacy.enclosure import Bounds, Enclosure, Evidence
+from service.privacy.enclosure import Enclosure, EnclosureArray, Evidence
 from service.privacy.questions.capping import capped, capped_points
 from service.privacy.trade_off.abstract import CurvePoints
 
@@ -270,7 +270,7 @@ def test_caps_hold_where_only_logarithms_tell_numbers_apart() -> None:
 
 def test_points_are_capped_one_by_one() -> None:
     def points(power: float, error: float) -> CurvePoints:
-        ends = (Bounds(np.array([each]), np.array([each])) for each in (error, power, 0.0))
+        ends = (EnclosureArray(np.array([each]), np.array([each])) for each in (error, power, 0.0))
         return CurvePoints(*ends)
 
     found = capped_points(points(0.6, 0.4), points(0.5, 0.5))

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from service.computations.numbers import enclosed_column, enclosed_number, enclosed_numbers, narrow
-from service.privacy.enclosure import Bounds, DecimalEnclosure, Enclosure, Evidence
+from service.privacy.enclosure import DecimalEnclosure, Enclosure, EnclosureArray, Evidence
 
 EXACT = Evidence.EXACT
 
@@ -70,7 +70,7 @@ def test_arrays_are_written_like_their_elements() -> None:
     lower, upper = np.array([0.0, 0.1, 0.0, 0.0]), np.array([0.0, 0.2, 0.0, 1e-310])
     log_lower = np.array([-np.inf, np.log(0.1), -2000.0, -800.0])
     log_upper = np.array([-np.inf, np.log(0.2), -1999.0, np.log(1e-310)])
-    bounds = Bounds(lower, upper, log_lower, log_upper)
+    bounds = EnclosureArray(lower, upper, log_lower, log_upper)
     for safe_end in ("lower", "upper"):
         one_by_one = [enclosed_number(bounds.at(index, EXACT), safe_end) for index in range(4)]
         assert enclosed_numbers(bounds, safe_end, EXACT) == one_by_one
@@ -88,13 +88,13 @@ def test_arrays_are_written_like_their_elements() -> None:
     ],
 )
 def test_narrow(lower: list[float], upper: list[float], tolerance: float, expected: bool) -> None:
-    assert narrow(Bounds(np.array(lower), np.array(upper)), EXACT, tolerance) is expected
+    assert narrow(EnclosureArray(np.array(lower), np.array(upper)), EXACT, tolerance) is expected
 
 
 def test_narrow_looks_at_logarithms_where_ends_underflow() -> None:
     zeros = np.array([0.0])
     for width, expected in ((1e-12, True), (1e-3, False)):
-        bounds = Bounds(zeros, zeros, np.array([-2000.0 - width]), np.array([-2000.0]))
+        bounds = EnclosureArray(zeros, zeros, np.array([-2000.0 - width]), np.array([-2000.0]))
         assert narrow(bounds, EXACT, 1e-6) is expected
 
 
@@ -106,7 +106,7 @@ def test_an_approximation_is_written_without_ends() -> None:
     assert set(written) == {"value", "lower", "upper", "value_log10"}
     assert "value_log10" in written
     assert math.isclose(written["value_log10"], -2000 / math.log(10), rel_tol=1e-14)
-    bounds = Bounds(
+    bounds = EnclosureArray(
         np.array([0.25, 0.0]), np.array([0.25, 0.0]), np.log([0.25, 1.0]) - [0, 2000], np.log([0.25, 1.0]) - [0, 2000]
     )
     assert enclosed_numbers(bounds, "upper", Evidence.ASYMPTOTIC) == [
@@ -118,13 +118,13 @@ def test_an_approximation_is_written_without_ends() -> None:
 
 def test_columns_hold_what_the_rows_hold() -> None:
     lower, upper = np.array([0.1, 0.0, 0.3]), np.array([0.2, 1e-310, 0.3])
-    bounds = Bounds(lower, upper, np.log([0.1, 1e-320, 0.3]), np.log(upper))
+    bounds = EnclosureArray(lower, upper, np.log([0.1, 1e-320, 0.3]), np.log(upper))
     for evidence in (EXACT, Evidence.ASYMPTOTIC):
         for safe_end in ("lower", "upper"):
             rows = enclosed_numbers(bounds, safe_end, evidence)
             for name, column in enclosed_column(bounds, safe_end, evidence).items():
                 assert (column or [None] * 3) == [row.get(name) for row in rows]
-    assert set(enclosed_column(Bounds(lower[:1], upper[:1]), "upper", EXACT)) == {"value", "lower", "upper"}
+    assert set(enclosed_column(EnclosureArray(lower[:1], upper[:1]), "upper", EXACT)) == {"value", "lower", "upper"}
 
 
 @pytest.mark.parametrize("safe_end", ["lower", "upper"])

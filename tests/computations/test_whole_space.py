@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import json
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 import pytest
 from pydantic import ValidationError
 
 from api_schemas.bounds import BoundsRequest
+from api_schemas.fields import shape_of, type_of
 from api_schemas.questions import QuestionSpec
+from api_schemas.threat_models import ThreatModelSpec
 from service.computations.bounds import BOUNDS
 from service.privacy.errors import NumericalFailure, PrivacyComputationError
 from service.privacy.mechanisms.catalogue import MECHANISMS
-from tests.computations.request_space import COMPOUNDS, ELEMENTS, QUESTIONS, body
+from tests.computations.request_space import COMPOUNDS, ELEMENTS, QUESTIONS, THREATS, body
 
 SEEDS = range(6)
 REQUESTS = 25
@@ -24,9 +26,11 @@ UNPROVED = ("statistical", "asymptotic")
 
 
 def test_everything_of_the_catalogues_is_drawn() -> None:
-    assert {*ELEMENTS, *COMPOUNDS} == set(MECHANISMS), "edit tests/computations/request_space.py"
-    questions = get_args(get_args(QuestionSpec)[0])
-    assert set(QUESTIONS) == {get_args(model.model_fields["type"].annotation)[0] for model in questions}
+    missing = "edit tests/computations/request_space.py"
+    assert {*ELEMENTS, *COMPOUNDS} == set(MECHANISMS), missing
+    assert set(QUESTIONS) == set(map(type_of, shape_of(QuestionSpec).models)), missing
+    attackers = {draw(np.random.default_rng(0))["type"] for draw in THREATS}
+    assert attackers | {"mixture"} == set(map(type_of, shape_of(ThreatModelSpec).models)), missing
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -8,10 +8,6 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("service", "api_schemas", "privacy_bounds")
-STILL_REPEATED = frozenset(
-    ["Bounds", "Ends", "Grid", "Line", "Nodes", "Place", "Readings", "Strip", "Sums", "TiltedMoments"]
-)
-"""Names that wait for a better one. A name that is no longer repeated has to leave this list."""
 
 
 def files_by_class() -> dict[str, list[str]]:
@@ -27,6 +23,4 @@ def files_by_class() -> dict[str, list[str]]:
 
 def test_class_names_are_unique() -> None:
     repeated = {name: files for name, files in files_by_class().items() if len(files) > 1}
-    unexpected = {name: files for name, files in repeated.items() if name not in STILL_REPEATED}
-    assert not unexpected, f"rename all but one class of each name: {unexpected}"
-    assert not STILL_REPEATED - repeated.keys(), "remove names that are no longer repeated from STILL_REPEATED"
+    assert not repeated, f"rename all but one class of each name: {repeated}"

@@ -15,6 +15,7 @@ from api_schemas.fields import shape_of, shape_of_field, type_of
 from api_schemas.mechanisms import MechanismSpec
 from api_schemas.membership_conversions import MembershipConversion
 from api_schemas.questions import QuestionSpec
+from api_schemas.threat_models import ThreatModelSpec
 from api_schemas.training_runs import DpsgdMechanism
 from service.api.problems import HTTP_KINDS, INVALID_PARAMETER, KINDS, SERVER_KINDS, UNKNOWN
 from service.computations.catalogue import RESOURCES
@@ -177,6 +178,11 @@ def test_the_tables_name_every_question_and_mechanism() -> None:
     for kind, union in (("question", QuestionSpec), ("mechanism", MechanismSpec)):
         listed = {each["type"] for each in table_objects(kind)}
         assert listed == tags(union), f"edit the table of {kind}s in docs/guide/requests.md"
+
+
+def test_the_section_of_attackers_names_every_one() -> None:
+    named = set(re.findall(r'`\{"type": "(\w+)"', section("Attackers", "requests")))
+    assert named == tags(ThreatModelSpec), "edit the section Attackers in docs/guide/requests.md"
 
 
 def test_the_settings_table_is_complete() -> None:

@@ -9,6 +9,7 @@ import pytest
 from pydantic import TypeAdapter
 
 from api_schemas.answers import Answer
+from api_schemas.claims import RANGES
 from api_schemas.fields import shape_of
 from api_schemas.questions import NumberQuestion, QuestionSpec
 from service.computations.estimates import questions_cost
@@ -35,6 +36,10 @@ def test_every_question_has_its_answer(kind: str) -> None:
     assert sum(kind in get_args(types) for types in answers) == 1, (
         "edit api_schemas/answers.py: `type` and `question` of one of the answers"
     )
+
+
+def test_every_question_has_its_range() -> None:
+    assert set(RANGES) == set(QUESTIONS), "edit RANGES in api_schemas/claims.py"
 
 
 @pytest.mark.parametrize("kind", QUESTIONS)

@@ -1,4 +1,6 @@
-"""Compare the answers of the service with those that are kept: `python -m tests.frozen COMMAND [--first N]`.
+"""Compare the answers of the service with those that are kept.
+
+`python -m tests.frozen COMMAND [--first N]`:
 
 requests   choose the requests anew: numbers of those that take too long on this machine are skipped
 write      compute all answers and keep them, with their engine version and platform

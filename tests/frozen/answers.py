@@ -41,7 +41,7 @@ Pair: TypeAlias = tuple[float, float]
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What is kept of the answer to a request.
+    """Digests and enclosures of the answer to a request.
 
     asked: digest of the request. bytes: digest of the answer without its digest and engine version, or of the problem.
     numbers: digest of all numbers with their evidence and method, or of the problem. problem: status and type of a
@@ -87,7 +87,7 @@ def _digest(text: str) -> str:
 
 
 def _numbers(value: Any, name: str = "") -> Iterator[str]:
-    """Every number of an answer with its name, and the words that say how it was found."""
+    """Yield every number of an answer with its name, and the words that say how it was found."""
     if isinstance(value, dict):
         for key, inner in value.items():
             if key not in COUNTS:
@@ -105,7 +105,8 @@ def _pairs(value: Any) -> Iterator[Pair]:
             yield from _pairs(inner)
     elif isinstance(value, dict):
         for end in ("", "_log10"):
-            lower, upper = (value.get(f"{side}{end}") for side in ("lower", "upper"))
+            lower: Any = value.get(f"lower{end}")
+            upper: Any = value.get(f"upper{end}")
             columns = zip(lower, upper, strict=True) if isinstance(lower, list) else ((lower, upper),)
             yield from ((float(low), float(high)) for low, high in columns if _is_number(low) and _is_number(high))
         for inner in value.values():
@@ -123,7 +124,7 @@ def present_platform() -> dict[str, str]:
     lines = information.read_text().splitlines() if information.exists() else [f"model name: {platform.processor()}"]
     facts = {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in reversed(lines))}
     kinds = ("vendor_id", "cpu family", "model", "model name")
-    instructions: Any = np.show_config(mode="dicts")["SIMD Extensions"]  # type: ignore[index, call-overload]
+    instructions: Any = np.show_config(mode="dicts")["SIMD Extensions"]
     return {
         "machine": f"{platform.system()} {platform.machine()}, {' '.join(platform.libc_ver())}",
         "processor": ", ".join(facts[kind] for kind in kinds if kind in facts),
@@ -136,7 +137,7 @@ def present_platform() -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """What is in the file. `skipped`: numbers of requests that take too long, and are not asked."""
+    """Content of the file. skipped: numbers of requests that take too long, and are not asked."""
 
     platform: dict[str, str] = field(default_factory=dict[str, str])
     engine_version: str = ""
@@ -153,5 +154,8 @@ class Kept:
 def kept() -> Kept:
     """Return what is in the file."""
     read = json.loads(FILE.read_text("utf-8"))
-    rows = (Answer(*row[:-1], tuple((low, high) for low, high in row[-1])) for row in read["answers"])
-    return Kept(read["platform"], read["engine_version"], tuple(read["skipped"]), tuple(rows))
+    answers = tuple(
+        Answer(*named, problem=problem, bounds=tuple((low, high) for low, high in bounds))
+        for *named, problem, bounds in read["answers"]
+    )
+    return Kept(read["platform"], read["engine_version"], tuple(read["skipped"]), answers)

@@ -79,7 +79,7 @@ PORTFOLIO: Final[dict[str, dict[str, Any]]] = {
 
 
 def _phases() -> TradeOffPair:
-    """Phases that all differ, as in the benchmark."""
+    """Return a schedule of phases that all differ, as in the benchmark."""
     noises, rates = np.geomspace(0.8, 2.0, PHASES).tolist(), np.linspace(0.005, 0.02, PHASES).tolist()
     run = {"type": "dpsgd", "noise_multiplier": noises, "sample_rate": rates, "steps": [100] * PHASES}
     return WorstCase().curves(built(run))

@@ -42,7 +42,7 @@ def _bounds(spec: Spec, neighbours: Neighbours, *asked: RandomQuestion) -> tuple
 
 
 def _family(random: Generator) -> tuple[str, Spec]:
-    """A mechanism of every family that has two engines, with two questions."""
+    """Draw a mechanism of a family that has two engines, with two questions."""
     family = str(random.choice(list(FAMILIES)))
     spec = FAMILIES[family][1](random)
     neighbours = NEIGHBOURS[family](random) if family in NEIGHBOURS else Neighbours()
@@ -50,13 +50,13 @@ def _family(random: Generator) -> tuple[str, Spec]:
 
 
 def _mixed(random: Generator) -> tuple[str, Spec]:
-    """A composition of two to six parts of different kinds."""
+    """Draw a composition of two to six parts of different kinds."""
     [point] = mixed_points(1, int(random.integers(2**31)))
     return _bounds(point.spec, Neighbours(), point.question)
 
 
 def _sweep(random: Generator) -> tuple[str, Spec]:
-    """One or two numbers of a mechanism that take up to eight values."""
+    """Draw one or two numbers of a mechanism, and up to eight values for them."""
     run = mechanism(random)
     pointers = list(number_pointers(run, "/mechanism")) or ["/mechanism/noise_multiplier"]
     count = int(random.integers(1, 9))
@@ -77,7 +77,7 @@ def _assessment(random: Generator) -> tuple[str, Spec]:
 
 
 def _state(random: Generator) -> tuple[str, Spec]:
-    """A state of another library, imported or asked about."""
+    """Draw a state of another library, imported or asked about."""
     library = str(random.choice(list(STATES)))
     written = STATES[library][str(random.choice(list(STATES[library])))]
     state = {"format": library, "content": written["content"]}
@@ -87,7 +87,7 @@ def _state(random: Generator) -> tuple[str, Spec]:
 
 
 def _example(random: Generator) -> tuple[str, Spec]:
-    """An example of the contract, of any resource, some of whose numbers are others."""
+    """Draw an example of any resource, and change some of its numbers."""
     name = str(random.choice(list(RESOURCES)))
     examples = list(resource(name).examples.values())
     return name, _varied(examples[random.integers(len(examples))]["value"], random)

@@ -24,7 +24,7 @@ def test_answers_are_those_of_the_engine_version() -> None:
 
 @pytest.mark.parametrize("start", [start if start < WITH_BOUNDS else thorough(start) for start in BLOCKS])
 def test_numbers_are_those_of_the_file(start: int) -> None:
-    """Equal where processor and libraries are those of the file, else equal but for rounding."""
+    """Compare digests where processor and libraries are those of the file, else bounds up to rounding."""
     if KEPT.engine_version != ENGINE_VERSION:
         pytest.skip("the file is of another engine version")
     for before in KEPT.answers[start : start + BLOCK]:

@@ -6,17 +6,19 @@ import itertools
 import json
 import re
 from decimal import Decimal
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 import pytest
 
+from api_schemas.fields import shape_of, type_of
 from api_schemas.questions import QuestionSpec
 from api_schemas.targets import Limit
 from api_schemas.threat_models import ThreatModelSpec
 from service.interop.reports.attacker import LONGEST_ATTACKER
 from service.interop.reports.meaning import meaning
 
+FILE = "tests/interop/test_meanings.py"
 QUESTIONS: tuple[dict[str, Any], ...] = (
     {"type": "trade_off", "false_positive_rates": [0.001]},
     {"type": "trade_off", "false_positive_rates": [0.001], "reads": "type_two_error"},
@@ -130,12 +132,14 @@ def test_a_limit_is_a_sentence(sentence: str) -> None:
 
 
 def test_every_question_and_attacker_is_above() -> None:
-    assert {each["type"] for each in QUESTIONS} == {
-        get_args(each.model_fields["type"].annotation)[0] for each in get_args(get_args(QuestionSpec)[0])
-    }
-    assert {each["type"] for each in ATTACKERS if each is not None} == {
-        get_args(each.model_fields["type"].annotation)[0] for each in get_args(get_args(ThreatModelSpec)[0])
-    }
+    asked = {each["type"] for each in QUESTIONS}
+    assert asked == set(map(type_of, shape_of(QuestionSpec).models)), (
+        f"edit service/interop/reports/meaning.py, and QUESTIONS in {FILE}"
+    )
+    attackers = {each["type"] for each in ATTACKERS if each is not None}
+    assert attackers == set(map(type_of, shape_of(ThreatModelSpec).models)), (
+        f"edit service/interop/reports/attacker.py, and ATTACKERS in {FILE}"
+    )
 
 
 def test_different_limits_have_different_meanings() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from service.privacy.enclosure import Bounds
+from service.privacy.enclosure import EnclosureArray
 from service.privacy.mechanisms.catalogue import MECHANISMS
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.questions import membership
@@ -248,7 +248,7 @@ def test_enclosures_are_narrow(case: Case) -> None:
             assert narrow(bounds), direction
 
 
-def narrow(bounds: Bounds) -> bool:
+def narrow(bounds: EnclosureArray) -> bool:
     relative = (bounds.upper - bounds.lower) / np.maximum(bounds.upper, 1e-300)
     return bool((np.where(bounds.upper > 1e-290, relative, 0.0) <= 1e-6).all())
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from mpmath import mpf
 
-from service.privacy.enclosure import Bounds
+from service.privacy.enclosure import EnclosureArray
 from service.privacy.threat_models.worst_case import WorstCase
 from service.privacy.trade_off.pair import TradeOffPair
 from tests.privacy import oracles
@@ -44,14 +44,14 @@ def pair_of(spec: dict[str, Any]) -> TradeOffPair:
     return WorstCase().curves(built(spec))
 
 
-def assert_encloses(bounds: Bounds, index: int, truth: mpf) -> None:
+def assert_encloses(bounds: EnclosureArray, index: int, truth: mpf) -> None:
     assert mpf(float(bounds.lower[index])) <= truth <= mpf(float(bounds.upper[index]))
     if 0 < truth < 0.5 and bounds.log_lower is not None and bounds.log_upper is not None:
         log = mpmath.log(truth)
         assert mpf(float(bounds.log_lower[index])) <= log <= mpf(float(bounds.log_upper[index]))
 
 
-def width(bounds: Bounds, index: int) -> float:
+def width(bounds: EnclosureArray, index: int) -> float:
     """Relative, in logarithms where the ends underflow."""
     if bounds.upper[index] > 1e-290:
         return float((bounds.upper[index] - bounds.lower[index]) / bounds.upper[index])

@@ -11,14 +11,14 @@ from api_schemas.caveats import Assumption, Hazard
 from api_schemas.threat_models import is_relaxed
 from service.computations.abstract import Computation, Quote, ResponseFields
 from service.computations.allowance import Shares
-from service.computations.bounds import beside_relaxed, grounds
+from service.computations.bounds import BEST, beside_relaxed, grounds
 from service.computations.calibration.directions import Directions, directions
 from service.computations.calibration.found import SearchResult
 from service.computations.calibration.looks import MOST_WORK, TOO_DEAR, Look, Looks, groups
 from service.computations.calibration.search import search
 from service.computations.estimates import UNCERTAINTY, UNPRICED
 from service.computations.nested import quoted
-from service.computations.parts import mechanism_of, threat_model_of
+from service.computations.parts import mechanism_of, options_of, threat_model_of
 from service.privacy.errors import NumericalFailure, OutOfDomain, PrivacyComputationError, UnsupportedCombination
 from service.privacy.numerics.work import Work, at_most
 from service.privacy.threat_models.relaxed import worst_case_beside
@@ -144,7 +144,8 @@ def _answers(request: CalibrationsRequest, look: Look, work: Work) -> ResponseFi
         worst = worst_case_beside(attacker, mechanism)
         if worst is not None:
             with shares.next():
-                told = beside_relaxed(worst, group.plan().curves, mechanism, asked, work)
+                curves = group.plan().curves.worst_case or worst.curves(mechanism, BEST, options_of(asked))
+                told = beside_relaxed(worst, curves, asked, work)
             for index, answer in zip(group.indices, told["answers"], strict=True):
                 beside[index] = {"target": index, "threat_model": told["threat_model"], "answer": answer}
         told = grounds(asked, mechanism, attacker)

@@ -4,45 +4,66 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
-from functools import cache
-from typing import Final
+from dataclasses import dataclass, replace
+from typing import Final, final
 
+from api_schemas.base import json_bytes
 from api_schemas.claims import Claim, ClaimsRequest, ClaimsResponse
 from api_schemas.examples import CLAIMS_EXAMPLES
+from api_schemas.nested import moved
 from api_schemas.questions import TradeOffQuestion
 from service.computations.abstract import Computation, Quote, ResponseFields
 from service.computations.allowance import MOST_WORK, Shares
+from service.computations.bounds import Setting, setting_of
 from service.computations.claims.attacks import attack_cost, shown
 from service.computations.claims.verdicts import Judgement, judged
-from service.computations.estimates import INLINE_LIMIT, UNPRICED
-from service.computations.nested import quoted, read
-from service.computations.parts import mechanism_of, options_of, threat_model_of
+from service.computations.estimates import INLINE_LIMIT
+from service.computations.nested import quoted_alone, read, together
 from service.computations.read_numbers import ReadNumber
-from service.privacy.composition.planning.cost_model import CostModel
+from service.privacy.errors import PrivacyComputationError
 from service.privacy.numerics.work import Work, at_most
 
 ATTACKS: Final = 1 / 4
 """Of the work of a request, what is left for attacks on what is unsafe."""
 
 
+@final
+@dataclass(frozen=True, slots=True)
+class ClaimsSetting:
+    """The plans of the answers to what is claimed, which the attacks read as well."""
+
+    setting: Setting
+
+    def body(self, request: ClaimsRequest, digest: str, engine_version: str) -> bytes:
+        """Return the response as it is sent. Raises like `compute_claims`."""
+        return json_bytes(_within_work(request, self.setting, digest, engine_version))
+
+
 def compute_claims(request: ClaimsRequest, digest: str, engine_version: str) -> ResponseFields:
     """Answer what is claimed, and judge it. Raises with the pointer of the part that cannot be served."""
+    try:
+        setting = setting_of(request.asked())
+    except PrivacyComputationError as error:
+        error.pointer = moved(error.pointer, request.places())
+        raise
+    return _within_work(request, setting, digest, engine_version)
+
+
+def _within_work(request: ClaimsRequest, setting: Setting, digest: str, engine_version: str) -> ResponseFields:
     with at_most(MOST_WORK) as work:
-        return _compute(request, digest, engine_version, work)
+        return _compute(request, setting, digest, engine_version, work)
 
 
-def _compute(request: ClaimsRequest, digest: str, engine_version: str, work: Work) -> ResponseFields:
+def _compute(request: ClaimsRequest, setting: Setting, digest: str, engine_version: str, work: Work) -> ResponseFields:
     with at_most(work.left * (1 - ATTACKS)):
-        answered, curves = read(request.asked(), request.places())
+        answered, curves = read(request.asked(), request.places(), setting)
     pairs = list(zip(request.claims, answered["answers"], strict=True))
     judgements = [judged(claim, ReadNumber.of(answer, claim.reads)) for claim, answer in pairs]
     shares = Shares(work, sum(judgement.verdict == "unsafe" for judgement in judgements))
-    model = cache(lambda: _cost_model(request))
 
     def look(claim: Claim, answer: ResponseFields) -> ResponseFields:
         with shares.next():
-            return shown(claim, answer, curves, request.threat_model.type, model())
+            return shown(claim, answer, curves, request.threat_model.type, setting.main.cost)
 
     return {
         "digest": digest,
@@ -75,20 +96,16 @@ def _checked(
     }
 
 
-def _cost_model(request: ClaimsRequest) -> CostModel:
-    """What readings of the curves cost, by the plan of the answers."""
-    asked = request.asked()
-    return threat_model_of(asked.threat_model).plan(mechanism_of(asked.mechanism), "auto", options_of(asked)).cost
-
-
 def claims_quote(request: ClaimsRequest) -> Quote:
     """That of the answers, and of the attacks, as if every claim were unsafe."""
-    found = quoted([(request.asked(), request.places())])
-    if found.engine == UNPRICED:
+    alone = quoted_alone(request.asked(), request.places())
+    found = together([alone])
+    if not isinstance(alone.begun, Setting):  # nobody planned it
         return found
-    model = _cost_model(request)
+    model = alone.begun.main.cost
     cost = found.cost + math.ceil(math.fsum(attack_cost(claim, model) for claim in request.claims))
-    return replace(found, cost=cost, inline=found.inline and cost <= INLINE_LIMIT)
+    inline = found.inline and cost <= INLINE_LIMIT
+    return replace(found, cost=cost, inline=inline, begun=ClaimsSetting(alone.begun))
 
 
 def exit_code(response: ClaimsResponse) -> int:

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from service.privacy.enclosure import Bounds
+from service.privacy.enclosure import EnclosureArray
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 
@@ -14,7 +14,7 @@ LARGE = 30.0
 LARGEST = float(np.finfo(np.float64).max)
 
 
-def sampled_log_ratio(base: FloatArray, rate: float) -> Bounds:
+def sampled_log_ratio(base: FloatArray, rate: float) -> EnclosureArray:
     """c = ln(1 - p + p e^b) for exact b (infinite too), enclosed.
 
     Either log1p(p expm1 b), good where p (e^b - 1) is not close to -1, or a sum of logarithms, good where c is not
@@ -32,10 +32,10 @@ def sampled_log_ratio(base: FloatArray, rate: float) -> Bounds:
     far_error = FUNCTION_ERROR * (terms + 2 + 2 * np.abs(far))
     value, error = np.where(near_error < far_error, near, far), np.minimum(near_error, far_error)
     error = np.where(value == np.inf, 0.0, error)
-    return Bounds(value - error, value + error)
+    return EnclosureArray(value - error, value + error)
 
 
-def base_log_ratio(sampled: FloatArray, rate: float) -> Bounds:
+def base_log_ratio(sampled: FloatArray, rate: float) -> EnclosureArray:
     """b = ln(1 + (e^c - 1)/p) for finite c, enclosed; minus infinity for c <= ln(1 - p).
 
     From log1p near c = 0, from ln((e^c - (1 - p))/p) for c < -1/2, where it may come close to the pole, and as c - ln p
@@ -51,7 +51,7 @@ def base_log_ratio(sampled: FloatArray, rate: float) -> Bounds:
         far = sampled - log_rate + np.log1p(-(1 - rate) * np.exp(-np.maximum(sampled, 1.0)))
         error = FUNCTION_ERROR * (np.abs(sampled) + abs(log_rate) + 2 + np.abs(far))
         low, high = np.where(large, far - error, low), np.where(large, far + error, high)
-    return Bounds(low, high)
+    return EnclosureArray(low, high)
 
 
 def _near_zero(sampled: FloatArray, rate: float) -> tuple[FloatArray, FloatArray]:

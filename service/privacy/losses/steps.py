@@ -15,7 +15,7 @@ import numpy as np
 from numpy.polynomial.legendre import leggauss
 from scipy.special import ndtr
 
-from service.privacy.enclosure import Bounds
+from service.privacy.enclosure import EnclosureArray
 from service.privacy.losses.law import GaussianLossLaw, Hypothesis, LossLaw, NodeLossLaw
 from service.privacy.losses.sampled_ratio import base_log_ratio, sampled_log_ratio
 from service.privacy.numerics.arrays import FloatArray
@@ -124,7 +124,7 @@ def _sampled(base: NodeLossLaw, rate: float) -> NodeLossLaw:
     return NodeLossLaw(losses, base.log_weights, smallest, largest, distribution)
 
 
-def _middle(map_enclosed: Callable[[FloatArray, float], Bounds], values: FloatArray, rate: float) -> FloatArray:
+def _middle(map_enclosed: Callable[[FloatArray, float], EnclosureArray], values: FloatArray, rate: float) -> FloatArray:
     """The map of log-likelihood ratios by sampling, from the middle of its enclosure."""
     bounds = map_enclosed(values, rate)
     return np.where(bounds.lower == bounds.upper, bounds.upper, 0.5 * bounds.lower + 0.5 * bounds.upper)

@@ -103,6 +103,10 @@ class GaussianPart:
         """About the standard deviation of the loss."""
         return self.shift.upper
 
+    @property
+    def jump(self) -> None:
+        """A Gaussian loss has no large increments apart from its bulk."""
+
 
 @dataclass(frozen=True, slots=True)
 class SampledGaussianPart:
@@ -120,6 +124,16 @@ class SampledGaussianPart:
         """About the standard deviation of the loss."""
         return min(self.sample_rate / self.noise_multiplier, 1.0)
 
+    @property
+    def noise_between_shifts(self) -> float:
+        """Noise over the distance of the two shifts, 0 and 1."""
+        return self.noise_multiplier
+
+    @property
+    def jump(self) -> tuple[float, float]:
+        """Noise over the largest shift, and the probability that the record is sampled."""
+        return self.noise_multiplier, self.sample_rate
+
 
 @dataclass(frozen=True, slots=True)
 class LaplacePart:
@@ -136,6 +150,11 @@ class LaplacePart:
         """About the standard deviation of the loss."""
         return min(self.sample_rate * self.loss, 1.0)
 
+    @property
+    def jump(self) -> tuple[float, float]:
+        """Noise over the largest shift, and the probability that the record is sampled."""
+        return 1 / self.loss, self.sample_rate
+
 
 @dataclass(frozen=True, slots=True)
 class TwoPointPart:
@@ -148,6 +167,10 @@ class TwoPointPart:
     def spread(self) -> float:
         """About the standard deviation of the loss."""
         return min(max(self.epsilon, self.delta), 1.0)
+
+    @property
+    def jump(self) -> None:
+        """All losses are of one size."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +207,19 @@ class GaussianMixturePart:
     def spread(self) -> float:
         """About the standard deviation of the loss."""
         return min(self.mean_shift, 1.0)
+
+    @property
+    def noise_between_shifts(self) -> float:
+        """Noise over the distance of the two smallest shifts."""
+        return self.noise_multiplier / (self.shifts[1] - self.shifts[0])
+
+    @property
+    def jump(self) -> tuple[float, float]:
+        """Noise over the mean of the positive shifts, and their probability, with the record; the largest shift where
+        their probability is too small for 1 less it.
+        """
+        rate = 1 - self.weights[0] if self.shifts[0] == 0 else 1.0
+        return (rate / self.mean_shift, rate) if rate > 0 else (1 / self.shifts[-1], self.mean_shift / self.shifts[-1])
 
 
 Part: TypeAlias = GaussianPart | SampledGaussianPart | LaplacePart | TwoPointPart | GaussianMixturePart

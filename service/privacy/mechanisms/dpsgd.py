@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from itertools import cycle, islice
-from typing import Annotated, ClassVar, Final, final, get_args
+from typing import Annotated, ClassVar, Final, assert_never, final, get_args
 
 from typing_extensions import override
 
@@ -132,17 +132,21 @@ class DpSgd(AbstractMechanism):
             yield made[noise, rate], steps
 
     def _step(self, noise: float, rate: float) -> AbstractStep:
-        if self.sampling == "poisson":
-            return _sampled(noise, rate) if rate < 1 else Gaussian(noise_multiplier=noise)
-        if self.sampling == "shuffled":
-            return Gaussian(noise_multiplier=noise)
-        return FixedBatches(
-            sample_rate=self._share or Fraction(rate),
-            noise_multiplier=Fraction(noise),
-            dataset_size=self.dataset_size,
-            batch_size=self.batch_size,
-            replacement=self.sampling == "fixed_with_replacement",
-        )
+        match self.sampling:
+            case "poisson":
+                return _sampled(noise, rate) if rate < 1 else Gaussian(noise_multiplier=noise)
+            case "shuffled":
+                return Gaussian(noise_multiplier=noise)
+            case "fixed_without_replacement" | "fixed_with_replacement":
+                return FixedBatches(
+                    sample_rate=self._share or Fraction(rate),
+                    noise_multiplier=Fraction(noise),
+                    dataset_size=self.dataset_size,
+                    batch_size=self.batch_size,
+                    replacement=self.sampling == "fixed_with_replacement",
+                )
+            case _:
+                assert_never(self.sampling)
 
     @property
     def _share(self) -> Fraction | None:

@@ -13,7 +13,7 @@ from typing import Final
 
 import numpy as np
 
-from service.privacy.enclosure import Bounds, Enclosure, Evidence
+from service.privacy.enclosure import Enclosure, EnclosureArray, Evidence
 from service.privacy.questions.reading import SafeEnd
 from service.privacy.trade_off.abstract import CurvePoints
 from service.privacy.trade_off.enclosed.logs import log_ends
@@ -58,16 +58,16 @@ def capped_points(own: CurvePoints, worst: CurvePoints) -> CurvePoints:
     return replace(own, power=power, type_two_error=error)
 
 
-def _no_larger(own: Bounds, worst: Bounds) -> Bounds:
+def _no_larger(own: EnclosureArray, worst: EnclosureArray) -> EnclosureArray:
     (low, high), most = log_ends(own), log_ends(worst)[1]
     upper, log_upper = np.minimum(own.upper, worst.upper), np.minimum(high, most)
-    return Bounds(np.minimum(own.lower, upper), upper, np.minimum(low, log_upper), log_upper)
+    return EnclosureArray(np.minimum(own.lower, upper), upper, np.minimum(low, log_upper), log_upper)
 
 
-def _no_smaller(own: Bounds, worst: Bounds) -> Bounds:
+def _no_smaller(own: EnclosureArray, worst: EnclosureArray) -> EnclosureArray:
     (low, high), least = log_ends(own), log_ends(worst)[0]
     lower, log_lower = np.maximum(own.lower, worst.lower), np.maximum(low, least)
-    return Bounds(lower, np.maximum(own.upper, lower), log_lower, np.maximum(high, log_lower))
+    return EnclosureArray(lower, np.maximum(own.upper, lower), log_lower, np.maximum(high, log_lower))
 
 
 def _logs(number: Enclosure) -> tuple[float, float]:

@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from service.privacy.enclosure import Bounds, Enclosure
+from service.privacy.enclosure import Enclosure, EnclosureArray
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.trade_off.abstract import AbstractTradeOff
 from service.privacy.trade_off.combinators.bracketed import Bracketed
@@ -46,7 +46,7 @@ def type_two_error_at_complement(curve: AbstractTradeOff, rate: float) -> Enclos
     low, high = _between_neighbours(curve, rate)
     if rate < LARGE_RATE and high - low > NARROW and high > LEAST_LOGARITHM:
 
-        def log_power(log_beta: FloatArray) -> Bounds:
+        def log_power(log_beta: FloatArray) -> EnclosureArray:
             return inverse.power(np.exp(log_beta))
 
         least = max(low - LOG_SLACK * (1 + abs(low)), LEAST_LOGARITHM) if low > -math.inf else LEAST_LOGARITHM

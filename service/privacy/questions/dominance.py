@@ -12,7 +12,7 @@ from enum import StrEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from service.privacy.enclosure import Bounds, Evidence
+from service.privacy.enclosure import EnclosureArray, Evidence
 from service.privacy.numerics.arrays import BoolArray, FloatArray
 from service.privacy.trade_off.abstract import CurvePoints
 
@@ -71,7 +71,7 @@ def _proved(relation: np.ufunc, harder: CurvePoints, other: CurvePoints) -> Bool
     return _ends(relation, harder.power, other.power) | _ends(relation, other.type_two_error, harder.type_two_error)
 
 
-def _ends(relation: np.ufunc, smaller: Bounds, larger: Bounds) -> BoolArray:
+def _ends(relation: np.ufunc, smaller: EnclosureArray, larger: EnclosureArray) -> BoolArray:
     proved: BoolArray = relation(smaller.upper, larger.lower)
     if smaller.log_upper is not None and larger.log_lower is not None:
         proved = proved | relation(smaller.log_upper, larger.log_lower)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy import special
 
-from service.privacy.enclosure import Bounds, Enclosure, Evidence
+from service.privacy.enclosure import Enclosure, EnclosureArray, Evidence
 from service.privacy.errors import OutOfDomain
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
 from service.privacy.questions.empty_range import NOTHING_IN_RANGE, RANGE_MAY_BE_EMPTY
@@ -92,8 +92,8 @@ def _of_both(curve: Symmetrised, rate_min: float, error_min: float) -> GdpReadin
         return GdpReading(Enclosure.point(0.0), "upper", SOURCE, (NOTHING_IN_RANGE,), global_mu=whole)
     if upper.max() >= STRONGEST or 1 - upper[0] <= error_min:
         return None
-    rest = Bounds(1 - upper - UNIT_ROUNDOFF, 1 - lower + UNIT_ROUNDOFF)
-    at_ends = normal_points(firsts, Bounds(lower, upper), rest).mu
+    rest = EnclosureArray(1 - upper - UNIT_ROUNDOFF, 1 - lower + UNIT_ROUNDOFF)
+    at_ends = normal_points(firsts, EnclosureArray(lower, upper), rest).mu
     directions = (first,) if rate_min == error_min else (first, first.reversed())
     found = [mu(each, rate_min, error_min) for each in directions]
     lower = max(*(each.value.lower for each in found), float(at_ends.lower.max()), 0.0)

@@ -19,7 +19,7 @@ from typing import Final
 import numpy as np
 from scipy import special
 
-from service.privacy.enclosure import Bounds
+from service.privacy.enclosure import EnclosureArray
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
 from service.privacy.numerics.work import is_spent
@@ -45,10 +45,10 @@ class Half:
 class _Read:
     """Points of a half: u = -Phi^-1(alpha), q = Phi^-1(power), mu = q + u, log slope; any shape."""
 
-    u: Bounds
-    q: Bounds
-    mu: Bounds
-    slope: Bounds
+    u: EnclosureArray
+    q: EnclosureArray
+    mu: EnclosureArray
+    slope: EnclosureArray
 
 
 class CellSearch:
@@ -135,5 +135,5 @@ def _squares(low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]
     return nearest * nearest, np.minimum(farthest, 1e150) ** 2
 
 
-def _reshaped(bounds: Bounds, shape: tuple[int, ...]) -> Bounds:
-    return Bounds(bounds.lower.reshape(shape), bounds.upper.reshape(shape))
+def _reshaped(bounds: EnclosureArray, shape: tuple[int, ...]) -> EnclosureArray:
+    return EnclosureArray(bounds.lower.reshape(shape), bounds.upper.reshape(shape))

@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 from scipy import special
 
-from service.privacy.enclosure import Bounds, Enclosure
+from service.privacy.enclosure import Enclosure, EnclosureArray
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.roots import many_bisected
 from service.privacy.trade_off.abstract import AbstractTradeOff
@@ -47,13 +47,15 @@ def regret(curve: AbstractTradeOff, mu: float) -> Enclosure:
         more = curve.points(new).type_two_error
         order = np.argsort(np.concatenate((rates, new)))
         rates = np.concatenate((rates, new))[order]
-        read = Bounds(np.concatenate((read.lower, more.lower))[order], np.concatenate((read.upper, more.upper))[order])
+        read = EnclosureArray(
+            np.concatenate((read.lower, more.lower))[order], np.concatenate((read.upper, more.upper))[order]
+        )
     lower, upper = _gaps(rates, read, mu)
     low = max(float(lower.max()) - ROUNDING, 0.0)
     return Enclosure(low, min(max(float(upper.max()) + ROUNDING, low), 1.0), curve.evidence)
 
 
-def _gaps(rates: FloatArray, read: Bounds, mu: float) -> tuple[FloatArray, FloatArray]:
+def _gaps(rates: FloatArray, read: EnclosureArray, mu: float) -> tuple[FloatArray, FloatArray]:
     """The gap at every rate, from below, and the largest gap of every cell between two, from above."""
     least, most = read.lower - rates, read.upper - rates
     lower = rates - _on_gaussian(least, mu)

@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 from scipy import special
 
-from service.privacy.enclosure import Bounds
+from service.privacy.enclosure import EnclosureArray
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
 from service.privacy.trade_off.enclosed.logs import log_ends
@@ -23,28 +23,28 @@ CLOSE: Final = 1e-10
 class NormalPoints:
     """u = -Phi^-1(alpha), q = Phi^-1(power), mu = q + u; any shape."""
 
-    u: Bounds
-    q: Bounds
-    mu: Bounds
+    u: EnclosureArray
+    q: EnclosureArray
+    mu: EnclosureArray
 
 
-def normal_points(rates: FloatArray, power: Bounds, type_two_error: Bounds) -> NormalPoints:
+def normal_points(rates: FloatArray, power: EnclosureArray, type_two_error: EnclosureArray) -> NormalPoints:
     """The points of a curve at rates strictly between 0 and 1."""
     value = -special.ndtri(rates)
     u = _around(value, NORMAL_QUANTILE_ERROR * np.abs(value))
     q = _probit(power, type_two_error)
     slack = 2 * UNIT_ROUNDOFF * (np.abs(value) + np.abs(q.lower) + np.abs(q.upper))
-    return NormalPoints(u, q, Bounds(q.lower + u.lower - slack, q.upper + u.upper + slack))
+    return NormalPoints(u, q, EnclosureArray(q.lower + u.lower - slack, q.upper + u.upper + slack))
 
 
-def _probit(power: Bounds, type_two_error: Bounds) -> Bounds:
+def _probit(power: EnclosureArray, type_two_error: EnclosureArray) -> EnclosureArray:
     """Phi^-1(power), from whichever of power and type II error is smaller."""
     lower = np.where(power.lower < 0.5, _quantile(power, -1), -_quantile(type_two_error, 1))
     upper = np.where(power.upper < 0.5, _quantile(power, 1), -_quantile(type_two_error, -1))
-    return Bounds(lower, upper)
+    return EnclosureArray(lower, upper)
 
 
-def _quantile(bounds: Bounds, side: int) -> FloatArray:
+def _quantile(bounds: EnclosureArray, side: int) -> FloatArray:
     end = bounds.lower if side < 0 else bounds.upper
     value = special.ndtri(end)
     error = NORMAL_QUANTILE_ERROR * np.abs(value)
@@ -58,5 +58,5 @@ def _quantile(bounds: Bounds, side: int) -> FloatArray:
     return np.where(np.isfinite(value), value + side * np.where(np.isfinite(error), error, 0.0), value)
 
 
-def _around(value: FloatArray, error: FloatArray) -> Bounds:
-    return Bounds(value - error, value + error)
+def _around(value: FloatArray, error: FloatArray) -> EnclosureArray:
+    return EnclosureArray(value - error, value + error)

@@ -19,7 +19,7 @@ from typing import Final, final
 import numpy as np
 from scipy import special
 
-from service.privacy.enclosure import Bounds, Enclosure
+from service.privacy.enclosure import Enclosure, EnclosureArray
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.questions.normal_points import SMALLEST_RATE, normal_points
 from service.privacy.trade_off.abstract import AbstractTradeOff
@@ -122,7 +122,7 @@ def above_gaussian(curve: AbstractTradeOff, mu: float, rate_min: float, error_mi
         if found[place] > mu:
             rate = float(rates[place])
             allowed = float(special.ndtr(special.ndtri(rate) + mu)) * (1 + ALLOWED_ERROR * (1 + mu))
-            power = Bounds(points.power.lower[place : place + 1], points.power.upper[place : place + 1])
+            power = EnclosureArray(points.power.lower[place : place + 1], points.power.upper[place : place + 1])
             if power.lower[0] > allowed:
                 return Witness(rate, power.at(0, curve.evidence), allowed)
         rates = _normal_grid(float(rates[max(place - 1, 0)]), float(rates[min(place + 1, len(rates) - 1)]))

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Annotated, ClassVar, Final, Literal, final
 
 from typing_extensions import override
 
 from service.privacy.composition.planning.options import EngineOptions
 from service.privacy.composition.planning.plan import Plan
+from service.privacy.enclosure import Enclosure
 from service.privacy.errors import OutOfDomain, UnsupportedCombination
 from service.privacy.mechanisms.abstract import AbstractMechanism
 from service.privacy.mechanisms.caveats import Premise
@@ -84,8 +87,8 @@ class Glrt(RelaxedThreatModel):
         if sampled:
             return Plan("closed_form", model, steps[0][0].curves)
         if method == "clt":
-            return Plan("clt", model, lambda: limit_curves(self.dimension, noncentrality_of(steps)))
-        return Plan("closed_form", model, lambda: exact_curves(self.dimension, noncentrality_of(steps)))
+            return Plan("clt", model, partial(_exact, limit_curves, self.dimension, steps))
+        return Plan("closed_form", model, partial(_exact, exact_curves, self.dimension, steps))
 
     @override
     def worst_case(self, mechanism: AbstractMechanism) -> WorstCase:
@@ -149,14 +152,18 @@ def _composed(steps: GlrtSteps, method: str, options: EngineOptions) -> Plan:
     if method not in ("auto", "discretised"):
         raise no_engine(f"{method} for several steps with fresh_each_step", ("auto", "discretised"))
     options = options.no_finer_than(COMPOSED_TOLERANCE)
+    return Plan("discretised", cost.glrt(steps, "discretised"), partial(_on_lattices, steps, options))
 
-    def build() -> TradeOffPair:
-        from service.privacy.composition.lattice.engine import discretised_pair
 
-        found = discretised_pair(tuple(steps), options)
-        return replace(found, source=f"{SAMPLED_SOURCE}; {found.source}", notes=(NO_BOUND, *found.notes))
+def _on_lattices(steps: GlrtSteps, options: EngineOptions) -> TradeOffPair:
+    from service.privacy.composition.lattice.engine import discretised_pair
 
-    return Plan("discretised", cost.glrt(steps, "discretised"), build)
+    found = discretised_pair(tuple(steps), options)
+    return replace(found, source=f"{SAMPLED_SOURCE}; {found.source}", notes=(NO_BOUND, *found.notes))
+
+
+def _exact(curves: Callable[[int, Enclosure], TradeOffPair], dimension: int, steps: GlrtSteps) -> TradeOffPair:
+    return curves(dimension, noncentrality_of(steps))
 
 
 def _count(steps: GlrtSteps) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 from typing import Annotated, ClassVar, Final, Literal, final
 
 from typing_extensions import override
@@ -110,13 +111,9 @@ class Membership(RelaxedThreatModel):
             raise UnsupportedCombination("method", f"method {method}", reason, ("auto", *known))
         own = self._relaxed(run, options, method)
         if self._beats_worst_case(run):
-            return replace(own, build=lambda: replace(own.curves, notes=(*own.curves.notes, NOTHING_HIDDEN)))
+            return replace(own, build=partial(_with_nothing_hidden, own))
         worst = WORST_CASE.plan(mechanism, "auto", options)
-
-        def build() -> TradeOffPair:
-            return pointwise_max_of(own.curves, worst.curves, BOTH_HOLD, BRACKET)
-
-        return Plan(own.engine, cost.larger_of(own.cost, worst.cost), build)
+        return Plan(own.engine, cost.larger_of(own.cost, worst.cost), partial(_larger, own, worst))
 
     def _engine(self, run: MembershipRun) -> str:
         """That of the largest susceptibility."""
@@ -153,19 +150,20 @@ class Membership(RelaxedThreatModel):
         priced = self._against(run, max(shares), options, method)  # one for all: there may be a thousand
         if len(shares) == 1:
             return priced
+        return mixed_plan([priced] * len(shares), partial(self._mixture, run, shares, options, method))
 
-        def build() -> TradeOffPair:
-            pairs = [self._against(run, susceptibility, options, method).curves for susceptibility in shares]
-            return mixed(list(shares.values()), pairs, MIXED, MIX_REASON)
-
-        return mixed_plan([priced] * len(shares), build)
+    def _mixture(
+        self, run: MembershipRun, shares: dict[float, Fraction], options: EngineOptions, method: str
+    ) -> TradeOffPair:
+        pairs = [self._against(run, susceptibility, options, method).curves for susceptibility in shares]
+        return mixed(list(shares.values()), pairs, MIXED, MIX_REASON)
 
     def _bracketed(self, run: MembershipRun, options: EngineOptions, method: str) -> Plan:
         engine = DISCRETISED if method == DISCRETISED else self._engine(run)
         options = options.no_finer_than(POPULATION_TOLERANCE)
         few = engine != CLOSED_FORM
         model = cost.SUSCEPTIBILITIES_OF_LATTICES if few else cost.SUSCEPTIBILITIES
-        return Plan(engine, model, lambda: self._between(run, options, method, few=few))
+        return Plan(engine, model, partial(self._between, run, options, method, few=few))
 
     def _between(self, run: MembershipRun, options: EngineOptions, method: str, *, few: bool) -> TradeOffPair:
         """The mixtures of the lower and of the upper ends of intervals of susceptibilities."""
@@ -206,3 +204,11 @@ class Membership(RelaxedThreatModel):
             *((membership_premises.STEP_APPROXIMATED,) if approximated or self.step_curve == "gaussian" else ()),
             *((membership_premises.RUN_APPROXIMATED,) if approximated and run.steps > 1 else ()),
         )
+
+
+def _with_nothing_hidden(own: Plan) -> TradeOffPair:
+    return replace(own.curves, notes=(*own.curves.notes, NOTHING_HIDDEN))
+
+
+def _larger(own: Plan, worst: Plan) -> TradeOffPair:
+    return pointwise_max_of(own.curves, worst.curves, BOTH_HOLD, BRACKET)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 from typing import Final, Literal
 
 from service.privacy.composition.planning.options import EngineOptions
@@ -140,22 +141,22 @@ def plan_of(
     if DISCRETISED in (engine, method):
         options = options.no_finer_than(LATTICE_TOLERANCE)
         model = cost.membership_lattices(options.relative_tolerance)
-        return Plan(DISCRETISED, model, lambda: _on_lattices(run, susceptibility, options))
+        return Plan(DISCRETISED, model, partial(_on_lattices, run, susceptibility, options))
     if engine == CONTOUR and step_curve == "chi_square":
         share = run.mechanism.sample_rate
         model = cost.membership_contour(_rough_step_mu(run, susceptibility), share, run.steps)
-        return Plan(engine, model, lambda: _on_lines(run, susceptibility, options, method))
+        return Plan(engine, model, partial(_on_lines, run, susceptibility, options, method))
     if composition == "exact" and step_curve == "chi_square":
         model = cost.SAMPLED_ONCE if run.is_sampled else cost.WHOLE_DATA
-        return Plan(engine, model, lambda: _exact(run, susceptibility))
+        return Plan(engine, model, partial(_exact, run, susceptibility))
     if composition != "exact":
-        return Plan(engine, cost.GAUSSIAN, lambda: _approximated(run, susceptibility, composition))
+        return Plan(engine, cost.GAUSSIAN, partial(_approximated, run, susceptibility, composition))
     if run.is_sampled:
         return _composed_gaussians(run, susceptibility, options)
     return Plan(
         engine,
         cost.GAUSSIAN,
-        lambda: _gaussian(math.sqrt(run.steps) * step_mu_of(run, susceptibility), GAUSSIAN_STEP),
+        partial(_composed_exactly, run, susceptibility),
     )
 
 
@@ -217,14 +218,23 @@ def _composed_gaussians(run: MembershipRun, susceptibility: float, options: Engi
 
     method = "auto" if run.steps == 1 else CONTOUR
     priced = choose.plan(gaussian_run(run, _rough_step_mu(run, susceptibility)), method, ONE_ADDED, options)
-
-    def build() -> TradeOffPair:
-        found = choose.pair(gaussian_run(run, step_mu_of(run, susceptibility)), method, ONE_ADDED, options)
-        add = Approximate(found.add)
-        source = f"{GAUSSIAN_STEP}; {found.source}"
-        return TradeOffPair(add, add.reversed(), source, found.notes, bracket=brackets_of((found,)))
-
+    build = partial(_approximately_composed, run, susceptibility, method, options)
     return Plan(priced.engine, cost.of_gaussian_steps(priced.cost), build)
+
+
+def _approximately_composed(
+    run: MembershipRun, susceptibility: float, method: str, options: EngineOptions
+) -> TradeOffPair:
+    from service.privacy.composition.planning import choose
+
+    found = choose.pair(gaussian_run(run, step_mu_of(run, susceptibility)), method, ONE_ADDED, options)
+    add = Approximate(found.add)
+    source = f"{GAUSSIAN_STEP}; {found.source}"
+    return TradeOffPair(add, add.reversed(), source, found.notes, bracket=brackets_of((found,)))
+
+
+def _composed_exactly(run: MembershipRun, susceptibility: float) -> TradeOffPair:
+    return _gaussian(math.sqrt(run.steps) * step_mu_of(run, susceptibility), GAUSSIAN_STEP)
 
 
 def _rough_step_mu(run: MembershipRun, susceptibility: float) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from typing import Annotated, ClassVar, final
 
 from typing_extensions import override
@@ -78,12 +79,11 @@ class AdversaryMixture(RelaxedThreatModel):
         plans = [model.plan(mechanism, method, options) for model in self._models]
         if len(plans) == 1:
             return plans[0]
+        return mixed_plan(plans, partial(self._mixture, plans))
 
-        def build() -> TradeOffPair:
-            shares = [Fraction(part.weight) / self._total for part in self.components]
-            return mixed(shares, [each.curves for each in plans], SOURCE, REASON)
-
-        return mixed_plan(plans, build)
+    def _mixture(self, plans: Sequence[Plan]) -> TradeOffPair:
+        shares = [Fraction(part.weight) / self._total for part in self.components]
+        return mixed(shares, [each.curves for each in plans], SOURCE, REASON)
 
     @override
     def worst_case(self, mechanism: AbstractMechanism) -> WorstCase:

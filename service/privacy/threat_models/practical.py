@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Annotated, ClassVar, Final, final
 
 from typing_extensions import override
@@ -103,13 +104,9 @@ class Practical(RelaxedThreatModel):
             raise UnsupportedCombination("method", f"{method} for practical", reason, METHODS)
         own = choose.plan(self._stated, CLOSED_FORM)
         if not _serves(REPLACED, mechanism):
-            return replace(own, build=lambda: replace(_stated(own, NOT_REPLACED), bracket=ALONE))
+            return replace(own, build=partial(_alone, own))
         worst = REPLACED.plan(mechanism, "auto", options)
-
-        def build() -> TradeOffPair:
-            return pointwise_max_of(_stated(own), worst.curves, BOTH_HOLD, BRACKET)
-
-        return Plan(own.engine, cost.larger_of(own.cost, worst.cost), build)
+        return Plan(own.engine, cost.larger_of(own.cost, worst.cost), partial(_larger, own, worst))
 
     @override
     def worst_case(self, mechanism: AbstractMechanism) -> WorstCase:
@@ -141,6 +138,14 @@ class Practical(RelaxedThreatModel):
     @property
     def _stated(self) -> ApproximateDp:
         return ApproximateDp(epsilon=self.epsilon_pmp, delta=self.delta)
+
+
+def _alone(own: Plan) -> TradeOffPair:
+    return replace(_stated(own, NOT_REPLACED), bracket=ALONE)
+
+
+def _larger(own: Plan, worst: Plan) -> TradeOffPair:
+    return pointwise_max_of(_stated(own), worst.curves, BOTH_HOLD, BRACKET)
 
 
 def _stated(own: Plan, *notes: str) -> TradeOffPair:

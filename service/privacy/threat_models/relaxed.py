@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import replace
+from functools import partial
 from typing import final
 
 from typing_extensions import override
@@ -29,15 +30,14 @@ class RelaxedThreatModel(AbstractThreatModel):
     ) -> Plan:
         """Return the plan of this attacker, whose curves have those of the worst case where these are a bound."""
         own = self.own_plan(mechanism, method, options)
-        return replace(own, build=lambda: self._beside_worst_case(own.curves, mechanism, options))
+        return replace(own, build=partial(self._beside_worst_case, own, mechanism, options))
 
     @abstractmethod
     def own_plan(self, mechanism: AbstractMechanism, method: str, options: EngineOptions) -> Plan:
         """Return the plan of this attacker. Raises UnsupportedCombination like `plan`."""
 
-    def _beside_worst_case(
-        self, curves: TradeOffPair, mechanism: AbstractMechanism, options: EngineOptions
-    ) -> TradeOffPair:
+    def _beside_worst_case(self, own: Plan, mechanism: AbstractMechanism, options: EngineOptions) -> TradeOffPair:
+        curves = own.curves
         if curves.worst_case is not None or not self.is_bounded(mechanism):
             return curves
         try:

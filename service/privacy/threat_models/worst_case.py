@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Annotated, ClassVar, final
 
 from typing_extensions import override
@@ -16,6 +16,7 @@ from service.privacy.mechanisms.abstract import AbstractMechanism
 from service.privacy.mechanisms.domain import RECORDS, check_fields
 from service.privacy.mechanisms.neighbours import LEAST_FIRST, NeighboringRelation, Neighbours
 from service.privacy.threat_models.abstract import AbstractThreatModel
+from service.privacy.trade_off.pair import TradeOffPair
 
 
 @final
@@ -50,11 +51,15 @@ class WorstCase(AbstractThreatModel):
         self, mechanism: AbstractMechanism, method: str = "auto", options: EngineOptions = DEFAULT_OPTIONS
     ) -> Plan:
         own = choose.plan(mechanism, method, self.neighbours, options)
-        return replace(own, build=lambda: replace(own.curves, origin=(self, mechanism, method, options)))
+        return replace(own, build=partial(_with_origin, own, (self, mechanism, method, options)))
 
     @override
     def premises(self, mechanism: AbstractMechanism) -> tuple[()]:
         return ()
+
+
+def _with_origin(own: Plan, origin: tuple[WorstCase, AbstractMechanism, str, EngineOptions]) -> TradeOffPair:
+    return replace(own.curves, origin=origin)
 
 
 @lru_cache(maxsize=64)  # there are few, and all that is asked of a model asks for them

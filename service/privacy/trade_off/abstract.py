@@ -18,7 +18,7 @@ from typing import final
 
 import numpy as np
 
-from service.privacy.enclosure import Bounds, Enclosure, Evidence
+from service.privacy.enclosure import Enclosure, EnclosureArray, Evidence
 from service.privacy.errors import OutOfDomain
 from service.privacy.numerics.arrays import BoolArray, FloatArray, IndexArray
 from service.privacy.numerics.work import did
@@ -36,9 +36,9 @@ class CurvePoints:
     value of the subdifferential lies inside; ends may be infinite).
     """
 
-    type_two_error: Bounds
-    power: Bounds
-    log_slope: Bounds
+    type_two_error: EnclosureArray
+    power: EnclosureArray
+    log_slope: EnclosureArray
 
     def __getitem__(self, at: IndexArray | BoolArray | slice) -> CurvePoints:
         """Return some of the points."""
@@ -76,17 +76,17 @@ class AbstractTradeOff(ABC):
         return self._with_ends(points, alpha)
 
     @final
-    def power(self, false_positive_rates: FloatArray) -> Bounds:
+    def power(self, false_positive_rates: FloatArray) -> EnclosureArray:
         """Largest true positive rate 1 - f(alpha) at each false positive rate in [0, 1]."""
         return self.points(false_positive_rates).power
 
     @final
-    def type_two_error(self, false_positive_rates: FloatArray) -> Bounds:
+    def type_two_error(self, false_positive_rates: FloatArray) -> EnclosureArray:
         """Smallest type II error f(alpha) at each false positive rate in [0, 1]."""
         return self.points(false_positive_rates).type_two_error
 
     @final
-    def profile(self, epsilons: FloatArray) -> Bounds:
+    def profile(self, epsilons: FloatArray) -> EnclosureArray:
         """delta(eps) = sup_alpha power(alpha) - e^eps alpha for each real eps (nats); negative eps are allowed."""
         epsilon, least, most = _checked("epsilons", epsilons, -math.inf, math.inf)
         did(A_READING + A_NUMBER * epsilon.size)
@@ -98,7 +98,7 @@ class AbstractTradeOff(ABC):
         return _patched(bounds, epsilon == -np.inf, Enclosure.point(1.0))
 
     @final
-    def rough_profile(self, epsilons: FloatArray, rate: float) -> Bounds:
+    def rough_profile(self, epsilons: FloatArray, rate: float) -> EnclosureArray:
         """`profile` at finite epsilons, as wide as is cheap: for bounds that can do with few digits.
 
         `rate`: in (0, 1), where the largest epsilon is about the slope, and whose point has been read: for free are
@@ -237,7 +237,7 @@ class AbstractTradeOff(ABC):
         )
 
     @final
-    def _capped_profile(self, epsilon: FloatArray) -> Bounds:
+    def _capped_profile(self, epsilon: FloatArray) -> EnclosureArray:
         bounds, extremes = self._profile_formula(epsilon), self._extremes
         if extremes is None or extremes[1] == math.inf:
             return bounds
@@ -262,10 +262,10 @@ class AbstractTradeOff(ABC):
         """`points` for rates strictly between 0 and 1."""
 
     @abstractmethod
-    def _profile_formula(self, epsilon: FloatArray) -> Bounds:
+    def _profile_formula(self, epsilon: FloatArray) -> EnclosureArray:
         """`profile` for finite epsilons."""
 
-    def _rough_profile_formula(self, epsilon: FloatArray, rate: float) -> Bounds:
+    def _rough_profile_formula(self, epsilon: FloatArray, rate: float) -> EnclosureArray:
         """`rough_profile`; to be replaced where less precision costs less."""
         del rate
         return self._capped_profile(epsilon)
@@ -295,12 +295,12 @@ def _checked(name: str, values: FloatArray, low: float, high: float) -> tuple[Fl
     raise OutOfDomain(name, values, f"a list of numbers in [{low:g}, {high:g}]")
 
 
-def _patched(bounds: Bounds, where: BoolArray, value: Enclosure) -> Bounds:
+def _patched(bounds: EnclosureArray, where: BoolArray, value: Enclosure) -> EnclosureArray:
     log_lower, log_upper = bounds.log_lower, bounds.log_upper
     if log_lower is not None and log_upper is not None:
         log_lower = np.where(where, _log(value.lower), log_lower)
         log_upper = np.where(where, _log(value.upper), log_upper)
-    return Bounds(
+    return EnclosureArray(
         np.where(where, value.lower, bounds.lower), np.where(where, value.upper, bounds.upper), log_lower, log_upper
     )
 

@@ -9,7 +9,7 @@ import numpy as np
 from scipy import special
 from typing_extensions import override
 
-from service.privacy.enclosure import SMALLEST, Bounds, Enclosure, Evidence
+from service.privacy.enclosure import SMALLEST, Enclosure, EnclosureArray, Evidence
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
@@ -107,14 +107,14 @@ class ApproximateDpTradeOff(AbstractTradeOff):
         log_low -= LOG_SLACK * np.where(np.isfinite(log_low), np.abs(log_low) + eps, 0.0)
         log_high = np.minimum(log_high + LOG_SLACK * np.where(np.isfinite(log_high), np.abs(log_high) + eps, 0.0), 0.0)
         left_certain, right_certain = left * (1 + rise_error) < right_low, right_high < left * (1 - rise_error)
-        slope = Bounds(
+        slope = EnclosureArray(
             np.where(left_certain, eps, np.where(gap > 0, -eps, -np.inf)),
             np.where(right_certain, np.where(gap_high > 0, -eps, -np.inf), eps),
         )
-        return CurvePoints(Bounds.from_logs(log_low, log_high), with_logs(power_low, power_high), slope)
+        return CurvePoints(EnclosureArray.from_logs(log_low, log_high), with_logs(power_low, power_high), slope)
 
     @override
-    def _profile_formula(self, epsilon: FloatArray) -> Bounds:
+    def _profile_formula(self, epsilon: FloatArray) -> EnclosureArray:
         eps, delta = self.epsilon_parameter, self.delta_parameter
         excess = np.minimum(epsilon - eps, 0.0)
         tail = math.exp(-eps)
@@ -154,4 +154,4 @@ def _no_information(alpha: FloatArray) -> CurvePoints:
     lower = np.where(exact, rest, np.nextafter(rest, 0.0))
     upper = np.where(exact, rest, np.nextafter(rest, 1.0))
     slope = np.zeros_like(alpha)
-    return CurvePoints(Bounds(lower, upper), Bounds(alpha, alpha), Bounds(slope, slope))
+    return CurvePoints(EnclosureArray(lower, upper), EnclosureArray(alpha, alpha), EnclosureArray(slope, slope))

@@ -8,7 +8,7 @@ from typing import final
 import numpy as np
 from typing_extensions import override
 
-from service.privacy.enclosure import SMALLEST, Bounds, Enclosure, Evidence
+from service.privacy.enclosure import SMALLEST, Enclosure, EnclosureArray, Evidence
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
@@ -101,21 +101,21 @@ class ExponentialTradeOff(AbstractTradeOff):
         return CurvePoints(
             type_two_error,
             power,
-            Bounds(np.clip(slope - 2 * error, least, most), np.clip(slope + 2 * error, least, most)),
+            EnclosureArray(np.clip(slope - 2 * error, least, most), np.clip(slope + 2 * error, least, most)),
         )
 
-    def _type_two_error_in_logs(self, alpha: FloatArray) -> Bounds:
+    def _type_two_error_in_logs(self, alpha: FloatArray) -> EnclosureArray:
         """ln f = -ln(1 + e^o), o the log odds of the power."""
         log_alpha, log_rest = np.log(alpha), np.log1p(-alpha)
         odds = (log_alpha - log_rest) + self.bounded_range
         error = FUNCTION_ERROR * (np.abs(log_alpha) + np.abs(log_rest) + self.bounded_range)
-        return Bounds.from_logs(
+        return EnclosureArray.from_logs(
             -np.logaddexp(0.0, odds + error) * (1 + 2 * FUNCTION_ERROR),
             -np.logaddexp(0.0, odds - error) * (1 - 2 * FUNCTION_ERROR),
         )
 
     @override
-    def _profile_formula(self, epsilon: FloatArray) -> Bounds:
+    def _profile_formula(self, epsilon: FloatArray) -> EnclosureArray:
         eta = self.bounded_range
         rise = -np.expm1(0.5 * (np.clip(epsilon, -eta, eta) - eta))
         share = np.minimum(rise / self._spread, 1.0)
@@ -128,7 +128,7 @@ class ExponentialTradeOff(AbstractTradeOff):
         # The square may underflow where its factors do not.
         logs = np.where(below, log(value), log(rise) + log(share))
         error = SLACK + FUNCTION_ERROR * np.where(rise > 0, np.abs(logs), 0.0)
-        return Bounds(lower, upper, logs - error, np.minimum(logs + error, 0.0))
+        return EnclosureArray(lower, upper, logs - error, np.minimum(logs + error, 0.0))
 
     @override
     def _epsilon_formula(self, delta: float) -> Enclosure:

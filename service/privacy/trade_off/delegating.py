@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing_extensions import override
 
-from service.privacy.enclosure import Bounds, Enclosure
+from service.privacy.enclosure import Enclosure, EnclosureArray
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
 
@@ -48,7 +48,7 @@ class DelegatingCurve(AbstractTradeOff):
         return self.curve.points(alpha)
 
     @override
-    def _profile_formula(self, epsilon: FloatArray) -> Bounds:
+    def _profile_formula(self, epsilon: FloatArray) -> EnclosureArray:
         return self.curve.profile(epsilon)
 
     @override

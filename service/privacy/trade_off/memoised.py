@@ -6,7 +6,7 @@ from typing import final
 
 from typing_extensions import override
 
-from service.privacy.enclosure import Bounds
+from service.privacy.enclosure import EnclosureArray
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
 from service.privacy.trade_off.delegating import DelegatingCurve
@@ -34,5 +34,5 @@ class MemoisedCurve(DelegatingCurve):
         return self._known[rates]
 
     @override
-    def _rough_profile_formula(self, epsilon: FloatArray, rate: float) -> Bounds:
+    def _rough_profile_formula(self, epsilon: FloatArray, rate: float) -> EnclosureArray:
         return self.curve.rough_profile(epsilon, rate)

@@ -10,7 +10,7 @@ from typing import Final, final
 import numpy as np
 from typing_extensions import override
 
-from service.privacy.enclosure import SMALLEST, Bounds, Enclosure, Evidence
+from service.privacy.enclosure import SMALLEST, Enclosure, EnclosureArray, Evidence
 from service.privacy.numerics.arrays import FloatArray, IndexArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
@@ -163,11 +163,11 @@ class PolygonTradeOff(AbstractTradeOff):
         return CurvePoints(
             _outward(*error),
             _outward(*power),
-            Bounds(np.where(near, after, here) - SLOPES, np.where(near, before, here) + SLOPES),
+            EnclosureArray(np.where(near, after, here) - SLOPES, np.where(near, before, here) + SLOPES),
         )
 
     @override
-    def _profile_formula(self, epsilon: FloatArray) -> Bounds:
+    def _profile_formula(self, epsilon: FloatArray) -> EnclosureArray:
         last = len(self.corners.rate) - 1
         place = np.searchsorted(-self.slopes, -epsilon)
         low, high = np.zeros_like(epsilon), np.zeros_like(epsilon)
@@ -203,5 +203,5 @@ class PolygonTradeOff(AbstractTradeOff):
         return Enclosure(max(low, 0.0), max(min(high, self.largest_log_ratio.upper), low, 0.0), self.evidence)
 
 
-def _outward(low: FloatArray, high: FloatArray) -> Bounds:
+def _outward(low: FloatArray, high: FloatArray) -> EnclosureArray:
     return with_logs(np.maximum(low * (1 - SLACK) - SMALLEST, 0.0), np.minimum(high * (1 + SLACK) + SMALLEST, 1.0))

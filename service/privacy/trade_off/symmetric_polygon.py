@@ -36,7 +36,7 @@ CHUNK: Final = 1 << 19
 
 @final
 @dataclass(frozen=True, slots=True)
-class Readings:
+class PolygonReadings:
     """Four arrays of one shape: ends of delta (or the power) and of c = 1 - delta (or the type II error)."""
 
     low: FloatArray
@@ -51,7 +51,7 @@ class SymmetricPolygon:
     """Nodes 0 = x_0 < ... < x_n (nats, within 16 u), where delta(x_n) = 0; ends of delta and of c at each."""
 
     nodes: FloatArray
-    values: Readings
+    values: PolygonReadings
 
     @cached_property
     def _widths(self) -> FloatArray:
@@ -117,7 +117,7 @@ class SymmetricPolygon:
             ),
         )
 
-    def at(self, x: FloatArray) -> Readings:
+    def at(self, x: FloatArray) -> PolygonReadings:
         """delta and c at x >= 0."""
         v = self.values
         last = len(self.nodes) - 2
@@ -129,7 +129,7 @@ class SymmetricPolygon:
         rest_low = v.rest_low[left_cell] * (1 - left) + v.rest_low[left_cell + 1] * left
         below, above = self._below(right_cell, right)
         beyond = x >= self.nodes[-1] * (1 + POSITION_ERROR)
-        return Readings(
+        return PolygonReadings(
             np.where(beyond, 0.0, below[1]),
             np.where(beyond, 0.0, np.minimum(high * (1 + SLACK) + TINY, 1.0)),
             np.where(beyond, 1.0, np.maximum(rest_low * (1 - SLACK) - TINY, 0.0)),
@@ -143,7 +143,7 @@ class SymmetricPolygon:
         away = np.minimum(x - self.nodes[cell], width)
         return cell, np.clip(np.expm1(away) / np.expm1(width), 0.0, 1.0)
 
-    def points(self, alpha: FloatArray) -> tuple[Readings, FloatArray, FloatArray]:
+    def points(self, alpha: FloatArray) -> tuple[PolygonReadings, FloatArray, FloatArray]:
         """Power and type II error at rates in (0, 1), and both ends of ln(-f')."""
         size = max(CHUNK // (2 * len(self.nodes)), 1)
         steepest = np.full(len(alpha), np.inf)
@@ -155,8 +155,8 @@ class SymmetricPolygon:
                 did(A_NODE * len(some) * len(self.nodes))
                 found[:, some] = self._points(alpha[some], large=large)
                 if is_spent():  # the rest is as guessed
-                    return Readings(*found[:4]), found[4], found[5]
-        return Readings(*found[:4]), found[4], found[5]
+                    return PolygonReadings(*found[:4]), found[4], found[5]
+        return PolygonReadings(*found[:4]), found[4], found[5]
 
     def _points(self, alpha: FloatArray, *, large: bool) -> tuple[FloatArray, ...]:
         """`large`: whether all rates are above 1/2, or none."""

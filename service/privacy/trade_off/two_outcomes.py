@@ -8,7 +8,7 @@ from typing import final
 import numpy as np
 from typing_extensions import override
 
-from service.privacy.enclosure import SMALLEST, Bounds, Enclosure, Evidence
+from service.privacy.enclosure import SMALLEST, Enclosure, EnclosureArray, Evidence
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
@@ -71,14 +71,14 @@ class TwoOutcomesTradeOff(AbstractTradeOff):
         return CurvePoints(
             with_logs(*_outward(error, 1 - alpha)),
             with_logs(*(np.maximum(end, alpha) for end in _outward(power, np.ones_like(alpha)))),
-            Bounds(
+            EnclosureArray(
                 np.where(first & ~near, self.high, -self.low),
                 np.where(first | near, self.high, -self.low),
             ),
         )
 
     @override
-    def _profile_formula(self, epsilon: FloatArray) -> Bounds:
+    def _profile_formula(self, epsilon: FloatArray) -> EnclosureArray:
         inside = np.clip(epsilon, -self.low, self.high)
         middle = self.likely * -np.expm1(inside - self.high)
         # The difference of two losses is off by roundings of both.

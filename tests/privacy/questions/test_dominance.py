@@ -7,24 +7,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.privacy.enclosure import Bounds, Evidence
+from service.privacy.enclosure import EnclosureArray, Evidence
 from service.privacy.questions.dominance import Verdict, compare
 from service.privacy.trade_off.abstract import CurvePoints
 
 RATES = np.array([0.1, 0.2, 0.3])
 
 
-def points(power: Bounds | None = None, type_two_error: Bounds | None = None) -> CurvePoints:
+def points(power: EnclosureArray | None = None, type_two_error: EnclosureArray | None = None) -> CurvePoints:
     """Points of which only one reading is known, or none."""
     count = 3 if power is None else len(power.lower)
-    unknown = Bounds(np.zeros(count), np.ones(count))
+    unknown = EnclosureArray(np.zeros(count), np.ones(count))
     return CurvePoints(
-        type_two_error or unknown, power or unknown, Bounds(np.full(count, -np.inf), np.full(count, np.inf))
+        type_two_error or unknown, power or unknown, EnclosureArray(np.full(count, -np.inf), np.full(count, np.inf))
     )
 
 
-def at(*values: float, width: float = 0.0) -> Bounds:
-    return Bounds(np.array(values) - width, np.array(values) + width)
+def at(*values: float, width: float = 0.0) -> EnclosureArray:
+    return EnclosureArray(np.array(values) - width, np.array(values) + width)
 
 
 def verdict(first: CurvePoints, second: CurvePoints) -> Verdict:
@@ -40,10 +40,10 @@ def test_a_smaller_power_or_a_larger_error_is_harder() -> None:
 
 def test_logarithms_decide_where_ends_underflow() -> None:
     zero, least = np.zeros(3), np.full(3, 5e-324)
-    smaller = Bounds(zero, least, np.full(3, -2001.0), np.full(3, -2000.0))
-    larger = Bounds(zero, least, np.full(3, -1999.0), np.full(3, -1998.0))
+    smaller = EnclosureArray(zero, least, np.full(3, -2001.0), np.full(3, -2000.0))
+    larger = EnclosureArray(zero, least, np.full(3, -1999.0), np.full(3, -1998.0))
     assert verdict(points(type_two_error=larger), points(type_two_error=smaller)) is Verdict.FIRST_IS_HARDER
-    plain = Bounds(zero, least)
+    plain = EnclosureArray(zero, least)
     assert verdict(points(type_two_error=plain), points(type_two_error=smaller)) is Verdict.UNDECIDED
 
 
@@ -86,7 +86,7 @@ ENDS = st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1), st.floats(0, 1), st.
 @given(ENDS)
 def test_no_claim_is_false_for_any_truth_inside(ends: list[tuple[float, float, float, float]]) -> None:
     sides = [
-        Bounds(
+        EnclosureArray(
             np.array([min(row[place], row[place + 1]) for row in ends]),
             np.array([max(row[place], row[place + 1]) for row in ends]),
         )

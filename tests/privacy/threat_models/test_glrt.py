@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from service.privacy.enclosure import Bounds, Enclosure, Evidence
+from service.privacy.enclosure import Enclosure, EnclosureArray, Evidence
 from service.privacy.questions import membership
 from service.privacy.threat_models.glrt import Glrt
 from service.privacy.threat_models.mixture import Adversary, AdversaryMixture
@@ -247,7 +247,7 @@ def test_a_mixture_with_the_worst_case() -> None:
         assert balanced == pytest.approx(share * accuracy[0] + (1 - share) * accuracy[1], rel=1e-11)
 
 
-def _narrow(bounds: Bounds) -> bool:
+def _narrow(bounds: EnclosureArray) -> bool:
     return bool((bounds.upper / bounds.lower < 1 + 1e-6).all())
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from mpmath import mp, mpf
 
-from service.privacy.enclosure import Bounds, Enclosure, Evidence
+from service.privacy.enclosure import Enclosure, EnclosureArray, Evidence
 from service.privacy.mechanisms.gaussian import Gaussian
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.bessel import FIRST_VARIATION, STEEPNESS, TERMS, log_0f1, polynomials
@@ -239,7 +239,7 @@ def test_linear_ratios_are_the_slopes_of_their_curves(degrees: float, effective:
         assert each.evidence == Evidence.CERTIFIED
 
 
-def assert_slope(left: Bounds, right: Bounds, log_slope: Bounds, rates: FloatArray) -> None:
+def assert_slope(left: EnclosureArray, right: EnclosureArray, log_slope: EnclosureArray, rates: FloatArray) -> None:
     chord = np.log((right.upper - left.upper) / (2e-4 * rates))
     assert np.allclose(chord, log_slope.upper, atol=1e-4)
 

@@ -15,7 +15,7 @@ from mpmath import mpf
 
 from service.privacy.composition.planning.choose import pair, plan
 from service.privacy.composition.planning.options import EngineOptions
-from service.privacy.enclosure import Bounds, Evidence
+from service.privacy.enclosure import EnclosureArray, Evidence
 from service.privacy.errors import NumericalFailure, OutOfDomain, UnsupportedCombination
 from service.privacy.mechanisms.gaussian import Gaussian
 from service.privacy.mechanisms.mixture import Mixture, WeightedMechanism
@@ -50,7 +50,7 @@ def curves(*components: tuple[float, dict[str, Any]]) -> TradeOffPair:
     return WorstCase().curves(built(mixture(*components)))
 
 
-def assert_encloses(bounds: Bounds, index: int, truth: mpf) -> None:
+def assert_encloses(bounds: EnclosureArray, index: int, truth: mpf) -> None:
     assert mpf(float(bounds.lower[index])) <= truth <= mpf(float(bounds.upper[index]))
     assert bounds.log_lower is not None
     assert bounds.log_upper is not None
@@ -58,7 +58,7 @@ def assert_encloses(bounds: Bounds, index: int, truth: mpf) -> None:
     assert mpf(float(bounds.log_lower[index])) <= log <= mpf(float(bounds.log_upper[index]))
 
 
-def width(bounds: Bounds, index: int) -> float:
+def width(bounds: EnclosureArray, index: int) -> float:
     assert bounds.log_lower is not None
     assert bounds.log_upper is not None
     return float(bounds.log_upper[index] - bounds.log_lower[index])

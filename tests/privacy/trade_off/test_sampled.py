@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from service.privacy.enclosure import Bounds, Enclosure
+from service.privacy.enclosure import Enclosure, EnclosureArray
 from service.privacy.threat_models.membership_step import full_batches
 from service.privacy.trade_off.abstract import AbstractTradeOff
 from service.privacy.trade_off.approximate_dp import ApproximateDpTradeOff
@@ -29,7 +29,7 @@ OTHERS = [
 SAMPLE_RATES = [1e-6, 0.01, 0.5, 0.99]
 
 
-def meet(one: Bounds, other: Bounds) -> bool:
+def meet(one: EnclosureArray, other: EnclosureArray) -> bool:
     return bool((one.lower <= other.upper).all() and (other.lower <= one.upper).all())
 
 

@@ -13,7 +13,7 @@ from typing_extensions import override
 from service.privacy.composition.adaptive_exponential.fixed_shifts import Groups
 from service.privacy.composition.adaptive_exponential.nodes import curve_of, log_end
 from service.privacy.composition.adaptive_exponential.recursion import log_rest
-from service.privacy.enclosure import SMALLEST, Bounds, Enclosure, Evidence
+from service.privacy.enclosure import SMALLEST, Enclosure, EnclosureArray, Evidence
 from service.privacy.errors import UnsupportedCombination
 from service.privacy.mechanisms.abstract import ResolvedStep
 from service.privacy.numerics.arrays import FloatArray
@@ -114,20 +114,22 @@ class ExponentialRunTradeOff(AbstractTradeOff):
         most, polygon = self.largest_log_ratio.upper, self._polygon
         if polygon is None:
             zero, steepest = np.zeros_like(alpha), np.full_like(alpha, most)
-            return CurvePoints(Bounds(zero, 1 - alpha), Bounds(alpha, zero + 1), Bounds(-steepest, steepest))
+            return CurvePoints(
+                EnclosureArray(zero, 1 - alpha), EnclosureArray(alpha, zero + 1), EnclosureArray(-steepest, steepest)
+            )
         read, flat, steep = polygon.points(alpha)
         return CurvePoints(
             with_logs(read.rest_low, read.rest_high),
             with_logs(read.low, read.high),
-            Bounds(np.maximum(flat, -most), np.minimum(steep, most)),
+            EnclosureArray(np.maximum(flat, -most), np.minimum(steep, most)),
         )
 
     @override
     @np.errstate(all="ignore")
-    def _profile_formula(self, epsilon: FloatArray) -> Bounds:
+    def _profile_formula(self, epsilon: FloatArray) -> EnclosureArray:
         x, polygon = np.abs(epsilon), self._polygon
         if polygon is None:
-            return Bounds(-np.expm1(np.minimum(epsilon, 0.0)) * (1 - 4 * FUNCTION_ERROR), np.ones_like(x))
+            return EnclosureArray(-np.expm1(np.minimum(epsilon, 0.0)) * (1 - 4 * FUNCTION_ERROR), np.ones_like(x))
         read = polygon.at(x)
         below, slack = epsilon < 0, 4 * FUNCTION_ERROR
         # 1 - c(-x) = (1 - e^-x) + e^-x delta(x).
@@ -139,7 +141,7 @@ class ExponentialRunTradeOff(AbstractTradeOff):
         log_low, log_high = self._log_end(np.where(near, x, self._largest))
         lower = np.where(near, np.maximum(logs[0], log_low), logs[0])
         upper = np.where(near, np.minimum(logs[1], log_high), logs[1])
-        return Bounds.from_logs(np.minimum(lower, upper), upper)
+        return EnclosureArray.from_logs(np.minimum(lower, upper), upper)
 
     @override
     @np.errstate(all="ignore")

@@ -12,7 +12,7 @@ from typing_extensions import override
 
 from service.privacy.composition.lattice.engine import discretised_pair
 from service.privacy.composition.planning.options import EngineOptions
-from service.privacy.enclosure import Bounds, Enclosure, Evidence
+from service.privacy.enclosure import Enclosure, EnclosureArray, Evidence
 from service.privacy.errors import UnsupportedCombination
 from service.privacy.mechanisms.abstract import ResolvedStep, Steps
 from service.privacy.numerics.arrays import FloatArray
@@ -179,11 +179,13 @@ class FixedShifts(AbstractTradeOff):
             ends[0], ends[3] = np.minimum(ends[0], ends[1]), np.maximum(ends[2], ends[3])
         anything = np.full_like(alpha, np.inf)
         return CurvePoints(
-            Bounds.from_logs(ends[0], ends[1]), Bounds.from_logs(ends[2], ends[3]), Bounds(-anything, anything)
+            EnclosureArray.from_logs(ends[0], ends[1]),
+            EnclosureArray.from_logs(ends[2], ends[3]),
+            EnclosureArray(-anything, anything),
         )
 
     @override
-    def _profile_formula(self, epsilon: FloatArray) -> Bounds:
+    def _profile_formula(self, epsilon: FloatArray) -> EnclosureArray:
         shares = np.array([self._share(x) for x in epsilon.tolist()])
         ends = np.zeros((2, len(epsilon)))
         for share in np.unique(shares).tolist():
@@ -192,7 +194,7 @@ class FixedShifts(AbstractTradeOff):
         if self._least is not None:
             ends[0] = np.maximum(ends[0], log_ends(self._least.profile(epsilon))[0])
             ends[1] = np.maximum(ends[0], ends[1])
-        return Bounds.from_logs(ends[0], ends[1])
+        return EnclosureArray.from_logs(ends[0], ends[1])
 
     @override
     def _epsilon_formula(self, delta: float) -> Enclosure:

@@ -21,7 +21,7 @@ from service.privacy.errors import NumericalFailure
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 from service.privacy.numerics.work import counted_apart, did
-from service.privacy.trade_off.symmetric_polygon import Readings, SymmetricPolygon
+from service.privacy.trade_off.symmetric_polygon import PolygonReadings, SymmetricPolygon
 
 MOST_CELLS: Final = 512
 FEWEST_CELLS: Final = 8
@@ -126,7 +126,7 @@ def _made(groups: Groups, tolerance: float) -> SymmetricPolygon:
     last = np.array([[0.0], [0.0], [1.0], [1.0]])
     return SymmetricPolygon(
         np.concatenate([inside, ends, [largest]]),
-        Readings(*np.concatenate([values, closed, last], axis=1)),
+        PolygonReadings(*np.concatenate([values, closed, last], axis=1)),
     )
 
 
@@ -168,7 +168,7 @@ def _refined(
 
 
 def _end_nodes(spacing: float, ranges: list[float]) -> tuple[FloatArray, FloatArray]:
-    """Nodes where the closed form holds, and its values there in the order of `Readings`."""
+    """Nodes where the closed form holds, and its values there in the order of `PolygonReadings`."""
     largest, least, scale = math.fsum(ranges), min(ranges), 1.0 + len(ranges)
     near, pitch = largest * NEAREST_END, min(spacing, END_PITCH * math.sqrt(scale))
     even = pitch * np.arange(1, math.ceil(min(least, END_REACH * scale) / pitch))

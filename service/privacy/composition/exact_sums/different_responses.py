@@ -21,7 +21,7 @@ import numpy as np
 from typing_extensions import override
 
 from service.privacy.composition.exact_sums.two_lists import TwoLists
-from service.privacy.enclosure import Bounds, Enclosure, Evidence
+from service.privacy.enclosure import Enclosure, EnclosureArray, Evidence
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 from service.privacy.trade_off.abstract import CurvePoints
@@ -72,9 +72,9 @@ class DifferentResponses(AbstractSelfInverse):
                 if len(which):
                     rows[:, which] = self._low(alpha[which]) if low else self._high(1 - alpha[which])
         return CurvePoints(
-            Bounds.from_logs(rows[2], np.minimum(rows[3], 0.0)),
-            Bounds.from_logs(rows[0], np.minimum(rows[1], 0.0)),
-            Bounds(rows[4], rows[5]),
+            EnclosureArray.from_logs(rows[2], np.minimum(rows[3], 0.0)),
+            EnclosureArray.from_logs(rows[0], np.minimum(rows[1], 0.0)),
+            EnclosureArray(rows[4], rows[5]),
         )
 
     def _low(self, alpha: FloatArray) -> FloatArray:
@@ -175,7 +175,7 @@ class DifferentResponses(AbstractSelfInverse):
         return low, high
 
     @override
-    def _profile_formula(self, epsilon: FloatArray) -> Bounds:
+    def _profile_formula(self, epsilon: FloatArray) -> EnclosureArray:
         with np.errstate(all="ignore"):
             shift = 2 * self._lists.loss_error + 2 * UNIT_ROUNDOFF * np.abs(epsilon)
             positive = np.abs(epsilon)
@@ -187,7 +187,7 @@ class DifferentResponses(AbstractSelfInverse):
             start = log(-np.expm1(e))
             lower, upper = (np.where(negative, np.logaddexp(start, e + end), end) for end in (lower, upper))
             rounding = np.where(negative, SLACK * (1 + np.abs(start) * (start > -np.inf)), 0.0)
-            return Bounds.from_logs(np.minimum(lower - rounding, 0.0), np.minimum(upper + rounding, 0.0))
+            return EnclosureArray.from_logs(np.minimum(lower - rounding, 0.0), np.minimum(upper + rounding, 0.0))
 
     def _log_delta(self, epsilon: FloatArray, side: int) -> FloatArray:
         """One end of ln delta(eps), eps >= 0: by two tails where they are far apart, else without differences."""

@@ -24,7 +24,7 @@ from typing import Final, NamedTuple, final
 import numpy as np
 from typing_extensions import override
 
-from service.privacy.enclosure import SMALLEST, Bounds, Enclosure, Evidence
+from service.privacy.enclosure import SMALLEST, Enclosure, EnclosureArray, Evidence
 from service.privacy.numerics.arrays import BoolArray, FloatArray, IndexArray
 from service.privacy.numerics.binomial_tails import BinomialTails, weighted_sums
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
@@ -42,7 +42,7 @@ _MARGINS: Final = np.array([2.0, 16.0, 1e3, 1e6])
 """How far from an approximate root, in units of its uncertainty, it is proved, tried together."""
 
 
-class Ends(NamedTuple):
+class LogBounds(NamedTuple):
     """Both ends of natural logarithms."""
 
     lower: FloatArray
@@ -98,7 +98,9 @@ class EqualResponses(AbstractSelfInverse):
                     level = alpha[which] if concave else 1 - alpha[which]  # exact
                     rows[:, which] = self._read(level, concave)
         return CurvePoints(
-            Bounds.from_logs(rows[2], rows[3]), Bounds.from_logs(rows[0], rows[1]), Bounds(rows[4], rows[5])
+            EnclosureArray.from_logs(rows[2], rows[3]),
+            EnclosureArray.from_logs(rows[0], rows[1]),
+            EnclosureArray(rows[4], rows[5]),
         )
 
     def _read(self, level: FloatArray, concave: bool) -> FloatArray:
@@ -118,12 +120,12 @@ class EqualResponses(AbstractSelfInverse):
         ratio, last = null.ratios(found.k), null.ratios(found.k - 1)
         # On a neighbouring segment slopes differ by e^{2 eps}: convex sums may grow by it, concave ones do not.
         growth = 0.0 if concave else 2 * self._step * (1 + SLACK)
-        up = Ends(
+        up = LogBounds(
             _log_sum(beyond.lower, mass.lower + log(low), -1) + _log_rest(short / ratio),
             _log_sum(_log_sum(beyond.upper, mass.upper + log(high), 1), mass.upper + growth + log(over), 1),
         )
         growth = 2 * self._step * (1 + SLACK) - growth
-        down = Ends(
+        down = LogBounds(
             _log_sum(before.lower, mass.lower + log(1 - high), -1) + _log_rest(over * last),
             _log_sum(_log_sum(before.upper, mass.upper + log(1 - low), 1), mass.upper + growth + log(short), 1),
         )
@@ -184,7 +186,7 @@ class EqualResponses(AbstractSelfInverse):
         first = _first_at_most(law, highest + loss, max(law.mode, start), law.trials)
         return (max(start, first - 1) if first > law.mode + 2 else start), last
 
-    def _log_mass(self, law: BinomialTails, mirror: BinomialTails, k: IndexArray) -> Ends:
+    def _log_mass(self, law: BinomialTails, mirror: BinomialTails, k: IndexArray) -> LogBounds:
         """ln P(K = k)."""
         low, high = np.empty(len(k)), np.empty(len(k))
         direct = _is_direct(law, k)
@@ -192,9 +194,9 @@ class EqualResponses(AbstractSelfInverse):
             if which.any():
                 rows = read.at(places[which])
                 low[which], high[which] = rows.log_mass - rows.mass_error, rows.log_mass + rows.mass_error
-        return Ends(low, high)
+        return LogBounds(low, high)
 
-    def _log_beyond(self, law: BinomialTails, mirror: BinomialTails, k: IndexArray) -> Ends:
+    def _log_beyond(self, law: BinomialTails, mirror: BinomialTails, k: IndexArray) -> LogBounds:
         """ln P(K > k): by its own sum, or where that is long by P(K <= k), which is P(K >= N - k) of the mirror."""
         low, high = np.full(len(k), -np.inf), np.full(len(k), -np.inf)
         direct = _is_direct(law, k) & (k < self._steps)
@@ -210,10 +212,10 @@ class EqualResponses(AbstractSelfInverse):
             error = rows.mass_error + rows.beyond_error + SLACK * (np.abs(value) + 1)
             low[other], high[other] = _log_rest(np.exp(value + error)), _log_rest(np.exp(value - error))
             high[other] = high[other] * (1 - SLACK)
-        return Ends(low, high)
+        return LogBounds(low, high)
 
     @override
-    def _profile_formula(self, epsilon: FloatArray) -> Bounds:
+    def _profile_formula(self, epsilon: FloatArray) -> EnclosureArray:
         with np.errstate(all="ignore"):
             positive = self._log_delta(np.abs(epsilon))
             # delta(-e) = 1 - e^-e + e^-e delta(e).
@@ -227,15 +229,15 @@ class EqualResponses(AbstractSelfInverse):
                 )
                 for side, end in ((-1, positive.lower), (1, positive.upper))
             )
-            return Bounds.from_logs(np.minimum(lower, 0.0), np.minimum(upper, 0.0))
+            return EnclosureArray.from_logs(np.minimum(lower, 0.0), np.minimum(upper, 0.0))
 
-    def _log_delta(self, epsilon: FloatArray) -> Ends:
+    def _log_delta(self, epsilon: FloatArray) -> LogBounds:
         """ln delta(eps) for eps >= 0."""
         j = self._first_above(epsilon)
         low, high = np.full(len(j), -np.inf), np.full(len(j), -np.inf)
         which = np.flatnonzero(j <= self._steps)
         if not len(which):
-            return Ends(low, high)
+            return LogBounds(low, high)
         j, epsilon = j[which], epsilon[which]
         null, other = self._laws
         reached, likely = self._log_beyond(null, other, j - 1), self._log_beyond(other, null, j - 1)
@@ -252,9 +254,9 @@ class EqualResponses(AbstractSelfInverse):
         if len(close):
             own_low[close], own_high[close] = self._close_delta(j[close], epsilon[close])
         low[which], high[which] = own_low, own_high
-        return Ends(low, high)
+        return LogBounds(low, high)
 
-    def _close_delta(self, j: IndexArray, epsilon: FloatArray) -> Ends:
+    def _close_delta(self, j: IndexArray, epsilon: FloatArray) -> LogBounds:
         """ln delta by sums without differences."""
         rows = self._laws[1].at(j)
         gained, gain_error = self._gains_at(j)
@@ -262,7 +264,7 @@ class EqualResponses(AbstractSelfInverse):
         scaled = near * (1 + rows.beyond) + (1 - near) * gained
         value = rows.log_mass + np.log(scaled)
         error = rows.mass_error + rows.beyond_error + gain_error + SLACK * (2 + np.abs(value) + np.abs(rows.log_mass))
-        return Ends(value - error, np.minimum(value + error, 0.0))
+        return LogBounds(value - error, np.minimum(value + error, 0.0))
 
     def _gains_at(self, j: IndexArray) -> tuple[FloatArray, FloatArray]:
         """sum_{i >= 1} (q_{j+i}/q_j)(1 - e^{-2 i eps}) with relative error bounds; one sum for all that are close."""

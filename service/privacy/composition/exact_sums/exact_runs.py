@@ -37,7 +37,7 @@ Kinds: TypeAlias = tuple[tuple[float, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class RandomisedResponses:
+class Responses:
     """A run: how often each epsilon > 0 occurs, largest first, and each delta > 0."""
 
     answers: Kinds
@@ -50,13 +50,13 @@ class RandomisedResponses:
         return math.sqrt(count) / (2 * math.cosh(min(epsilon / 2, 700.0)))
 
 
-def responses_of(steps: Steps) -> RandomisedResponses | None:
+def responses_of(steps: Steps) -> Responses | None:
     """The run, if it consists of such steps alone and its curve is in reach of exact sums."""
     run = any_responses_of(steps)
     return run if run is not None and _in_reach(run) else None
 
 
-def any_responses_of(steps: Steps) -> RandomisedResponses | None:
+def any_responses_of(steps: Steps) -> Responses | None:
     """The run, if it consists of such steps alone."""
     answers: dict[float, int] = {}
     deltas: dict[float, int] = {}
@@ -68,10 +68,10 @@ def any_responses_of(steps: Steps) -> RandomisedResponses | None:
         deltas[delta] = deltas.get(delta, 0) + count
     answers.pop(0.0, None)
     deltas.pop(0.0, None)
-    return RandomisedResponses(tuple(sorted(answers.items(), reverse=True)), tuple(sorted(deltas.items())))
+    return Responses(tuple(sorted(answers.items(), reverse=True)), tuple(sorted(deltas.items())))
 
 
-def _in_reach(run: RandomisedResponses) -> bool:
+def _in_reach(run: Responses) -> bool:
     if len(run.answers) <= 1:
         return not run.answers or run.deviation <= LARGEST_DEVIATION
     if sum(epsilon * count for epsilon, count in run.answers) > LARGEST_LOSS:
@@ -128,7 +128,7 @@ def halves(kinds: Kinds) -> tuple[Kinds, Kinds]:
     return tuple(lists[0]), tuple(lists[1])
 
 
-def smoothed_responses_of(steps: Steps) -> RandomisedResponses | None:
+def smoothed_responses_of(steps: Steps) -> Responses | None:
     """The run, if it consists of such steps alone, is out of reach of exact sums, and lines read it."""
     run = any_responses_of(steps)
     if run is None or _in_reach(run):
@@ -136,7 +136,7 @@ def smoothed_responses_of(steps: Steps) -> RandomisedResponses | None:
     return run if SMOOTHED[0] <= sum(epsilon * count for epsilon, count in run.answers) <= SMOOTHED[1] else None
 
 
-def smoothed_curve(run: RandomisedResponses) -> AbstractTradeOff:
+def smoothed_curve(run: Responses) -> AbstractTradeOff:
     """The curve of such a run, its own inverse."""
     from service.privacy.composition.exact_sums.smoothed_responses import SmoothedResponses
 
@@ -144,7 +144,7 @@ def smoothed_curve(run: RandomisedResponses) -> AbstractTradeOff:
     return WithSingularMass(curve, SingularMass.of(run.deltas)) if run.deltas else curve
 
 
-def response_curve(run: RandomisedResponses) -> AbstractTradeOff:
+def response_curve(run: Responses) -> AbstractTradeOff:
     """The curve of a run in reach, its own inverse."""
     from service.privacy.composition.exact_sums.equal_responses import EqualResponses
 

@@ -20,8 +20,8 @@ from typing import final
 import numpy as np
 from typing_extensions import override
 
-from service.privacy.composition.exact_sums.laplace_sums import GRID, Ends, LaplaceSums, Place
-from service.privacy.enclosure import Bounds, Enclosure, Evidence
+from service.privacy.composition.exact_sums.laplace_sums import GRID, LaplaceSums, LatticeThreshold, LogEnclosure
+from service.privacy.enclosure import Enclosure, EnclosureArray, Evidence
 from service.privacy.numerics.arrays import BoolArray, FloatArray, IndexArray
 from service.privacy.numerics.roots import falling_roots
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
@@ -42,8 +42,8 @@ class _Threshold:
     """
 
     c: FloatArray
-    power: Ends
-    error: Ends
+    power: LogEnclosure
+    error: LogEnclosure
     excess_low: FloatArray
     excess_high: FloatArray
 
@@ -82,7 +82,7 @@ class ComposedLaplace(AbstractSelfInverse):
                 if len(which):
                     rows[:, :, which] = self._points(alpha[which], low)
         power, error, slope = ((rows[0, row], rows[1, row]) for row in range(3))
-        return CurvePoints(Bounds.from_logs(*error), Bounds.from_logs(*power), Bounds(*slope))
+        return CurvePoints(EnclosureArray.from_logs(*error), EnclosureArray.from_logs(*power), EnclosureArray(*slope))
 
     def _points(self, alpha: FloatArray, low: bool) -> FloatArray:
         """Both ends of ln power, ln type II error and log slope, shape (2, 3, n); rates all at most 1/2, or all
@@ -96,8 +96,8 @@ class ComposedLaplace(AbstractSelfInverse):
         left = np.arange(len(alpha))
         for margin in _MARGINS:
             step = np.minimum(margin * spread[left], 1.0)
-            outer = Place.of(cell[left], share[left] + step, self._steps, closed=False)
-            inner = Place.of(cell[left], share[left] - step, self._steps, closed=True)
+            outer = LatticeThreshold.of(cell[left], share[left] + step, self._steps, closed=False)
+            inner = LatticeThreshold.of(cell[left], share[left] - step, self._steps, closed=True)
             right, near = self._threshold(outer, level[left], low), self._threshold(inner, level[left], low)
             if not low:  # mirrored thresholds are in the opposite order
                 right, near = near, right
@@ -123,7 +123,7 @@ class ComposedLaplace(AbstractSelfInverse):
             ]
         )
 
-    def _threshold(self, place: Place, level: FloatArray, low: bool) -> _Threshold:
+    def _threshold(self, place: LatticeThreshold, level: FloatArray, low: bool) -> _Threshold:
         """The test at a place, or at its mirror image where rates above 1/2 are asked for."""
         mirror = place.mirrored(self._steps)
         tails, mirrored = self._sums.tails(place), self._sums.tails(mirror)
@@ -185,11 +185,11 @@ class ComposedLaplace(AbstractSelfInverse):
         spread = self._sums.error / np.maximum(-slope, 1e-300) + 4 * UNIT_ROUNDOFF
         return cell, share, np.where(jumps, 0.0, spread)
 
-    def _place(self, cell: IndexArray, share: FloatArray) -> Place:
-        return Place.of(cell, share, self._steps, closed=False)
+    def _place(self, cell: IndexArray, share: FloatArray) -> LatticeThreshold:
+        return LatticeThreshold.of(cell, share, self._steps, closed=False)
 
     @override
-    def _profile_formula(self, epsilon: FloatArray) -> Bounds:
+    def _profile_formula(self, epsilon: FloatArray) -> EnclosureArray:
         with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
             most = self._largest
             inside = np.clip(epsilon, -most.upper, most.upper)
@@ -205,9 +205,9 @@ class ComposedLaplace(AbstractSelfInverse):
             slack = _SLACK * (np.abs(plain) + 1e-300)
             lower = np.where(epsilon < 0, np.fmax(lower, plain - slack), lower)
             upper = np.where(epsilon <= -most.upper, plain + slack, upper)
-            return Bounds.from_logs(np.minimum(lower, 0.0), np.minimum(upper, 0.0))
+            return EnclosureArray.from_logs(np.minimum(lower, 0.0), np.minimum(upper, 0.0))
 
-    def _at(self, v: FloatArray) -> Place:
+    def _at(self, v: FloatArray) -> LatticeThreshold:
         """A place at or a little below v."""
         whole = np.floor(np.clip(v, 0.0, self._steps))
         return self._place(whole.astype(np.intp), np.clip(v, 0.0, self._steps) - whole)

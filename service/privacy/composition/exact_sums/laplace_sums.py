@@ -41,7 +41,7 @@ _TILTS = np.array([[1.0], [1.5], [2.2], [3.0]])
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class LatticeThreshold:
     """Thresholds V > v (or V >= v where `closed`), v = cell + share with share in [0, 1); 0 where the cell is N."""
 
     cell: IndexArray
@@ -49,25 +49,25 @@ class Place:
     closed: bool
 
     @staticmethod
-    def of(cell: IndexArray, share: FloatArray, steps: int, *, closed: bool) -> Place:
+    def of(cell: IndexArray, share: FloatArray, steps: int, *, closed: bool) -> LatticeThreshold:
         """The places cell + share, share in [-1, 2], rounded down to the grid and brought into [0, N]."""
         whole = np.floor(share)
         share = np.floor((share - whole) * GRID) / GRID
         over = share == 1
         cell, share = cell + whole.astype(np.intp) + over, np.where(over, 0.0, share)
         share = np.where((cell < 0) | (cell >= steps), 0.0, share)
-        return Place(np.clip(cell, 0, steps), share, closed)
+        return LatticeThreshold(np.clip(cell, 0, steps), share, closed)
 
-    def mirrored(self, steps: int) -> Place:
+    def mirrored(self, steps: int) -> LatticeThreshold:
         """N - v, exactly, where closed and open tails change places."""
         inner = self.share > 0
-        return Place(
+        return LatticeThreshold(
             np.where(inner, steps - 1, steps) - self.cell, np.where(inner, 1 - self.share, 0.0), not self.closed
         )
 
 
 @dataclass(frozen=True, slots=True)
-class Ends:
+class LogEnclosure:
     """Natural logarithms of both ends of numbers."""
 
     lower: FloatArray
@@ -184,11 +184,11 @@ class LaplaceSums:
         return self.profile(self._every_vertex).middle
 
     @property
-    def _every_vertex(self) -> Place:
+    def _every_vertex(self) -> LatticeThreshold:
         cells = np.arange(self.steps + 1)
-        return Place(cells, np.zeros(self.steps + 1), closed=False)
+        return LatticeThreshold(cells, np.zeros(self.steps + 1), closed=False)
 
-    def tails(self, place: Place) -> tuple[Ends, Ends]:
+    def tails(self, place: LatticeThreshold) -> tuple[LogEnclosure, LogEnclosure]:
         """ln of P(V > v), or of P(V >= v), under H0 and under H1."""
         rest = self._rest(place)
         shift = np.zeros_like(place.share)
@@ -201,14 +201,14 @@ class LaplaceSums:
         )
         return first, second
 
-    def tail_and_slope(self, place: Place, hypothesis: int) -> tuple[FloatArray, FloatArray]:
+    def tail_and_slope(self, place: LatticeThreshold, hypothesis: int) -> tuple[FloatArray, FloatArray]:
         """About ln of a tail, and its derivative in v: to find roots."""
         rest = self._rest(place)
         tail = self._tail(place, rest, hypothesis)
         with np.errstate(divide="ignore", invalid="ignore"):
             return self._log(tail), -rest.part[:, 0] * np.exp((2 * hypothesis - 1) * self._centre(place)) / tail
 
-    def _tail(self, place: Place, rest: _Rest, hypothesis: int) -> FloatArray:
+    def _tail(self, place: LatticeThreshold, rest: _Rest, hypothesis: int) -> FloatArray:
         """The scaled sum of e^{+-e (v - N/2)} dW."""
         sign = 2 * hypothesis - 1
         weights = rest.cosh + rest.sinh
@@ -218,13 +218,13 @@ class LaplaceSums:
         total = self._tails[hypothesis][place.cell + 1] + rest.width * here * (rest.part * weights).sum(axis=1)
         return total + (place.share == 0) * self.points[place.cell] * here if place.closed else total
 
-    def profile(self, place: Place) -> Ends:
+    def profile(self, place: LatticeThreshold) -> LogEnclosure:
         """ln delta at the threshold e (2 v - N): twice the sum of e^{e (v - N/2)} sinh(e (w - v)) dW over w > v."""
         scaled, centre = self._profile(place)
         floor = self._underflow(0.5 * self.steps * self.loss - centre)
         return self._ends(scaled, centre + math.log(2), floor, self._omitted(place, 1))
 
-    def profile_and_slope(self, place: Place) -> tuple[FloatArray, FloatArray]:
+    def profile_and_slope(self, place: LatticeThreshold) -> tuple[FloatArray, FloatArray]:
         """About ln delta, and its derivative in v: to find roots."""
         scaled, centre = self._profile(place)
         tail = self._tail(place, self._rest(place), 0)
@@ -232,23 +232,23 @@ class LaplaceSums:
             slope = -self.loss * np.exp(centre) * tail / scaled
             return self._log(scaled) + centre + math.log(2), slope
 
-    def _profile(self, place: Place) -> tuple[FloatArray, FloatArray]:
+    def _profile(self, place: LatticeThreshold) -> tuple[FloatArray, FloatArray]:
         rest = self._rest(place)
         x = self.loss * rest.width
         cosh, sinh = (sums[place.cell + 1] for sums in self._hyperbolic_tails)
         inside = rest.width * (rest.part * rest.sinh).sum(axis=1)
         return np.cosh(x) * sinh + np.sinh(x) * cosh + inside, self._centre(place)
 
-    def _rest(self, place: Place) -> _Rest:
+    def _rest(self, place: LatticeThreshold) -> _Rest:
         did(_A_RATIO * place.share.size * (self._uniforms + self._terms))
         part = right_parts(self._pieces[place.cell], place.share)
         width = 1 - place.share
         return _Rest(part, width, *hyperbolic_moments(part.shape[1] - 1, self.loss * width, self._terms))
 
-    def _centre(self, place: Place) -> FloatArray:
+    def _centre(self, place: LatticeThreshold) -> FloatArray:
         return 0.5 * self.threshold(place)
 
-    def threshold(self, place: Place) -> FloatArray:
+    def threshold(self, place: LatticeThreshold) -> FloatArray:
         """c = e (2 v - N) in nats, within 4 u relative."""
         return self.loss * ((2 * place.cell - self.steps) + 2 * place.share)
 
@@ -263,12 +263,12 @@ class LaplaceSums:
             growth = growth + self.steps * self.loss
         return lost * np.exp(np.minimum(growth, _RANGE))
 
-    def _ends(self, scaled: FloatArray, shift: FloatArray, floor: FloatArray, omitted: FloatArray) -> Ends:
+    def _ends(self, scaled: FloatArray, shift: FloatArray, floor: FloatArray, omitted: FloatArray) -> LogEnclosure:
         """Outward logarithms of scaled e^shift, with what was left out above."""
         lower, upper = self._log(np.maximum(scaled - floor, 0.0)) + shift, self._log(scaled + floor) + shift
         rounding = self.error + 8 * UNIT_ROUNDOFF * np.where(np.isfinite(upper), np.abs(upper), 0.0)
         upper = np.logaddexp(upper + rounding, omitted)
-        return Ends(np.minimum(lower - rounding, 0.0), np.minimum(upper + rounding, 0.0))
+        return LogEnclosure(np.minimum(lower - rounding, 0.0), np.minimum(upper + rounding, 0.0))
 
     def _log(self, scaled: FloatArray) -> FloatArray:
         """ln without the scale, taken off first: logarithms of numbers near 1 have small errors."""
@@ -277,7 +277,7 @@ class LaplaceSums:
             log = np.log(mantissa) + (exponent - self._bits) * math.log(2) - 0.5 * self.steps * self.loss
         return np.asarray(log, dtype=np.float64)
 
-    def _omitted(self, place: Place, hypothesis: int) -> FloatArray:
+    def _omitted(self, place: LatticeThreshold, hypothesis: int) -> FloatArray:
         """ln of a bound of what splines of more uniforms add to a tail."""
         if self._log_omitted == -math.inf:
             return np.full(len(place.share), -np.inf)

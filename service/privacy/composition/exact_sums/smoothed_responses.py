@@ -27,7 +27,7 @@ from typing_extensions import override
 from service.privacy.composition.exact_sums.convex_readings import Minimum
 from service.privacy.composition.exact_sums.smoothed_ladder import ResponseLadder, Rung
 from service.privacy.composition.exact_sums.smoothed_line import ResponseCumulants
-from service.privacy.enclosure import SMALLEST, Bounds, Enclosure, Evidence
+from service.privacy.enclosure import SMALLEST, Enclosure, EnclosureArray, Evidence
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 from service.privacy.trade_off.abstract import CurvePoints
@@ -73,7 +73,7 @@ class SmoothedResponses(AbstractSelfInverse):
     def _points_formula(self, alpha: FloatArray) -> CurvePoints:
         with np.errstate(all="ignore"):
             rows = np.array([self._low(rate) if rate <= 0.5 else self._high(1 - rate) for rate in alpha.tolist()]).T
-        return CurvePoints(_below_one(rows[2], rows[3]), _below_one(rows[0], rows[1]), Bounds(rows[4], rows[5]))
+        return CurvePoints(_below_one(rows[2], rows[3]), _below_one(rows[0], rows[1]), EnclosureArray(rows[4], rows[5]))
 
     def _low(self, alpha: float) -> list[float]:
         """Both ends of ln power, ln type II error and the slope at a rate of at most 1/2."""
@@ -118,7 +118,7 @@ class SmoothedResponses(AbstractSelfInverse):
         return rows
 
     @override
-    def _profile_formula(self, epsilon: FloatArray) -> Bounds:
+    def _profile_formula(self, epsilon: FloatArray) -> EnclosureArray:
         with np.errstate(all="ignore"):
             positive = np.abs(epsilon)
             lower, upper = np.full_like(positive, -np.inf), np.zeros_like(positive)
@@ -186,9 +186,9 @@ def _rounded(found: Minimum, rung: Rung) -> tuple[float, float]:
     return ends[0], ends[1]
 
 
-def _below_one(lower: FloatArray, upper: FloatArray) -> Bounds:
+def _below_one(lower: FloatArray, upper: FloatArray) -> EnclosureArray:
     """Numbers that are never 1, by the logarithms of their ends."""
-    return Bounds.from_logs(np.minimum(lower, 0.0) - SMALLEST, np.minimum(upper + SMALLEST, 0.0))
+    return EnclosureArray.from_logs(np.minimum(lower, 0.0) - SMALLEST, np.minimum(upper + SMALLEST, 0.0))
 
 
 def _complement(end: float) -> float:

@@ -36,7 +36,7 @@ A_READING, A_TERM = 35.0, 0.025
 """Work of a reading, with what asks for it, and of a threshold at one loss of the first list, in microseconds."""
 
 
-class Sums(NamedTuple):
+class MergedSums(NamedTuple):
     """All sums of losses in ascending order, their weights, and how far those that were joined were moved in all."""
 
     loss: FloatArray
@@ -44,7 +44,7 @@ class Sums(NamedTuple):
     moved: float
 
 
-def summed_losses(kinds: Sequence[tuple[float, int]]) -> Sums:
+def summed_losses(kinds: Sequence[tuple[float, int]]) -> MergedSums:
     """The sums of losses of these kinds. Those that coincide but for rounding are one: the sums of n multiples of one
     loss are about n^2, not 2^n.
     """
@@ -60,10 +60,10 @@ def summed_losses(kinds: Sequence[tuple[float, int]]) -> Sums:
         loss, weight, moved = joined.loss, joined.weight, moved + joined.moved
         if len(loss) > MOST_IN_A_LIST:
             raise NumericalFailure("the losses of a run in reach of exact sums are more than its description says")
-    return Sums(loss, weight, moved)
+    return MergedSums(loss, weight, moved)
 
 
-def _joined(loss: FloatArray, weight: FloatArray, nearly: float) -> Sums:
+def _joined(loss: FloatArray, weight: FloatArray, nearly: float) -> MergedSums:
     """Losses at most `nearly` above the one before are moved to the middle of their row, if rows are short: what was
     symmetric about 0 is so to the last bit, so that the tails of both signs are those of one test.
     """
@@ -71,8 +71,8 @@ def _joined(loss: FloatArray, weight: FloatArray, nearly: float) -> Sums:
     ends = np.append(starts[1:], len(loss)) - 1
     widest = float((loss[ends] - loss[starts]).max())
     if len(starts) == len(loss) or widest > 2 * nearly:
-        return Sums(loss, weight, 0.0)
-    return Sums(0.5 * (loss[starts] + loss[ends]), np.add.reduceat(weight, starts), widest)
+        return MergedSums(loss, weight, 0.0)
+    return MergedSums(0.5 * (loss[starts] + loss[ends]), np.add.reduceat(weight, starts), widest)
 
 
 @final

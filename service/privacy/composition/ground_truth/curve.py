@@ -10,7 +10,7 @@ from flint import arb, ctx
 
 from service.privacy.composition.ground_truth.line import GroundTruthRun
 from service.privacy.composition.ground_truth.search import FoundBalls, GroundTruthSearch
-from service.privacy.enclosure import Bounds, DecimalEnclosure, Enclosure, Evidence
+from service.privacy.enclosure import DecimalEnclosure, Enclosure, EnclosureArray, Evidence
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.balls import ball, decimals, doubles, log_doubles
 from service.privacy.numerics.work import is_spent
@@ -100,7 +100,7 @@ class GroundTruthTradeOff(AbstractTradeOff):
         read = [self._point(float(rate)) for rate in alpha]
         error, power = _bounds([each[0] for each in read]), _bounds([each[1] for each in read])
         slopes = np.array([each[2] for each in read]).T
-        return CurvePoints(error, power, Bounds(slopes[0], slopes[1]))
+        return CurvePoints(error, power, EnclosureArray(slopes[0], slopes[1]))
 
     def _point(self, rate: float) -> tuple[_Ends, _Ends, tuple[float, float]]:
         """Both ends of type II error, power and log slope at a rate: those of a guess once the work is spent."""
@@ -112,7 +112,7 @@ class GroundTruthTradeOff(AbstractTradeOff):
         slope = doubles(found.balls[1]) if self._run.dropped.is_zero() else (-math.inf, math.inf)
         return _probability(found.balls[2], found.bits), _probability(found.balls[0], found.bits), slope
 
-    def _profile_formula(self, epsilon: FloatArray) -> Bounds:
+    def _profile_formula(self, epsilon: FloatArray) -> EnclosureArray:
         found = [self._delta(Fraction(float(value))) for value in epsilon]
         return _bounds([_probability(delta.balls[0], delta.bits) for delta in found])
 
@@ -163,6 +163,6 @@ def _probability(value: arb, bits: int) -> _Ends:
     return max(lower, 0.0), min(upper, 1.0), log_lower, min(log_upper, 0.0)
 
 
-def _bounds(rows: list[_Ends]) -> Bounds:
+def _bounds(rows: list[_Ends]) -> EnclosureArray:
     lower, upper, log_lower, log_upper = np.array(rows).T
-    return Bounds(lower, upper, log_lower, log_upper)
+    return EnclosureArray(lower, upper, log_lower, log_upper)

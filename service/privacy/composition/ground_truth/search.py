@@ -14,7 +14,7 @@ from flint import arb, ctx
 from service.privacy.composition.ground_truth.nodes import out_of_reach
 from service.privacy.composition.ground_truth.readings import Balls, Reading, read_epsilon, read_point, read_profile
 from service.privacy.composition.ground_truth.sources import Sources, ThresholdSource
-from service.privacy.enclosure import Bounds
+from service.privacy.enclosure import EnclosureArray
 from service.privacy.errors import NumericalFailure, UnsupportedCombination
 from service.privacy.numerics.balls import ball
 from service.privacy.numerics.work import did
@@ -164,7 +164,7 @@ def _learned(found: FoundBalls, guess: float, log_value: float, complement: bool
         return guess, float(log) if value > 0 and log.is_finite() else log_value - 10
 
 
-def _about(bounds: Bounds) -> float:
+def _about(bounds: EnclosureArray) -> float:
     """About the logarithm of a probability: between its ends, or some way below the upper one."""
     low, high = (
         (math.log(bounds.lower[0]) if bounds.lower[0] > 0 else -math.inf, math.log(max(bounds.upper[0], 5e-324)))

@@ -1,7 +1,7 @@
 """The `contour` engine: certified curves of runs of Gaussian, Laplace, Poisson-sampled and two-point steps, and of
 sampled steps with a chi-square statistic, of any length.
 
-Every reading is taken on a line of the grid that is near its saddle point; `line.py` has the integrals and
+Every reading is taken on a line of the grid that is near its saddle point; `straight.py` has the integrals and
 their errors. At a threshold c the test "S > c" is a point of the curve and e^c the slope of a tangent, so for ANY c
 
     power(alpha) <= power(c) + e^c (alpha - alpha(c)),      type II error >= beta(c) + e^c (alpha(c) - alpha),
@@ -12,7 +12,7 @@ and with a proved alpha(c2) <= alpha the chord gives the other end:
 
 Solving for c therefore needs no error bound of its own. What is still wide is intersected with bounds that need no line
 (`fallback.py`), so that a reading outside the engine's reach is wide, never missing; and runs of few kinds of sampled
-steps are read on bent contours then (`composition/inversion/deformed/run.py`).
+steps are read on deformed contours then (`composition/inversion/deformed/run.py`).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from service.privacy.composition.inversion.run import ContourRun
 from service.privacy.composition.inversion.run_contours import EVIDENCE, RunContours, around
 from service.privacy.composition.planning.accuracy import DEFAULT_ACCURACY, Accuracy
 from service.privacy.composition.summands.abstract import Summand
-from service.privacy.enclosure import Bounds, Enclosure
+from service.privacy.enclosure import Enclosure, EnclosureArray
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
 
@@ -54,7 +54,7 @@ class ContourTradeOff(AbstractTradeOff):
     """One direction of a run, read off the lines of its tilt grids.
 
     Relative width: 1e-13 to 1e-11 for runs whose sampled-step count and noise keep the loss unimodal (tested on the
-    reference cases and on random runs); 1e-10 to 1e-6 on bent contours, where one rare step dominates (tiny rates,
+    reference cases and on random runs); 1e-10 to 1e-6 on deformed contours, where one rare step dominates (tiny rates,
     small noise, small alpha); wider, and so labelled, where these fail or a run mixes several kinds of steps.
     """
 
@@ -112,11 +112,11 @@ class ContourTradeOff(AbstractTradeOff):
         return evaluate_points(self.lines, np.array([rate]), 1).power.at(0, self.evidence)
 
     @override
-    def _profile_formula(self, epsilon: FloatArray) -> Bounds:
+    def _profile_formula(self, epsilon: FloatArray) -> EnclosureArray:
         return evaluate_profile(self.lines, epsilon)
 
     @override
-    def _rough_profile_formula(self, epsilon: FloatArray, rate: float) -> Bounds:
+    def _rough_profile_formula(self, epsilon: FloatArray, rate: float) -> EnclosureArray:
         return evaluate_roughly(self.lines, epsilon, rate)
 
     @override

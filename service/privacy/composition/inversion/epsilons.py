@@ -51,7 +51,7 @@ def evaluate_epsilon(run: RunContours, delta: float) -> Enclosure:
         if not run.has_end(tilt):
             rounds = _FEW_ROUNDS
             break
-        rounds = _ROUNDS if tilt.line.ends.all() else rounds
+        rounds = _ROUNDS if tilt.contour.ends.all() else rounds
         found = epsilon_on_line(grid, delta, run.good_width)
         if run.run.is_straight and (found is None or found.relative_width() > wide):
             nearer = _near_core(grid, tilt, delta)
@@ -59,7 +59,7 @@ def evaluate_epsilon(run: RunContours, delta: float) -> Enclosure:
         if found is not None:
             best = found if best is None else best.intersected(found)
             # Where jumps to several shifts make a line long, a deeper cut has more of them, and a longer one.
-            long = run.run.is_straight and tilt.line.nodes > _MANY_NODES
+            long = run.run.is_straight and tilt.contour.nodes > _MANY_NODES
             if best.relative_width() <= (wide if long else run.good_width):
                 return best
         hopeless = attempt >= min(1, len(order) - 1) and (best is None or best.relative_width() > HOPELESS)
@@ -86,17 +86,17 @@ def epsilon_on_line(grid: TiltGrid, delta: float, good_width: float) -> Enclosur
     """Return the root of delta(eps) = delta on the nearest contour, proved from both sides; None where it cannot."""
     tilt = grid.for_delta(delta)
     level = np.array([delta])
-    threshold = solve_profile(tilt.line, level)
+    threshold = solve_profile(tilt.contour, level)
     if not 0 < threshold[0] < math.inf:
         return None
     nearest = grid.for_root(tilt, float(threshold[0]))
     if nearest is not tilt:
-        tilt, threshold = nearest, solve_profile(nearest.line, level)
+        tilt, threshold = nearest, solve_profile(nearest.contour, level)
     found = _proved(tilt, threshold, level)
     if 0 < threshold[0] < math.inf and (found is None or found.relative_width() > _SHARED * good_width):
         best = grid.for_thresholds(threshold, shared=False)[0]
         if best is not tilt and best.theta > 0:
-            other = _proved(best, solve_profile(best.line, level), level)
+            other = _proved(best, solve_profile(best.contour, level), level)
             return other if found is None else found if other is None else found.intersected(other)
     return found
 
@@ -105,14 +105,14 @@ def _proved(tilt: Tilt, threshold: FloatArray, level: FloatArray) -> Enclosure |
     """Return bounds around an approximate root; None where there is none, or nothing is proved."""
     if not 0 < threshold[0] < math.inf:
         return None
-    lower, upper = prove_root(tilt.line, threshold, level)
+    lower, upper = prove_root(tilt.contour, threshold, level)
     return None if math.isnan(lower[0]) else Enclosure(float(lower[0]), float(upper[0]), EVIDENCE)
 
 
 def _near_core(grid: TiltGrid, tilt: Tilt, delta: float) -> Enclosure | None:
     """Return the root on a contour nearer to the core, as far modes are evaluated (`_Thresholds.bound`)."""
     nearer, level = grid.near_core(tilt.theta), np.array([delta])
-    return None if nearer is None else _proved(nearer, solve_profile(nearer.line, level), level)
+    return None if nearer is None else _proved(nearer, solve_profile(nearer.contour, level), level)
 
 
 def _by_bisection(run: RunContours, delta: float, rounds: int) -> Enclosure:

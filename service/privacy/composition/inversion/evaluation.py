@@ -14,15 +14,15 @@ import numpy as np
 from scipy.special import ndtri
 from typing_extensions import override
 
-from service.privacy.composition.inversion.deformed.run import BentRun
-from service.privacy.composition.inversion.line import ContourLine
+from service.privacy.composition.inversion.deformed.run import DeformedRun
 from service.privacy.composition.inversion.readings.enclosures import Readings
 from service.privacy.composition.inversion.readings.points import read_few_points
 from service.privacy.composition.inversion.readings.profile import read_profile
 from service.privacy.composition.inversion.run import CUT_DIGITS
 from service.privacy.composition.inversion.run_contours import HOPELESS, RunContours
+from service.privacy.composition.inversion.straight import StraightContour
 from service.privacy.composition.inversion.tilts import Tilt, TiltGrid
-from service.privacy.enclosure import Bounds
+from service.privacy.enclosure import EnclosureArray
 from service.privacy.numerics.arrays import BoolArray, FloatArray, IndexArray
 from service.privacy.numerics.work import is_spent
 from service.privacy.trade_off.abstract import CurvePoints
@@ -61,20 +61,18 @@ class _Query(ABC):
         """Return the best tilt for each number; `slack`: as of `TiltGrid.for_thresholds`."""
 
     @abstractmethod
-    def are_ready(
-        self, grid: TiltGrid, tilts: list[Tilt], where: IndexArray, level: int, last: BoolArray | bool
-    ) -> BoolArray:
+    def are_ready(self, grid: TiltGrid, tilts: list[Tilt], where: IndexArray, level: int, last: BoolArray) -> BoolArray:
         """Return whether the truncation level serves each number, or whether it should wait for a deeper one.
 
         `last`: whether no other level follows.
         """
 
     @abstractmethod
-    def evaluate(self, contour: ContourLine, where: IndexArray) -> Readings:
+    def evaluate(self, contour: StraightContour, where: IndexArray) -> Readings:
         """Return enclosures of some numbers on one contour."""
 
     @abstractmethod
-    def evaluate_deformed(self, contours: BentRun, index: int) -> Readings:
+    def evaluate_deformed(self, contours: DeformedRun, index: int) -> Readings:
         """Return the enclosure of one number on deformed contours."""
 
     @abstractmethod
@@ -121,13 +119,14 @@ class _Query(ABC):
         Returns False where contours of a mixed run have no end: those of another level have none either.
         """
         ended = True
-        for level in sorted(set(levels[where].tolist())):
+        chosen_levels: list[int] = levels[where].tolist()
+        for level in sorted(set(chosen_levels)):
             grid = self.run.grid(CUT_DIGITS[level]) if level >= 0 else None
             if grid is None:
                 continue
             at = where[levels[where] == level]
             tilts = self.tilts(grid, at, 0.0 if following else _SLACK_OF_LISTS)
-            last = not following or (self.levels[at, following:] < 0).all(axis=1)
+            last = np.asarray((self.levels[at, following:] < 0).all(axis=1) if following else np.ones_like(at, bool))
             ready = self.are_ready(grid, tilts, at, level, last)
             chosen = [tilt for tilt, is_ready in zip(tilts, ready, strict=True) if is_ready]
             ended &= self.evaluate_on(chosen, at[ready], grid if following else None)
@@ -143,7 +142,7 @@ class _Query(ABC):
             if is_spent():  # what is known without a contour stays
                 return False
             at = where[[chosen is tilt for chosen in tilts]]
-            self.known.tighten(at, self.evaluate(tilt.line, at))
+            self.known.tighten(at, self.evaluate(tilt.contour, at))
             if not self.run.has_end(tilt):
                 ended = False
                 continue
@@ -151,7 +150,7 @@ class _Query(ABC):
                 at = at[self.known.width(self.rows)[at] > self.run.good_width]
                 if len(at) == 0:
                     break
-                self.known.tighten(at, self.evaluate(other.line, at))
+                self.known.tighten(at, self.evaluate(other.contour, at))
         return ended
 
 
@@ -169,18 +168,16 @@ class _Rates(_Query):
         return grid.for_rates(self.at[where], slack)
 
     @override
-    def are_ready(
-        self, grid: TiltGrid, tilts: list[Tilt], where: IndexArray, level: int, last: BoolArray | bool
-    ) -> BoolArray:
+    def are_ready(self, grid: TiltGrid, tilts: list[Tilt], where: IndexArray, level: int, last: BoolArray) -> BoolArray:
         # Beyond the end of a grid contours of a deeper level are nearer; those of mixtures are long there.
         return grid.reaches_rates(self.at[where]) | last | self.run.run.is_straight
 
     @override
-    def evaluate(self, contour: ContourLine, where: IndexArray) -> Readings:
+    def evaluate(self, contour: StraightContour, where: IndexArray) -> Readings:
         return read_few_points(contour, self.at[where], self.run.accuracy.straight)
 
     @override
-    def evaluate_deformed(self, contours: BentRun, index: int) -> Readings:
+    def evaluate_deformed(self, contours: DeformedRun, index: int) -> Readings:
         return contours.points(float(self.at[index]), float(self.known.lower[0, index]))
 
     @override
@@ -202,19 +199,17 @@ class _Thresholds(_Query):
         return grid.for_thresholds(self.at[where], slack)
 
     @override
-    def are_ready(
-        self, grid: TiltGrid, tilts: list[Tilt], where: IndexArray, level: int, last: BoolArray | bool
-    ) -> BoolArray:
+    def are_ready(self, grid: TiltGrid, tilts: list[Tilt], where: IndexArray, level: int, last: BoolArray) -> BoolArray:
         # The truncated mass lies 11 digits below delta (about; it is in the enclosure in any case).
         deep = np.array([tilt.log_profile for tilt in tilts]) > (11 - CUT_DIGITS[level]) * math.log(10)
         return (deep & grid.reaches(self.at[where])) | (level == len(CUT_DIGITS) - 1)
 
     @override
-    def evaluate(self, contour: ContourLine, where: IndexArray) -> Readings:
+    def evaluate(self, contour: StraightContour, where: IndexArray) -> Readings:
         return read_profile(contour, self.at[where])
 
     @override
-    def evaluate_deformed(self, contours: BentRun, index: int) -> Readings:
+    def evaluate_deformed(self, contours: DeformedRun, index: int) -> Readings:
         level = max(float(self.known.lower[0, index]), float(self.known.upper[0, index]) - _UNKNOWN_DEPTH)
         return contours.profile(float(self.at[index]), level)
 
@@ -226,7 +221,7 @@ class _Thresholds(_Query):
         grid = self.run.grid(CUT_DIGITS[0]) if self.run.run.is_straight and len(far) else None
         tilt = None if grid is None else grid.near_core()
         if tilt is not None:
-            self.known.tighten(far, self.evaluate(tilt.line, far))
+            self.known.tighten(far, self.evaluate(tilt.contour, far))
         self.known.tighten(where, self.run.fallback.profile(self.at[where]))
 
 
@@ -235,15 +230,15 @@ class _Thresholds(_Query):
 def evaluate_points(run: RunContours, alpha: FloatArray, rows: int) -> CurvePoints:
     """Return points; their power (`rows` 1), or power and type II error (2), as narrow as contours can make them."""
     known = _Rates(run, alpha, rows).answer()
-    power, type_two_error = (Bounds.from_logs(known.lower[row], known.upper[row]) for row in (0, 1))
-    return CurvePoints(type_two_error, power, Bounds(known.lower[2], known.upper[2]))
+    power, type_two_error = (EnclosureArray.from_logs(known.lower[row], known.upper[row]) for row in (0, 1))
+    return CurvePoints(type_two_error, power, EnclosureArray(known.lower[2], known.upper[2]))
 
 
 @np.errstate(all="ignore")
-def evaluate_profile(run: RunContours, epsilon: FloatArray) -> Bounds:
+def evaluate_profile(run: RunContours, epsilon: FloatArray) -> EnclosureArray:
     """Return delta at finite epsilons, as narrow as contours can make it."""
     known = _Thresholds(run, epsilon).answer()
-    return Bounds.from_logs(known.lower[0], known.upper[0])
+    return EnclosureArray.from_logs(known.lower[0], known.upper[0])
 
 
 def straight_profile(run: RunContours, epsilon: float) -> tuple[float, float]:
@@ -253,7 +248,7 @@ def straight_profile(run: RunContours, epsilon: float) -> tuple[float, float]:
 
 
 @np.errstate(all="ignore")
-def evaluate_roughly(run: RunContours, epsilon: FloatArray, rate: float) -> Bounds:
+def evaluate_roughly(run: RunContours, epsilon: FloatArray, rate: float) -> EnclosureArray:
     """Return delta at epsilons by the fewest contours that reach all of them, at the truncation level at which the
     point at `rate` is evaluated, or a deeper one.
     """
@@ -268,4 +263,4 @@ def evaluate_roughly(run: RunContours, epsilon: FloatArray, rate: float) -> Boun
             if (deep and grid.reaches(thresholds).all()) or level == levels[-1]:
                 query.evaluate_on(tilts, query.open)
                 break
-    return Bounds.from_logs(query.known.lower[0], query.known.upper[0])
+    return EnclosureArray.from_logs(query.known.lower[0], query.known.upper[0])

@@ -139,7 +139,7 @@ class OneRun:
 
     @property
     def most_nodes(self) -> FloatArray:
-        """Runs of Gaussian steps have cheaper ways where a line is long: other cuts, and bent contours."""
+        """Runs of Gaussian steps have cheaper ways where a line is long: other cuts, and deformed contours."""
         transform = self._transform
         if transform.is_gaussian:
             return np.array([float(self._few)])

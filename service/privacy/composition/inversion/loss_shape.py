@@ -44,8 +44,6 @@ LONG_RUN: Final = 10_000
 Shape = Literal["smooth", "jumps", "everything"]
 """One mode; rare large jumps; far beyond any threshold of practical interest."""
 
-_Jumping = SampledGaussianPart | LaplacePart | GaussianMixturePart
-
 
 def is_direct(parts: tuple[Counted, ...]) -> bool:
     """Whether the contour of two steps is long, and often wide, so that their closed form is read first."""
@@ -61,7 +59,7 @@ def shape_of(parts: tuple[Counted, ...]) -> tuple[Shape, float]:
     gaussian = math.sqrt(
         min(math.fsum(count * part.shift.upper**2 for part, count in parts if isinstance(part, GaussianPart)), 1e300)
     )
-    jumping = [(*_jump(part), count) for part, count in parts if isinstance(part, _Jumping)]
+    jumping = [(*part.jump, count) for part, count in parts if part.jump is not None]
     stated = [(part.epsilon, count) for part, count in parts if isinstance(part, TwoPointPart)]
     hits = math.fsum(rate * count for _, rate, count in jumping)
     sampled = math.hypot(*(math.sqrt(count) * rate / noise for noise, rate, count in jumping))
@@ -77,15 +75,6 @@ def shape_of(parts: tuple[Counted, ...]) -> tuple[Shape, float]:
     if gaussian < SMOOTH and (max(jumps, default=0.0) > WIDE_JUMP * smooth or long or few):
         return "jumps", hits
     return "smooth", hits
-
-
-def _jump(part: _Jumping) -> tuple[float, float]:
-    """Return noise and rate of a step whose loss is mostly small; of a mixture, those of a step of its mean loss."""
-    if isinstance(part, GaussianMixturePart):
-        rate = 1 - part.weights[0] if part.shifts[0] == 0 else 1.0
-        far = max(part.shifts)  # of a rate too small for 1 less it
-        return (rate / part.mean_shift, rate) if rate > 0 else (1 / far, part.mean_shift / far)
-    return (part.noise_multiplier if isinstance(part, SampledGaussianPart) else 1 / part.loss), part.sample_rate
 
 
 def _rare(jumps: float) -> bool:

@@ -1,11 +1,11 @@
 """Many runs read together, each of one kind of Poisson-sampled Gaussian step: what costs the overhead of many small
 arrays for each run alone is an array with one entry for each run here. Lines, errors and readings are those of single
-runs (`line.py`, `composition/inversion/readings/`); only what is laid out where is decided here, for all runs at once:
+runs (`straight.py`, `readings/`); only what is laid out where is decided here, for all runs at once:
 
 - runs of equal noise and rate share the nodes of their transforms, and a table of cumulants of one step at some tilts;
 - every run has a line at the tilt of the table that serves its readings best, and one line for readings that are near
   each other, as a line loses few digits a deviation or two beside its saddle point;
-- what is not narrow then is left to the run alone, which has other cuts, neighbouring lines and bent contours.
+- what is not narrow then is left to the run alone, which has other cuts, neighbouring lines and deformed contours.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ import numpy as np
 from scipy.special import erfc, ndtri
 
 from service.privacy.composition.inversion.engine import ContourTradeOff
-from service.privacy.composition.inversion.many_layout import Steps, Table
 from service.privacy.composition.inversion.many_lines import Task
+from service.privacy.composition.inversion.many_tilts import Steps, Table
 from service.privacy.composition.inversion.run import CUT_DIGITS, ContourRun
 from service.privacy.composition.summands.sampled_gaussian import ends_are_light
 from service.privacy.enclosure import Enclosure
@@ -95,17 +95,16 @@ def _read(tasks: Sequence[Task], cuts: IndexArray, width: float) -> None:
     by_line: dict[tuple[int, bool], list[int]] = {}
     for index, task in enumerate(tasks):
         by_line.setdefault((id(task.run), task.wanted.reflected), []).append(index)
-    by_step: dict[tuple[float, float, int], list[list[int]]] = {}
+    by_step: dict[tuple[float, float, int], list[list[Task]]] = {}
     for places in by_line.values():
         step, cut = tasks[places[0]].step, int(cuts[places].max())
-        by_step.setdefault((step.noise_multiplier, step.sample_rate, cut), []).append(places)
-    keys = list(by_step)
-    counts = [[tasks[places[0]].step.count for places in by_step[key]] for key in keys]
-    most, least = np.array([float(max(each)) for each in counts]), np.array([float(min(each)) for each in counts])
-    steps = Steps.of(keys, most, least)
+        key = step.noise_multiplier, step.sample_rate, cut
+        by_step.setdefault(key, []).append([tasks[place] for place in places])
+    steps, runs = Steps.of(by_step), list(by_step.values())
     for block in steps.blocks():
-        found = Table(steps, block)
-        for lines in found.lines([by_step[keys[index]] for index in block], tasks):
+        indices: list[int] = block.tolist()
+        listed = [(part, each) for part, index in enumerate(indices) for each in runs[index]]
+        for lines in Table(steps, block).lines(listed):
             try:
                 lines.read(width)
             except NumericalFailure:

@@ -8,16 +8,16 @@ from typing import Final, NamedTuple, final
 
 import numpy as np
 
-from service.privacy.composition.inversion.line import ContourLine
 from service.privacy.composition.inversion.line_runs import mirrored_exactly, unmirrored
 from service.privacy.composition.inversion.readings.points import read_points
 from service.privacy.composition.inversion.readings.profile import read_profile
 from service.privacy.composition.inversion.readings.roots import prove_root, solve_profile
 from service.privacy.composition.inversion.run import ContourRun
+from service.privacy.composition.inversion.straight import StraightContour
 from service.privacy.composition.summands.abstract import LineValues
-from service.privacy.composition.summands.sampled_gaussian import SampledGaussianParts, SampledGaussianSteps
-from service.privacy.composition.summands.sampled_gaussian_line import SampledGaussianLine
-from service.privacy.enclosure import Bounds, Enclosure, Evidence
+from service.privacy.composition.summands.sampled_gaussian import SampledGaussianSteps, TruncatedSampledGaussian
+from service.privacy.composition.summands.sampled_gaussian_contour import SampledGaussianOnContour
+from service.privacy.enclosure import Enclosure, EnclosureArray, Evidence
 from service.privacy.numerics.arrays import BoolArray, FloatArray, IndexArray
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
 from service.privacy.trade_off.combinators.prefetched import Known
@@ -44,6 +44,11 @@ class Task:
     known: dict[Known, Enclosure]
 
     @property
+    def is_first(self) -> bool:
+        """Whether it is epsilon of the add direction."""
+        return self.wanted.quantity == "epsilon" and not self.wanted.reflected
+
+    @property
     def is_known(self) -> bool:
         """Whether it has been read."""
         return self.wanted in self.known
@@ -56,14 +61,12 @@ class Task:
 
 @final
 class Line(NamedTuple):
-    """One line: its tasks, on which side of the poles it lies, about how many steps have the record, and its layout.
+    """One contour: its tasks, and its layout.
 
-    `row`: of the tilt `theta` in the table, the same for lines of equal steps that have the same.
+    `row`: of the tilt `theta` in the table, the same for contours of equal steps that have the same.
     """
 
     tasks: list[Task]
-    region: int
-    expected: float
     row: int
     part: int
     number: float
@@ -72,9 +75,17 @@ class Line(NamedTuple):
     deviation: float
     reach: float
 
+    @property
+    def region(self) -> int:
+        """On how many poles' right side it lies."""
+        return (self.theta > 0) + (self.theta > 1)
 
-def grouped(lines: Sequence[Line]) -> Iterator[list[list[Line]]]:
-    """Lines of one step at one tilt, as groups that are about as long, some at a time."""
+
+def grouped(lines: Sequence[Line], rates: FloatArray) -> Iterator[list[list[Line]]]:
+    """Yield contours of one step at one tilt, as groups that are about as long, some at a time.
+
+    `rates`: sampling rates of the steps, which steer.
+    """
     groups: list[list[Line]] = []
     for line in sorted(lines, key=lambda line: (line.part, line.row, line.number)):
         first = groups[-1][0] if groups else line
@@ -83,7 +94,7 @@ def grouped(lines: Sequence[Line]) -> Iterator[list[list[Line]]]:
             groups[-1].append(line)
         else:
             groups.append([line])
-    groups.sort(key=lambda group: group[0].expected)
+    groups.sort(key=lambda group: group[0].number * rates[group[0].part])
     chosen, count = list[list[Line]](), 0
     for group in groups:
         for start in range(0, len(group), LINES_TOGETHER):
@@ -101,7 +112,7 @@ def grouped(lines: Sequence[Line]) -> Iterator[list[list[Line]]]:
 class Lines:
     """Lines that are read together: all on the same side of the poles, and with tasks of the same kinds."""
 
-    def __init__(self, parts: SampledGaussianParts, groups: Sequence[Sequence[Line]], *, reflected: bool) -> None:
+    def __init__(self, parts: TruncatedSampledGaussian, groups: Sequence[Sequence[Line]], *, reflected: bool) -> None:
         """`groups`: lines of one step at one tilt, by rising numbers of steps."""
         self._parts, self._groups, self._reflected = parts, groups, reflected
 
@@ -109,28 +120,28 @@ class Lines:
         """Keep what is narrow enough. Raises NumericalFailure."""
         lines = [line for group in self._groups for line in group]
         part, count, theta, center, deviation, reach = (
-            np.array(column) for column in zip(*(line[4:] for line in lines), strict=True)
+            np.array(column) for column in zip(*(line[2:] for line in lines), strict=True)
         )
         groups = Groups.of([len(group) for group in self._groups])
         runs = ManyRuns(self._parts, part, count, theta, groups, reflected=self._reflected)
         # A layout for a narrower loss serves: so the lines of a group have one.
-        line = ContourLine(runs, center, deviation[groups.first][groups.place], reach)
+        line = StraightContour(runs, center, deviation[groups.first][groups.place], reach)
         sorted_tasks = [sorted(each.tasks, key=lambda task: task.wanted.quantity) for each in lines]
         for tasks in zip(*sorted_tasks, strict=True):
             self._read(line, tasks, width)
 
-    def _read(self, line: ContourLine, tasks: Sequence[Task], width: float) -> None:
+    def _read(self, line: StraightContour, tasks: Sequence[Task], width: float) -> None:
         """One task of each line."""
         at = np.array([task.wanted.at for task in tasks])
         match tasks[0].wanted.quantity:
             case "power":
                 points = read_points(line, at)
-                found = Bounds.from_logs(points.lower[0], points.upper[0])
+                found = EnclosureArray.from_logs(points.lower[0], points.upper[0])
             case "profile":
                 read = read_profile(line, at)
-                found = Bounds.from_logs(read.lower[0], read.upper[0])
+                found = EnclosureArray.from_logs(read.lower[0], read.upper[0])
             case _:
-                found = Bounds(*prove_root(line, solve_profile(line, at), at))
+                found = EnclosureArray(*prove_root(line, solve_profile(line, at), at))
         narrow = (found.lower > 0) & (found.upper - found.lower <= width * found.upper)  # false for NaN
         for index, task in enumerate(tasks):
             if narrow[index]:
@@ -164,7 +175,7 @@ class ManyRuns:
 
     def __init__(
         self,
-        parts: SampledGaussianParts,
+        parts: TruncatedSampledGaussian,
         part: IndexArray,
         count: FloatArray,
         theta: FloatArray,
@@ -178,7 +189,7 @@ class ManyRuns:
         self._count, self._share = count, count / count[groups.last][groups.place]
         self._parts = parts.of(part[groups.first], count[groups.last])
         own = self.theta[groups.first]
-        self._line = SampledGaussianLine(self._parts, 1 - own if reflected else own)
+        self._line = SampledGaussianOnContour(self._parts, 1 - own if reflected else own)
         self.gaussian_mu_squared = np.zeros_like(theta)
 
     @property

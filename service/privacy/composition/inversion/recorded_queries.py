@@ -9,7 +9,7 @@ from typing import Any, NoReturn, final
 import numpy as np
 from typing_extensions import override
 
-from service.privacy.enclosure import Bounds, Enclosure, Evidence
+from service.privacy.enclosure import Enclosure, EnclosureArray, Evidence
 from service.privacy.errors import PrivacyComputationError
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
@@ -72,10 +72,10 @@ class _Asked(AbstractTradeOff):
         raise _NoSingleNumber
 
     @override
-    def _profile_formula(self, epsilon: FloatArray) -> Bounds:
+    def _profile_formula(self, epsilon: FloatArray) -> EnclosureArray:
         self.noted += [Known(self._reflected, "profile", float(each)) for each in epsilon]
         about = np.full_like(epsilon, 0.5)
-        return Bounds(about, about)
+        return EnclosureArray(about, about)
 
     @override
     def _power_at_formula(self, rate: float) -> Enclosure:

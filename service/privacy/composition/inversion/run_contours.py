@@ -8,7 +8,7 @@ from typing import Final, final
 
 import numpy as np
 
-from service.privacy.composition.inversion.deformed.run import BentRun, bent_run
+from service.privacy.composition.inversion.deformed.run import DeformedRun, deformed_run
 from service.privacy.composition.inversion.fallback import FallbackBounds
 from service.privacy.composition.inversion.readings.enclosures import Readings
 from service.privacy.composition.inversion.run import CUT_DIGITS, ContourRun
@@ -52,10 +52,10 @@ class RunContours:
         return FallbackBounds(self.run.gaussian_mu_squared, never, self.reflected, transform, steps, self.run.global_mu)
 
     @cached_property
-    def deformed(self) -> BentRun | None:
+    def deformed(self) -> DeformedRun | None:
         """Deformed contours of runs of few kinds of sampled Gaussian steps, with Gaussian ones or not; else None."""
         steps, squares = self.run.sampled_gaussian, self.run.gaussian_mu_squared
-        return None if steps is None else bent_run(steps, squares, self.accuracy, reflected=self.reflected)
+        return None if steps is None else deformed_run(steps, squares, self.accuracy, reflected=self.reflected)
 
     def to_deform(self, known: Readings, rows: int, width: float) -> IndexArray:
         """Return the indices of what is wider than `width`, if deformed contours serve it and it is not too much."""
@@ -91,7 +91,7 @@ class RunContours:
 
     def has_end(self, tilt: Tilt) -> bool:
         """Return whether other contours beside this one are worth trying: in runs of Gaussian steps they always are."""
-        return self.run.is_gaussian or bool(tilt.line.ends.all())
+        return self.run.is_gaussian or bool(tilt.contour.ends.all())
 
 
 def around(value: float, error: float = 0.0) -> Enclosure:

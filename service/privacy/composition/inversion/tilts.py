@@ -16,9 +16,9 @@ from typing import Protocol
 import numpy as np
 from scipy.special import ndtri
 
-from service.privacy.composition.inversion.line import ContourLine
 from service.privacy.composition.inversion.line_runs import OneRun
 from service.privacy.composition.inversion.loss_transform import LossTransform
+from service.privacy.composition.inversion.straight import StraightContour
 from service.privacy.composition.summands.abstract import RealCumulants
 from service.privacy.errors import NumericalFailure
 from service.privacy.numerics.arrays import BoolArray, FloatArray, IndexArray
@@ -117,12 +117,12 @@ class Tilt:
         self.theta, self.value, self.threshold, self.deviation, self.score, self.log_profile = columns
 
     @cached_property
-    def line(self) -> ContourLine:
+    def contour(self) -> StraightContour:
         """The contour at this tilt, laid out for thresholds near its saddle point."""
         if not isinstance(self._transform, LossTransform):
             raise NumericalFailure("only a loss with a complex transform has inversion contours")
         deviation = np.array([self.deviation])
-        return ContourLine(
+        return StraightContour(
             OneRun(self._transform, self.theta), np.array([self.threshold]), deviation, _REACH * deviation
         )
 
@@ -353,7 +353,7 @@ class TiltGrid:
         for tilt in short[: -_NEARER - 1 : -1]:
             if is_spent():  # every contour may be expensive
                 break
-            if tilt.line.ends.all():
+            if tilt.contour.ends.all():
                 return tilt
         return None
 

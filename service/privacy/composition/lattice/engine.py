@@ -24,7 +24,7 @@ from service.privacy.composition.lattice.runs import LatticeRuns, LatticeStep
 from service.privacy.composition.lattice.search import CUT_DIGITS, LatticeSearch, cut_digits
 from service.privacy.composition.lattice.sums import LatticePair
 from service.privacy.composition.planning.options import EngineOptions
-from service.privacy.enclosure import Bounds, Enclosure, Evidence
+from service.privacy.enclosure import Enclosure, EnclosureArray, Evidence
 from service.privacy.mechanisms.abstract import Steps, TwoPointPart
 from service.privacy.numerics.arrays import FloatArray, IndexArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
@@ -135,8 +135,8 @@ class DiscretisedTradeOff(AbstractTradeOff):
         read = self._read_points(rates)
         slope = _slopes(read, rates)
         known = Readings(read.lower[:, :n], read.upper[:, :n])
-        power = Bounds.from_logs(known.lower[0], known.upper[0])
-        return CurvePoints(Bounds.from_logs(known.lower[1], known.upper[1]), power, slope)
+        power = EnclosureArray.from_logs(known.lower[0], known.upper[0])
+        return CurvePoints(EnclosureArray.from_logs(known.lower[1], known.upper[1]), power, slope)
 
     def _read_points(self, alpha: FloatArray) -> Readings:
         known = nothing_known(len(alpha))
@@ -165,10 +165,10 @@ class DiscretisedTradeOff(AbstractTradeOff):
         return known
 
     @np.errstate(all="ignore")
-    def _profile_formula(self, epsilon: FloatArray) -> Bounds:
+    def _profile_formula(self, epsilon: FloatArray) -> EnclosureArray:
         return self._profile_within(epsilon, self._tolerance)
 
-    def _profile_within(self, epsilon: FloatArray, tolerance: float) -> Bounds:
+    def _profile_within(self, epsilon: FloatArray, tolerance: float) -> EnclosureArray:
         """The profile, to about this relative width."""
         beyond = epsilon >= self.largest_log_ratio.upper
         singular = self.singular_power
@@ -197,7 +197,7 @@ class DiscretisedTradeOff(AbstractTradeOff):
                 tolerance=tolerance,
             )
             places = places[~deep]
-        return Bounds.from_logs(known.lower[0], known.upper[0])
+        return EnclosureArray.from_logs(known.lower[0], known.upper[0])
 
     @np.errstate(all="ignore")
     def epsilon_cap(self, delta: float) -> float:
@@ -237,7 +237,7 @@ class DiscretisedTradeOff(AbstractTradeOff):
         return Enclosure(float(known.lower[0, 0]), float(known.upper[0, 0]), self.evidence)
 
 
-def _slopes(read: Readings, alpha: FloatArray) -> Bounds:
+def _slopes(read: Readings, alpha: FloatArray) -> EnclosureArray:
     """ln of the slope at the first third of the rates; the others are their neighbours to the left and to the right.
 
     A concave curve is less steep than its chord to the left and steeper than the one to the right; power and type II
@@ -258,4 +258,4 @@ def _slopes(read: Readings, alpha: FloatArray) -> Bounds:
     high = np.log(np.maximum(steepest, 0.0) / (alpha[here] - alpha[left]))
     low = np.log(np.maximum(flattest, 0.0) / (alpha[right] - alpha[here]))
     high, low = high + slack * (1 + np.abs(high)), low - slack * (1 + np.abs(low))
-    return Bounds(np.where(np.isnan(low), -np.inf, low), np.where(np.isnan(high), np.inf, high))
+    return EnclosureArray(np.where(np.isnan(low), -np.inf, low), np.where(np.isnan(high), np.inf, high))

@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from service.privacy.composition.lattice.nodes import Atoms, Lattice, MovedAtoms, Nodes, log_of_rest, read_nodes
+from service.privacy.composition.lattice.nodes import Atoms, Lattice, LatticeNodes, MovedAtoms, log_of_rest, read_nodes
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 from service.privacy.numerics.running_sums import running_sum_error, running_sums
@@ -113,7 +113,7 @@ def bracketing_laws(
     )
 
 
-def _polygon(nodes: Nodes, left: FloatArray, right: FloatArray, total: float) -> FloatArray:
+def _polygon(nodes: LatticeNodes, left: FloatArray, right: FloatArray, total: float) -> FloatArray:
     """H0-masses at the nodes of the largest convex function below the dots: G up to x = 1, D from there on; `total` in
     all.
 
@@ -148,7 +148,7 @@ def _harmonic(a: FloatArray, b: FloatArray) -> FloatArray:
     return np.where(total > 0, a * b / np.where(total > 0, total, 1.0), 0.0)
 
 
-def _lowered(nodes: Nodes, gaps: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _lowered(nodes: LatticeNodes, gaps: FloatArray) -> tuple[FloatArray, FloatArray]:
     """The dots of `lower`: G up to x = 1 and D from there on, less the gaps, 0 from shortly before they would be
     negative.
     """
@@ -179,7 +179,9 @@ def _ended(truth: FloatArray, lowering: FloatArray) -> FloatArray:
     return values
 
 
-def _sums(nodes: Nodes, masses: FloatArray, below: float, beyond: float) -> tuple[FloatArray, FloatArray, FloatArray]:
+def _sums(
+    nodes: LatticeNodes, masses: FloatArray, below: float, beyond: float
+) -> tuple[FloatArray, FloatArray, FloatArray]:
     """D, G, H of a law at the nodes, as sums of positive terms."""
     width = nodes.width
     above = running_sums(masses[::-1])[::-1]  # H0-mass at this node and to its right
@@ -190,7 +192,9 @@ def _sums(nodes: Nodes, masses: FloatArray, below: float, beyond: float) -> tupl
     return profile, left, middle
 
 
-def _checked_upper(nodes: Nodes, masses: FloatArray, below: float, beyond: float, lattice: Lattice) -> LatticeLaw:
+def _checked_upper(
+    nodes: LatticeNodes, masses: FloatArray, below: float, beyond: float, lattice: Lattice
+) -> LatticeLaw:
     profile, left, middle = _sums(nodes, masses, below, beyond)
     rounding = _rounding(len(masses), lattice)
     total, mean = float(masses.sum()) + below, float((nodes.x * masses).sum()) + beyond
@@ -205,7 +209,12 @@ def _checked_upper(nodes: Nodes, masses: FloatArray, below: float, beyond: float
 
 
 def _checked_lower(
-    nodes: Nodes, rest: Nodes, masses: FloatArray, rest_masses: FloatArray, moved: MovedAtoms, lattice: Lattice
+    nodes: LatticeNodes,
+    rest: LatticeNodes,
+    masses: FloatArray,
+    rest_masses: FloatArray,
+    moved: MovedAtoms,
+    lattice: Lattice,
 ) -> LatticeLaw:
     rounding = _rounding(len(masses), lattice)
     pair = rest_masses[:-1] + rest_masses[1:]
@@ -252,7 +261,11 @@ def _log_excess(least: FloatArray, most: FloatArray) -> float:
 
 
 def _over(
-    nodes: Nodes, rest: Nodes, law: tuple[FloatArray, FloatArray, FloatArray], mass: float, kinks: FloatArray
+    nodes: LatticeNodes,
+    rest: LatticeNodes,
+    law: tuple[FloatArray, FloatArray, FloatArray],
+    mass: float,
+    kinks: FloatArray,
 ) -> tuple[float, float, float]:
     """By how much D and G of a law are above those of the rest, and H below, relative to the whole D, G and H.
 
@@ -285,7 +298,9 @@ class _Convex:
     least: float
 
 
-def _relative_excess(law: FloatArray, truth: _Convex, nodes: Nodes, whole: FloatArray, kinks: FloatArray) -> float:
+def _relative_excess(
+    law: FloatArray, truth: _Convex, nodes: LatticeNodes, whole: FloatArray, kinks: FloatArray
+) -> float:
     """By how much a polygon is above a convex function, relative to the least of `whole` in the cell.
 
     At a share `kinks` of each cell it is compared with both extensions of the neighbouring chords, each of which the

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from service.privacy.enclosure import SMALLEST, Bounds
+from service.privacy.enclosure import SMALLEST, EnclosureArray
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 from service.privacy.numerics.work import did
@@ -51,7 +51,7 @@ class Lattice:
 
 
 @dataclass(frozen=True, slots=True)
-class Nodes:
+class LatticeNodes:
     """x_k and enclosures of D, G, H there, which hold at the exact nodes of the lattice; `zero`: index of the node
     next to x = 1.
     """
@@ -60,9 +60,9 @@ class Nodes:
     step: float
     x: FloatArray
     zero: int
-    profile: Bounds
-    left: Bounds
-    middle: Bounds
+    profile: EnclosureArray
+    left: EnclosureArray
+    middle: EnclosureArray
 
     @property
     def width(self) -> FloatArray:
@@ -74,7 +74,7 @@ _A_NODE = 0.2
 """Work of reading both profiles at a node, in microseconds, where they are closed forms."""
 
 
-def read_nodes(add: AbstractTradeOff, remove: AbstractTradeOff, lattice: Lattice) -> Nodes:
+def read_nodes(add: AbstractTradeOff, remove: AbstractTradeOff, lattice: Lattice) -> LatticeNodes:
     """D, G and H of a step from its profiles in both directions, each where it is the smaller one."""
     losses = lattice.losses
     did(_A_NODE * len(losses))
@@ -83,24 +83,24 @@ def read_nodes(add: AbstractTradeOff, remove: AbstractTradeOff, lattice: Lattice
     plus, minus = 1 + _VALUE_SLACK, 1 - _VALUE_SLACK
     # E(x - X)_+ = x delta_remove(-ln x); a product that underflows is no upper end.
     most = x[: zero + 1] * mirrored.upper[::-1] * plus + SMALLEST * (mirrored.upper[::-1] > 0)
-    left = Bounds(x[: zero + 1] * mirrored.lower[::-1] * minus, most)
+    left = EnclosureArray(x[: zero + 1] * mirrored.lower[::-1] * minus, most)
     head, tail, below_one = x[:zero], np.expm1(losses[zero + 1 :]), -np.expm1(losses[:zero])
-    profile = Bounds(
+    profile = EnclosureArray(
         np.concatenate([np.maximum((below_one + left.lower[:-1]) * minus, 0.0), right.lower]),
         np.concatenate([(below_one + left.upper[:-1]) * plus, right.upper]),
     )
-    whole_left = Bounds(
+    whole_left = EnclosureArray(
         np.concatenate([left.lower, np.maximum((tail + right.lower[1:]) * minus, 0.0)]),
         np.concatenate([left.upper, (tail + right.upper[1:]) * plus]),
     )
-    middle = Bounds(
+    middle = EnclosureArray(
         np.concatenate([head * minus - left.upper[:-1] * plus, 1 - right.upper - _VALUE_SLACK]),
         np.concatenate([head * plus - left.lower[:-1] * minus, 1 - right.lower + _VALUE_SLACK]),
     )
-    return _at_exact_nodes(Nodes(losses, lattice.step, x, zero, profile, whole_left, middle), lattice.blur)
+    return _at_exact_nodes(LatticeNodes(losses, lattice.step, x, zero, profile, whole_left, middle), lattice.blur)
 
 
-def _at_exact_nodes(nodes: Nodes, blur: float) -> Nodes:
+def _at_exact_nodes(nodes: LatticeNodes, blur: float) -> LatticeNodes:
     """The enclosures widened by what D, G and H may change while a loss moves by `blur`.
 
     Convex functions are less steep than their chords further out, and D, G and H are never steeper than 1 in x; H is
@@ -115,10 +115,10 @@ def _at_exact_nodes(nodes: Nodes, blur: float) -> Nodes:
     # Chords that end or begin at a node that is itself off by `blur` of a cell: the 1.01 covers both.
     changes = np.minimum(falls, most), np.minimum(rises, most), np.minimum(1.01 * blur * nodes.middle.upper, most)
     ends = [
-        Bounds(whole.lower - change, whole.upper + change)
+        EnclosureArray(whole.lower - change, whole.upper + change)
         for whole, change in zip((nodes.profile, nodes.left, nodes.middle), changes, strict=True)
     ]
-    return Nodes(nodes.losses, nodes.step, nodes.x, nodes.zero, *ends)
+    return LatticeNodes(nodes.losses, nodes.step, nodes.x, nodes.zero, *ends)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +141,7 @@ class MovedAtoms:
     slack_middle: float
 
     @staticmethod
-    def of(atoms: Atoms, nodes: Nodes, lattice: Lattice, infinite: float, vanishing: float) -> MovedAtoms:
+    def of(atoms: Atoms, nodes: LatticeNodes, lattice: Lattice, infinite: float, vanishing: float) -> MovedAtoms:
         """The atoms that lie within the nodes, and the masses that only one hypothesis has."""
         masses, slack, shift = np.zeros(len(nodes.x)), [0.0, 0.0, 0.0], 0.0
         places: list[tuple[float, float]] = []
@@ -169,7 +169,7 @@ class MovedAtoms:
         rest = max(1 - math.fsum([vanishing, *(mass for _, mass in places)]), 0.0)
         return MovedAtoms(tuple(places), masses, infinite, vanishing, rest, shift, *slack)
 
-    def taken_out(self, nodes: Nodes) -> Nodes:
+    def taken_out(self, nodes: LatticeNodes) -> LatticeNodes:
         """The same nodes with D, G and H of the rest of the law."""
         parts = [np.full_like(nodes.x, self.infinite), self.vanishing * nodes.x, np.zeros_like(nodes.x)]
         blurred = np.zeros_like(nodes.x)
@@ -181,11 +181,11 @@ class MovedAtoms:
             # Of the loss, of the node, and of their difference.
             off = 32 * UNIT_ROUNDOFF * (abs(loss) + np.abs(nodes.losses))
             blurred += off * mass * np.maximum(nodes.x, math.exp(loss))
-        ends: list[Bounds] = []
+        ends: list[EnclosureArray] = []
         for whole, part in zip((nodes.profile, nodes.left, nodes.middle), parts, strict=True):
             slack = _ATOM_SLACK * part + blurred
-            ends.append(Bounds(whole.lower - part - slack, whole.upper + slack - part))
-        return Nodes(nodes.losses, nodes.step, nodes.x, nodes.zero, *ends)
+            ends.append(EnclosureArray(whole.lower - part - slack, whole.upper + slack - part))
+        return LatticeNodes(nodes.losses, nodes.step, nodes.x, nodes.zero, *ends)
 
 
 def log_of_rest(lost: float) -> float:

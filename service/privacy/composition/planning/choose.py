@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Final, cast
 
 from service.privacy.composition.exact_sums.exact_runs import smoothed_responses_of
@@ -95,7 +95,7 @@ def pair(
 
 def _composition(steps: Steps, kind: str, method: str, options: EngineOptions) -> Plan:
     """`plan` of the steps of a mechanism of this kind."""
-    if method in ALONE and is_single(steps) and isinstance(steps[0][0], closed_forms.PLAIN):
+    if method in ALONE and is_single(steps) and type(steps[0][0]) in closed_forms.PLAIN:
         return closed_forms.one_step(steps[0][0])
     if any(isinstance(step, BracketedStep) for step, _ in steps):
         return _between(steps, kind, method, options)
@@ -130,12 +130,11 @@ def _composition(steps: Steps, kind: str, method: str, options: EngineOptions) -
 def _on_lattices(steps: Steps, options: EngineOptions) -> Plan:
     """Lattices, which leave the few numbers of two steps to their closed form; no lower than the parts of the run."""
     known = engines.lattices(steps, options)
+    return replace(known, build=partial(_beside_parts, known, steps))
 
-    def build() -> TradeOffPair:
-        whole = lines.few_of_two_steps(steps, known.curves)
-        return lines.beside_parts(whole, steps)
 
-    return replace(known, build=build)
+def _beside_parts(known: Plan, steps: Steps) -> TradeOffPair:
+    return lines.beside_parts(lines.few_of_two_steps(steps, known.curves), steps)
 
 
 def _bracket(steps: Steps, kind: str, method: str, options: EngineOptions) -> Plan:
@@ -157,46 +156,48 @@ def _bracket(steps: Steps, kind: str, method: str, options: EngineOptions) -> Pl
         above = _composition(most, kind, method, options)
     else:
         above = engines.lattices(most, loose)
+    return Plan(above.engine, summed([below.cost, above.cost]), partial(_between_theorems, below, above, steps))
 
-    def build() -> TradeOffPair:
-        lower, upper = below.curves, above.curves
-        if either_way(steps):
-            add = Bracketed(lower.both, upper.add)
-            pairs = [step.curves() for step, _ in steps]
-            remove = add if all(each.add is each.remove for each in pairs) else Bracketed(lower.both, upper.remove)
-        else:
-            add, remove = Bracketed(lower.add, upper.add), Bracketed(lower.remove, upper.remove)
-        return TradeOffPair(add, remove, upper.source, upper.notes, bracket=sentence(steps))
 
-    return Plan(above.engine, summed([below.cost, above.cost]), build)
+def _between_theorems(below: Plan, above: Plan, steps: Steps) -> TradeOffPair:
+    lower, upper = below.curves, above.curves
+    if either_way(steps):
+        add = Bracketed(lower.both, upper.add)
+        pairs = [step.curves() for step, _ in steps]
+        remove = add if all(each.add is each.remove for each in pairs) else Bracketed(lower.both, upper.remove)
+    else:
+        add, remove = Bracketed(lower.add, upper.add), Bracketed(lower.remove, upper.remove)
+    return TradeOffPair(add, remove, upper.source, upper.notes, bracket=sentence(steps))
 
 
 def _between(steps: Steps, kind: str, method: str, options: EngineOptions) -> Plan:
     """Steps that are known from two sides: one composition of what is attained, and one of what dominates."""
-    above = merged((step.above if isinstance(step, BracketedStep) else step, count) for step, count in steps)
-    sentences = dict.fromkeys(step.bracket for step, _ in steps if isinstance(step, BracketedStep) and step.bracket)
+    sides = [(_sides(step), count) for step, count in steps]
+    above = merged((dominating, count) for (_, dominating, _), count in sides)
+    sentences = dict.fromkeys(bracket for (_, _, bracket), _ in sides if bracket)
     if method not in CERTAIN:
         if sentences:
             reason = "its worst case is enclosed by two theorems, and an estimate of one of them is none of it."
             raise UnsupportedCombination("method", f"{method} for {kind} of several records", reason, CERTAIN)
         return _composition(above, kind, method, options)
-    below = merged(
-        (part, count * times)
-        for step, count in steps
-        for part, times in (step.below if isinstance(step, BracketedStep) else ((step, 1),))
-    )
+    below = merged((part, count * times) for (parts, _, _), count in sides for part, times in parts)
     least = _composition(below, kind, "auto" if sentences else method, options)
     most = _composition(above, kind, method, options)
+    return Plan(most.engine, summed([least.cost, most.cost]), partial(_enclosed, least, most, tuple(sentences)))
 
-    def build() -> TradeOffPair:
-        lower, upper = least.curves, most.curves
-        add = Bracketed(lower.add, upper.add)
-        mirrored = lower.add is lower.remove and upper.add is upper.remove
-        remove = add if mirrored else Bracketed(lower.remove, upper.remove)
-        said = dict.fromkeys((*sentences, *(each.bracket for each in (lower, upper) if each.bracket)))
-        return TradeOffPair(add, remove, upper.source, upper.notes, bracket=" ".join(said) or None)
 
-    return Plan(most.engine, summed([least.cost, most.cost]), build)
+def _sides(step: AbstractStep) -> tuple[Steps, AbstractStep, str | None]:
+    """Return steps that are attained, a step that dominates, and the sentence that names both theorems."""
+    return (step.below, step.above, step.bracket) if isinstance(step, BracketedStep) else (((step, 1),), step, None)
+
+
+def _enclosed(least: Plan, most: Plan, sentences: tuple[str, ...]) -> TradeOffPair:
+    lower, upper = least.curves, most.curves
+    add = Bracketed(lower.add, upper.add)
+    one_curve = lower.add is lower.remove and upper.add is upper.remove
+    remove = add if one_curve else Bracketed(lower.remove, upper.remove)
+    brackets = dict.fromkeys((*sentences, *(each.bracket for each in (lower, upper) if each.bracket)))
+    return TradeOffPair(add, remove, upper.source, upper.notes, bracket=" ".join(brackets) or None)
 
 
 def _mixture(mechanism: Mixture, method: str, neighbours: Neighbours, options: EngineOptions) -> Plan:
@@ -204,20 +205,19 @@ def _mixture(mechanism: Mixture, method: str, neighbours: Neighbours, options: E
     if len(drawn) == 1:
         return plan(drawn[0][1], method, neighbours, options)
     options = options.for_parts(len(drawn))
-
-    def planned(parts: Sequence[tuple[Fraction, AbstractMechanism]]) -> list[Plan]:
-        return [plan(part, method, neighbours, options) for _, part in parts]
-
-    def build() -> TradeOffPair:
-        from service.privacy.trade_off.mixture.curve import mixed
-
-        pairs = [part.curves for part in planned(drawn)]
-        reason = "mixture: profiles of the components mix linearly; the bound holds even if the draw becomes known."
-        source = "Leemann et al. 2023, Definition 4.1 (stochastic composition), by joint convexity"
-        return mixed([share for share, _ in drawn], pairs, source, reason)
-
-    priced = planned(drawn[:MOST_PRICED])
+    priced = [plan(part, method, neighbours, options) for _, part in drawn[:MOST_PRICED]]
+    build = partial(_mixed, mechanism, method, neighbours, options)
     return mixed_plan([priced[number % len(priced)] for number in range(len(drawn))], build)
+
+
+def _mixed(mechanism: Mixture, method: str, neighbours: Neighbours, options: EngineOptions) -> TradeOffPair:
+    from service.privacy.trade_off.mixture.curve import mixed
+
+    drawn = _drawn(mechanism)
+    pairs = [plan(part, method, neighbours, options).curves for _, part in drawn]
+    reason = "mixture: profiles of the components mix linearly; the bound holds even if the draw becomes known."
+    source = "Leemann et al. 2023, Definition 4.1 (stochastic composition), by joint convexity"
+    return mixed([share for share, _ in drawn], pairs, source, reason)
 
 
 def _refusal(kind: str, method: str) -> UnsupportedCombination:

@@ -7,16 +7,15 @@ from collections.abc import Iterable
 from functools import partial
 from typing import Final, cast
 
-from service.privacy.composition.exact_sums.exact_runs import RandomisedResponses, responses_of
+from service.privacy.composition.exact_sums.exact_runs import Responses, responses_of
 from service.privacy.composition.exact_sums.laplace_reach import can_sum
 from service.privacy.composition.planning import cost
-from service.privacy.composition.planning.cost_model import CostModel
+from service.privacy.composition.planning.cost_model import Ceiling, CostModel
 from service.privacy.composition.planning.parts import Counted, shifts_beside
 from service.privacy.composition.planning.plan import CLOSED_FORM, Plan
 from service.privacy.enclosure import Enclosure, Evidence
 from service.privacy.mechanisms.abstract import AbstractStep, GaussianPart, Steps, TwoPointPart
 from service.privacy.mechanisms.approximate_dp import ApproximateDp
-from service.privacy.mechanisms.batches.batch_mean import BatchMean
 from service.privacy.mechanisms.exponential import Exponential
 from service.privacy.mechanisms.gaussian import Gaussian
 from service.privacy.mechanisms.gaussian_mixture import GaussianMixture
@@ -32,18 +31,21 @@ from service.privacy.trade_off.shifted.gaussian import gaussian_curve
 
 PLAIN: Final = (Gaussian, Gdp, Laplace, PureDp, ApproximateDp)
 """Steps whose pair is known and attained, whatever their parameters: alone, they have no other engine to look for."""
-CONSTANT: Final = (*PLAIN, Exponential)
-"""Steps whose own curves cost the same whatever their parameters, in both directions."""
+COSTS: Final[dict[type[AbstractStep], tuple[CostModel, Ceiling | None]]] = {
+    **dict.fromkeys((*PLAIN, Exponential), (cost.ONE_CURVE, cost.CEILING_OF_ONE_CURVE)),
+    PoissonSampled: (cost.SAMPLED_STEP, cost.CEILING_OF_SAMPLED_STEP),
+    GaussianMixture: (cost.MIXTURE_STEP, None),
+}
+"""Costs of single steps; ceilings of those whose curves cost the same whatever their parameters."""
 
 
 def one_step(step: AbstractStep) -> Plan:
     """A single step, which has an exact curve."""
     build = partial(_one_step, step)
-    if isinstance(step, PoissonSampled):
-        return Plan(CLOSED_FORM, cost.SAMPLED_STEP, build, cost.CEILING_OF_SAMPLED_STEP)
-    if isinstance(step, CONSTANT):
-        return Plan(CLOSED_FORM, cost.ONE_CURVE, build, cost.CEILING_OF_ONE_CURVE)
-    return Plan(CLOSED_FORM, _cost_of_one(step), build)
+    model, ceiling = COSTS.get(type(step), (cost.ONE_CURVE, None))
+    if ceiling is None and len(dict.fromkeys(step.rounded(side) for side in (-1, 1))) > 1:
+        model = cost.SAMPLED_STEP.scaled(2)
+    return Plan(CLOSED_FORM, model, build, ceiling)
 
 
 def _one_step(step: AbstractStep) -> TradeOffPair:
@@ -55,13 +57,6 @@ def _one_step(step: AbstractStep) -> TradeOffPair:
         (*alone.notes, "closed_form: a single step has an exact curve."),
         bracket=alone.bracket,
     )
-
-
-def _cost_of_one(step: AbstractStep) -> CostModel:
-    """Return the cost of a step without a ceiling: batch means are computed at two roundings of their parameters."""
-    if isinstance(step, GaussianMixture):
-        return cost.MIXTURE_STEP
-    return cost.ONE_CURVE if not isinstance(step, BatchMean) or step.sample_rate == 1 else cost.SAMPLED_STEP.scaled(2)
 
 
 def gaussian_sum(parts: tuple[Counted, ...] | None) -> Plan | None:
@@ -101,7 +96,7 @@ def summed(steps: Steps) -> Plan | None:
     return Plan(CLOSED_FORM, cost.laplace_sums(count, step.largest_loss), partial(_composed_laplace, steps))
 
 
-def _responses(run: RandomisedResponses) -> TradeOffPair:
+def _responses(run: Responses) -> TradeOffPair:
     from service.privacy.composition.exact_sums.exact_runs import response_curve
 
     curve = response_curve(run)

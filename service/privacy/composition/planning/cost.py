@@ -9,14 +9,13 @@ import math
 from collections import Counter
 from typing import Final
 
-from service.privacy.composition.exact_sums.exact_runs import RandomisedResponses, halves, losses_of
+from service.privacy.composition.exact_sums.exact_runs import Responses, halves, losses_of
 from service.privacy.composition.exact_sums.laplace_reach import uniforms_kept
 from service.privacy.composition.inversion.loss_shape import is_direct, shape_of
 from service.privacy.composition.planning.cost_model import Ceiling, CostModel, ReadingCosts, summed
 from service.privacy.composition.planning.options import DEFAULT_OPTIONS, EngineOptions
-from service.privacy.composition.planning.parts import Counted
+from service.privacy.composition.planning.parts import Counted, exponentials
 from service.privacy.mechanisms.abstract import GaussianMixturePart, GaussianPart, SampledGaussianPart, Steps
-from service.privacy.mechanisms.exponential import Exponential
 
 # Engine                         build  evaluate  per point, in microseconds
 ONE_CURVE: Final = CostModel(50, 250, 5, one_curve=True)
@@ -24,10 +23,10 @@ SAMPLED_STEP: Final = CostModel(100, 600, 10)
 MIXTURE_STEP: Final = CostModel(1_000, 5_000, 40)
 CONTOUR: Final = CostModel(1_000, 9_000, 80)
 TWO_STEPS: Final = CostModel(3_000, 170_000, 5_000)
-LATTICES: Final = CostModel(20_000, 50_000, 1_500)
-RECURSION: Final = CostModel(5_000, 300, 2_000, one_curve=True)
-SERIES: Final = CostModel(8_000, 1_000, 100)
-SADDLEPOINT: Final = CostModel(6_000, 10_000, 3_000)
+LATTICES: Final = CostModel(20_000, 60_000, 1_500)
+RECURSION: Final = CostModel(500, 1_000, 600, one_curve=True)
+SERIES: Final = CostModel(2_500, 300, 10)
+SADDLEPOINT: Final = CostModel(25_000, 30_000, 500)
 SAMPLED_RUN: Final = CostModel(0, 500, 10)
 BALLS_OF_CLOSED_FORM: Final = CostModel(0, 2_000, 1_000, reuse=1)
 BALLS: Final = CostModel(0, 140_000, 25_000, reuse=1)
@@ -107,7 +106,7 @@ def mixture_of_shifts(losses: int, count: int, loss: float) -> CostModel:
     return CostModel(build, 10 * profile, 60 * profile)
 
 
-def response_sums(run: RandomisedResponses) -> CostModel:
+def response_sums(run: Responses) -> CostModel:
     """Sums over about ten standard deviations of the number of true answers; or, of different steps, a search of a list
     of losses.
     """
@@ -150,9 +149,8 @@ def lattices(steps: Steps, options: EngineOptions) -> CostModel:
 def adaptive_exponential(steps: Steps, options: EngineOptions) -> CostModel:
     """A recursion; beside other steps, or beyond its reach, lattices as well."""
     counts = Counter[float]()
-    for step, count in steps:
-        if isinstance(step, Exponential):
-            counts[float(step.epsilon)] += count
+    for epsilon, count in exponentials(steps):
+        counts[epsilon] += count
     taken = min(counts.total(), LONGEST_RECURSION)
     tables = min(math.prod(min(count, MOST_TABLES) + 1 for count in counts.values()), MOST_TABLES)
     build = TABLE * len(counts) * tables if len(counts) > 1 else RECURSION.build * taken
@@ -163,12 +161,12 @@ def adaptive_exponential(steps: Steps, options: EngineOptions) -> CostModel:
 
 def series(steps: Steps, _options: EngineOptions) -> CostModel:
     """The expansion at the mean: every different step has cumulants of its own."""
-    return SERIES.scaled(1 + SHARE_OF_A_PART * (len(steps) - 1))
+    return SERIES.scaled(len(steps))
 
 
 def saddlepoint(steps: Steps, _options: EngineOptions) -> CostModel:
     """The expansion at the tilt of each threshold."""
-    return SADDLEPOINT.scaled(1 + SHARE_OF_A_PART * (len(steps) - 1))
+    return SADDLEPOINT.scaled(len(steps))
 
 
 def monte_carlo(steps: Steps, options: EngineOptions) -> CostModel:
@@ -188,17 +186,9 @@ def ground_truth(steps: Steps, options: EngineOptions) -> CostModel:
     terms = sum(len(part.shifts) for part, _ in sampled if isinstance(part, GaussianMixturePart))
     if not sampled or (len(steps) == 1 and steps[0][1] == 1):
         return BALLS_OF_CLOSED_FORM.scaled(1 + terms)
-    means = [
-        (part.mean_shift if isinstance(part, GaussianMixturePart) else part.sample_rate / part.noise_multiplier, count)
-        for part, count in sampled
-    ]
-    loss = math.sqrt(math.fsum(count * mean**2 for mean, count in means))
-    noise = min(
-        part.noise_multiplier / (part.shifts[1] - part.shifts[0])
-        if isinstance(part, GaussianMixturePart)
-        else part.noise_multiplier
-        for part, _ in sampled
-    )
+    jumps = [(*part.jump, count) for part, count in sampled]
+    loss = math.sqrt(math.fsum(count * (rate / noise) ** 2 for noise, rate, count in jumps))
+    noise = min(part.noise_between_shifts for part, _ in sampled)
     many = sum(count for _, count in sampled) >= LEAST_STEPS
     short = loss < WEAK_LOSS or (many and noise >= LEAST_NOISE and LEAST_LOSS <= loss <= LARGE_LOSS)
     kinds = (1 + len(sampled)) / 2 * (1 + min(terms, 2) + terms / TERMS_AT_ONCE)

@@ -18,12 +18,14 @@ LIMIT_EVALUATIONS: Final = 0.1
 """The same for the largest likelihood ratio."""
 MU_POINTS: Final = 300
 """Points of the list that mu of Gaussian DP is searched in."""
-BOTH_DIRECTIONS: Final = 2.0
-"""Ratio of the cost of the worst of two directions to the cost of one direction."""
-LEVEL_EVALUATIONS: Final = 10.0
-"""Evaluations of each component that one evaluation of a mixture takes."""
-SEARCHED_LEVELS: Final = 8.0
-"""Evaluations that each further point of a mixture takes where its components are evaluated point by point."""
+POINTS_OF_BOTH, PROFILES_OF_BOTH = 2.5, 1.25
+"""Ratios of the cost of the worst of two directions to the cost of one: of points, and of all else, for which the
+larger one of two numbers suffices.
+"""
+SEARCH_OF_MIXTURE: Final = (12.0, 2.0)
+"""Evaluations of each component that one evaluation of a mixture takes, and each point of a list."""
+SEARCH_OF_SHARED_LEVELS: Final = (4.0, 8.0)
+"""The same where all components are evaluated at the same levels: evaluations, and points of the components."""
 
 
 @final
@@ -68,17 +70,16 @@ class CostModel:
 
     def readings(self, *, both: bool = False) -> ReadingCosts:
         """Return the costs of readings of one direction, or of the worst of both."""
-        factor = BOTH_DIRECTIONS if both and not self.one_curve else 1.0
-        evaluate, per_point = factor * self.evaluate, factor * self.per_point
+        points, profiles = (POINTS_OF_BOTH, PROFILES_OF_BOTH) if both and not self.one_curve else (1.0, 1.0)
         return ReadingCosts(
-            point=evaluate,
-            list_start=LIST_EVALUATIONS * evaluate,
-            listed_point=per_point,
-            profile=evaluate,
-            epsilon=SEARCH_EVALUATIONS * evaluate,
-            complement=SEARCH_EVALUATIONS * evaluate,
-            gdp_mu=LIST_EVALUATIONS * evaluate + MU_POINTS * per_point,
-            limit=LIMIT_EVALUATIONS * evaluate,
+            point=points * self.evaluate,
+            list_start=points * LIST_EVALUATIONS * self.evaluate,
+            listed_point=points * self.per_point,
+            profile=profiles * self.evaluate,
+            epsilon=profiles * SEARCH_EVALUATIONS * self.evaluate,
+            complement=points * SEARCH_EVALUATIONS * self.evaluate,
+            gdp_mu=profiles * (LIST_EVALUATIONS * self.evaluate + MU_POINTS * self.per_point),
+            limit=LIMIT_EVALUATIONS * self.evaluate,
         )
 
     def scaled(self, factor: float) -> CostModel:
@@ -128,5 +129,7 @@ def mixed(models: Sequence[CostModel], *, shared: bool) -> CostModel:
     `shared`: whether all components are evaluated at the same levels.
     """
     parts = summed(models)
-    listed = parts.per_point if shared else parts.evaluate
-    return replace(parts, evaluate=LEVEL_EVALUATIONS * parts.evaluate, per_point=SEARCHED_LEVELS * listed)
+    (alone, listed), point = (
+        (SEARCH_OF_SHARED_LEVELS, parts.per_point) if shared else (SEARCH_OF_MIXTURE, parts.evaluate)
+    )
+    return replace(parts, evaluate=alone * parts.evaluate, per_point=listed * point)

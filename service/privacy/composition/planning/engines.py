@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from service.privacy.composition.planning import cost
@@ -81,29 +82,29 @@ def by_name(method: str, steps: Steps, options: EngineOptions) -> Plan | None:
     if method not in ENGINES:
         return None
     engine = ENGINES[method]
-    return Plan(method, engine.cost(steps, options), lambda: engine.build(steps, options))
+    return Plan(method, engine.cost(steps, options), partial(engine.build, steps, options))
 
 
 def lattices(steps: Steps, options: EngineOptions) -> Plan:
     """Any steps."""
-    return Plan("discretised", cost.lattices(steps, options), lambda: discretised(steps, options))
+    return Plan("discretised", cost.lattices(steps, options), partial(discretised, steps, options))
 
 
 def _several_exponentials(method: str, steps: Steps, options: EngineOptions) -> Plan | None:
     if method in ("auto", "discretised"):
         model = cost.adaptive_exponential(steps, options)
-        return Plan("discretised", model, lambda: _adaptive_exponential(steps, options))
+        return Plan("discretised", model, partial(_adaptive_exponential, steps, options))
     if method not in ENGINES:
         return None
     engine = ENGINES[method]
-
-    def approximation() -> TradeOffPair:
-        from service.privacy.composition.adaptive_exponential.engine import approximated, sampled
-
-        return (sampled if method == "monte_carlo" else approximated)(engine.build)(steps, options)
-
     ends = 2 if method == "monte_carlo" else 1  # from different draws
-    return Plan(method, engine.cost(steps, options).scaled(ends), approximation)
+    return Plan(method, engine.cost(steps, options).scaled(ends), partial(_approximation, method, steps, options))
+
+
+def _approximation(method: str, steps: Steps, options: EngineOptions) -> TradeOffPair:
+    from service.privacy.composition.adaptive_exponential.engine import approximated, sampled
+
+    return (sampled if method == "monte_carlo" else approximated)(ENGINES[method].build)(steps, options)
 
 
 def _adaptive_exponential(steps: Steps, options: EngineOptions) -> TradeOffPair:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
-from service.privacy.composition.exact_sums.exact_runs import RandomisedResponses, smoothed_curve
+from service.privacy.composition.exact_sums.exact_runs import Responses, smoothed_curve
 from service.privacy.composition.inversion.loss_shape import is_direct
 from service.privacy.composition.inversion.two_step_run import is_two_steps, two_steps_pair
 from service.privacy.composition.planning import closed_forms, cost
@@ -16,7 +17,6 @@ from service.privacy.composition.planning.parts import Counted, contour_parts
 from service.privacy.composition.planning.plan import Plan
 from service.privacy.composition.planning.sub_runs import with_parts
 from service.privacy.mechanisms.abstract import Steps
-from service.privacy.mechanisms.batches.batch_mean import BatchMean
 from service.privacy.trade_off.abstract import AbstractTradeOff
 from service.privacy.trade_off.combinators.bracketed import between
 from service.privacy.trade_off.combinators.by_size_of_query import BySizeOfQuery
@@ -44,18 +44,21 @@ def on_lines(steps: Steps, parts: tuple[Counted, ...], options: EngineOptions, l
     ):
         lattices = None
 
-    def build() -> TradeOffPair:
-        ends = dict.fromkeys(tuple((step.rounded(side), count) for step, count in steps) for side in (-1, 1))
-        read = [_lines(end, options, lattices) for end in ends]
-        if len(read) == 1:
-            return read[0]
-        bracket = replace(read[0], add=between([one.add for one in read]), remove=between([one.remove for one in read]))
-        covered = [(step.covered(), count) for step, count in steps]
-        known = tuple((part, count) for part, count in covered if part is not None)
-        return bracket if len(known) < len(covered) else _before(_contour(known, options.accuracy), bracket, options)
+    ends = tuple(dict.fromkeys(tuple((step.rounded(side), count) for step, count in steps) for side in (-1, 1)))
+    model = cost.contour(parts, len(ends), beside_lattices=lattices is not None)
+    return Plan(CONTOUR, model, partial(_on_contours, steps, ends, options, lattices))
 
-    ends = 2 if any(isinstance(step, BatchMean) and step.sample_rate < 1 for step, _ in steps) else 1
-    return Plan(CONTOUR, cost.contour(parts, ends, beside_lattices=lattices is not None), build)
+
+def _on_contours(
+    steps: Steps, ends: tuple[Steps, ...], options: EngineOptions, lattices: Lattices | None
+) -> TradeOffPair:
+    read = [_lines(end, options, lattices) for end in ends]
+    if len(read) == 1:
+        return read[0]
+    bracket = replace(read[0], add=between([one.add for one in read]), remove=between([one.remove for one in read]))
+    covered = [(step.covered(), count) for step, count in steps]
+    known = tuple((part, count) for part, count in covered if part is not None)
+    return bracket if len(known) < len(covered) else _before(_contour(known, options.accuracy), bracket, options)
 
 
 def _before(lines: TradeOffPair, bracket: TradeOffPair, options: EngineOptions) -> TradeOffPair:
@@ -74,24 +77,20 @@ def few_of_two_steps(steps: Steps, lattices: TradeOffPair) -> TradeOffPair:
     return replace(lattices, add=add, remove=add.reversed(), notes=(*lattices.notes, *direct.notes))
 
 
-def beside_a_little_noise(
-    run: RandomisedResponses, steps: Steps, options: EngineOptions, lattices: Lattices | None
-) -> Plan:
+def beside_a_little_noise(run: Responses, steps: Steps, options: EngineOptions, lattices: Lattices | None) -> Plan:
     """Runs of too many responses for exact sums."""
 
-    def build() -> TradeOffPair:
-        curve = smoothed_curve(run)
-        reason = (
-            "contour: a line reads the run beside a Gaussian step of next to no shift; what that step adds is bounded."
-        )
-        source = "Murtagh, Vadhan 2016, Theorem 1.5; Kairouz, Oh, Viswanath 2015, Theorem 3.5"
-        lines = TradeOffPair(curve, curve, source, (reason,))
-        if lattices is None:
-            return lines
-        loose = options.no_finer_than(SMOOTHED_RESPONSES)
-        return beside_parts(_with_second(lines, steps, loose, lattices), steps)
+    return Plan(CONTOUR, cost.smoothed(len(run.answers)), partial(_smoothed, run, steps, options, lattices))
 
-    return Plan(CONTOUR, cost.smoothed(len(run.answers)), build)
+
+def _smoothed(run: Responses, steps: Steps, options: EngineOptions, lattices: Lattices | None) -> TradeOffPair:
+    curve = smoothed_curve(run)
+    reason = "contour: a line reads the run beside a Gaussian step of next to no shift; what that step adds is bounded."
+    source = "Murtagh, Vadhan 2016, Theorem 1.5; Kairouz, Oh, Viswanath 2015, Theorem 3.5"
+    lines = TradeOffPair(curve, curve, source, (reason,))
+    if lattices is None:
+        return lines
+    return beside_parts(_with_second(lines, steps, options.no_finer_than(SMOOTHED_RESPONSES), lattices), steps)
 
 
 def _lines(steps: Steps, options: EngineOptions, lattices: Lattices | None) -> TradeOffPair:

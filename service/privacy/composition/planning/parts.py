@@ -52,13 +52,18 @@ def shifts_beside(steps: Steps) -> tuple[tuple[AbstractStep, int], int] | None:
     """The only steps whose curve is in closed form beside steps of two losses, and how many losses these have together;
     None where there are others, or too many.
     """
-    known = [(step, count, step.part()) for step, count in steps]
-    others = [(step, count) for step, count, part in known if not isinstance(part, TwoPointPart)]
+    others: list[tuple[AbstractStep, int]] = []
+    losses = 1
+    for step, count in steps:
+        part = step.part()
+        if not isinstance(part, TwoPointPart):
+            others.append((step, count))
+        elif part.epsilon > 0:
+            losses *= count + 1
     if len(others) != 1:
         return None
     ((step, count),) = others
     summed = isinstance(step, Laplace) and can_sum(count, step.largest_loss)
-    losses = math.prod(times + 1 for _, times, part in known if isinstance(part, TwoPointPart) and part.epsilon > 0)
     return ((step, count), losses) if (count == 1 or summed) and losses <= MOST_SHIFTS[count > 1] else None
 
 
@@ -66,4 +71,9 @@ def several_exponentials(steps: Steps) -> bool:
     """Whether the shift of an exponential step can depend on the outcome of another: its worst case alone, the pair of
     `bounded_range.py`, then dominates the run but is not attained. One exponential step may come last, and attains it.
     """
-    return sum(count for step, count in steps if isinstance(step, Exponential) and step.epsilon > 0) > 1
+    return sum(count for epsilon, count in exponentials(steps) if epsilon > 0) > 1
+
+
+def exponentials(steps: Steps) -> list[tuple[float, int]]:
+    """Return epsilon and the count of exponential steps."""
+    return [(step.epsilon, count) for step, count in steps if isinstance(step, Exponential)]

@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from service.privacy.composition.summands.abstract import LineSummand, RunScale, Summand, TruncatedSummand
-from service.privacy.composition.summands.gaussian_mixture import GaussianMixtureParts, GaussianMixtureSteps
-from service.privacy.composition.summands.gaussian_mixture_line import GaussianMixtureLine
+from service.privacy.composition.summands.gaussian_mixture import GaussianMixtureSteps, TruncatedGaussianMixture
+from service.privacy.composition.summands.gaussian_mixture_contour import GaussianMixtureOnContour
 from service.privacy.composition.summands.sampled_chi_square import SampledChiSquareParts
 from service.privacy.composition.summands.sampled_chi_square_grid import ChiSquareSteps
 from service.privacy.composition.summands.sampled_chi_square_line import SampledChiSquareLine
-from service.privacy.composition.summands.sampled_gaussian import SampledGaussianParts, SampledGaussianSteps
-from service.privacy.composition.summands.sampled_gaussian_line import SampledGaussianLine
+from service.privacy.composition.summands.sampled_gaussian import SampledGaussianSteps, TruncatedSampledGaussian
+from service.privacy.composition.summands.sampled_gaussian_contour import SampledGaussianOnContour
 from service.privacy.composition.summands.sampled_laplace import LaplaceSteps, SampledLaplaceParts
 from service.privacy.composition.summands.sampled_laplace_line import SampledLaplaceLine
 from service.privacy.composition.summands.two_points import TwoPointLine, TwoPointParts, TwoPointSteps
@@ -63,18 +63,18 @@ def described_run(parts: Iterable[tuple[Part, int]]) -> DescribedRun:
 
 
 _TRUNCATED: dict[type[Summand], type[Any]] = {
-    SampledGaussianSteps: SampledGaussianParts,
+    SampledGaussianSteps: TruncatedSampledGaussian,
     LaplaceSteps: SampledLaplaceParts,
     TwoPointSteps: TwoPointParts,
-    GaussianMixtureSteps: GaussianMixtureParts,
+    GaussianMixtureSteps: TruncatedGaussianMixture,
     ChiSquareSteps: SampledChiSquareParts,
 }
 
 _ON_LINE: dict[type[TruncatedSummand], type[Any]] = {
-    SampledGaussianParts: SampledGaussianLine,
+    TruncatedSampledGaussian: SampledGaussianOnContour,
     SampledLaplaceParts: SampledLaplaceLine,
     TwoPointParts: TwoPointLine,
-    GaussianMixtureParts: GaussianMixtureLine,
+    TruncatedGaussianMixture: GaussianMixtureOnContour,
     SampledChiSquareParts: SampledChiSquareLine,
 }
 

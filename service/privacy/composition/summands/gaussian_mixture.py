@@ -1,15 +1,6 @@
 """Moment generating functions of steps that are mixtures of shifted Gaussians, with every error bounded.
 
-Notation of `gaussian_mixture_grid.py`: M(z) = int phi a^z b^{1-z}, L = ln a - ln b, which increases, M(0) = M(1) = 1; a
-mirrored step has M(1 - z) = M(z), as x -> -x exchanges a and b. All moments are those of the law cut at both ends,
-where all steps together have less than about 10^-digits of the mass of H0 and of H1 left.
-
-M is a trapezoid sum in x. Its error is that of the rectangle with the cuts as its sides, half way between nodes, and
-|Im x| <= q, where a and b have no zero: with |phi(x + iq)| = e^{q^2/2} phi(x),
-
-    |M_h - M| <= 2 e^{q^2/2 - 2 pi q/h} int phi a^s b^{1-s} |A|^s |B|^{1-s}/(1 - e^{-2 pi q/h}) + sides
-
-at a real tilt s. |A|^s <= 1 for s >= 0, and else at most least^s; the same holds for B and 1 - s.
+Notation of `trapezoid.py` and `gaussian_mixture_nodes.py`. The law is cut at both ends.
 
 Light humps (`GaussianMixturePart`) of mass m per step are left out, and shift 0, of weight w_0, has theirs: H1 becomes
 H1', within m in total variation, stochastically smaller, and H1 >= (1 - m/w_0) H1' as measures. So over N steps, S'
@@ -30,12 +21,16 @@ from typing import Any, Self
 import numpy as np
 from typing_extensions import override
 
-from service.privacy.composition.summands.abstract import RealCumulants, RunScale, Summand, TruncatedSummand, in_chunks
-from service.privacy.composition.summands.gaussian_mixture_grid import Grid, Terms, log_ratio
-from service.privacy.composition.summands.gaussian_mixture_moments import TiltedMoments, tilted_moments
+from service.privacy.composition.summands.abstract import RunScale, Summand
+from service.privacy.composition.summands.gaussian_mixture_nodes import GaussianMixtureNodes, MixtureTerms, log_ratio
+from service.privacy.composition.summands.trapezoid import (
+    FEW_STEPS,
+    TruncatedTrapezoid,
+    highest_turn,
+    smooth_spacing,
+)
 from service.privacy.mechanisms.abstract import GaussianMixturePart
 from service.privacy.numerics.arrays import BoolArray, FloatArray, IndexArray
-from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 
 _TOO_MANY_NODES = 1e12
 """Far more than any grid may have: whoever asks for the size refuses it."""
@@ -43,17 +38,8 @@ _LEAST_REST = 1e-200
 """Weight of shift 0 where there are light humps (`GaussianMixturePart`), at least."""
 _HEAVY_REST = 0.01
 """Weight of shift 0 beside which humps lighter than what a cut leaves out may be left out, too."""
-_FEW_STEPS = 100
-"""Runs with fewer steps have transforms that fall slowly: their lines are long and want finer steps."""
-
-_FEW_SAMPLED = 5.0
-"""Expected steps that have the record below which a transform of many steps falls slowly, too."""
-
 _FAR_APART, _MANY_SAMPLED = 2.2, 30.0
 """Shifts, over the noise, between whose humps the loss is scarce where fewer records than these are sampled in all."""
-
-_NEGLIGIBLE = 1e-14
-"""A bound of K's trapezoid error below this needs no sharper one."""
 
 _PLACES = 48
 """Points at which the spread of the shift is looked at before the nodes are laid out, beside those between shifts."""
@@ -171,7 +157,7 @@ def _is_light(loss: Callable[[float], float], end: float, steps_log: float, thet
     return heaviest_tilt(end, 30.0) >= min(theta, jumps)
 
 
-class GaussianMixtureParts(TruncatedSummand):
+class TruncatedGaussianMixture(TruncatedTrapezoid):
     """N_i steps each of mixtures of shifted Gaussians, all mirrored or none, as one summand of the run's K."""
 
     is_gaussian = True
@@ -185,7 +171,7 @@ class GaussianMixtureParts(TruncatedSummand):
         self.mirrored = steps[0].part.mirrored
         steps = tuple(_without_light(step, digits) for step in steps)
         self.count = np.array([step.count for step in steps], dtype=np.float64)
-        self._terms = Terms.of([step.part for step in steps])
+        self._terms = MixtureTerms.of([step.part for step in steps])
         self._steps = float(self.count.sum()) + beside
         # Nats: trapezoid errors of e^-need per step are below 1e-18 for the whole run.
         self._need = math.log(self._steps) + 42.0
@@ -200,20 +186,15 @@ class GaussianMixtureParts(TruncatedSummand):
         with np.errstate(divide="ignore"):
             self.log_dropped_null = np.logaddexp(null, np.log(2 * light / np.maximum(self._terms.rest, _LEAST_REST)))
             self.log_dropped_alternative = np.logaddexp(alternative, np.log(light))
-        self.dropped = np.exp(np.logaddexp(self.log_dropped_null, self.log_dropped_alternative))
 
     @classmethod
     @override
-    def of_group(cls, group: tuple[GaussianMixtureSteps, ...], digits: float, scale: RunScale) -> GaussianMixtureParts:
-        return GaussianMixtureParts(
+    def of_group(
+        cls, group: tuple[GaussianMixtureSteps, ...], digits: float, scale: RunScale
+    ) -> TruncatedGaussianMixture:
+        return TruncatedGaussianMixture(
             group, scale.deviation, digits, scale.gaussian_steps - sum(step.count for step in group)
         )
-
-    @property
-    @override
-    def log_dropped(self) -> tuple[FloatArray, FloatArray]:
-        counts = np.log(self.count)
-        return counts + self.log_dropped_null, counts + self.log_dropped_alternative
 
     def _reach(self, goal: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Where H0 and H1 have about e^-goal of their mass left: at most sum w e^{-(x - s mu)^2/2}/2 beyond x."""
@@ -240,8 +221,7 @@ class GaussianMixtureParts(TruncatedSummand):
 
     def _laid_out(self) -> tuple[FloatArray, IndexArray, IndexArray]:
         """Step, first node and number of nodes of each part."""
-        share = 12.0 / math.sqrt(self._steps)
-        smooth = 2 * math.pi / (math.sqrt(2 * self._need) / 0.9 + share)
+        smooth = smooth_spacing(self._need, self._steps)
         width = math.sqrt(2 * (1 - _USUAL_LEAST)) / np.sqrt(self._largest_spread())
         wanted = np.minimum(smooth, 2 * math.pi * width / (self._need + 15.0 + self._growth()))
         step = np.maximum(np.floor(wanted * 2.0**20), 1) * 2.0**-20
@@ -270,25 +250,23 @@ class GaussianMixtureParts(TruncatedSummand):
         return np.maximum((square - mean**2).max(axis=1), 1e-30)
 
     def _growth(self) -> FloatArray | float:
-        """About how much (nats) e^{t arg w} grows on a strip at the greatest height t of a line: steers the step."""
-        highest = 9.0 / max(self._deviation, 1e-3)
-        steps, terms = self._steps, self._terms
-        if steps >= _FEW_STEPS:
-            sampled = float(self.count @ (1 - terms.rest)) * steps / float(self.count.sum())
-            if terms.shift.shape[1] > 1 and terms.shift[:, 0].max() > _FAR_APART and sampled < _MANY_SAMPLED:
-                # Humps far apart: lines that end at all are several times as long as the core makes them.
-                return min(2.8 * highest, 180.0)
-            rare = sampled < _FEW_SAMPLED
-            return min((1.35 if rare else 0.9) * highest, 180.0 if rare else 120.0)
-        # Few steps: |M| falls only like exp(-ln^2(t w e^{-s^2 mu^2/2})/(2 s^2 mu^2)), s the smallest shift.
+        """See `highest_turn`; of few steps |M| falls only like exp(-ln^2(t w e^{-s^2 mu^2/2})/(2 s^2 mu^2)), s the
+        smallest shift.
+        """
+        highest, steps, terms = 9.0 / max(self._deviation, 1e-3), self._steps, self._terms
+        sampled = float(self.count @ (1 - terms.rest)) * steps / float(self.count.sum())
+        several = terms.shift.shape[1] > 1 and terms.shift[:, 0].max() > _FAR_APART
+        if steps >= FEW_STEPS and several and sampled < _MANY_SAMPLED:
+            # Components far apart: contours that end at all are several times as long as the core makes them.
+            return min(2.8 * highest, 180.0)
         shift, weight = terms.shift[:, 0], terms.weight[:, 0]
         falls = math.sqrt(88 / steps) / shift + 0.5 * shift**2 - np.log(weight)
-        return min(0.9 * max(highest, math.exp(min(float(falls.min()), 20.0))), 300.0)
+        return highest_turn(highest, steps, sampled, float(falls.min()))
 
     @cached_property
-    def grid(self) -> Grid:
+    def grid(self) -> GaussianMixtureNodes:
         """Nodes, losses and weights; built on first use."""
-        return Grid.build(self._terms, self.step, self._first, self._kept, mirrored=self.mirrored)
+        return GaussianMixtureNodes.build(self._terms, self.step, self._first, self._kept, mirrored=self.mirrored)
 
     @property
     def size(self) -> int:
@@ -300,133 +278,48 @@ class GaussianMixtureParts(TruncatedSummand):
         """What one node of a line costs, in the same unit: its products are cheap beside exponentials."""
         return self.size // _PRODUCT_GAIN
 
-    @property
-    def nodes(self) -> int:
-        """Nodes of each part."""
-        return self.grid.x.shape[1]
-
     @cached_property
     def widest(self) -> FloatArray:
         """Half-widths of strips where |A| is at least `_LEAST`, and e^{q^2/2} is behind e^{2 pi q/h}; (parts,)."""
         spread = np.where(self.grid.inside, self.grid.spread, 0.0).max(axis=1)
         return np.minimum(np.sqrt(2 * (1 - _LEAST) / spread) * (1 - 1e-9), 0.9 * 2 * math.pi / self.step)
 
-    def cumulants(self, tilts: FloatArray) -> RealCumulants:
-        """K, K', K'' at real tilts, shape (S,), with a bound of the error of K, infinite where the grid ends too early.
-
-        Plain sums: the error of K grows like N u, which Chernoff bounds and the choice of lines do not notice; the
-        prefactor of a line takes `value` instead.
-        """
-        return in_chunks(self._cumulants, tilts, self.size)
-
-    def _cumulants(self, tilts: FloatArray) -> RealCumulants:
-        grid = self.grid
-        weights, shift = grid.tilted(tilts)
-        sums = np.matmul(weights.swapaxes(0, 1), grid.columns).swapaxes(0, 1)  # (S, parts, 5)
-        total = sums[:, :, 0]
-        mean, square = sums[:, :, 1] / total, sums[:, :, 2] / total
-        log_total = shift + np.log(total)
-        rounding = (sums[:, :, 3] + np.abs(tilts)[:, None] * sums[:, :, 4]) / total + 2 * self.nodes * UNIT_ROUNDOFF
-        truncation = self._quadrature_error(tilts, weights, total) + self.cut_error(tilts, shift) / total
-        relative = rounding + truncation
-        # |ln(1 + x)| <= 1.1 |x| for |x| < 0.1; a larger (or undefined) error bounds nothing.
-        error = np.where(relative < 0.1, 1.1 * relative, np.inf) + 8 * FUNCTION_ERROR * np.abs(log_total)
-        return RealCumulants(
-            log_total @ self.count,
-            mean @ self.count,
-            (square - mean**2) @ self.count,
-            error @ self.count * 1.001,
-            truncation @ self.count,
-        )
-
-    def moments(self, tilt: float) -> TiltedMoments:
-        """The law tilted by e^{sL}, shape (parts, nodes)."""
-        return tilted_moments(self.grid, tilt, self.identity_error)
-
-    def value(self, moments: TiltedMoments) -> tuple[float, float]:
-        """K at the tilt of the moments and a bound of its error, which does not grow with the number of steps."""
-        tilts = np.array([moments.tilt])
-        quadrature = self._quadrature_error(tilts, moments.weights[None], moments.total)[0]
-        relative = moments.error + quadrature + self.cut(moments)
-        error = np.where(relative < 0.1, 1.1 * relative, np.inf) + 8 * FUNCTION_ERROR * np.abs(moments.log_total)
-        return float(moments.log_total @ self.count), float(error @ self.count) * 1.001
-
-    def cut(self, moments: TiltedMoments) -> FloatArray:
-        """What the sides of the rectangle add to the error of M, relative to it, shape (parts,)."""
-        return self.cut_error(np.array([moments.tilt]), moments.shift[None])[0] / moments.total
+    @cached_property
+    def _strips(self) -> FloatArray:
+        """Half-widths q of three strips, shape (3, parts)."""
+        return np.array([[0.35], [0.65], [1.0]]) * self.widest
 
     @cached_property
-    def _kernels(self) -> tuple[FloatArray, FloatArray]:
-        """Half-widths q of three strips, and q^2/2 - 2 pi q/h of each; shape (3, parts)."""
-        q = np.array([[0.35], [0.65], [1.0]]) * self.widest
-        return q, 0.5 * q**2 - 2 * math.pi * q / self.step
+    def kernels(self) -> FloatArray:
+        """q^2/2 - 2 pi q/h."""
+        return 0.5 * self._strips**2 - 2 * math.pi * self._strips / self.step
 
     @cached_property
-    def _plain_quadrature_error(self) -> FloatArray:
-        """Trapezoid error of M(s) relative to M(s) where neither s nor, if mirrored, 1 - s is negative; shape (parts,).
-
-        2.1 for 2/(1 - e^{-2 pi q/h}): wherever the bound is below 0.05, 2 pi q/h is at least 3.
-        """
-        return 2.1 * np.exp(self._kernels[1].min(axis=0))
+    def least_everywhere(self) -> FloatArray:
+        """See `TruncatedTrapezoid`, here and below."""
+        return self.log_least.min(axis=-1)
 
     @cached_property
-    def _log_least(self) -> FloatArray:
-        """ln of the lower bounds of |A| on the three strips, shape (3, parts, nodes)."""
-        q = self._kernels[0]
-        return np.where(
-            self.grid.inside, np.log(np.maximum(1 - 0.5 * q[..., None] ** 2 * self.grid.spread, 1e-300)), 0.0
-        )
-
-    def _quadrature_error(self, tilts: FloatArray, weights: FloatArray, total: FloatArray) -> FloatArray:
-        """Trapezoid error of M(s) but for the sides, relative to M(s), shape (S, parts)."""
-        grid, exponent = self.grid, self._kernels[1]
-        least = np.minimum(tilts, 0.0) + (np.minimum(1 - tilts, 0.0) if self.mirrored else 0.0)
-        coarse = exponent[:, None, :] + least[:, None] * self._log_least.min(axis=-1)[:, None, :]
-        error = 2.1 * np.exp(coarse.min(axis=0))
-        if float((error @ self.count).max()) < _NEGLIGIBLE:
-            return error
-        s = tilts[:, None, None]
-        slope = self.slope(s)
-        for kernel, log_least in zip(exponent, self._log_least, strict=True):
-            growth = np.exp(grid.lowered(s, log_least) + 0.5 * grid.step * slope)
-            summed = np.sum(np.where(weights > 0, weights * growth, 0.0), axis=-1) / total
-            error = np.fmin(error, 2.1 * np.exp(kernel) * np.maximum(summed, 1.0))
-        return error
-
-    def slope(self, tilt: FloatArray | float) -> FloatArray:
-        """A bound of |d ln(phi a^s b^{1-s})/dx| over the cell of each node."""
-        grid = self.grid
-        mean = tilt * grid.mean - ((1 - tilt) * grid.mean[:, ::-1] if self.mirrored else 0.0)
-        return np.abs(mean - grid.x) + 0.5 * grid.step + grid.sized(tilt, grid.near)
+    def log_least(self) -> FloatArray:
+        """ln(1 - q^2 spread/2)."""
+        least = 1 - 0.5 * self._strips[..., None] ** 2 * self.grid.spread
+        return np.where(self.grid.inside, np.log(np.maximum(least, 1e-300)), 0.0)
 
     @cached_property
-    def _ends(self) -> tuple[FloatArray, ...]:
-        """What the end nodes have of the quantities in `cut_error`, shape (parts, 2)."""
-        grid = self.grid
-        flipped = grid.steepest[:, ::-1] if self.mirrored else np.zeros_like(grid.near)
-        least = self._log_least[-1]
-        flipped_least = least[:, ::-1] if self.mirrored else np.zeros_like(least)
-        columns = (grid.loss, grid.log_weight, grid.steepest, flipped, least, flipped_least)
-        return tuple(grid.at_ends(column) for column in columns)
+    def end_slopes(self) -> tuple[FloatArray, FloatArray]:
+        """|a'/a| is at most its bound on the real axis."""
+        return self.grid.steepest, self.log_least[-1]
 
-    def cut_error(self, tilts: FloatArray, shift: FloatArray) -> FloatArray:
-        """Bound of what the sides of the rectangle add to the error of M(s), scaled by e^{-shift}, shape (S, parts).
+    @override
+    def slopes(self, tilt: FloatArray | float) -> tuple[FloatArray, FloatArray]:
+        grid, rise = self.grid, self.steepness(tilt) - self.grid.x
+        margin = 0.5 * grid.step + grid.sized(tilt, grid.near)
+        return margin - rise, margin + rise
 
-        A side is half a cell from an end node, and weighted with 1/(1 + e^{2 pi |Im x|/h}): as e^{q^2/2} stays below
-        the root of that weight's growth, it is less than half a term. phi falls outwards.
-        """
-        loss, log_weight, steep, steep_b, least, least_b = self._ends
-        s = tilts[:, None, None]
-        slope = np.abs(s) * steep + np.abs(1 - s) * steep_b
-        growth = np.minimum(s, 0.0) * least + np.minimum(1 - s, 0.0) * least_b
-        sides = np.exp(s * loss + log_weight + 0.5 * self.grid.step * slope + growth - shift[:, :, None])
-        return 0.5 * sides.sum(axis=-1) * 1.001
-
-    @cached_property
-    def identity_error(self) -> FloatArray:
-        """Error per step of the sums at tilts 0 and 1 behind E0(w - 1) = 0: trapezoid, cut, and sides."""
-        ends = self.cut_error(np.array([0.0, 1.0]), np.zeros((2, len(self.count))))
-        return self._plain_quadrature_error + self.dropped + ends.sum(axis=0)
+    def steepness(self, tilt: FloatArray | float) -> FloatArray:
+        """s mu m of a less (1 - s) mu m of b: d ln(a^s b^{1-s})/dx at the nodes."""
+        mean = self.grid.mean
+        return tilt * mean - (1 - tilt) * mean[:, ::-1] if self.mirrored else tilt * mean
 
 
 def _without_light(step: GaussianMixtureSteps, digits: float) -> GaussianMixtureSteps:

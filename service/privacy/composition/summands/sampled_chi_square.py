@@ -22,7 +22,7 @@ from service.privacy.composition.summands.sampled_chi_square_grid import (
     ChiSquareStep,
     ChiSquareSteps,
 )
-from service.privacy.composition.summands.sampled_chi_square_strips import Strip, strip_at
+from service.privacy.composition.summands.sampled_chi_square_strips import ChiSquareStrip, strip_at
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.roots import bisected
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
@@ -112,7 +112,7 @@ class SampledChiSquareParts(TruncatedSummand):
         return ChiSquareGrid.build(self.law, self._low + half, self._high, self._step)
 
     @cached_property
-    def strips(self) -> tuple[Strip, ...]:
+    def strips(self) -> tuple[ChiSquareStrip, ...]:
         """Strips behind trapezoid errors; none is as wide as to turn w by pi."""
         widest = min(self.grid.widest, 0.95 * math.pi / self.law.spread, 0.95 * 2 * math.pi / self.grid.step)
         return tuple(one for one in (strip_at(self.grid, float(a)) for a in widest * _STRIPS) if one.valid)

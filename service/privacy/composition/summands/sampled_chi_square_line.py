@@ -94,7 +94,7 @@ class SampledChiSquareLine(LineSummand):
         return tilted_mean(self.grid, self.theta, self._weights, self._total)
 
     def _rounding_error(self, t: FloatArray) -> FloatArray:
-        """Bound of the rounding error of d_k, shape (1, nodes + 1): that of `sampled_gaussian_line.py`."""
+        """Bound of the rounding error of d_k, shape (1, nodes + 1): see `TrapezoidOnContour`."""
         grid, theta, weights = self.grid, self.theta, self._weights
         # Powers of e^{ix} by repeated multiplication: 4 u for each of about 2 sqrt(nodes) factors.
         relative = grid.relative_error + 8 * math.sqrt(len(t)) * UNIT_ROUNDOFF

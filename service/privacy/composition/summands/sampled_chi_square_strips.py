@@ -41,7 +41,7 @@ _MOST = 1 + 1e-9
 
 
 @dataclass(frozen=True)
-class Strip:
+class ChiSquareStrip:
     """Arrays of shape (nodes,) for one line s - ia; what has no other word holds over the cells and up to that line."""
 
     a: float
@@ -60,11 +60,11 @@ class Strip:
     valid: bool
 
 
-def strip_at(grid: ChiSquareGrid, a: float) -> Strip:
+def strip_at(grid: ChiSquareGrid, a: float) -> ChiSquareStrip:
     """What the integrand of any tilt is at most on the line s - ia, and on the way to it."""
     s = grid.places.copy()
     s[grid.kept :] = s[grid.kept - 1]
-    return Strip(a, *_on_line(grid, s, a), *_over_cells(grid, s, a))
+    return ChiSquareStrip(a, *_on_line(grid, s, a), *_over_cells(grid, s, a))
 
 
 def _on_line(grid: ChiSquareGrid, s: FloatArray, a: float) -> tuple[FloatArray, FloatArray]:

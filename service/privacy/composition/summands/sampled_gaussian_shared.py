@@ -16,7 +16,7 @@ import math
 
 import numpy as np
 
-from service.privacy.composition.summands.sampled_gaussian_grid import Grid
+from service.privacy.composition.summands.sampled_gaussian_nodes import SampledGaussianNodes
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, SUM_BLOCK, UNIT_ROUNDOFF
 from service.privacy.numerics.unit_circle import ComplexArray
@@ -28,7 +28,7 @@ _BLOCK = 16
 """Nodes between the places at which the rectangle of a strip may end."""
 
 
-def moment_sums(grid: Grid, soft: FloatArray, tilts: FloatArray) -> FloatArray | None:
+def moment_sums(grid: SampledGaussianNodes, soft: FloatArray, tilts: FloatArray) -> FloatArray | None:
     """Moments at each tilt and of each part: sums of e^{s L} times 1, L, L^2 and the error columns of the grid, shape
     (S, P, 5).
 
@@ -88,7 +88,7 @@ def difference_slope(weights: FloatArray, soft: FloatArray, unsampled: FloatArra
 
 
 def strip_errors(
-    grid: Grid,
+    grid: SampledGaussianNodes,
     log_weights: FloatArray,
     theta: float,
     heights: FloatArray,
@@ -96,7 +96,7 @@ def strip_errors(
     base: FloatArray,
     log_least: FloatArray | None,
 ) -> FloatArray:
-    """What `SampledGaussianLine._strip_errors` bounds, for strips `a` (A, P) as wide in u for every part; (A, T, P).
+    """What `TrapezoidOnContour.strip_errors` bounds, for strips `a` (A, P) as wide in u for every part; (A, T, P).
 
     The rectangle may end at the last nodes of blocks only. `base` (A, P) and, for theta < 0, `log_least` (A, P, n) as
     there. What underflows among the weights is below 1e-308, and grows by less than e^600 where it is not given up.
@@ -115,7 +115,7 @@ def strip_errors(
     largest = np.where(np.isfinite(largest), largest, 0.0)
     shared = largest + settled[:, None] + heights[:, None] * (argument + 0.5 * steep)[:, None]
     shared = np.where(shared < LARGEST_EXPONENT, np.exp(np.minimum(shared, LARGEST_EXPONENT)), np.inf)
-    flat = 0.5 * h * (np.abs(grid.y) + 0.5 * h)
+    flat = 0.5 * h * (np.abs(grid.x) + 0.5 * h)
     own = _normal(np.exp(log_weights - largest + flat))
     blocks = len(r) // _BLOCK
     at = np.arange(1, blocks + 1) * _BLOCK - 1

@@ -16,7 +16,7 @@ import math
 import numpy as np
 from scipy import special
 
-from service.privacy.enclosure import Bounds, Enclosure, Evidence
+from service.privacy.enclosure import Enclosure, EnclosureArray, Evidence
 from service.privacy.numerics import error_free
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
@@ -58,9 +58,9 @@ def log_delta(epsilon: FloatArray | float, ratio: FloatArray | float) -> Ends:
     return np.where(nothing, -np.inf, low), np.where(nothing, -np.inf, np.minimum(high, 0.0))
 
 
-def delta_bounds(epsilon: FloatArray | float, ratio: FloatArray | float) -> Bounds:
+def delta_bounds(epsilon: FloatArray | float, ratio: FloatArray | float) -> EnclosureArray:
     """The same as enclosures of delta."""
-    return Bounds.from_logs(*log_delta(epsilon, ratio))
+    return EnclosureArray.from_logs(*log_delta(epsilon, ratio))
 
 
 def epsilon_at(delta: float, ratio: Enclosure) -> Enclosure:

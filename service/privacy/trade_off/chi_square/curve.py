@@ -10,7 +10,7 @@ from typing import final
 import numpy as np
 from typing_extensions import override
 
-from service.privacy.enclosure import Bounds, Enclosure, Evidence
+from service.privacy.enclosure import Enclosure, EnclosureArray, Evidence
 from service.privacy.errors import NumericalFailure
 from service.privacy.numerics.arrays import BoolArray, FloatArray
 from service.privacy.numerics.chi_square.law import ChiSquareLogTails, NoncentralChiSquare, Tail
@@ -136,15 +136,17 @@ class ChiSquareTradeOff(AbstractTradeOff):
         power_high = np.minimum(errors.reject_high, _log_product(log_alpha, largest, 1))
         error_low = np.maximum(errors.accept_low, _log_product(log_rest, smallest, -1))
         error_high = np.minimum(errors.accept_high, _log_product(log_rest, slope.upper, 1))
-        return CurvePoints(Bounds.from_logs(error_low, error_high), Bounds.from_logs(power_low, power_high), slope)
+        return CurvePoints(
+            EnclosureArray.from_logs(error_low, error_high), EnclosureArray.from_logs(power_low, power_high), slope
+        )
 
-    def _slopes(self, below: FloatArray, above: FloatArray) -> Bounds:
+    def _slopes(self, below: FloatArray, above: FloatArray) -> EnclosureArray:
         known = np.isfinite(above)
         low, high = self._ratio.at(np.concatenate((below, np.where(known, above, below))))
         n = len(below)
         if self._ratio.increasing:
-            return Bounds(low[:n], np.where(known, high[n:], np.inf))
-        return Bounds(np.where(known, low[n:], -np.inf), high[:n])
+            return EnclosureArray(low[:n], np.where(known, high[n:], np.inf))
+        return EnclosureArray(np.where(known, low[n:], -np.inf), high[:n])
 
     def _thresholds(self, alpha: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Ends of the t with P0(reject) = alpha, by the smaller of the two tails."""
@@ -170,7 +172,7 @@ class ChiSquareTradeOff(AbstractTradeOff):
         return _Errors(*upper, *lower) if self._ratio.increasing else _Errors(*lower, *upper)
 
     @override
-    def _profile_formula(self, epsilon: FloatArray) -> Bounds:
+    def _profile_formula(self, epsilon: FloatArray) -> EnclosureArray:
         t, slope = self._rejecting_enough(epsilon)
         null, alternative = self._errors(self._null, t, t), self._errors(self._alternative, t, t)
         log_high = _log_difference(alternative.reject_high, null.reject_low + slope, 1)
@@ -186,7 +188,7 @@ class ChiSquareTradeOff(AbstractTradeOff):
         if self._ratio.increasing:
             return _no_ratio_below(self.smallest_log_ratio.lower, epsilon, log_low, log_high)
         beyond = epsilon >= self.largest_log_ratio.upper
-        return Bounds.from_logs(np.where(beyond, -np.inf, log_low), np.where(beyond, -np.inf, log_high))
+        return EnclosureArray.from_logs(np.where(beyond, -np.inf, log_low), np.where(beyond, -np.inf, log_high))
 
     def _rejecting_enough(self, epsilon: FloatArray) -> tuple[FloatArray, FloatArray]:
         """t with L(t) <= eps, nearly equal (0 where L increases from at least eps), and the lower end of L(t)."""
@@ -275,11 +277,11 @@ def _rest(epsilon: FloatArray, log_gained: FloatArray, log_lost: FloatArray, sid
     return (rest + gained - lost) + side * slack
 
 
-def _no_ratio_below(least: float, epsilon: FloatArray, log_low: FloatArray, log_high: FloatArray) -> Bounds:
+def _no_ratio_below(least: float, epsilon: FloatArray, log_low: FloatArray, log_high: FloatArray) -> EnclosureArray:
     """Bounds from logarithms, and 1 - e^eps where eps is at most the smallest log ratio."""
     below = epsilon <= least
     if below.any():
         value = -np.expm1(np.minimum(epsilon, 0.0))
         log_low = np.where(below, log_down(value * (1 - FUNCTION_ERROR)), log_low)
         log_high = np.where(below, log_up(np.minimum(value * (1 + FUNCTION_ERROR), 1.0)), log_high)
-    return Bounds.from_logs(np.minimum(log_low, log_high), log_high)
+    return EnclosureArray.from_logs(np.minimum(log_low, log_high), log_high)

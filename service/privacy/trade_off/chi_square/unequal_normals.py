@@ -9,7 +9,7 @@ import numpy as np
 from scipy import special
 from typing_extensions import override
 
-from service.privacy.enclosure import Bounds, Enclosure, Evidence
+from service.privacy.enclosure import Enclosure, EnclosureArray, Evidence
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
 from service.privacy.trade_off.enclosed.decreasing_root import decreasing_root
@@ -75,11 +75,11 @@ class UnequalNormalsTradeOff(AbstractTradeOff):
         return CurvePoints(
             _at(special.log_ndtr(argument)),
             _at(special.log_ndtr(-argument)),
-            Bounds(*(-slope if self._inverse else slope,) * 2),
+            EnclosureArray(*(-slope if self._inverse else slope,) * 2),
         )
 
     @override
-    def _profile_formula(self, epsilon: FloatArray) -> Bounds:
+    def _profile_formula(self, epsilon: FloatArray) -> EnclosureArray:
         level = -epsilon if self._inverse else epsilon
         gap = level - self._start
         root = np.sqrt(np.maximum(self._slope**2 + 4 * self._bend * gap, 0.0))
@@ -102,10 +102,10 @@ class UnequalNormalsTradeOff(AbstractTradeOff):
         return decreasing_root(self._profile_formula, delta, 0.0, high, self.evidence)
 
 
-def _at(logs: FloatArray) -> Bounds:
+def _at(logs: FloatArray) -> EnclosureArray:
     logs = np.minimum(logs, 0.0)
     values = np.exp(logs)
-    return Bounds(values, values, logs, logs)
+    return EnclosureArray(values, values, logs, logs)
 
 
 def _approximately(value: float) -> Enclosure:

@@ -8,7 +8,7 @@ from typing import final
 import numpy as np
 from typing_extensions import override
 
-from service.privacy.enclosure import Bounds, Enclosure, Evidence
+from service.privacy.enclosure import Enclosure, EnclosureArray, Evidence
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
 from service.privacy.trade_off.enclosed.logs import log_ends
@@ -63,11 +63,11 @@ class Bracketed(AbstractTradeOff):
         return CurvePoints(
             _joined(most.type_two_error, least.type_two_error),
             _joined(least.power, most.power),
-            Bounds(-anything, anything),
+            EnclosureArray(-anything, anything),
         )
 
     @override
-    def _profile_formula(self, epsilon: FloatArray) -> Bounds:
+    def _profile_formula(self, epsilon: FloatArray) -> EnclosureArray:
         return _joined(self.attained.profile(epsilon), self.dominating.profile(epsilon))
 
     @override
@@ -98,6 +98,6 @@ def map_bracket(combine: Callable[..., AbstractTradeOff], *curves: AbstractTrade
     return Bracketed(combine(*attained), combine(*dominating))
 
 
-def _joined(least: Bounds, most: Bounds) -> Bounds:
+def _joined(least: EnclosureArray, most: EnclosureArray) -> EnclosureArray:
     """From the lower end of the first to the upper end of the second."""
-    return Bounds.from_logs(log_ends(least)[0], log_ends(most)[1])
+    return EnclosureArray.from_logs(log_ends(least)[0], log_ends(most)[1])

@@ -6,7 +6,7 @@ from typing import final
 
 from typing_extensions import override
 
-from service.privacy.enclosure import Bounds, Enclosure, Evidence
+from service.privacy.enclosure import Enclosure, EnclosureArray, Evidence
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.work import is_spent
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
@@ -32,7 +32,7 @@ class BySizeOfQuery(DelegatingCurve):
         return self._for(alpha).points(alpha)
 
     @override
-    def _profile_formula(self, epsilon: FloatArray) -> Bounds:
+    def _profile_formula(self, epsilon: FloatArray) -> EnclosureArray:
         return self._for(epsilon).profile(epsilon)
 
     @override

@@ -9,7 +9,7 @@ from typing import Final, final
 import numpy as np
 from typing_extensions import override
 
-from service.privacy.enclosure import Bounds, Enclosure
+from service.privacy.enclosure import Enclosure, EnclosureArray
 from service.privacy.errors import NumericalFailure
 from service.privacy.numerics.arrays import BoolArray, FloatArray
 from service.privacy.numerics.work import is_spent
@@ -92,10 +92,10 @@ class DataProcessingBound(DelegatingCurve):
             return found
         at = np.array([rate])
         read = [part.points(at).power for part in self.parts]
-        return _from_below(Bounds.of(found), read, np.array([True])).at(0, found.evidence)
+        return _from_below(EnclosureArray.of(found), read, np.array([True])).at(0, found.evidence)
 
     @override
-    def _profile_formula(self, epsilon: FloatArray) -> Bounds:
+    def _profile_formula(self, epsilon: FloatArray) -> EnclosureArray:
         profile = self.curve.profile(epsilon)
         wide = _wide(profile)
         if not wide.any() or is_spent():
@@ -103,7 +103,7 @@ class DataProcessingBound(DelegatingCurve):
         return _from_below(profile, [part.profile(epsilon[wide]) for part in self.parts], wide)
 
     @override
-    def _rough_profile_formula(self, epsilon: FloatArray, rate: float) -> Bounds:
+    def _rough_profile_formula(self, epsilon: FloatArray, rate: float) -> EnclosureArray:
         return self.curve.rough_profile(epsilon, rate)
 
     @override
@@ -129,14 +129,14 @@ class DataProcessingBound(DelegatingCurve):
         return Enclosure(min(least, found.upper), found.upper, found.evidence)
 
 
-def _wide(bounds: Bounds) -> BoolArray:
+def _wide(bounds: EnclosureArray) -> BoolArray:
     lower, upper = log_ends(bounds)
     with np.errstate(invalid="ignore"):
         gap = np.where(upper > lower, lower - upper, 0.0)
     return np.asarray(-np.expm1(gap) > WIDE)
 
 
-def _from_below(whole: Bounds, parts: Sequence[Bounds], where: BoolArray) -> Bounds:
+def _from_below(whole: EnclosureArray, parts: Sequence[EnclosureArray], where: BoolArray) -> EnclosureArray:
     """Lower ends raised at some places, up to the upper ones."""
     lower, upper = log_ends(whole)
     raised, plain = lower.copy(), whole.lower.copy()
@@ -144,10 +144,10 @@ def _from_below(whole: Bounds, parts: Sequence[Bounds], where: BoolArray) -> Bou
         raised[where] = np.maximum(raised[where], log_ends(part)[0])
         plain[where] = np.maximum(plain[where], part.lower)
     _check_order(raised, upper)
-    return Bounds(np.minimum(plain, whole.upper), whole.upper, np.minimum(raised, upper), upper)
+    return EnclosureArray(np.minimum(plain, whole.upper), whole.upper, np.minimum(raised, upper), upper)
 
 
-def _from_above(whole: Bounds, parts: Sequence[Bounds], where: BoolArray) -> Bounds:
+def _from_above(whole: EnclosureArray, parts: Sequence[EnclosureArray], where: BoolArray) -> EnclosureArray:
     """Upper ends lowered at some places, down to the lower ones."""
     lower, upper = log_ends(whole)
     lowered, plain = upper.copy(), whole.upper.copy()
@@ -155,7 +155,7 @@ def _from_above(whole: Bounds, parts: Sequence[Bounds], where: BoolArray) -> Bou
         lowered[where] = np.minimum(lowered[where], log_ends(part)[1])
         plain[where] = np.minimum(plain[where], part.upper)
     _check_order(lower, lowered)
-    return Bounds(whole.lower, np.maximum(plain, whole.lower), lower, np.maximum(lowered, lower))
+    return EnclosureArray(whole.lower, np.maximum(plain, whole.lower), lower, np.maximum(lowered, lower))
 
 
 def _check_order(lower: FloatArray, upper: FloatArray) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from service.privacy.enclosure import Bounds, Enclosure, Evidence
+from service.privacy.enclosure import Enclosure, EnclosureArray, Evidence
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.trade_off.enclosed.logs import log_ends
 
@@ -31,10 +31,10 @@ def largest(first: Enclosure, second: Enclosure) -> Enclosure:
     return Enclosure(*ends, Evidence.weakest(first.evidence, second.evidence), logs[0], logs[1], decimal)
 
 
-def smaller_in_logs(first: Bounds, second: Bounds) -> Bounds:
+def smaller_in_logs(first: EnclosureArray, second: EnclosureArray) -> EnclosureArray:
     """min(first, second), with logarithms of all ends."""
     (one_low, one_high), (other_low, other_high) = log_ends(first), log_ends(second)
-    return Bounds(
+    return EnclosureArray(
         np.minimum(first.lower, second.lower),
         np.minimum(first.upper, second.upper),
         np.minimum(one_low, other_low),
@@ -42,10 +42,10 @@ def smaller_in_logs(first: Bounds, second: Bounds) -> Bounds:
     )
 
 
-def larger_in_logs(first: Bounds, second: Bounds) -> Bounds:
+def larger_in_logs(first: EnclosureArray, second: EnclosureArray) -> EnclosureArray:
     """max(first, second), with logarithms of all ends."""
     (one_low, one_high), (other_low, other_high) = log_ends(first), log_ends(second)
-    return Bounds(
+    return EnclosureArray(
         np.maximum(first.lower, second.lower),
         np.maximum(first.upper, second.upper),
         np.maximum(one_low, other_low),
@@ -53,11 +53,11 @@ def larger_in_logs(first: Bounds, second: Bounds) -> Bounds:
     )
 
 
-def larger(first: Bounds, second: Bounds) -> Bounds:
+def larger(first: EnclosureArray, second: EnclosureArray) -> EnclosureArray:
     """max(first, second), with logarithms where both have them."""
     logs: list[FloatArray | None] = [None, None]
     if first.log_lower is not None and second.log_lower is not None:
         logs[0] = np.maximum(first.log_lower, second.log_lower)
     if first.log_upper is not None and second.log_upper is not None:
         logs[1] = np.maximum(first.log_upper, second.log_upper)
-    return Bounds(np.maximum(first.lower, second.lower), np.maximum(first.upper, second.upper), *logs)
+    return EnclosureArray(np.maximum(first.lower, second.lower), np.maximum(first.upper, second.upper), *logs)

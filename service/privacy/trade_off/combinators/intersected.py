@@ -9,7 +9,7 @@ from typing import final
 import numpy as np
 from typing_extensions import override
 
-from service.privacy.enclosure import Bounds, Enclosure, Evidence
+from service.privacy.enclosure import Enclosure, EnclosureArray, Evidence
 from service.privacy.errors import NumericalFailure
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.work import is_spent
@@ -81,11 +81,11 @@ class Intersected(DelegatingCurve):
         if found.relative_width() <= self._tolerance or is_spent():
             return found
         other = self.second.power_at(rate)
-        tightened = _tightened(Bounds.of(found), Bounds.of(other), np.array([True]))
+        tightened = _tightened(EnclosureArray.of(found), EnclosureArray.of(other), np.array([True]))
         return tightened.at(0, Evidence.weakest(found.evidence, other.evidence))
 
     @override
-    def _profile_formula(self, epsilon: FloatArray) -> Bounds:
+    def _profile_formula(self, epsilon: FloatArray) -> EnclosureArray:
         profile = self.curve.profile(epsilon)
         wide = self._wide(profile) & (log_ends(profile)[1] > FAINTEST)
         if not 0 < int(wide.sum()) <= MOST_PLACES or is_spent():
@@ -93,7 +93,7 @@ class Intersected(DelegatingCurve):
         return _tightened(profile, self.second.profile(epsilon[wide]), wide)
 
     @override
-    def _rough_profile_formula(self, epsilon: FloatArray, rate: float) -> Bounds:
+    def _rough_profile_formula(self, epsilon: FloatArray, rate: float) -> EnclosureArray:
         return self.curve.rough_profile(epsilon, rate)
 
     @override
@@ -111,7 +111,7 @@ class Intersected(DelegatingCurve):
             return found
         return found.intersected(self.second.epsilon(delta))
 
-    def _wide(self, bounds: Bounds) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    def _wide(self, bounds: EnclosureArray) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
         lower, upper = log_ends(bounds)
         with np.errstate(invalid="ignore"):
             gap = np.where(upper > lower, lower - upper, 0.0)
@@ -119,8 +119,12 @@ class Intersected(DelegatingCurve):
 
 
 def _tightened(
-    first: Bounds, second: Bounds, where: np.ndarray[tuple[int], np.dtype[np.bool_]], *, logarithms: bool = True
-) -> Bounds:
+    first: EnclosureArray,
+    second: EnclosureArray,
+    where: np.ndarray[tuple[int], np.dtype[np.bool_]],
+    *,
+    logarithms: bool = True,
+) -> EnclosureArray:
     """The first enclosures, intersected with the second at some places. Raises NumericalFailure where they
     do not meet.
     """
@@ -133,4 +137,8 @@ def _tightened(
     lower[where], upper[where] = np.maximum(lower[where], other_lower), np.minimum(upper[where], other_upper)
     if (lower > upper).any():
         raise NumericalFailure("two certified enclosures of one number do not meet")
-    return Bounds.from_logs(np.minimum(lower, 0.0), np.minimum(upper, 0.0)) if logarithms else Bounds(lower, upper)
+    return (
+        EnclosureArray.from_logs(np.minimum(lower, 0.0), np.minimum(upper, 0.0))
+        if logarithms
+        else EnclosureArray(lower, upper)
+    )

@@ -9,7 +9,7 @@ from typing import Final, final
 
 import numpy as np
 
-from service.privacy.enclosure import Bounds
+from service.privacy.enclosure import EnclosureArray
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
 from service.privacy.numerics.work import is_spent
@@ -70,7 +70,7 @@ def points_by_profile(alpha: FloatArray, side: ProfiledSide, mirrored: ProfiledS
     error_low = np.maximum(missed[:, 0], 1 - found[:, 1] - UNIT_ROUNDOFF)
     error_high = np.minimum(missed[:, 1], 1 - found[:, 0] + UNIT_ROUNDOFF)
     error = with_logs(error_low, np.minimum(error_high, 1 - alpha + UNIT_ROUNDOFF * (alpha < 0.5)))
-    return CurvePoints(error, with_logs(low, np.minimum(high, 1.0)), Bounds(found[:, 2], found[:, 3]))
+    return CurvePoints(error, with_logs(low, np.minimum(high, 1.0)), EnclosureArray(found[:, 2], found[:, 3]))
 
 
 def _power(side: ProfiledSide, alpha: float) -> tuple[float, float, float, float]:

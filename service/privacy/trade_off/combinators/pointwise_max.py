@@ -10,7 +10,7 @@ import numpy as np
 from scipy import special
 from typing_extensions import override
 
-from service.privacy.enclosure import Bounds, Enclosure, Evidence
+from service.privacy.enclosure import Enclosure, EnclosureArray, Evidence
 from service.privacy.numerics.arrays import BoolArray, FloatArray
 from service.privacy.numerics.roots import sectioned_root
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
@@ -102,7 +102,7 @@ class PointwiseMax(AbstractTradeOff):
         other |= _surely_smaller(first.type_two_error, second.type_two_error)
         low = np.minimum(first.log_slope.lower, second.log_slope.lower)
         high = np.maximum(first.log_slope.upper, second.log_slope.upper)
-        slope = Bounds(
+        slope = EnclosureArray(
             np.where(one, first.log_slope.lower, np.where(other, second.log_slope.lower, low)),
             np.where(one, first.log_slope.upper, np.where(other, second.log_slope.upper, high)),
         )
@@ -110,7 +110,7 @@ class PointwiseMax(AbstractTradeOff):
 
     @override
     @np.errstate(all="ignore")
-    def _profile_formula(self, epsilon: FloatArray) -> Bounds:
+    def _profile_formula(self, epsilon: FloatArray) -> EnclosureArray:
         lower = log(np.maximum(-np.expm1(np.minimum(epsilon, 0.0)) * (1 - SLACK), 0.0))
         upper, most = np.zeros_like(epsilon), np.ones_like(epsilon)
         settled = np.zeros(len(epsilon), dtype=np.bool_)
@@ -134,14 +134,14 @@ class PointwiseMax(AbstractTradeOff):
             upper[at] = np.minimum(upper[at], high)
             lower[at] = np.minimum(np.maximum(lower[at], low), upper[at])
         # Neither profile is exceeded, not by the rounding of a logarithm either.
-        found = Bounds.from_logs(np.minimum(lower, 0.0), upper)
+        found = EnclosureArray.from_logs(np.minimum(lower, 0.0), upper)
         return replace(found, lower=np.minimum(found.lower, most), upper=np.minimum(found.upper, most))
 
     def _touching(self, epsilon: FloatArray, aside: float) -> _Touching:
         """Where lines of slope e^eps touch both curves."""
         places = np.concatenate((epsilon - aside, epsilon, epsilon + aside))
         rates: list[FloatArray] = []
-        profiles: list[Bounds] = []
+        profiles: list[EnclosureArray] = []
         for curve in (self.first, self.second):
             read = logged(curve.profile(places))
             count = len(epsilon)
@@ -256,8 +256,8 @@ class _Touching:
     """`rates`: ends of a_f, then of a_g, (4, n); the profiles of both curves at eps."""
 
     rates: FloatArray
-    first: Bounds
-    second: Bounds
+    first: EnclosureArray
+    second: EnclosureArray
 
     def rulers(
         self, epsilon: FloatArray, first: AbstractTradeOff, second: AbstractTradeOff
@@ -287,7 +287,7 @@ class _Touching:
 
 
 @np.errstate(all="ignore")
-def _rules(epsilon: FloatArray, profile: Bounds, rates: FloatArray, other: AbstractTradeOff) -> BoolArray:
+def _rules(epsilon: FloatArray, profile: EnclosureArray, rates: FloatArray, other: AbstractTradeOff) -> BoolArray:
     """Where a curve with this profile, which lines of slope e^eps touch between two `rates`, is proved to have less
     power there than the other. Powers rise: what holds at the far ends holds at the rate itself.
     """
@@ -296,10 +296,10 @@ def _rules(epsilon: FloatArray, profile: Bounds, rates: FloatArray, other: Abstr
     return np.asarray(most <= log_ends(other.points(rates[0]).power)[0])
 
 
-def _surely_smaller(first: Bounds, second: Bounds) -> BoolArray:
+def _surely_smaller(first: EnclosureArray, second: EnclosureArray) -> BoolArray:
     return np.asarray(log_ends(first)[1] < log_ends(second)[0])
 
 
-def _middle(bounds: Bounds) -> FloatArray:
+def _middle(bounds: EnclosureArray) -> FloatArray:
     lower, upper = log_ends(bounds)
     return np.where(lower > -np.inf, 0.5 * (lower + upper), upper)

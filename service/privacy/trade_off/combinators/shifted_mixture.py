@@ -18,7 +18,7 @@ from typing import final
 import numpy as np
 from typing_extensions import override
 
-from service.privacy.enclosure import Bounds, Enclosure, Evidence
+from service.privacy.enclosure import Enclosure, EnclosureArray, Evidence
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
@@ -114,9 +114,9 @@ class ShiftedMixture(AbstractTradeOff):
         return ShiftedMixture(self.rest.reversed(), self.shifts.reversed())
 
     @override
-    def _profile_formula(self, epsilon: FloatArray) -> Bounds:
+    def _profile_formula(self, epsilon: FloatArray) -> EnclosureArray:
         lower, upper = self._log_profile(epsilon)
-        return Bounds.from_logs(np.minimum(lower, 0.0), np.minimum(upper, 0.0))
+        return EnclosureArray.from_logs(np.minimum(lower, 0.0), np.minimum(upper, 0.0))
 
     def _log_profile(self, epsilon: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Both ends of ln delta, each shape (n,): the rest at the ends of each threshold, which is rounded."""

@@ -8,7 +8,7 @@ from typing import final
 import numpy as np
 from typing_extensions import override
 
-from service.privacy.enclosure import Bounds, Enclosure, Evidence
+from service.privacy.enclosure import Enclosure, EnclosureArray, Evidence
 from service.privacy.errors import NumericalFailure
 from service.privacy.numerics.arrays import BoolArray, FloatArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
@@ -90,7 +90,7 @@ class Symmetrised(AbstractTradeOff):
         return self
 
     @override
-    def _profile_formula(self, epsilon: FloatArray) -> Bounds:
+    def _profile_formula(self, epsilon: FloatArray) -> EnclosureArray:
         first = self.first.profile(epsilon)
         left = ~self._smaller(epsilon, first.lower)
         if not left.any():
@@ -99,7 +99,7 @@ class Symmetrised(AbstractTradeOff):
         ends = [end.copy() for end in (first.lower, first.upper, *log_ends(first))]
         for end, found in zip(ends, (both.lower, both.upper, *log_ends(both)), strict=True):
             end[left] = found
-        return Bounds(*ends)
+        return EnclosureArray(*ends)
 
     @override
     def _profile_at_formula(self, epsilon: float) -> Enclosure:
@@ -184,11 +184,11 @@ class Symmetrised(AbstractTradeOff):
             left[loose], right[loose], lowest[loose] = self._bisected(
                 left[loose], right[loose], alpha[loose], lowest[loose], at_first, at_second, loose
             )
-        power = Bounds.from_logs(self._in_order(lowest, highest, "power"), highest)
+        power = EnclosureArray.from_logs(self._in_order(lowest, highest, "power"), highest)
         errors = self._type_two_errors(alpha, first, second, middle, tangents, power)
-        return CurvePoints(errors, power, Bounds(left, right))
+        return CurvePoints(errors, power, EnclosureArray(left, right))
 
-    def _tangents(self, at_first: Bounds, at_second: Bounds) -> _Tangents:
+    def _tangents(self, at_first: EnclosureArray, at_second: EnclosureArray) -> _Tangents:
         """Both profiles where each curve has its slope; every profile read on the side that keeps it rigorous."""
         count = len(at_first.lower)
         first_low, first_high = _finite(at_first.lower), _finite(at_first.upper)
@@ -228,8 +228,8 @@ class Symmetrised(AbstractTradeOff):
         right: FloatArray,
         alpha: FloatArray,
         lowest: FloatArray,
-        at_first: Bounds,
-        at_second: Bounds,
+        at_first: EnclosureArray,
+        at_second: EnclosureArray,
         which: BoolArray,
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Shrink [left, right] around the minimiser while the active curve is certain; then the lower end it proves."""
@@ -262,8 +262,8 @@ class Symmetrised(AbstractTradeOff):
         second: CurvePoints,
         middle: BoolArray,
         tangents: _Tangents,
-        power: Bounds,
-    ) -> Bounds:
+        power: EnclosureArray,
+    ) -> EnclosureArray:
         (f_low, f_high), (g_low, g_high) = log_ends(first.type_two_error), log_ends(second.type_two_error)
         rest = 1 - alpha
         high = np.minimum(first.type_two_error.upper, second.type_two_error.upper)
@@ -280,7 +280,7 @@ class Symmetrised(AbstractTradeOff):
         log_low = np.where(tangents.second_active, np.maximum(log_low, g_low), log_low)
         log_low = np.minimum(log_low, 0.0)
         log_low = self._in_order(log_low, log_high, "type II error")
-        return Bounds.from_logs(log_low, np.minimum(log_high, 0.0))
+        return EnclosureArray.from_logs(log_low, np.minimum(log_high, 0.0))
 
 
 def _surely_active(points: CurvePoints, alpha: FloatArray, other: AbstractTradeOff) -> BoolArray:
@@ -308,13 +308,13 @@ def _surely_active(points: CurvePoints, alpha: FloatArray, other: AbstractTradeO
 def _placed(points: CurvePoints, at: BoolArray, others: CurvePoints) -> CurvePoints:
     """The points, at some places the others."""
 
-    def ends(first: tuple[FloatArray, ...], second: tuple[FloatArray, ...]) -> Bounds:
+    def ends(first: tuple[FloatArray, ...], second: tuple[FloatArray, ...]) -> EnclosureArray:
         copies = [end.copy() for end in first]
         for copy, other in zip(copies, second, strict=True):
             copy[at] = other
-        return Bounds(*copies)
+        return EnclosureArray(*copies)
 
-    def rates(first: Bounds, second: Bounds) -> Bounds:
+    def rates(first: EnclosureArray, second: EnclosureArray) -> EnclosureArray:
         return ends((first.lower, first.upper, *log_ends(first)), (second.lower, second.upper, *log_ends(second)))
 
     slope, other = points.log_slope, others.log_slope

@@ -16,7 +16,7 @@ from typing import final
 import numpy as np
 from typing_extensions import override
 
-from service.privacy.enclosure import SMALLEST, Bounds, Enclosure, Evidence
+from service.privacy.enclosure import SMALLEST, Enclosure, EnclosureArray, Evidence
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
@@ -140,13 +140,15 @@ class WithSingularMass(AbstractTradeOff):
         least, most = (min(end, LARGEST_FACTOR) for end in (self.mass.exponent.lower, self.mass.exponent.upper))
         error_low, error_high = log_ends(far.type_two_error)[0], log_ends(near.type_two_error)[1]
         rounding = 4 * UNIT_ROUNDOFF
-        error = Bounds.from_logs(
+        error = EnclosureArray.from_logs(
             moved(error_low, -most, -rounding * most),
             np.minimum(moved(error_high, -least, rounding * least), 0.0),
         )
-        power = self._raised(Bounds(near.power.lower, far.power.upper, log_ends(near.power)[0], log_ends(far.power)[1]))
+        power = self._raised(
+            EnclosureArray(near.power.lower, far.power.upper, log_ends(near.power)[0], log_ends(far.power)[1])
+        )
         over, surely_over = high >= 1, low >= 1
-        slope = Bounds(
+        slope = EnclosureArray(
             np.where(over, -np.inf, far.log_slope.lower), np.where(surely_over, -np.inf, near.log_slope.upper)
         )
         return CurvePoints(error, power, slope)
@@ -156,10 +158,10 @@ class WithSingularMass(AbstractTradeOff):
         low, high = (float(end[0]) for end in self._inner_rates(np.array([rate])))
         near = self.curve.power_at(low)
         far = near if low == high else self.curve.power_at(high)
-        logs = [log_ends(Bounds(np.array([end.lower]), np.array([end.upper]))) for end in (near, far)]
+        logs = [log_ends(EnclosureArray(np.array([end.lower]), np.array([end.upper]))) for end in (near, far)]
         log_low = logs[0][0] if near.log_lower is None else np.array([near.log_lower])
         log_high = logs[1][1] if far.log_upper is None else np.array([far.log_upper])
-        bounds = Bounds(np.array([near.lower]), np.array([far.upper]), log_low, log_high)
+        bounds = EnclosureArray(np.array([near.lower]), np.array([far.upper]), log_low, log_high)
         return self._raised(bounds).at(0, self.evidence)
 
     def _inner_rates(self, alpha: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -190,10 +192,10 @@ class WithSingularMass(AbstractTradeOff):
         return ends[0], ends[1]
 
     @override
-    def _profile_formula(self, epsilon: FloatArray) -> Bounds:
+    def _profile_formula(self, epsilon: FloatArray) -> EnclosureArray:
         return self._raised(self.curve.profile(epsilon))
 
-    def _raised(self, inner: Bounds) -> Bounds:
+    def _raised(self, inner: EnclosureArray) -> EnclosureArray:
         """Delta + (1 - Delta) x."""
         mass, rest = self.mass.mass, self.mass.rest
         if mass.upper == 0:
@@ -207,7 +209,7 @@ class WithSingularMass(AbstractTradeOff):
         least, most = (np.full_like(lower, end) for end in log_mass)
         log_lower = log_sum(least * (1 + SLACK), log_low - self.mass.exponent.upper, -1)
         log_upper = log_sum(most * (1 - SLACK), log_high - self.mass.exponent.lower, 1)
-        return Bounds(lower, np.maximum(lower, upper), np.minimum(log_lower, 0.0), np.minimum(log_upper, 0.0))
+        return EnclosureArray(lower, np.maximum(lower, upper), np.minimum(log_lower, 0.0), np.minimum(log_upper, 0.0))
 
     @override
     def _epsilon_formula(self, delta: float) -> Enclosure:

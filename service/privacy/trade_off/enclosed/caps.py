@@ -17,7 +17,7 @@ from typing import Final
 
 import numpy as np
 
-from service.privacy.enclosure import SMALLEST, Bounds, Enclosure
+from service.privacy.enclosure import SMALLEST, Enclosure, EnclosureArray
 from service.privacy.errors import NumericalFailure
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
@@ -63,7 +63,7 @@ def log_profile_cap(epsilon: FloatArray, largest: float) -> FloatArray:
         return np.minimum(np.log(share) * (1 - SLACK), 0.0)
 
 
-def capped(bounds: Bounds, log_cap: FloatArray, certain: bool) -> Bounds:
+def capped(bounds: EnclosureArray, log_cap: FloatArray, certain: bool) -> EnclosureArray:
     """Upper ends brought down to e^log_cap where they are above; what is certain may contradict it by rounding only."""
     with np.errstate(all="ignore"):
         cap = np.where(log_cap == -np.inf, 0.0, np.minimum(np.exp(log_cap) * (1 + 2.0**-50) + SMALLEST, 1.0))
@@ -72,14 +72,14 @@ def capped(bounds: Bounds, log_cap: FloatArray, certain: bool) -> Bounds:
     return _lowered(bounds, cap, log_cap, certain)
 
 
-def floored(bounds: Bounds, log_floor: FloatArray, certain: bool) -> Bounds:
+def floored(bounds: EnclosureArray, log_floor: FloatArray, certain: bool) -> EnclosureArray:
     """Lower ends brought up to e^log_floor where they are below; what is certain may contradict it by rounding only."""
     with np.errstate(all="ignore"):
         floor = np.maximum(np.exp(log_floor) * (1 - 2.0**-50) - SMALLEST, 0.0)
     return _raised(bounds, floor, log_floor, certain)
 
 
-def power_of_guess(power: Bounds, alpha: FloatArray) -> Bounds:
+def power_of_guess(power: EnclosureArray, alpha: FloatArray) -> EnclosureArray:
     """Certain powers without what rounding put below alpha in (0, 1), which who guesses has."""
     below = power.lower < alpha
     if not below.any():
@@ -88,7 +88,7 @@ def power_of_guess(power: Bounds, alpha: FloatArray) -> Bounds:
     return _raised(power, alpha, log_least, certain=True)
 
 
-def error_of_guess(error: Bounds, alpha: FloatArray) -> Bounds:
+def error_of_guess(error: EnclosureArray, alpha: FloatArray) -> EnclosureArray:
     """Certain type II errors without what rounding put above 1 - alpha, which who guesses has."""
     rest = 1 - alpha
     rest = np.where(1 - rest > alpha, np.nextafter(rest, 2.0), rest)
@@ -105,7 +105,7 @@ def capped_number(number: Enclosure, log_cap: float) -> Enclosure:
     known = number.log_upper
     if cap >= number.upper and (known is None or known <= log_cap):
         return number
-    bounds = _lowered(Bounds.of(number), np.array([cap]), np.array([log_cap]), number.evidence.is_certain)
+    bounds = _lowered(EnclosureArray.of(number), np.array([cap]), np.array([log_cap]), number.evidence.is_certain)
     return _as_number(bounds, number)
 
 
@@ -113,36 +113,36 @@ def number_of_guess(power: Enclosure, rate: float) -> Enclosure:
     """`power_of_guess` of one number, which is also at most 1."""
     if rate <= power.lower and power.upper <= 1:
         return power
-    bounds = power_of_guess(Bounds.of(power), np.array([rate]))
+    bounds = power_of_guess(EnclosureArray.of(power), np.array([rate]))
     return _as_number(bounds.clip(0.0, 1.0), power)
 
 
-def _lowered(bounds: Bounds, most: FloatArray, log_most: FloatArray | None, certain: bool) -> Bounds:
+def _lowered(bounds: EnclosureArray, most: FloatArray, log_most: FloatArray | None, certain: bool) -> EnclosureArray:
     """Both kinds of upper ends brought down."""
     upper, log_upper = np.minimum(bounds.upper, most), bounds.log_upper
     if log_upper is not None and log_most is not None:
         log_upper = np.minimum(log_upper, log_most)
     crossed = _crossed(bounds.lower, upper, bounds.log_lower, log_upper, certain)
     if not crossed:
-        return Bounds(bounds.lower, upper, bounds.log_lower, log_upper)
+        return EnclosureArray(bounds.lower, upper, bounds.log_lower, log_upper)
     log_lower = bounds.log_lower
     if log_lower is not None and log_upper is not None:
         log_lower = np.minimum(log_lower, log_upper)
-    return Bounds(np.minimum(bounds.lower, upper), upper, log_lower, log_upper)
+    return EnclosureArray(np.minimum(bounds.lower, upper), upper, log_lower, log_upper)
 
 
-def _raised(bounds: Bounds, least: FloatArray, log_least: FloatArray | None, certain: bool) -> Bounds:
+def _raised(bounds: EnclosureArray, least: FloatArray, log_least: FloatArray | None, certain: bool) -> EnclosureArray:
     """Both kinds of lower ends brought up."""
     lower, log_lower = np.maximum(bounds.lower, least), bounds.log_lower
     if log_lower is not None and log_least is not None:
         log_lower = np.maximum(log_lower, log_least)
     crossed = _crossed(lower, bounds.upper, log_lower, bounds.log_upper, certain)
     if not crossed:
-        return Bounds(lower, bounds.upper, log_lower, bounds.log_upper)
+        return EnclosureArray(lower, bounds.upper, log_lower, bounds.log_upper)
     log_upper = bounds.log_upper
     if log_lower is not None and log_upper is not None:
         log_upper = np.maximum(log_upper, log_lower)
-    return Bounds(lower, np.maximum(bounds.upper, lower), log_lower, log_upper)
+    return EnclosureArray(lower, np.maximum(bounds.upper, lower), log_lower, log_upper)
 
 
 def _crossed(
@@ -170,5 +170,5 @@ def _contradiction(lower: FloatArray, upper: FloatArray) -> NumericalFailure:
     return NumericalFailure(f"an enclosure contradicts the extreme log-likelihood ratios or who guesses: {ends}")
 
 
-def _as_number(bounds: Bounds, number: Enclosure) -> Enclosure:
+def _as_number(bounds: EnclosureArray, number: Enclosure) -> Enclosure:
     return replace(bounds.at(0, number.evidence), decimal=number.decimal)

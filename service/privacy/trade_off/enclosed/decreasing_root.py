@@ -7,14 +7,14 @@ from collections.abc import Callable
 
 import numpy as np
 
-from service.privacy.enclosure import Bounds, Enclosure, Evidence
+from service.privacy.enclosure import Enclosure, EnclosureArray, Evidence
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
 from service.privacy.numerics.work import did, is_spent
 from service.privacy.trade_off.enclosed.logs import log_ends
 from service.privacy.trade_off.enclosed.ulps import above, below
 
-Reading = Callable[[FloatArray], Bounds]
+Reading = Callable[[FloatArray], EnclosureArray]
 FIRST = np.linspace(0.0, 1.0, 20)
 """Where the first round looks, in widths of the interval; many points cost little more than one."""
 INNER = np.linspace(0.0, 1.0, 5)

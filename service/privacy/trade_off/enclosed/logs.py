@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from service.privacy.enclosure import Bounds
+from service.privacy.enclosure import EnclosureArray
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 
@@ -25,28 +25,30 @@ def log_up(values: FloatArray) -> FloatArray:
     return log(values) * (1 - FUNCTION_ERROR)
 
 
-def log_ends(bounds: Bounds) -> tuple[FloatArray, FloatArray]:
+def log_ends(bounds: EnclosureArray) -> tuple[FloatArray, FloatArray]:
     """Logarithms of both ends of numbers in [0, 1]: its own, or else those of the linear ends."""
     if bounds.log_lower is not None and bounds.log_upper is not None:
         return bounds.log_lower, bounds.log_upper
     return log_down(bounds.lower), log_up(bounds.upper)
 
 
-def logged(bounds: Bounds) -> Bounds:
+def logged(bounds: EnclosureArray) -> EnclosureArray:
     """Return bounds in [0, 1] with the logarithms of `log_ends`."""
-    return Bounds(bounds.lower, bounds.upper, *log_ends(bounds))
+    return EnclosureArray(bounds.lower, bounds.upper, *log_ends(bounds))
 
 
-def with_logs(lower: FloatArray, upper: FloatArray) -> Bounds:
+def with_logs(lower: FloatArray, upper: FloatArray) -> EnclosureArray:
     """Bounds in [0, 1] together with the logarithms of their ends."""
-    return Bounds(lower, upper, log_down(lower), log_up(upper))
+    return EnclosureArray(lower, upper, log_down(lower), log_up(upper))
 
 
 def scaled(
     log_lower: FloatArray, log_upper: FloatArray, log_factor: FloatArray | float, error: FloatArray | float
-) -> Bounds:
+) -> EnclosureArray:
     """A product from its logarithms; `error` bounds that of `log_factor`."""
-    return Bounds.from_logs(moved(log_lower, log_factor, -error), np.minimum(moved(log_upper, log_factor, error), 0.0))
+    return EnclosureArray.from_logs(
+        moved(log_lower, log_factor, -error), np.minimum(moved(log_upper, log_factor, error), 0.0)
+    )
 
 
 def moved(log_end: FloatArray, log_factor: FloatArray | float, error: FloatArray | float) -> FloatArray:

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple, final
 import numpy as np
 from typing_extensions import override
 
-from service.privacy.enclosure import Bounds, Enclosure, Evidence
+from service.privacy.enclosure import Enclosure, EnclosureArray, Evidence
 from service.privacy.numerics.arrays import FloatArray, IndexArray
 from service.privacy.numerics.roots import many_bisected
 from service.privacy.numerics.rounding import FUNCTION_ERROR
@@ -193,11 +193,11 @@ class ThresholdCurve(AbstractTradeOff):
         return CurvePoints(
             _between(log_ends(above.type_two_error)[0], error),
             _between(power, log_ends(above.power)[1]),
-            Bounds(-anything, anything),
+            EnclosureArray(-anything, anything),
         )
 
     @override
-    def _profile_formula(self, epsilon: FloatArray) -> Bounds:
+    def _profile_formula(self, epsilon: FloatArray) -> EnclosureArray:
         found = np.max([tests.best(epsilon, log_delta) for tests in self._tests], axis=0)
         return _between(found - SLACK * (1 + np.abs(found)), log_ends(self._above.profile(epsilon))[1])
 
@@ -222,7 +222,7 @@ def _gap(x: FloatArray, at: IndexArray) -> FloatArray:
     return np.maximum(steps[at], steps[at + 1])
 
 
-def _between(low: FloatArray, high: FloatArray) -> Bounds:
+def _between(low: FloatArray, high: FloatArray) -> EnclosureArray:
     """Two lines of reasoning about one truth: where rounding puts them out of order the upper end holds both."""
     low = np.where(np.isnan(low), -np.inf, low)
-    return Bounds.from_logs(np.minimum(low, high), np.minimum(high, 0.0))
+    return EnclosureArray.from_logs(np.minimum(low, high), np.minimum(high, 0.0))

@@ -11,7 +11,7 @@ from typing import Final, final
 import numpy as np
 from typing_extensions import override
 
-from service.privacy.enclosure import Bounds, Enclosure, Evidence
+from service.privacy.enclosure import Enclosure, EnclosureArray, Evidence
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
@@ -95,12 +95,12 @@ class BracketedMixture(AbstractTradeOff):
 
     @override
     @np.errstate(all="ignore")
-    def _profile_formula(self, epsilon: FloatArray) -> Bounds:
+    def _profile_formula(self, epsilon: FloatArray) -> EnclosureArray:
         read = [part.curve.profile(epsilon) for part in self.parts]
         pairs = list(zip(self.parts, map(log_ends, read), strict=True))
         low = self._sums_below.of_logs(np.stack([ends[0] for part, ends in pairs if part.below > 0]), -1)
         high = self._sums_above.of_logs(np.stack([ends[1] for part, ends in pairs if part.above > 0]), 1)
-        return Bounds.from_logs(np.minimum(low, high), high)
+        return EnclosureArray.from_logs(np.minimum(low, high), high)
 
     @override
     def _epsilon_formula(self, delta: float) -> Enclosure:
@@ -125,10 +125,12 @@ class BracketedMixture(AbstractTradeOff):
         steepest = ((high[0] - low[1:4]) / (alpha - left)).min(axis=0)
         flattest = ((low[4:] - high[0]) / (right - alpha)).max(axis=0)
         steep, flat = log(steepest), log(np.maximum(flattest, 0.0))
-        slope = Bounds(flat - SLACK * (1 + np.abs(np.nan_to_num(flat))), steep + SLACK * (1 + np.abs(steep)))
-        error = Bounds(np.maximum(1 - high[0] - UNIT_ROUNDOFF, 0.0), np.minimum(1 - low[0] + UNIT_ROUNDOFF, 1 - alpha))
-        error = Bounds(error.lower, error.upper, log_down(error.lower), log_up(error.upper))
-        return CurvePoints(error, Bounds.from_logs(log_low[0], log_high[0]), slope)
+        slope = EnclosureArray(flat - SLACK * (1 + np.abs(np.nan_to_num(flat))), steep + SLACK * (1 + np.abs(steep)))
+        error = EnclosureArray(
+            np.maximum(1 - high[0] - UNIT_ROUNDOFF, 0.0), np.minimum(1 - low[0] + UNIT_ROUNDOFF, 1 - alpha)
+        )
+        error = EnclosureArray(error.lower, error.upper, log_down(error.lower), log_up(error.upper))
+        return CurvePoints(error, EnclosureArray.from_logs(log_low[0], log_high[0]), slope)
 
     def _log_powers(self, alpha: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Both ends of ln power, from profiles at levels that close in on the slopes there."""

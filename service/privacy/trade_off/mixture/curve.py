@@ -11,7 +11,7 @@ from typing import Final, final
 import numpy as np
 from typing_extensions import override
 
-from service.privacy.enclosure import Bounds, Enclosure, Evidence
+from service.privacy.enclosure import Enclosure, EnclosureArray, Evidence
 from service.privacy.errors import NumericalFailure
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF, rounded
@@ -132,12 +132,12 @@ class MixtureTradeOff(AbstractTradeOff):
         )
 
     @override
-    def _profile_formula(self, epsilon: FloatArray) -> Bounds:
+    def _profile_formula(self, epsilon: FloatArray) -> EnclosureArray:
         profiles = [curve.profile(epsilon) for _, curve in self.parts]
         logs = [log_ends(profile) for profile in profiles]
         lower = self._sums.linear(np.stack([profile.lower for profile in profiles]), -1)
         upper = self._sums.linear(np.stack([profile.upper for profile in profiles]), 1)
-        return Bounds(
+        return EnclosureArray(
             np.minimum(lower, 1.0),
             np.minimum(upper, 1.0),
             self._sums.logs(np.stack([low for low, _ in logs]), lower, -1),
@@ -172,7 +172,9 @@ class MixtureTradeOff(AbstractTradeOff):
             read = [self._points(alpha[start : start + CHUNK]) for start in range(0, len(alpha), CHUNK)]
         error, power, slope = (np.concatenate(rows, axis=1) for rows in zip(*read, strict=True))
         return CurvePoints(
-            Bounds.from_logs(error[0], error[1]), Bounds.from_logs(power[0], power[1]), Bounds(slope[0], slope[1])
+            EnclosureArray.from_logs(error[0], error[1]),
+            EnclosureArray.from_logs(power[0], power[1]),
+            EnclosureArray(slope[0], slope[1]),
         )
 
     def _points(self, alpha: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:

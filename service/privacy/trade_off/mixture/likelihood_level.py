@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 from scipy import special
 
-from service.privacy.enclosure import Bounds, Enclosure
+from service.privacy.enclosure import Enclosure, EnclosureArray
 from service.privacy.numerics.arrays import FloatArray, IndexArray
 from service.privacy.numerics.falling_search import FallingSearch, Looked
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
@@ -64,7 +64,7 @@ class Level:
 
 
 @dataclass(frozen=True, slots=True)
-class Nodes:
+class SearchStarts:
     """Scores and rows where searches begin, on the curve and on its inverse."""
 
     forward: tuple[FloatArray, FloatArray]
@@ -87,7 +87,7 @@ class LevelledCurve:
         if not np.isfinite(self._turn):  # a curve that is flat, or jumps, at 1/2
             self._turn = float(slope.lower[0] if np.isfinite(slope.lower[0]) else slope.upper[0])
 
-    def at(self, c: FloatArray, nodes: Nodes) -> Level:
+    def at(self, c: FloatArray, nodes: SearchStarts) -> Level:
         """The points of slope e^c, c finite, shape (n,); `nodes`: where searches begin."""
         ahead = (c >= self._turn) | (not self._reachable)
         rows = np.empty((3, ROWS, len(c)))
@@ -96,10 +96,10 @@ class LevelledCurve:
                 rows[:, :, which] = self._search(c[which], forward, nodes)
         return Level(*rows)
 
-    def nodes(self, alpha: FloatArray, points: CurvePoints) -> Nodes:
+    def nodes(self, alpha: FloatArray, points: CurvePoints) -> SearchStarts:
         """Nodes for readings near rates alpha, where the curve has these points."""
         error = points.type_two_error
-        return Nodes(
+        return SearchStarts(
             self._nodes(special.ndtri(alpha), True),
             self._nodes(special.ndtri(0.5 * (error.lower + error.upper)), False) if self._reachable else None,
         )
@@ -112,7 +112,7 @@ class LevelledCurve:
         slopes = slopes[np.isfinite(slopes)]
         return (float(slopes.min()), float(slopes.max())) if slopes.size else (0.0, 0.0)
 
-    def _search(self, c: FloatArray, forward: bool, nodes: Nodes) -> FloatArray:
+    def _search(self, c: FloatArray, forward: bool, nodes: SearchStarts) -> FloatArray:
         """Rows of about the slope, of more and of at most as much: shape (3, ROWS, n)."""
         scores, known = nodes.forward if forward or nodes.backward is None else nodes.backward
         count = len(c)
@@ -202,6 +202,6 @@ def _edge(
     power: Enclosure,
     slope: float,
 ) -> FloatArray:
-    ends = Bounds(np.array([error.lower, power.lower]), np.array([error.upper, power.upper]))
+    ends = EnclosureArray(np.array([error.lower, power.lower]), np.array([error.upper, power.upper]))
     low, high = log_ends(ends)
     return np.array([alpha_low, alpha_high, rest_low, rest_high, low[0], high[0], low[1], high[1], slope, slope])

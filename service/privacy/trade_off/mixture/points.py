@@ -20,7 +20,7 @@ from typing import Final
 
 import numpy as np
 
-from service.privacy.enclosure import Bounds, Enclosure
+from service.privacy.enclosure import Enclosure, EnclosureArray
 from service.privacy.numerics.arrays import BoolArray, FloatArray, IndexArray
 from service.privacy.numerics.falling_search import FallingSearch, Looked
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
@@ -37,7 +37,7 @@ from service.privacy.trade_off.mixture.likelihood_level import (
     REST_HIGH,
     REST_LOW,
     LevelledCurve,
-    Nodes,
+    SearchStarts,
 )
 
 GRID: Final = np.linspace(0.0, 1.0, 9)
@@ -97,7 +97,7 @@ class MixturePoints:
         levels = np.stack((after[LEVEL], before[LEVEL]))
         return LogPoints(error, power, np.stack((search.left, search.right)), levels)
 
-    def _at(self, c: FloatArray, nodes: Sequence[Nodes]) -> tuple[FloatArray, FloatArray, FloatArray]:
+    def _at(self, c: FloatArray, nodes: Sequence[SearchStarts]) -> tuple[FloatArray, FloatArray, FloatArray]:
         """At levels c: rows of the mixture's point; a rate (and complement) surely less, and one surely more."""
         levels = [curve.at(c, near) for curve, near in zip(self._levelled, nodes, strict=True)]
         rows = np.stack([level.rows for level in levels])
@@ -115,7 +115,7 @@ class MixturePoints:
         surely_more = np.stack((linear(most[:, ALPHA_HIGH], 1), linear(most[:, REST_LOW], -1)))
         return mixed, surely_less, surely_more
 
-    def _first_looks(self, slopes: Sequence[Bounds]) -> FloatArray:
+    def _first_looks(self, slopes: Sequence[EnclosureArray]) -> FloatArray:
         """Levels c, rising: the slopes of the parts at alpha enclose that of the mixture."""
         lower = np.sort(np.stack([slope.lower for slope in slopes]), axis=0)
         upper = np.sort(np.stack([slope.upper for slope in slopes]), axis=0)

@@ -12,7 +12,7 @@ from typing import Generic, TypeVar
 import numpy as np
 from typing_extensions import override
 
-from service.privacy.enclosure import SMALLEST, Bounds, Enclosure
+from service.privacy.enclosure import SMALLEST, Enclosure, EnclosureArray
 from service.privacy.losses.sampled_ratio import base_log_ratio, sampled_log_ratio
 from service.privacy.numerics.arrays import BoolArray, FloatArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
@@ -56,11 +56,11 @@ class AbstractSampledAdd(AbstractSampled[BaseT]):
         return CurvePoints(
             mixed_reading(1 - alpha, self.rest, base.type_two_error, self.rate),
             mixed_reading(alpha, self.rest, base.power, self.rate),
-            Bounds(sampled_log_ratio(least, self.rate).lower, sampled_log_ratio(most, self.rate).upper),
+            EnclosureArray(sampled_log_ratio(least, self.rate).lower, sampled_log_ratio(most, self.rate).upper),
         )
 
     @override
-    def _profile_formula(self, epsilon: FloatArray) -> Bounds:
+    def _profile_formula(self, epsilon: FloatArray) -> EnclosureArray:
         at = base_log_ratio(epsilon, self.rate)
         base_low, base_high = log_ends(self.base.profile(np.concatenate((at.upper, at.lower))))
         count = len(epsilon)
@@ -103,7 +103,7 @@ class AbstractSampledRemove(AbstractSampled[BaseT]):
         return negative(sampled_enclosure(self.base.largest_log_ratio, self.rate))
 
     @override
-    def _profile_formula(self, epsilon: FloatArray) -> Bounds:
+    def _profile_formula(self, epsilon: FloatArray) -> EnclosureArray:
         at = base_log_ratio(-epsilon, self.rate)
         log_rate = math.log(self.rate)
         # Where E is minus infinity, eps >= -ln(1 - p): any finite stand-in will do, the result is 0.
@@ -114,22 +114,22 @@ class AbstractSampledRemove(AbstractSampled[BaseT]):
         log_high = np.where(at.upper > -np.inf, base_high[count:], -np.inf)
         # |E| adds its own rounding; where it is huge and negative the logarithm of the base is larger still.
         error = FUNCTION_ERROR * (1 + abs(log_rate) + np.abs(epsilon))
-        return Bounds.from_logs(
+        return EnclosureArray.from_logs(
             moved(log_low, epsilon + log_rate + low, -error),
             np.minimum(moved(log_high, epsilon + log_rate + high, error), 0.0),
         )
 
 
-def mixed_reading(exact: FloatArray, rest: float, bounds: Bounds, rate: float) -> Bounds:
+def mixed_reading(exact: FloatArray, rest: float, bounds: EnclosureArray, rate: float) -> EnclosureArray:
     """rest * exact + rate * truth, every factor within u; in logarithms too where the sum may underflow (it does not:
     exact > 0).
     """
     lower = (rest * exact + rate * bounds.lower) * (1 - SLACK) - SMALLEST
     upper = (rest * exact + rate * bounds.upper) * (1 + SLACK) + 2 * SMALLEST
-    return Bounds(np.maximum(lower, 0.0), np.minimum(upper, 1.0))
+    return EnclosureArray(np.maximum(lower, 0.0), np.minimum(upper, 1.0))
 
 
-def low_profile(bounds: Bounds, below: BoolArray, epsilon: FloatArray) -> Bounds:
+def low_profile(bounds: EnclosureArray, below: BoolArray, epsilon: FloatArray) -> EnclosureArray:
     """1 - e^eps where eps <= ln(1 - p): no likelihood ratio is smaller."""
     value = -np.expm1(np.minimum(epsilon, 0.0))
     # `below` is decided in doubles; beside the edge the truth is larger by less than this slack.
@@ -137,7 +137,9 @@ def low_profile(bounds: Bounds, below: BoolArray, epsilon: FloatArray) -> Bounds
     lower = np.where(below, value * (1 - slack), bounds.lower)
     upper = np.where(below, np.minimum(value * (1 + slack), 1.0), bounds.upper)
     log_lower, log_upper = log_ends(bounds)
-    return Bounds(lower, upper, np.where(below, log_down(lower), log_lower), np.where(below, log_up(upper), log_upper))
+    return EnclosureArray(
+        lower, upper, np.where(below, log_down(lower), log_lower), np.where(below, log_up(upper), log_upper)
+    )
 
 
 def sampled_enclosure(ratio: Enclosure, rate: float) -> Enclosure:

@@ -17,7 +17,7 @@ from typing import Final, final
 
 import numpy as np
 
-from service.privacy.enclosure import Bounds
+from service.privacy.enclosure import EnclosureArray
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 from service.privacy.numerics.work import is_spent
@@ -105,10 +105,10 @@ class Sums:
         """Both ends of ln delta."""
         return self.lower(epsilon), self.upper(epsilon)
 
-    def profile(self, epsilon: FloatArray) -> Bounds:
+    def profile(self, epsilon: FloatArray) -> EnclosureArray:
         """Both ends of delta."""
         ends = np.minimum(np.array([self.log_ends_at(each) for each in epsilon.tolist()]), 0.0)
-        return Bounds.from_logs(ends[:, 0], ends[:, 1])
+        return EnclosureArray.from_logs(ends[:, 0], ends[:, 1])
 
     def middle(self, epsilon: float) -> float:
         """About ln delta; it steers."""

@@ -13,7 +13,7 @@ from typing import final
 import numpy as np
 from typing_extensions import override
 
-from service.privacy.enclosure import SMALLEST, Bounds, Enclosure, Evidence
+from service.privacy.enclosure import SMALLEST, Enclosure, EnclosureArray, Evidence
 from service.privacy.errors import NumericalFailure
 from service.privacy.losses.sampled_ratio import sampled_log_ratio
 from service.privacy.numerics.arrays import FloatArray
@@ -85,17 +85,17 @@ class PoissonSampledRemove(AbstractSampledRemove[AbstractShifted]):
         left, right = self._thresholds(target, sign)
         logs, error = self.base.law.log_cdf(np.stack((left, right, -left, -right)))
         upper, lower = np.minimum(logs + error, 0.0), logs - error
-        near, far = Bounds.from_logs(lower[0], upper[1]), Bounds.from_logs(lower[3], upper[2])
+        near, far = EnclosureArray.from_logs(lower[0], upper[1]), EnclosureArray.from_logs(lower[3], upper[2])
         # L = ln dP1/dP0 of the base at the threshold y = t (alpha <= 1/2) or y = -t; the slope of the inverse is -ln(1
         # - p + p e^L).
         slope_left, slope_right = (self._base_slope(-sign * t) for t in (left, right))
         steepest = sampled_log_ratio(np.maximum(slope_left.upper, slope_right.upper), self.rate).upper
         flattest = sampled_log_ratio(np.minimum(slope_left.lower, slope_right.lower), self.rate).lower
-        return CurvePoints(_chosen(low, far, near), _chosen(low, near, far), Bounds(-steepest, -flattest))
+        return CurvePoints(_chosen(low, far, near), _chosen(low, near, far), EnclosureArray(-steepest, -flattest))
 
-    def _base_slope(self, point: FloatArray) -> Bounds:
+    def _base_slope(self, point: FloatArray) -> EnclosureArray:
         value, error = self.base.law.log_ratio(point, self.base.shift.upper)
-        return Bounds(value - error, value + error)
+        return EnclosureArray(value - error, value + error)
 
     def _thresholds(self, target: FloatArray, sign: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Certified ends of t with (1 - p) F(t) + p F(t + sign mu) = target <= 1/2."""
@@ -165,16 +165,16 @@ class PoissonSampledRemove(AbstractSampledRemove[AbstractShifted]):
         ends = sampled_log_ratio(np.array([-root.lower, -root.upper]), self.rate)
         return Enclosure(max(-float(ends.upper[0]), 0.0), max(-float(ends.lower[1]), 0.0), Evidence.EXACT)
 
-    def _profile_at_base_log_ratio(self, v: FloatArray) -> Bounds:
+    def _profile_at_base_log_ratio(self, v: FloatArray) -> EnclosureArray:
         log_lower, log_upper = log_ends(self.base.profile(v))
         factor = math.log(self.rate) - np.logaddexp(math.log(self.rate), math.log(self.rest) + v)
         error = FUNCTION_ERROR * (4 + 2 * abs(math.log(self.rate)) + 2 * abs(math.log(self.rest)) + np.abs(v))
         return scaled(log_lower, log_upper, factor, error)
 
 
-def _chosen(where: np.ndarray, yes: Bounds, no: Bounds) -> Bounds:
+def _chosen(where: np.ndarray, yes: EnclosureArray, no: EnclosureArray) -> EnclosureArray:
     (yes_low, yes_high), (no_low, no_high) = log_ends(yes), log_ends(no)
-    return Bounds(
+    return EnclosureArray(
         np.where(where, yes.lower, no.lower),
         np.where(where, yes.upper, no.upper),
         np.where(where, yes_low, no_low),

@@ -12,7 +12,7 @@ import numpy as np
 from scipy import special
 from typing_extensions import override
 
-from service.privacy.enclosure import Bounds, Enclosure
+from service.privacy.enclosure import Enclosure, EnclosureArray
 from service.privacy.losses.sampled_ratio import sampled_log_ratio
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.roots import bracketed_roots
@@ -83,7 +83,7 @@ class SampledRemove(AbstractSampledRemove[AbstractTradeOff]):
             base = -ratio[::-1] if inverse else ratio
             slope[0, at] = -sampled_log_ratio(base[1], self.rate).upper
             slope[1, at] = -sampled_log_ratio(base[0], self.rate).lower
-        return CurvePoints(Bounds.from_logs(*error), Bounds.from_logs(*power), Bounds(*slope))
+        return CurvePoints(EnclosureArray.from_logs(*error), EnclosureArray.from_logs(*power), EnclosureArray(*slope))
 
     def _solved(self, target: FloatArray, *, inverse: bool) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Ends (2, n) of ln of the other part, of ln of its complement, and of the curve's log slope.
@@ -139,7 +139,7 @@ class SampledRemove(AbstractSampledRemove[AbstractTradeOff]):
             radii = radii * WIDER
         return low, high
 
-    def _weighed(self, rates: FloatArray, *, inverse: bool) -> Bounds:
+    def _weighed(self, rates: FloatArray, *, inverse: bool) -> EnclosureArray:
         """The left side of the equation."""
         if inverse:
             return mixed_reading(rates, self.rate, self.inverse.power(rates), self.rest)

@@ -16,7 +16,7 @@ from typing import Any, Final, final
 import numpy as np
 from typing_extensions import override
 
-from service.privacy.enclosure import Bounds, Enclosure, Evidence
+from service.privacy.enclosure import Enclosure, EnclosureArray, Evidence
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 from service.privacy.numerics.work import is_spent
@@ -100,10 +100,10 @@ class TwoSteps(AbstractTradeOff):
         return TwoSteps(first, self.alone.reversed(), self.rest.reversed())
 
     @override
-    def _profile_formula(self, epsilon: FloatArray) -> Bounds:
+    def _profile_formula(self, epsilon: FloatArray) -> EnclosureArray:
         finest = [self._coarse.refined(each, FINEST).log_ends_at(each) for each in epsilon.tolist()]
         ends = np.minimum(np.array(finest), 0.0)
-        return Bounds.from_logs(ends[:, 0], ends[:, 1])
+        return EnclosureArray.from_logs(ends[:, 0], ends[:, 1])
 
     @override
     def _epsilon_formula(self, delta: float) -> Enclosure:
@@ -141,7 +141,7 @@ class TwoSteps(AbstractTradeOff):
     def _points_formula(self, alpha: FloatArray) -> CurvePoints:
         found = np.array([self._point(rate) for rate in alpha.tolist()])
         error, power = with_logs(found[:, 0], found[:, 1]), with_logs(found[:, 2], found[:, 3])
-        return CurvePoints(error, power, Bounds(found[:, 4], found[:, 5]))
+        return CurvePoints(error, power, EnclosureArray(found[:, 4], found[:, 5]))
 
     @override
     def _power_at_formula(self, rate: float) -> Enclosure:

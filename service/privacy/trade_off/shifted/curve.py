@@ -8,7 +8,7 @@ from typing import cast, final
 import numpy as np
 from typing_extensions import override
 
-from service.privacy.enclosure import SMALLEST, Bounds, Enclosure, Evidence, single
+from service.privacy.enclosure import SMALLEST, Enclosure, EnclosureArray, Evidence, single
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
@@ -69,9 +69,9 @@ class AbstractShifted(AbstractTradeOff):
         slopes, slope_error = self.law.log_ratio(SLOPE_OUTWARD * x_error - x, self.shift.upper)
         slopes += SLOPE_OUTWARD * slope_error
         return CurvePoints(
-            Bounds(values[3], values[2], logs[3], logs[2]),
-            Bounds(values[0], values[1], logs[0], logs[1]),
-            Bounds(slopes[0], slopes[1]),
+            EnclosureArray(values[3], values[2], logs[3], logs[2]),
+            EnclosureArray(values[0], values[1], logs[0], logs[1]),
+            EnclosureArray(slopes[0], slopes[1]),
         )
 
     @final

@@ -10,7 +10,7 @@ import numpy as np
 from scipy import special
 from typing_extensions import override
 
-from service.privacy.enclosure import Bounds, Enclosure, single
+from service.privacy.enclosure import Enclosure, EnclosureArray, single
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 from service.privacy.trade_off.abstract import AbstractTradeOff
@@ -77,10 +77,10 @@ class GaussianTradeOff(AbstractShifted):
 
     @override
     @SILENTLY
-    def _profile_formula(self, epsilon: FloatArray) -> Bounds:
+    def _profile_formula(self, epsilon: FloatArray) -> EnclosureArray:
         value, error = self._log_profile(np.abs(epsilon), self.shift_ends)
         logs = np.minimum(value + OUTWARD * error, 0.0)
-        bounds = Bounds.from_logs(logs[0], logs[1])
+        bounds = EnclosureArray.from_logs(logs[0], logs[1])
         return reflected(bounds, epsilon) if epsilon.min() < 0 else bounds
 
     @override
@@ -179,7 +179,7 @@ def gaussian_log_profile(epsilon: FloatArray, mu: FloatArray) -> FloatArray:
     return np.where(negative, np.minimum(there, 0.0), logs)
 
 
-def reflected(bounds: Bounds, epsilon: FloatArray) -> Bounds:
+def reflected(bounds: EnclosureArray, epsilon: FloatArray) -> EnclosureArray:
     """Profile of a self-inverse curve where eps < 0, from the profile at |eps|: 1 - e^eps + e^eps delta(-eps), no
     cancellation.
     """
@@ -190,7 +190,7 @@ def reflected(bounds: Bounds, epsilon: FloatArray) -> Bounds:
     lower = np.where(negative, (rest + factor * bounds.lower) * (1 - slack), bounds.lower)
     upper = np.where(negative, np.minimum((rest + factor * bounds.upper) * (1 + slack), 1.0), bounds.upper)
     log_lower, log_upper = log_ends(bounds)
-    return Bounds(
+    return EnclosureArray(
         lower, upper, np.where(negative, log_down(lower), log_lower), np.where(negative, log_up(upper), log_upper)
     )
 

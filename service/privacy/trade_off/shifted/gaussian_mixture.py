@@ -24,7 +24,7 @@ from typing import Final, final
 import numpy as np
 from typing_extensions import override
 
-from service.privacy.enclosure import Bounds, Enclosure, Evidence
+from service.privacy.enclosure import Enclosure, EnclosureArray, Evidence
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 from service.privacy.numerics.work import did
@@ -276,17 +276,17 @@ class GaussianMixtureTradeOff(AbstractTradeOff):
             read.append(np.stack((*power, *error, *slope)))
         power_low, power_high, error_low, error_high, slope_low, slope_high = np.concatenate(read, axis=1)
         return CurvePoints(
-            Bounds.from_logs(error_low, error_high),
-            Bounds.from_logs(power_low, power_high),
-            Bounds(slope_low, slope_high),
+            EnclosureArray.from_logs(error_low, error_high),
+            EnclosureArray.from_logs(power_low, power_high),
+            EnclosureArray(slope_low, slope_high),
         )
 
     @override
     @np.errstate(all="ignore")
-    def _profile_formula(self, epsilon: FloatArray) -> Bounds:
+    def _profile_formula(self, epsilon: FloatArray) -> EnclosureArray:
         read = [self._profile(epsilon[part]) for part in _parts(np.arange(len(epsilon)), self._chunk)]
         low, high = np.concatenate(read, axis=1)
-        return Bounds.from_logs(low, high)
+        return EnclosureArray.from_logs(low, high)
 
     def _profile(self, epsilon: FloatArray) -> FloatArray:
         """Ends of ln delta(eps), shape (2, E): falls as the threshold rises, and is never less than 1 - e^eps, which is
@@ -416,9 +416,9 @@ class GaussianMixtureTradeOff(AbstractTradeOff):
         while self._log_delta(np.array([high]))[1][0] > math.log(delta) * (1 + 4 * UNIT_ROUNDOFF):
             high, step = high + step, 2 * step
 
-        def reading(t: FloatArray) -> Bounds:
+        def reading(t: FloatArray) -> EnclosureArray:
             below, above = self._log_delta(t)
-            return Bounds.from_logs(below, above)
+            return EnclosureArray.from_logs(below, above)
 
         root = decreasing_root(reading, delta, low, high)
         below, above = self.log_ratio(np.array([root.lower, root.upper]))

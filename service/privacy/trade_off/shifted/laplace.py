@@ -8,7 +8,7 @@ from typing import final
 import numpy as np
 from typing_extensions import override
 
-from service.privacy.enclosure import Bounds, Enclosure
+from service.privacy.enclosure import Enclosure, EnclosureArray
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 from service.privacy.trade_off.enclosed.logs import with_logs
@@ -39,7 +39,7 @@ class LaplaceTradeOff(AbstractShifted):
         return Enclosure(-self.shift.upper, -self.shift.lower, self.shift.evidence)
 
     @override
-    def _profile_formula(self, epsilon: FloatArray) -> Bounds:
+    def _profile_formula(self, epsilon: FloatArray) -> EnclosureArray:
         lower, upper = (
             self._profile_end(epsilon, mu, side) for mu, side in ((self.shift.lower, -1), (self.shift.upper, 1))
         )

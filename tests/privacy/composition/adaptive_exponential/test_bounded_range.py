@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from mpmath import mpf
 
-from service.privacy.enclosure import Bounds
+from service.privacy.enclosure import EnclosureArray
 from service.privacy.trade_off.bounded_range import ExponentialTradeOff, exponential_curve
 from tests.privacy.cases import built
 
@@ -42,7 +42,7 @@ def profile(eta: float, e: float) -> mpf:
     return mpmath.expm1((mpf(e) - mpf(eta)) / 2) ** 2 / -mpmath.expm1(-mpf(eta))
 
 
-def assert_encloses(bounds: Bounds, index: int, truth: mpf) -> None:
+def assert_encloses(bounds: EnclosureArray, index: int, truth: mpf) -> None:
     assert mpf(float(bounds.lower[index])) <= truth <= mpf(float(bounds.upper[index]))
     if truth > 0 and bounds.log_lower is not None and bounds.log_upper is not None:
         log = mpmath.log(truth)

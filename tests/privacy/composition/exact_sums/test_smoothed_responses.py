@@ -21,7 +21,7 @@ from service.privacy.composition.exact_sums.exact_runs import (
 from service.privacy.composition.exact_sums.smoothed_responses import SmoothedResponses
 from service.privacy.composition.planning.choose import pair
 from service.privacy.composition.planning.options import EngineOptions
-from service.privacy.enclosure import Bounds
+from service.privacy.enclosure import EnclosureArray
 from service.privacy.errors import UnsupportedCombination
 from service.privacy.trade_off.abstract import AbstractTradeOff
 from tests.privacy.cases import built
@@ -40,13 +40,13 @@ def random_kinds(random: np.random.Generator, parts: int) -> list[Kind]:
     return [(float(epsilon), int(random.choice([1, 1, 1, 2, 5]))) for epsilon in epsilons]
 
 
-def ends(bounds: Bounds, i: int) -> tuple[float, float]:
+def ends(bounds: EnclosureArray, i: int) -> tuple[float, float]:
     assert bounds.log_lower is not None
     assert bounds.log_upper is not None
     return float(bounds.log_lower[i]), float(bounds.log_upper[i])
 
 
-def assert_meet(found: Bounds, known: Bounds, what: object) -> None:
+def assert_meet(found: EnclosureArray, known: EnclosureArray, what: object) -> None:
     for i in range(len(found.lower)):
         (low, high), (least, most) = ends(found, i), ends(known, i)
         assert low <= most, (what, i)

@@ -17,7 +17,7 @@ from service.privacy.composition.inversion.engine import contour_pair
 from service.privacy.composition.inversion.epsilons import epsilon_on_line
 from service.privacy.composition.inversion.line_runs import OneRun
 from service.privacy.composition.inversion.loss_transform import LossTransform, TransformLine
-from service.privacy.composition.summands.sampled_gaussian import SampledGaussianParts, SampledGaussianSteps
+from service.privacy.composition.summands.sampled_gaussian import SampledGaussianSteps, TruncatedSampledGaussian
 from tests.thorough import thorough
 
 RUNS = [
@@ -34,7 +34,7 @@ def _transform(run: tuple[float, float, int], *, reflected: bool = False) -> Los
     sigma, rate, steps = run
     deviation = math.sqrt(steps) * min(rate / sigma, 1)
     return LossTransform(
-        0.0, (SampledGaussianParts((SampledGaussianSteps(sigma, rate, steps),), deviation, 80.0),), reflected
+        0.0, (TruncatedSampledGaussian((SampledGaussianSteps(sigma, rate, steps),), deviation, 80.0),), reflected
     )
 
 
@@ -269,8 +269,8 @@ def test_cuts_of_different_depth_agree() -> None:
     for digits in (40.0, 80.0, 160.0):
         grid = add.lines.grid(digits)
         assert grid is not None
-        points = read_points(grid.for_rates(alpha)[0].line, alpha)
-        profile = read_profile(grid.for_thresholds(epsilon)[0].line, epsilon)
+        points = read_points(grid.for_rates(alpha)[0].contour, alpha)
+        profile = read_profile(grid.for_thresholds(epsilon)[0].contour, epsilon)
         readings.append((points.lower[0, 0], points.upper[0, 0], profile.lower[0, 0], profile.upper[0, 0]))
     low_power, high_power, low_delta, high_delta = map(np.array, zip(*readings, strict=True))
     assert low_power.max() <= high_power.min()
@@ -353,7 +353,7 @@ def test_a_telling_run_finds_its_epsilon_on_its_first_line(noise: float) -> None
         tilt = grid.for_delta(1e-5)
         at = np.array([tilt.threshold])
         with np.errstate(over="ignore"):
-            sums, known = tilt.line.approximate(at)[0], tilt.line.integrals(at)
+            sums, known = tilt.contour.approximate(at)[0], tilt.contour.integrals(at)
         assert known.lower[2] * (1 - 1e-9) <= sums[2] <= known.upper[2] * (1 + 1e-9)
         with np.errstate(over="ignore"):
             found = epsilon_on_line(grid, 1e-5, 1e-9)

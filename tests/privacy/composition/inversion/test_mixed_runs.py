@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from mpmath import mpf
 
-from service.privacy.composition.inversion import line
+from service.privacy.composition.inversion import straight
 from service.privacy.composition.planning.choose import pair
 from service.privacy.composition.planning.options import EngineOptions
 from service.privacy.enclosure import Enclosure
@@ -225,14 +225,14 @@ def test_lines_without_an_end_are_short(seed: int, monkeypatch: pytest.MonkeyPat
     weak = [laplace(generator.uniform(1, 2)), laplace(10.0 ** generator.uniform(2, 3))]
     steps = composed_of(*weak, sampled(0.05, gaussian(10.0 ** generator.uniform(5, 7))))
     elements: list[float] = []
-    made = line.ContourLine.__init__
+    made = straight.StraightContour.__init__
 
-    def noted(self: line.ContourLine, runs: Any, *rest: Any) -> None:
+    def noted(self: straight.StraightContour, runs: Any, *rest: Any) -> None:
         made(self, runs, *rest)
         height = float(self.nodes * self.step[0])
         elements.append(0.0 if self.ends.all() else self.nodes * runs._line.work(height))
 
-    monkeypatch.setattr(line.ContourLine, "__init__", noted)
+    monkeypatch.setattr(straight.StraightContour, "__init__", noted)
     found = pair(steps, "contour", options=LOOSE).add.power_at(10.0 ** generator.uniform(-6, -1))
     assert found.lower <= found.upper
     assert max(elements, default=0.0) <= 200_000_000

@@ -15,7 +15,7 @@ from mpmath import mpf
 
 from service.privacy.composition.inversion.engine import contour_pair
 from service.privacy.composition.inversion.loss_transform import LossTransform, TransformLine
-from service.privacy.composition.summands.sampled_gaussian import SampledGaussianParts, SampledGaussianSteps
+from service.privacy.composition.summands.sampled_gaussian import SampledGaussianSteps, TruncatedSampledGaussian
 from service.privacy.numerics.work import at_most
 
 Phases = tuple[SampledGaussianSteps, ...]
@@ -48,7 +48,7 @@ def test_shared_sums_enclose_direct_integration(tilt: float) -> None:
     """K of parts of different noise and rate, its values on a line, and the majorants."""
     parts = ((0.8, 0.2, 1), (0.9, 0.003, 2), (1.0, 0.03, 1), (1.2, 1e-4, 3))
     steps = tuple(SampledGaussianSteps(*part) for part in parts)
-    summand = SampledGaussianParts(steps, 0.3, 80.0)
+    summand = TruncatedSampledGaussian(steps, 0.3, 80.0)
     transform = LossTransform(0.0, (summand,))
     assert summand.grid.soft is not None
     line = TransformLine(transform, tilt)

@@ -24,7 +24,7 @@ from service.privacy.composition.lattice.runs import LatticeRun, LatticeStep
 from service.privacy.composition.lattice.windows import CountedLaw, LatticeLine, decayed_sums, window
 from service.privacy.composition.planning.choose import pair
 from service.privacy.composition.planning.options import EngineOptions
-from service.privacy.enclosure import Bounds, Enclosure
+from service.privacy.enclosure import Enclosure, EnclosureArray
 from service.privacy.mechanisms.abstract import AbstractStep
 from service.privacy.mechanisms.dpsgd import DpSgd
 from service.privacy.mechanisms.neighbours import Neighbours
@@ -183,7 +183,7 @@ def test_published_compositions(row: dict[str, Any]) -> None:
     assert found.relative_width() < 2e-6
 
 
-def _meet(first: Bounds, second: Bounds, rounding: float = 1e-14) -> None:
+def _meet(first: EnclosureArray, second: EnclosureArray, rounding: float = 1e-14) -> None:
     """Two enclosures of the same numbers, each with its ends in order."""
     (low, high), (other_low, other_high) = log_ends(first), log_ends(second)
     assert (low <= high).all()

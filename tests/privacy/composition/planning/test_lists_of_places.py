@@ -11,7 +11,7 @@ from mpmath import mp, mpf
 from scipy import special
 
 from service.privacy.composition.planning import choose
-from service.privacy.enclosure import Bounds, Enclosure
+from service.privacy.enclosure import Enclosure, EnclosureArray
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
 from service.privacy.numerics.unit_circle import FourierSums
 from service.privacy.questions import gaussian_dp
@@ -46,7 +46,7 @@ def _pair(number: int) -> TradeOffPair:
     return choose.pair(built(_spec(number)))
 
 
-def _meet(together: Bounds, place: int, alone: Enclosure) -> bool:
+def _meet(together: EnclosureArray, place: int, alone: Enclosure) -> bool:
     return bool(together.lower[place] <= alone.upper and alone.lower <= together.upper[place])
 
 

@@ -10,7 +10,7 @@ import pytest
 from typing_extensions import override
 
 from service.privacy.composition.planning.sub_runs import with_parts
-from service.privacy.enclosure import Bounds, Enclosure, Evidence
+from service.privacy.enclosure import Enclosure, EnclosureArray, Evidence
 from service.privacy.errors import NumericalFailure
 from service.privacy.mechanisms.abstract import Steps
 from service.privacy.numerics.arrays import FloatArray
@@ -64,14 +64,14 @@ class Vague(AbstractTradeOff):
     def _points_formula(self, alpha: FloatArray) -> CurvePoints:
         points, anything = self.curve.points(alpha), np.full_like(alpha, np.inf)
         return CurvePoints(
-            Bounds(points.type_two_error.lower, 1 - alpha),
-            Bounds(alpha, points.power.upper),
-            Bounds(-anything, anything),
+            EnclosureArray(points.type_two_error.lower, 1 - alpha),
+            EnclosureArray(alpha, points.power.upper),
+            EnclosureArray(-anything, anything),
         )
 
     @override
-    def _profile_formula(self, epsilon: FloatArray) -> Bounds:
-        return Bounds(np.zeros_like(epsilon), self.curve.profile(epsilon).upper)
+    def _profile_formula(self, epsilon: FloatArray) -> EnclosureArray:
+        return EnclosureArray(np.zeros_like(epsilon), self.curve.profile(epsilon).upper)
 
     @override
     def _epsilon_formula(self, delta: float) -> Enclosure:

@@ -18,7 +18,7 @@ from scipy.special import ndtr
 
 from service.privacy.composition.inversion.engine import contour_pair
 from service.privacy.composition.inversion.loss_transform import LossTransform, TransformLine
-from service.privacy.composition.summands.gaussian_mixture import GaussianMixtureParts, GaussianMixtureSteps
+from service.privacy.composition.summands.gaussian_mixture import GaussianMixtureSteps, TruncatedGaussianMixture
 from service.privacy.composition.summands.sampled_gaussian import SampledGaussianSteps
 from service.privacy.composition.summands.sampled_laplace import LaplaceSteps
 from service.privacy.enclosure import Enclosure
@@ -68,7 +68,7 @@ def _moments(part: GaussianMixturePart) -> Callable[[mpmath.mpc], mpmath.mpc]:
 def test_sums_enclose_direct_integration(seed: int) -> None:
     """K at a real tilt, twice; its values on the line; majorants and the variation that closes its end."""
     part, count = _random_part(random.Random(seed))
-    transform = LossTransform(0.0, (GaussianMixtureParts((GaussianMixtureSteps(part, count),), 0.1, 80.0),))
+    transform = LossTransform(0.0, (TruncatedGaussianMixture((GaussianMixtureSteps(part, count),), 0.1, 80.0),))
     deviation = math.sqrt(float(transform.cumulants(np.array([0.5])).second[0]))
     tilt = 0.5 + (-2.0 if seed % 2 else 2.0) / max(deviation, 0.5)
     line, plain = TransformLine(transform, tilt), transform.cumulants(np.array([tilt]))

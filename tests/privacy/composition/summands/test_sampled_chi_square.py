@@ -19,7 +19,7 @@ from service.privacy.composition.summands.sampled_chi_square import SampledChiSq
 from service.privacy.composition.summands.sampled_chi_square_grid import ChiSquareStep, ChiSquareSteps
 from service.privacy.composition.summands.sampled_chi_square_line import SampledChiSquareLine
 from service.privacy.composition.summands.sampled_chi_square_strips import strip_at
-from service.privacy.enclosure import Bounds, Enclosure
+from service.privacy.enclosure import Enclosure, EnclosureArray
 from service.privacy.threat_models.membership_step import full_batches
 
 
@@ -185,7 +185,7 @@ def test_both_directions_have_one_advantage_and_limits_hold() -> None:
     assert short >= 4
 
 
-def _meet(first: Bounds, second: Bounds, slack: float) -> bool:
+def _meet(first: EnclosureArray, second: EnclosureArray, slack: float) -> bool:
     apart = (first.lower > second.upper + slack) | (second.lower > first.upper + slack)
     return not apart.any()
 

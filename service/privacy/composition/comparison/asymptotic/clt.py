@@ -9,7 +9,7 @@ from typing_extensions import override
 
 from service.privacy.composition.comparison.asymptotic.tails_curve import composed_loss
 from service.privacy.composition.planning.options import EngineOptions
-from service.privacy.enclosure import Bounds, Enclosure, Evidence
+from service.privacy.enclosure import Enclosure, EnclosureArray, Evidence
 from service.privacy.mechanisms.abstract import Steps
 from service.privacy.mechanisms.domain import MU
 from service.privacy.numerics.arrays import FloatArray
@@ -76,7 +76,7 @@ class CentralLimitTradeOff(AbstractTradeOff):
         return CurvePoints(*map(_upper_ends, (points.type_two_error, points.power, points.log_slope)))
 
     @override
-    def _profile_formula(self, epsilon: FloatArray) -> Bounds:
+    def _profile_formula(self, epsilon: FloatArray) -> EnclosureArray:
         return _upper_ends(self._limit.profile(epsilon))
 
     @override
@@ -84,8 +84,8 @@ class CentralLimitTradeOff(AbstractTradeOff):
         return _approximate(self._limit.epsilon(delta))
 
 
-def _upper_ends(bounds: Bounds) -> Bounds:
-    return Bounds(bounds.upper, bounds.upper, bounds.log_upper, bounds.log_upper)
+def _upper_ends(bounds: EnclosureArray) -> EnclosureArray:
+    return EnclosureArray(bounds.upper, bounds.upper, bounds.log_upper, bounds.log_upper)
 
 
 def _approximate(known: Enclosure) -> Enclosure:

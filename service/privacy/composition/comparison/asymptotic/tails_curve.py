@@ -16,7 +16,7 @@ import numpy as np
 from scipy.special import erfcx
 from typing_extensions import override
 
-from service.privacy.enclosure import Bounds, Enclosure, Evidence
+from service.privacy.enclosure import Enclosure, EnclosureArray, Evidence
 from service.privacy.errors import UnsupportedCombination
 from service.privacy.losses.law import TOO_FAR_APART, ComposedLoss, Hypothesis
 from service.privacy.mechanisms.abstract import Steps
@@ -218,11 +218,11 @@ class ApproximateTradeOff(AbstractTradeOff):
         log_alpha, log_rest = np.log(alpha), np.log1p(-alpha)
         power = np.maximum(tails.upper + np.minimum(log_alpha - least.upper, 0.0), log_alpha)
         error = np.minimum(tails.lower + np.minimum(log_rest - least.lower, 0.0), log_rest)
-        return CurvePoints(_both_ends(error), _both_ends(power), Bounds(slopes, slopes))
+        return CurvePoints(_both_ends(error), _both_ends(power), EnclosureArray(slopes, slopes))
 
     @override
     @np.errstate(divide="ignore", over="ignore", invalid="ignore")
-    def _profile_formula(self, epsilon: FloatArray) -> Bounds:
+    def _profile_formula(self, epsilon: FloatArray) -> EnclosureArray:
         log_delta = np.minimum(self._log_profile(epsilon), 0.0)
         floor = np.log(np.maximum(-np.expm1(np.minimum(epsilon, 0.0)), 0.0))
         log_delta = np.where(epsilon >= self.largest_log_ratio.upper, floor, np.maximum(log_delta, floor))
@@ -294,9 +294,9 @@ def _outward(log_tail: FloatArray) -> FloatArray:
     return np.concatenate((left, right[1:]))
 
 
-def _both_ends(logs: FloatArray) -> Bounds:
+def _both_ends(logs: FloatArray) -> EnclosureArray:
     values = np.exp(logs)
-    return Bounds(values, values, logs, logs)
+    return EnclosureArray(values, values, logs, logs)
 
 
 def _known(value: float) -> Enclosure:

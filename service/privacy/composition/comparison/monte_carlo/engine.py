@@ -13,7 +13,7 @@ from typing_extensions import override
 
 from service.privacy.composition.comparison.monte_carlo.draws import Draws
 from service.privacy.composition.planning.options import EngineOptions
-from service.privacy.enclosure import Bounds, Enclosure, Evidence
+from service.privacy.enclosure import Enclosure, EnclosureArray, Evidence
 from service.privacy.errors import OutOfDomain, UnsupportedCombination
 from service.privacy.losses.law import TOO_FAR_APART, ComposedLoss
 from service.privacy.mechanisms.abstract import Steps
@@ -204,7 +204,7 @@ class MonteCarloTradeOff(AbstractTradeOff):
         most = np.clip(np.minimum(most, self._tangent(alpha, most_profile)), least, 1.0)
         least_error = np.minimum(np.maximum(np.maximum(least_error, 1 - most), 0.0), most_error)
         largest, smallest = self.largest_log_ratio.upper, self.smallest_log_ratio.lower
-        slopes = Bounds(
+        slopes = EnclosureArray(
             np.clip(low + null_shift - band, smallest, largest), np.clip(high + null_shift + band, smallest, largest)
         )
         return CurvePoints(with_logs(least_error, most_error), with_logs(least, most), slopes)
@@ -220,7 +220,7 @@ class MonteCarloTradeOff(AbstractTradeOff):
         return np.minimum(capped, most_profile(thresholds) + rest) * (1 + 16 * UNIT_ROUNDOFF)
 
     @override
-    def _profile_formula(self, epsilon: FloatArray) -> Bounds:
+    def _profile_formula(self, epsilon: FloatArray) -> EnclosureArray:
         least, most = self._profile_by_band
         return self._profile(epsilon, least(epsilon), most(epsilon))
 
@@ -229,7 +229,7 @@ class MonteCarloTradeOff(AbstractTradeOff):
         failure, at = self._failure / OF_A_PROFILE, np.array([epsilon])
         return self._profile(at, self._least(at, failure), self._most(at, failure)).at(0, self.evidence)
 
-    def _profile(self, epsilon: FloatArray, least: FloatArray, most: FloatArray) -> Bounds:
+    def _profile(self, epsilon: FloatArray, least: FloatArray, most: FloatArray) -> EnclosureArray:
         """The ends, with what is known of every curve."""
         floor = np.abs(np.expm1(np.minimum(epsilon, 0.0)))
         singular = self.singular_power

@@ -1,4 +1,4 @@
-"""The bent contour of a run in z: straight panels along a hyperbola, each read by Gauss-Legendre quadrature.
+"""The deformed contour of a run in z: straight panels along a hyperbola, each read by Gauss-Legendre quadrature.
 
 F(z) = prod M_k(z)^{N_k} e^{mu^2 (z^2 - z)/2 - (z - theta) c}, for kinds k of steps and a Gaussian part of shift mu,
 satisfies ln|F| <= U(z) = sum N_k ln B_{G_k}(z) + mu^2 (x^2 - t^2 - x)/2 - (x - theta) c for any paths G_k. Without the

@@ -1,8 +1,8 @@
-"""Bent contours for runs of few kinds of Poisson-sampled Gaussian steps, where straight lines are wide.
+"""Deformed contours for runs of few kinds of Poisson-sampled Gaussian steps, where straight lines are wide.
 
 Straight lines are long where the loss has two scales: a core of deviation p sqrt(N)/sigma and rare jumps of size one.
-A contour that bends away from the imaginary direction, with the moments taken on bent paths too, needs a few hundred
-nodes whatever the scales (`panels.py`, `paths.py`). Its thresholds are guessed, read, and if they moved, read
+A contour that bends away from the imaginary direction, with moments on deformed paths too, needs a few hundred nodes
+whatever the scales (`panels.py`, `paths.py`). Its thresholds are guessed, read, and if they moved, read
 again on a contour laid out for them: any contour gives bounds, a better one narrower bounds.
 """
 
@@ -16,7 +16,7 @@ from itertools import chain, product
 import numpy as np
 from scipy.special import log_ndtr, ndtri
 
-from service.privacy.composition.inversion.deformed.line import BentLine
+from service.privacy.composition.inversion.deformed.contour import DeformedContour
 from service.privacy.composition.inversion.deformed.majorant import MajorantGrid
 from service.privacy.composition.inversion.deformed.panels import Bend, Contour, Grids
 from service.privacy.composition.inversion.deformed.paths import REAL_LINE, SampledStep
@@ -72,13 +72,13 @@ by some nats of a profile, and goals are `Accuracy.deformed_truncation` of what 
 """
 
 
-def bent_run(
+def deformed_run(
     steps: tuple[SampledGaussianSteps, ...],
     gaussian_mu_squared: float,
     accuracy: Accuracy = DEFAULT_ACCURACY,
     *,
     reflected: bool,
-) -> BentRun | None:
+) -> DeformedRun | None:
     """Those of sampled Gaussian steps and a Gaussian part, in one direction; None where they are not tried."""
     several = sum(step.count for step in steps) + (gaussian_mu_squared > 0) > 1
     if not 0 < len(steps) <= _MOST_KINDS or not several:
@@ -86,11 +86,11 @@ def bent_run(
     known = tuple(SampledStep(step.noise_multiplier, step.sample_rate, step.count) for step in steps)
     if any(step.rate > _LARGEST_RATE or not _SMALLEST_NOISE <= step.sigma <= _LARGEST_NOISE for step in known):
         return None
-    run = BentRun(known, gaussian_mu_squared, accuracy, reflected)
+    run = DeformedRun(known, gaussian_mu_squared, accuracy, reflected)
     return run if run.deviation > _SMALLEST_DEVIATION else None
 
 
-class BentRun:
+class DeformedRun:
     """Readings of one run in one direction; `reflected` exchanges the hypotheses as in `LossTransform`."""
 
     def __init__(
@@ -173,7 +173,7 @@ class BentRun:
             center = moved
         return best
 
-    def _next_epsilon(self, line: BentLine, delta: float, low: float, high: float) -> float:
+    def _next_epsilon(self, line: DeformedContour, delta: float, low: float, high: float) -> float:
         """The root that the line finds, or a step as in `_next_threshold`."""
         root = float(solve_profile(line, np.array([delta]), at_center=True)[0])
         if low <= root <= high:
@@ -216,7 +216,7 @@ class BentRun:
             about = np.logaddexp(about, jump + math.log(step.count * step.rate))
         return float(np.interp(-math.log(delta), -about, eps))
 
-    def _next_threshold(self, line: BentLine, alpha: float) -> float:
+    def _next_threshold(self, line: DeformedContour, alpha: float) -> float:
         """The threshold that the line finds for a rate, or a step towards it."""
         root = float(solve_tail(line, np.array([alpha]), at_center=True)[0])
         if math.isfinite(root):
@@ -233,7 +233,7 @@ class BentRun:
         distance = abs(threshold + self._least if self._reflected else threshold - self._least)
         return distance + math.sqrt(self._mu_squared)
 
-    def _lines(self, contour: Contour) -> Iterator[BentLine]:
+    def _lines(self, contour: Contour) -> Iterator[DeformedContour]:
         """The contour in doubles, then in the platform's long doubles where these are longer."""
         kinds: list[Float] = [np.float64]
         if roundoff(np.longdouble) < UNIT_ROUNDOFF:
@@ -243,7 +243,7 @@ class BentRun:
         near = 0.05 * self._edge(contour.center)
         deviation = min(self.deviation, near) if self._reflected else self.deviation
         for kind in kinds:
-            line = BentLine(contour, deviation, kind)
+            line = DeformedContour(contour, deviation, kind)
             if line.usable:
                 yield line
 
@@ -395,7 +395,7 @@ class BentRun:
         return float(np.interp(-ndtri(alpha), scores, thresholds)) if len(scores) else math.nan
 
 
-def _proved_root(line: BentLine, threshold: float, delta: float) -> tuple[float, float] | None:
+def _proved_root(line: DeformedContour, threshold: float, delta: float) -> tuple[float, float] | None:
     """Proved ends around an approximate root of the profile; None where the line cannot."""
     lower, upper = prove_root(line, np.array([threshold]), np.array([delta]))
     return None if math.isnan(lower[0]) else (float(lower[0]), float(upper[0]))

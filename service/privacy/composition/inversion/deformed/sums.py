@@ -1,4 +1,4 @@
-"""Moments of one sampled Gaussian step at the nodes of bent panels, with every error bounded.
+"""Moments of one sampled Gaussian step at the nodes of deformed panels, with every error bounded.
 
 M(z) - 1 = int_G g (e^{zL} - 1) dv is a trapezoid sum over the panel's path, in the platform's long doubles where they
 are longer than doubles: the plateau of |F| near the real axis cancels down to the tail that is read. Where thresholds

@@ -1,4 +1,4 @@
-"""Logarithms of what a line gives on a scale of its own, rounded outwards."""
+"""Logarithms of what a contour gives on a scale of its own, rounded outwards."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from service.privacy.numerics.rounding import UNIT_ROUNDOFF
 
 
 def complement(log_low: FloatArray, log_high: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Enclosure of ln(1 - x), from one of ln x <= 0 that was read on a line.
+    """Enclosure of ln(1 - x), from one of ln x <= 0 that was read on a contour.
 
-    The rounding of e^{ln x}, which matters where 1 - x is small, is inside the 1e-15 that the line adds to its scale's
-    error; the slack here is for the logarithm.
+    The rounding of e^{ln x}, which matters where 1 - x is small, is inside the 1e-15 that the contour adds to the error
+    of its scale; the slack here is for the logarithm.
     """
     with np.errstate(divide="ignore"):
         lower, upper = np.log1p(-np.exp(log_high)), np.log1p(-np.exp(log_low))

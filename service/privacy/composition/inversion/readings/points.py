@@ -1,4 +1,4 @@
-"""What a line says about points of the curve, as proved enclosures of natural logarithms."""
+"""What a contour says about points of the curve, as proved enclosures of natural logarithms."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 
+from service.privacy.composition.inversion.readings.contour import InversionContour, is_beyond
 from service.privacy.composition.inversion.readings.enclosures import Readings, nothing_known
-from service.privacy.composition.inversion.readings.line import Line, is_beyond
 from service.privacy.composition.inversion.readings.logs import complement, logs_of
 from service.privacy.composition.inversion.readings.profile import read_profile
 from service.privacy.composition.inversion.readings.roots import MARGINS, solve_tail
@@ -24,23 +24,23 @@ _FEW = 8
 """Most wide points of a list that are evaluated from the profile as well."""
 
 
-def read_points(line: Line, alpha: FloatArray) -> Readings:
+def read_points(contour: InversionContour, alpha: FloatArray) -> Readings:
     """ln power, ln type II error and ln slope at rates strictly between 0 and 1, by the inequalities of
-    `contour/engine.py`.
+    `inversion/engine.py`.
 
     Unknown (power and type II error at most 1) where no threshold is found.
     """
-    c = solve_tail(line, alpha)
+    c = solve_tail(contour, alpha)
     result = nothing_known(len(alpha))
     good = np.isfinite(c)
     if not good.any():
         return result
     at, every = np.flatnonzero(good), np.arange(len(alpha))
-    c = np.where(good, c, line.center)
+    c = np.where(good, c, contour.center)
     for margin in MARGINS:
-        # A line of its own for each place is not asked without the others.
-        asked = at if np.size(line.center) == 1 else every
-        proved = _points_around(line, alpha[asked], c[asked], margin)
+        # A contour of its own for each place is not asked without the others.
+        asked = at if np.size(contour.center) == 1 else every
+        proved = _points_around(contour, alpha[asked], c[asked], margin)
         proved = proved if len(asked) == len(at) else proved.of(at)
         result.tighten(at, proved)
         at = at[~(np.isfinite(proved.lower[2]) & np.isfinite(proved.upper[2]))]
@@ -49,32 +49,32 @@ def read_points(line: Line, alpha: FloatArray) -> Readings:
     return result
 
 
-def read_few_points(line: Line, alpha: FloatArray, width: float) -> Readings:
-    """Evaluate `read_points` on a single line, and a few points wider than `width` from its profile as well."""
-    result = read_points(line, alpha)
+def read_few_points(contour: InversionContour, alpha: FloatArray, width: float) -> Readings:
+    """Evaluate `read_points` on a single contour, and a few points wider than `width` from its profile as well."""
+    result = read_points(contour, alpha)
     places = np.flatnonzero(result.width() > width)
-    if not 0 < len(places) <= _FEW or not is_beyond(line, 1.0):
+    if not 0 < len(places) <= _FEW or not is_beyond(contour, 1.0):
         return result
     threshold = 0.5 * (result.lower[2] + result.upper[2])[places]
-    threshold = np.where(np.isfinite(threshold), threshold, solve_tail(line, alpha[places]))
+    threshold = np.where(np.isfinite(threshold), threshold, solve_tail(contour, alpha[places]))
     for place, c in zip(places, threshold, strict=True):
-        result.tighten(np.array([place]), read_power_by_profile(line, float(alpha[place]), float(c)))
+        result.tighten(np.array([place]), read_power_by_profile(contour, float(alpha[place]), float(c)))
     return result
 
 
-def read_power_by_profile(line: Line, alpha: float, c: float) -> Readings:
+def read_power_by_profile(contour: InversionContour, alpha: float, c: float) -> Readings:
     """ln power and ln type II error at one rate from the profile at thresholds around c alone, as one column of a point
     (its slope unknown).
 
     Where the power hardly exceeds the rate, both are large beside the profile D(c) = power(c) - e^c alpha(c), whose
     integral is the smallest and has the smallest error. The power is the least D(c) + e^c alpha, and secants of D bound
-    it from below (`proved_power`). For lines with theta > 1.
+    it from below (`proved_power`). For contours with theta > 1.
     """
     result = nothing_known(1)
-    if not (line.theta > 1 and math.isfinite(c) and alpha > _SMALLEST_RATE and c < _LARGEST_EXPONENT):
+    if not (contour.theta > 1 and math.isfinite(c) and alpha > _SMALLEST_RATE and c < _LARGEST_EXPONENT):
         return result
     here = np.array([c])
-    integrals, (sums, log_scales) = line.integrals(here), line.approximate(here)
+    integrals, (sums, log_scales) = contour.integrals(here), contour.approximate(here)
     # Both steer: any unit is valid.
     error = exp_held(integrals.log_scale[2, 0]) * float(integrals.upper[2, 0] - integrals.lower[2, 0])
     density = exp_held(log_scales[3, 0] + c) * float(sums[3, 0])
@@ -83,7 +83,7 @@ def read_power_by_profile(line: Line, alpha: float, c: float) -> Readings:
     if not 0 < unit < 1:
         return result
     around = c + unit * np.arange(-4.0, 5.0)
-    logs = read_profile(line, around)
+    logs = read_profile(contour, around)
     least, most, *_ = proved_power(alpha, around, logs.lower[0], logs.upper[0])
     # Logarithms of both ends, rounded.
     result.lower[0, 0] = math.log(least) - 4 * UNIT_ROUNDOFF * (1 + abs(math.log(least)))
@@ -92,16 +92,16 @@ def read_power_by_profile(line: Line, alpha: float, c: float) -> Readings:
     return result
 
 
-def _points_around(line: Line, alpha: FloatArray, c: FloatArray, margin: float) -> Readings:
+def _points_around(contour: InversionContour, alpha: FloatArray, c: FloatArray, margin: float) -> Readings:
     """Readings from the threshold c and two more, `margin` times its uncertainty to either side."""
-    integrals = line.integrals(c)
+    integrals = contour.integrals(c)
     lower, upper, log_scale = integrals.lower, integrals.upper, integrals.log_scale
-    # The rate (1 - alpha on lines left of the poles) on the scale of I0, with the rounding of its exponent.
-    right = is_beyond(line, 0.0)
+    # The rate (1 - alpha on contours left of the poles) on the scale of I0, with the rounding of its exponent.
+    right = is_beyond(contour, 0.0)
     level = np.log(alpha) if right else np.log1p(-alpha)
     target = np.exp(level - log_scale[0])
     slack = target * (4 * UNIT_ROUNDOFF * (np.abs(level) + np.abs(log_scale[0])) + 1e-15)
-    # Where rates stand beside powers their scales are e^c apart but for roundings, which steep lines make large.
+    # Where rates stand beside powers their scales are e^c apart but for roundings, which steep contours make large.
     with np.errstate(invalid="ignore"):
         apart = np.abs((log_scale[1] - log_scale[0]) - c) + 2 * UNIT_ROUNDOFF * np.abs(c)
         reach = np.minimum(np.maximum(np.abs(lower[0]), np.abs(upper[0])), 1e300)
@@ -112,15 +112,15 @@ def _points_around(line: Line, alpha: FloatArray, c: FloatArray, margin: float) 
     alpha_excess_high = upper[0] - sign * target + slack
     away = np.maximum(-alpha_excess_low, alpha_excess_high)  # what is not known, and what c misses
     spread = away / np.maximum(np.abs(integrals.density), 1e-300) + 4e-16 * np.abs(c)
-    step = np.minimum(margin * spread, 5.0 / line.deviation)  # steers: any step is valid
+    step = np.minimum(margin * spread, 5.0 / contour.deviation)  # steers: any step is valid
     rounding = UNIT_ROUNDOFF * (16 + 4 * np.abs(level) + 4 * np.abs(log_scale[0]))
-    left_proved, right_proved = _proved_sides(line, level, c, step, rounding)
+    left_proved, right_proved = _proved_sides(contour, level, c, step, rounding)
     slope_low = np.where(left_proved, c - step, -np.inf)
     slope_high = np.where(right_proved, c + step, np.inf)
     steepest = np.where(right_proved, np.exp(np.where(right_proved, step, 0.0)) * (1 + 1e-15), np.inf)
     with np.errstate(invalid="ignore"):
         chord = np.where(alpha_excess_high > 0, alpha_excess_high * steepest, 0.0)
-    if is_beyond(line, 1.0):
+    if is_beyond(contour, 1.0):
         low = lower[1] - chord
         high = np.minimum(upper[1] - alpha_excess_low, upper[2] + target + slack)
         return _with_complement(low, high, log_scale[1], slope_low, slope_high, power_first=True)
@@ -131,15 +131,15 @@ def _points_around(line: Line, alpha: FloatArray, c: FloatArray, margin: float) 
 
 
 def _proved_sides(
-    line: Line, level: FloatArray, c: FloatArray, step: FloatArray, rounding: FloatArray
+    contour: InversionContour, level: FloatArray, c: FloatArray, step: FloatArray, rounding: FloatArray
 ) -> tuple[BoolArray, BoolArray]:
     """Whether alpha(c - step) >= alpha, and whether alpha(c + step) <= alpha, are proved.
 
-    `level`: ln alpha, or ln(1 - alpha) where theta < 0; `rounding`: relative error of e^level on a line's scale.
+    `level`: ln alpha, or ln(1 - alpha) where theta < 0; `rounding`: relative error of e^level on a contour's scale.
     """
     n = len(c)
-    both = line.integrals(np.concatenate([c - step, c + step]))
-    sign = 1.0 if is_beyond(line, 0.0) else -1.0
+    both = contour.integrals(np.concatenate([c - step, c + step]))
+    sign = 1.0 if is_beyond(contour, 0.0) else -1.0
     target = np.exp(np.concatenate([level, level]) - both.log_scale[0])
     left_proved = both.lower[0, :n] - sign * target[:n] * (1 + sign * rounding) >= 0
     right_proved = both.upper[0, n:] - sign * target[n:] * (1 - sign * rounding) <= 0
@@ -155,7 +155,7 @@ def _with_complement(
     *,
     power_first: bool,
 ) -> Readings:
-    """Rows ln power, ln beta, ln slope from the one of power and beta that the line gives directly, on its scale."""
+    """Rows ln power, ln beta, ln slope from the one of power and beta that the contour gives directly, on its scale."""
     log_low, log_high = logs_of(low, high, log_scale)
     other_low, other_high = complement(log_low, log_high)
     order = (0, 1) if power_first else (1, 0)

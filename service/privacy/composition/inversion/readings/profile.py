@@ -1,28 +1,28 @@
-"""What a line says about the profile, as proved enclosures of natural logarithms."""
+"""What a contour says about the profile, as proved enclosures of natural logarithms."""
 
 from __future__ import annotations
 
 import numpy as np
 
+from service.privacy.composition.inversion.readings.contour import InversionContour, is_beyond
 from service.privacy.composition.inversion.readings.enclosures import Readings
-from service.privacy.composition.inversion.readings.line import Line, is_beyond
 from service.privacy.composition.inversion.readings.logs import complement, logs_of
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
 
 
-def read_profile(line: Line, epsilon: FloatArray) -> Readings:
-    """ln delta at finite epsilons, from ID: delta, delta - 1 or delta - 1 + e^eps, by the side of the line."""
-    integrals = line.integrals(epsilon)
+def read_profile(contour: InversionContour, epsilon: FloatArray) -> Readings:
+    """ln delta at finite epsilons, from ID: delta, delta - 1 or delta - 1 + e^eps, by the side of the contour."""
+    integrals = contour.integrals(epsilon)
     low, high = integrals.lower[2], integrals.upper[2]
-    if is_beyond(line, 1.0):
+    if is_beyond(contour, 1.0):
         log_low, log_high = logs_of(low, high, integrals.log_scale[2])
         return Readings(log_low[None], log_high[None])
-    if is_beyond(line, 0.0):
+    if is_beyond(contour, 0.0):
         log_low, log_high = logs_of(-high, -low, integrals.log_scale[2])
         lower, upper = complement(log_low, log_high)
         return Readings(lower[None], upper[None])
-    # delta - 1 + e^eps may exceed 1, and its scale may overflow far above the line's range: then nothing is known.
+    # delta - 1 + e^eps may exceed 1, and its scale may overflow far above the contour's range: then nothing is known.
     scale = np.exp(np.minimum(integrals.log_scale[2], 600.0))
     base = -np.expm1(np.minimum(epsilon, 700.0))
     # 16 u of everything added up, and of the exponent of the scale: expm1 and exp within 4 ulp, products and sums.

@@ -1,4 +1,4 @@
-"""Thresholds of a line at which a tail or the profile has a value: found without bounds, then proved."""
+"""Thresholds of a contour at which a tail or the profile has a value: found without bounds, then proved."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 from scipy.special import erfcx, ndtri_exp
 
-from service.privacy.composition.inversion.readings.line import Line, is_beyond
+from service.privacy.composition.inversion.readings.contour import InversionContour, is_beyond
 from service.privacy.composition.inversion.readings.profile import read_profile
 from service.privacy.numerics.arrays import FloatArray
 
@@ -21,48 +21,48 @@ _LARGEST_SCORE = 2.0
 """Phi^-1 of values nearer to 1 turns steep."""
 
 _NEAR = np.linspace(-1.35, 1.35, 13)
-"""Deviations beside a line's centre between which few levels begin by interpolation."""
+"""Deviations beside a contour's centre between which few levels begin by interpolation."""
 
 _INTERPOLATED, _CELLS = 16, 20
 """So many levels begin by interpolation, on so many cells a deviation ..."""
 _REACHES = (3, 6, 12)
-"""... that reach so many deviations to either side of a line's centre: the first that hold all levels."""
+"""... that reach so many deviations to either side of a contour's centre: the first that hold all levels."""
 
 MARGINS = (4.0, 400.0, 1e5)
-"""A root found on a line is proved from thresholds this many times its uncertainty to either side, tried in turn."""
+"""A root found on a contour is proved from thresholds this many times its uncertainty to either side, tried in turn."""
 
 
-def solve_tail(line: Line, alpha: FloatArray, *, at_center: bool = False) -> FloatArray:
+def solve_tail(contour: InversionContour, alpha: FloatArray, *, at_center: bool = False) -> FloatArray:
     """Thresholds c with P0(S > c) about alpha, by Newton's method on the logarithm of the tail; NaN where it fails.
 
-    `at_center`: begin there, where a line is dear at every threshold.
+    `at_center`: begin there, where a contour is dear at every threshold.
     """
-    upper = is_beyond(line, 0.0)
+    upper = is_beyond(contour, 0.0)
     level = np.log(alpha) if upper else np.log1p(-alpha)
     sign = 1.0 if upper else -1.0
-    first = _centers(line, level) if at_center else _first_thresholds(line, 0, sign, level)
-    return _newton(line, first, 0, sign, level)
+    first = _centers(contour, level) if at_center else _first_thresholds(contour, 0, sign, level)
+    return _newton(contour, first, 0, sign, level)
 
 
-def _centers(line: Line, level: FloatArray) -> FloatArray:
-    return np.zeros(len(level)) + line.center
+def _centers(contour: InversionContour, level: FloatArray) -> FloatArray:
+    return np.zeros(len(level)) + contour.center
 
 
-def _first_thresholds(line: Line, row: int, sign: float, level: FloatArray) -> FloatArray:
-    """Where to begin Newton's method: the line's centre, or by cubic interpolation, for many levels of its tail."""
+def _first_thresholds(contour: InversionContour, row: int, sign: float, level: FloatArray) -> FloatArray:
+    """Where to begin Newton's method: the contour's centre, or by cubic interpolation, for many levels of its tail."""
     x = c = slope = np.zeros(0)
-    if np.size(line.center) > 1:
-        return _centers(line, level)
+    if np.size(contour.center) > 1:
+        return _centers(contour, level)
     if len(level) < _INTERPOLATED:
         level = ndtri_exp(level)
-        x, c, slope = _scores(line, row, sign)
+        x, c, slope = _scores(contour, row, sign)
     elif row == 0:
         for reach in _REACHES:
-            x, c, slope = _tabulated(line, sign, reach)
+            x, c, slope = _tabulated(contour, sign, reach)
             if len(x) > 1 and x[0] <= level.min() and level.max() <= x[-1]:
                 break
     if len(x) < 2:
-        return _centers(line, level)
+        return _centers(contour, level)
     cell = np.clip(np.searchsorted(x, level) - 1, 0, len(x) - 2)
     width = x[cell + 1] - x[cell]
     s = np.clip((level - x[cell]) / width, 0.0, 1.0)
@@ -71,24 +71,24 @@ def _first_thresholds(line: Line, row: int, sign: float, level: FloatArray) -> F
     return ends + width * s * rest * (slope[cell] * rest - slope[cell + 1] * s)
 
 
-def _scores(line: Line, row: int, sign: float) -> tuple[FloatArray, FloatArray, FloatArray]:
+def _scores(contour: InversionContour, row: int, sign: float) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Phi^-1 of what is solved for, thresholds and their derivatives by it, rising in the first: nothing where it turns
     steep, or does not rise.
     """
-    grid = line.center - (sign * line.deviation) * _NEAR
+    grid = contour.center - (sign * contour.deviation) * _NEAR
     with np.errstate(all="ignore"):
-        sums, log_scale = line.approximate(grid)
+        sums, log_scale = contour.approximate(grid)
         x = np.asarray(ndtri_exp(np.log(sign * sums[row]) + log_scale[row]), dtype=np.float64)
         slope = -sums[row] / (sums[3 if row == 0 else 0] * _SQRT_HALF_PI * erfcx(-_SQRT_HALF * x))
     known = x[-1] < _LARGEST_SCORE and bool((x[1:] > x[:-1]).all()) and bool(np.isfinite(slope).all())
     return (x, grid, slope) if known else (x[:0], x[:0], x[:0])
 
 
-def _tabulated(line: Line, sign: float, reach: int) -> tuple[FloatArray, FloatArray, FloatArray]:
+def _tabulated(contour: InversionContour, sign: float, reach: int) -> tuple[FloatArray, FloatArray, FloatArray]:
     """ln of the tail, thresholds and their derivatives by it, rising in the first."""
-    grid = line.center + line.deviation * np.linspace(-reach, reach, 2 * reach * _CELLS + 1)
+    grid = contour.center + contour.deviation * np.linspace(-reach, reach, 2 * reach * _CELLS + 1)
     with np.errstate(all="ignore"):
-        sums, log_scale = line.approximate(grid)
+        sums, log_scale = contour.approximate(grid)
         tail = np.log(sign * sums[0]) + log_scale[0]
         slope = -sums[0] / sums[3]
     usable = np.flatnonzero(np.isfinite(tail) & np.isfinite(slope))
@@ -96,35 +96,35 @@ def _tabulated(line: Line, sign: float, reach: int) -> tuple[FloatArray, FloatAr
     return tail[order], grid[order], slope[order]
 
 
-def solve_profile(line: Line, delta: FloatArray, *, at_center: bool = False) -> FloatArray:
-    """Thresholds c with delta(c) about delta on a line with theta > 0; NaN where the search fails."""
-    far = is_beyond(line, 1.0)
+def solve_profile(contour: InversionContour, delta: FloatArray, *, at_center: bool = False) -> FloatArray:
+    """Thresholds c with delta(c) about delta on a contour with theta > 0; NaN where the search fails."""
+    far = is_beyond(contour, 1.0)
     level = np.log(delta) if far else np.log1p(-delta)
     sign = 1.0 if far else -1.0
-    first = _centers(line, level) if at_center else _first_thresholds(line, 2, sign, level)
-    return _newton(line, first, 2, sign, level)
+    first = _centers(contour, level) if at_center else _first_thresholds(contour, 2, sign, level)
+    return _newton(contour, first, 2, sign, level)
 
 
-def _newton(line: Line, c: FloatArray, row: int, sign: float, level: FloatArray) -> FloatArray:
+def _newton(contour: InversionContour, c: FloatArray, row: int, sign: float, level: FloatArray) -> FloatArray:
     """Solve ln(sign I_row(c)) = level, row 0 or 2; dI0/dc is minus the density, and dID/dc is -e^c I0.
 
     Steps are those of Newton's method for Phi^-1 of both sides, which is nearly linear in c where a loss is nearly
     normal; for their logarithms next to 1.
     A step is at most four deviations. Both fall in c: what lies beyond the values known on either side is halved
     instead, for laws between whose atoms the density is next to nothing. NaN where the residual stays above 1e-6 and
-    the interval did not close; the last step squares a small residual. Of many thresholds of one line those that are
+    the interval did not close; the last step squares a small residual. Of many thresholds of one contour those that are
     found are left alone.
     """
     slope_row = 3 if row == 0 else 0
-    largest = 4 * line.deviation
+    largest = 4 * contour.deviation
     residual = np.full(len(c), np.inf)
     low, high = np.full(len(c), -np.inf), np.full(len(c), np.inf)
-    found, at, alone = c.copy(), slice(None), np.size(line.center) == 1
+    found, at, alone = c.copy(), slice(None), np.size(contour.center) == 1
     target = ndtri_exp(level)
     with np.errstate(all="ignore"):
         for _ in range(_NEWTON_STEPS):
             here, below, above = found[at], low[at], high[at]
-            sums, log_scale = line.approximate(here)
+            sums, log_scale = contour.approximate(here)
             value = sign * sums[row]
             log_value = np.log(value) + log_scale[row]
             difference = log_value - level[at]
@@ -149,20 +149,20 @@ def _newton(line: Line, c: FloatArray, row: int, sign: float, level: FloatArray)
                 break
             if alone and not left.all():
                 at = np.arange(len(c))[at][left]
-        return np.where((residual < 1e-6) | (high - low < 1e-12 * line.deviation), found, np.nan)
+        return np.where((residual < 1e-6) | (high - low < 1e-12 * contour.deviation), found, np.nan)
 
 
-def prove_root(line: Line, threshold: FloatArray, delta: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Proved ends around approximate roots `threshold` of delta(eps) = delta; NaN where the line cannot.
+def prove_root(contour: InversionContour, threshold: FloatArray, delta: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Proved ends around approximate roots `threshold` of delta(eps) = delta; NaN where the contour cannot.
 
     Thresholds below 0 are cut off: the answer is the least eps >= 0.
     """
     level = np.log(delta)
     slack = 1e-15 * (1 + np.abs(level))  # the rounding of ln delta, many times over
     lower, upper = np.full_like(level, np.nan), np.full_like(level, np.nan)
-    for margin in _root_margins(line, threshold):
+    for margin in _root_margins(contour, threshold):
         left, right = np.maximum(threshold - margin, 0.0), threshold + margin
-        proved = read_profile(line, np.concatenate([left, right]))
+        proved = read_profile(contour, np.concatenate([left, right]))
         above = (left == 0) | (proved.lower[0, : len(level)] >= level + slack)
         found = np.isnan(lower) & above & (proved.upper[0, len(level) :] <= level - slack)
         lower, upper = np.where(found, left, lower), np.where(found, right, upper)
@@ -171,16 +171,16 @@ def prove_root(line: Line, threshold: FloatArray, delta: FloatArray) -> tuple[Fl
     return lower, upper
 
 
-def _root_margins(line: Line, threshold: FloatArray) -> Iterator[FloatArray]:
+def _root_margins(contour: InversionContour, threshold: FloatArray) -> Iterator[FloatArray]:
     """Distances from approximate roots of the profile within which its true roots should lie, smallest first."""
-    integrals = line.integrals(threshold)
+    integrals = contour.integrals(threshold)
     width = integrals.upper[2] - integrals.lower[2]
     low, high = integrals.lower[0], integrals.upper[0]
     with np.errstate(invalid="ignore"):
         slope = 0.5 * np.abs(low + high)
         known = high - low <= slope  # not where pole terms of I0 are beyond all doubles
     if not known.all():
-        slope = np.abs(line.approximate(threshold)[0][0])
+        slope = np.abs(contour.approximate(threshold)[0][0])
     spread = width / np.maximum(slope, 1e-300) + 4e-16 * np.abs(threshold)
     for margin in MARGINS:
         yield margin * spread

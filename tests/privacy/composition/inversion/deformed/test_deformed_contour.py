@@ -1,4 +1,4 @@
-"""Bent contours against published values, direct integration, straight lines and lattices: every bound must hold."""
+"""Deformed contours against published values, direct integration, straight contours and lattices: bounds must hold."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from scipy.special import ndtr
 from service.privacy.composition.exact_sums.laplace_curves import ComposedLaplace
 from service.privacy.composition.inversion.deformed.majorant import MajorantGrid
 from service.privacy.composition.inversion.deformed.paths import Paths, SampledStep
-from service.privacy.composition.inversion.deformed.run import BentRun, bent_run
+from service.privacy.composition.inversion.deformed.run import DeformedRun, deformed_run
 from service.privacy.composition.inversion.deformed.sums import Float, PathNodes, moments, roundoff
 from service.privacy.composition.inversion.engine import contour_pair
 from service.privacy.composition.inversion.two_step_run import two_steps_pair
@@ -49,13 +49,13 @@ PUBLISHED = [
 ]
 
 
-def _run(sigma: float, rate: float, steps: int, *, reflected: bool = False) -> BentRun:
-    run = bent_run((SampledGaussianSteps(sigma, rate, steps),), 0.0, reflected=reflected)
+def _run(sigma: float, rate: float, steps: int, *, reflected: bool = False) -> DeformedRun:
+    run = deformed_run((SampledGaussianSteps(sigma, rate, steps),), 0.0, reflected=reflected)
     assert run is not None
     return run
 
 
-def _power(run: BentRun, kappa: float) -> tuple[float, float]:
+def _power(run: DeformedRun, kappa: float) -> tuple[float, float]:
     readings = run.points(kappa, math.log(kappa))
     return math.exp(readings.lower[0, 0]), math.exp(readings.upper[0, 0])
 
@@ -171,7 +171,7 @@ def test_losses_that_hardly_vary_take_little_memory(seed: int) -> None:
     """The saddle points of large thresholds are as far out as the deviation is small."""
     random = np.random.default_rng(seed)
     rate, sigma = 10.0 ** random.uniform(-13, -9), 10.0 ** random.uniform(-0.3, 0.3)
-    run = bent_run((SampledGaussianSteps(sigma, rate, int(random.integers(2, 1000))),), 0.0, reflected=False)
+    run = deformed_run((SampledGaussianSteps(sigma, rate, int(random.integers(2, 1000))),), 0.0, reflected=False)
     assert run is not None
     tracemalloc.start()
     run.profile(float(10.0 ** random.uniform(296, 299)), float(random.uniform(-100, -3)))
@@ -251,9 +251,9 @@ def _exact_scaled(value: Any, exact: Any) -> Any:
 
 def test_runs_outside_the_region_are_refused() -> None:
     for case in ((1.0, 0.01, 1), (1.0, 0.95, 10), (60.0, 0.01, 10), (0.05, 0.01, 10)):
-        assert bent_run((SampledGaussianSteps(*case),), 0.0, reflected=False) is None
+        assert deformed_run((SampledGaussianSteps(*case),), 0.0, reflected=False) is None
     kinds = tuple(SampledGaussianSteps(1.0 + 0.1 * k, 0.01, 2) for k in range(5))
-    assert bent_run(kinds, 0.0, reflected=False) is None
+    assert deformed_run(kinds, 0.0, reflected=False) is None
 
 
 def _rare(seed: int, runs: int) -> list[BoxPoint]:

@@ -1,4 +1,4 @@
-"""Bent contours of few and of different steps, read in every way, against nested integrals of their own."""
+"""Deformed contours of few and of different steps, read in every way, against nested integrals of their own."""
 
 # pyright: basic, reportArgumentType=false
 
@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from mpmath import mpf
 
-from service.privacy.composition.inversion.deformed.run import bent_run
+from service.privacy.composition.inversion.deformed.run import deformed_run
 from service.privacy.composition.inversion.engine import ContourTradeOff, contour_pair
 from service.privacy.composition.summands.sampled_gaussian import SampledGaussianSteps
 from tests.thorough import thorough
@@ -90,10 +90,10 @@ def test_two_different_steps(seed: int) -> None:
 
 @pytest.mark.parametrize(("mu", "step", "threshold"), [(0.02, (0.5, 1e-3), 0.3), (0.3, (0.8, 1e-5), 0.9)])
 def test_a_rare_step_beside_gaussian_noise(mu: float, step: Step, threshold: float) -> None:
-    """On the bent contour itself: straight lines may serve these, too."""
+    """On the deformed contour itself: straight lines may serve these, too."""
     with mpmath.workdps(25):
         null, alternative = _sum_tails(step, lambda t: _gaussian_tails(mpf(mu), t), threshold)
-        run = bent_run((SampledGaussianSteps(*step, 1),), mu**2, reflected=False)
+        run = deformed_run((SampledGaussianSteps(*step, 1),), mu**2, reflected=False)
         assert run is not None
         found = run.points(float(null), math.log(float(alternative)))
         truth = float(mpmath.log(alternative))
@@ -103,14 +103,14 @@ def test_a_rare_step_beside_gaussian_noise(mu: float, step: Step, threshold: flo
 
 
 def test_one_kind_is_that_kind_twice() -> None:
-    """The bent contour of two kinds that are next to equal is that of one kind."""
+    """The deformed contour of two kinds that are next to equal is that of one kind."""
     for reflected in (False, True):
-        split = bent_run(
+        split = deformed_run(
             (SampledGaussianSteps(0.5, 1e-3, 3), SampledGaussianSteps(0.5, 1e-3 * (1 + 1e-15), 5)),
             0.0,
             reflected=reflected,
         )
-        whole = bent_run((SampledGaussianSteps(0.5, 1e-3, 8),), 0.0, reflected=reflected)
+        whole = deformed_run((SampledGaussianSteps(0.5, 1e-3, 8),), 0.0, reflected=reflected)
         assert split is not None
         assert whole is not None
         one, other = (run.points(1e-4, math.log(3e-4)) for run in (split, whole))

@@ -28,7 +28,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from service.privacy.composition.summands import node_sums
+from service.privacy.composition.summands.trapezoid import TrapezoidNodes
 from service.privacy.mechanisms.abstract import GaussianMixturePart
 from service.privacy.numerics.arrays import BoolArray, FloatArray, IndexArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, SUM_BLOCK, UNIT_ROUNDOFF, sum_error
@@ -48,7 +48,7 @@ _ANSWERABLE = 1e-40
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class MixtureTerms:
     """The positive shifts of all parts, shape (parts, terms), unused places with weight 0; the rest (parts,)."""
 
     shift: FloatArray
@@ -59,7 +59,7 @@ class Terms:
     weight_error: FloatArray
 
     @staticmethod
-    def of(parts: list[GaussianMixturePart]) -> Terms:
+    def of(parts: list[GaussianMixturePart]) -> MixtureTerms:
         """Of parts with any numbers of shifts."""
         most = max(sum(shift > 0 for shift in part.shifts) for part in parts)
         shift, weight = np.zeros((2, len(parts), most))
@@ -70,7 +70,7 @@ class Terms:
             weight[row, : len(known)] = [w for _, w in known]
             if part.shifts[0] == 0:
                 rest[row] = max(math.fsum([1.0, *(-w for _, w in known)]), 0.0)
-        return Terms(shift, weight, rest, np.array([part.weight_error for part in parts]))
+        return MixtureTerms(shift, weight, rest, np.array([part.weight_error for part in parts]))
 
     @property
     def log_weight(self) -> FloatArray:
@@ -78,12 +78,12 @@ class Terms:
         with np.errstate(divide="ignore"):
             return np.log(self.weight)
 
-    def only(self, kept: BoolArray) -> Terms:
+    def only(self, kept: BoolArray) -> MixtureTerms:
         """Those at some places, shape (terms,)."""
-        return Terms(self.shift[:, kept], self.weight[:, kept], self.rest, self.weight_error)
+        return MixtureTerms(self.shift[:, kept], self.weight[:, kept], self.rest, self.weight_error)
 
 
-def log_ratio(terms: Terms, x: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+def log_ratio(terms: MixtureTerms, x: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
     """ln a at x (parts, n), a bound of its error, and the responsibilities of the terms, shape (parts, terms, n).
 
     As E0 a = 1 whatever the weights' errors are, a = 1 + sum w_i (e^{v_i} - 1) over the positive shifts: relative
@@ -114,7 +114,7 @@ def log_ratio(terms: Terms, x: FloatArray) -> tuple[FloatArray, FloatArray, Floa
     return plain, error, np.exp(np.minimum(log_weight + v - plain[:, None], 0.0))
 
 
-def _log_of_sum(terms: Terms, v: FloatArray, v_error: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+def _log_of_sum(terms: MixtureTerms, v: FloatArray, v_error: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
     """ln a as that of a sum of positive terms, a bound of its rounding error, and sum w_i |e^{v_i} - 1|/a, from above;
     (parts, n) each.
     """
@@ -136,45 +136,28 @@ def _log_of_sum(terms: Terms, v: FloatArray, v_error: FloatArray) -> tuple[Float
     return log_a, error, moved.sum(axis=1)
 
 
-@dataclass(frozen=True)
-class Grid(node_sums.Nodes):
-    """Trapezoid nodes x with everything that does not depend on the tilt; arrays of shape (parts, nodes).
+@dataclass(frozen=True, kw_only=True)
+class GaussianMixtureNodes(TrapezoidNodes):
+    """Nodes x; arrays of shape (parts, nodes). At least one node without weight is on the right."""
 
-    Node j of a part is at (first + j) h; those of a mirrored grid are symmetric about 0. Nodes outside [start, stop)
-    have no weight: the law is cut half a cell outside of them. At least one such node is on the right.
-    """
-
-    x: FloatArray
-    step: FloatArray
-    """h, shape (parts, 1)."""
-    start: IndexArray
-    stop: IndexArray
-    mirrored: bool
-    terms: Terms
-    loss: FloatArray
-    log_weight: FloatArray
-    """ln(phi b h)."""
-    weight: FloatArray
+    terms: MixtureTerms
     responsibility: FloatArray
     """Of the terms, shape (parts, terms, nodes)."""
     mean: FloatArray
     """mu m, the derivative of ln a."""
     steepest: FloatArray
-    """The same from above over the cell."""
+    """mu m from above over the cell."""
     near: FloatArray
     """mu E|s - m| from above over the cell."""
     spread: FloatArray
     """mu^2 E(s - m)^2 from above over the cell."""
     rising: FloatArray
     """Heights up to which arg A increases, all over the cell."""
-    loss_error: FloatArray
-    relative_error: FloatArray
-    """Relative error of a weight, its loss taken as exact, and of summing it up; `loss_error` is that of L (nats)."""
-    columns: FloatArray
-    """1, L, L^2, and the two error columns, last axis: what plain moments sum up."""
 
     @staticmethod
-    def build(terms: Terms, step: FloatArray, first: IndexArray, kept: IndexArray, *, mirrored: bool) -> Grid:
+    def build(
+        terms: MixtureTerms, step: FloatArray, first: IndexArray, kept: IndexArray, *, mirrored: bool
+    ) -> GaussianMixtureNodes:
         """`step`: shape (parts,), dyadic; `first`: the first node, unless mirrored; `kept`: how many nodes have weight,
         an even number where mirrored.
         """
@@ -197,61 +180,27 @@ class Grid(node_sums.Nodes):
         log_weight = -0.5 * x**2 + np.log(h / math.sqrt(2 * math.pi)) + log_b
         log_weight[(np.arange(nodes) < start[:, None]) | (np.arange(nodes) >= stop[:, None])] = -np.inf
         relative = UNIT_ROUNDOFF * (x**2 + 2 * np.abs(log_b) + 8) + 4 * FUNCTION_ERROR + sum_error(nodes) + b_error
-        columns = np.stack([np.ones_like(loss), loss, loss**2, relative, loss_error], axis=-1)
-        return Grid(
-            x,
-            h,
-            start,
-            stop,
-            mirrored,
-            terms.only(answerable),
-            loss,
-            log_weight,
-            np.exp(log_weight),
-            responsibility[:, answerable],
-            mean,
-            steepest,
-            near,
-            spread,
-            rising,
-            loss_error,
-            relative,
-            columns,
+        return GaussianMixtureNodes(
+            x=x,
+            step=h,
+            start=start,
+            stop=stop,
+            mirrored=mirrored,
+            loss=loss,
+            log_weight=log_weight,
+            weight=np.exp(log_weight),
+            loss_error=loss_error,
+            relative_error=relative,
+            terms=terms.only(answerable),
+            responsibility=responsibility[:, answerable],
+            mean=mean,
+            steepest=steepest,
+            near=near,
+            spread=spread,
+            rising=rising,
         )
 
-    def tilted(self, tilts: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Weights phi b h e^{sL - shift}, shape (S, parts, nodes), and the shift, shape (S, parts)."""
-        return node_sums.tilted(self.loss, self.log_weight, tilts[:, None])
-
-    def at_ends(self, values: FloatArray) -> FloatArray:
-        """The columns of an array (..., parts, nodes) at each part's first and last node, shape (..., parts, 2)."""
-        ends = np.stack([self.start, self.stop - 1], axis=-1)
-        return np.take_along_axis(values, np.broadcast_to(ends, (*values.shape[:-1], 2)), axis=-1)
-
-    @property
-    def inside(self) -> BoolArray:
-        """Which nodes have weight, shape (parts, nodes)."""
-        return np.isfinite(self.log_weight)
-
-    def both(self, of_a: FloatArray) -> FloatArray:
-        """What is known of a, with what it says of b added: of b nothing, unless mirrored."""
-        return of_a + of_a[..., ::-1] if self.mirrored else of_a
-
-    def mixed(self, theta: FloatArray | float, of_a: FloatArray) -> FloatArray:
-        """theta times what is known of a, plus 1 - theta times the same of b."""
-        return theta * of_a + (1 - theta) * of_a[..., ::-1] if self.mirrored else theta * of_a
-
-    def sized(self, theta: FloatArray | float, of_a: FloatArray) -> FloatArray:
-        """The same with the moduli of theta and 1 - theta."""
-        size = np.abs(theta)
-        return size * of_a + np.abs(1 - theta) * of_a[..., ::-1] if self.mirrored else size * of_a
-
-    def lowered(self, theta: FloatArray | float, of_a: FloatArray) -> FloatArray:
-        """The same with the negative parts of theta and 1 - theta: of logarithms of lower bounds of |A| and |B|."""
-        low = np.minimum(theta, 0.0)
-        return low * of_a + np.minimum(1 - theta, 0.0) * of_a[..., ::-1] if self.mirrored else low * of_a
-
-    def strip(self, height: FloatArray) -> Strip:
+    def strip(self, height: FloatArray) -> MixtureStrip:
         """ln |A|, arg A and lower bounds of |A| at heights q, shape (E, parts)."""
         did(_A_STRIP * height.size * self.responsibility.shape[-1] * (4 + self.responsibility.shape[-2]))
         q = height[..., None]
@@ -265,11 +214,11 @@ class Grid(node_sums.Nodes):
         center = q * self.mean
         rest = np.angle((1 + change) * np.exp(-1j * center))
         least = 1 - 0.5 * q**2 * self.spread
-        return Strip(height, log_modulus, center + rest, least)
+        return MixtureStrip(height, log_modulus, center + rest, least)
 
 
 @dataclass(frozen=True, slots=True)
-class Strip:
+class MixtureStrip:
     """ln |A| and arg A at the nodes, at heights q of shape (E, parts); all others of shape (E, parts, nodes).
 
     `least`: below |A(x', q')| for x' within half a cell and |q'| <= q; where it is not positive nothing is known.
@@ -287,14 +236,14 @@ def _blocks(nodes: int, terms: int) -> list[slice]:
     return [slice(start, start + size) for start in range(0, nodes, size)]
 
 
-def _at_nodes(terms: Terms, x: FloatArray, h: FloatArray) -> tuple[FloatArray, ...]:
+def _at_nodes(terms: MixtureTerms, x: FloatArray, h: FloatArray) -> tuple[FloatArray, ...]:
     """`log_ratio` and `_cell_moments`."""
     log_a, error, responsibility = log_ratio(terms, x)
     return log_a, error, responsibility, *_cell_moments(terms, responsibility, h, x, log_a)
 
 
 def _cell_moments(
-    terms: Terms, responsibility: FloatArray, h: FloatArray, x: FloatArray, log_a: FloatArray
+    terms: MixtureTerms, responsibility: FloatArray, h: FloatArray, x: FloatArray, log_a: FloatArray
 ) -> tuple[FloatArray, ...]:
     """mu m at the nodes and over the cells, `near`, `spread` and `rising` over the cells; (parts, nodes) each.
 

@@ -22,7 +22,7 @@ import math
 import numpy as np
 
 from service.privacy.composition.inversion.line_runs import LineRuns
-from service.privacy.composition.inversion.readings.line import Integrals
+from service.privacy.composition.inversion.readings.contour import Integrals
 from service.privacy.enclosure import SMALLEST
 from service.privacy.numerics.arrays import BoolArray, ComplexArray, FloatArray
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
@@ -63,7 +63,7 @@ _MOST_OF_A_POLE = 4.0
 """Times the sum of the sizes of a line's terms, which bounds sums and, nearly, integrals: their difference is less."""
 
 
-class ContourLine:
+class StraightContour:
     """The nodes of lines and the bounds of what they leave out; `integrals` evaluates them at any thresholds.
 
     Thresholds of one line are any array; of several, those of an array (..., R) are one for each.

@@ -1,4 +1,4 @@
-"""The grid in y behind the moments of Poisson-sampled Gaussian steps: nodes, losses, weights, and rounding errors.
+"""Nodes in y behind the moments of Poisson-sampled Gaussian steps: losses, weights, and rounding errors.
 
 Notation of `sampled_gaussian.py`.
 """
@@ -7,16 +7,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
-from service.privacy.composition.summands import node_sums
+from service.privacy.composition.summands.trapezoid import TrapezoidNodes
 from service.privacy.numerics.arrays import FloatArray, IndexArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, SUM_BLOCK, UNIT_ROUNDOFF, sum_error
 
-_BY_NODE = ("y", "loss", "log_weight", "weight", "responsibility", "loss_error", "relative_error")
-"""What a grid holds of each node."""
+_BY_PART = ("step", "start", "stop", "sigma", "rate")
+_BY_NODE = ("x", "loss", "log_weight", "weight", "responsibility", "loss_error", "relative_error")
 
 
 def _loss(v: FloatArray, rate: FloatArray) -> FloatArray:
@@ -28,7 +27,7 @@ def _loss(v: FloatArray, rate: FloatArray) -> FloatArray:
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class GaussianNodeLayout:
     """Where the nodes of a grid are: at (first + j) spacing, j < nodes, of y, or of u = v + ln(p/(1 - p)) (`in_u`).
     `spacing` and `first` of shape (1,), or (parts,) where each part is a run of its own.
 
@@ -44,63 +43,30 @@ class Layout:
     kept: IndexArray
     in_u: bool
 
-    def of(self, parts: IndexArray) -> Layout:
+    def of(self, parts: IndexArray) -> GaussianNodeLayout:
         """That of some parts, each of which is a run of its own."""
         kept = self.kept[parts]
         nodes = min(self.nodes, int(kept.max()) + -int(kept.max()) % SUM_BLOCK)
-        return Layout(self.spacing[parts], self.first[parts], nodes, self.steps[parts], kept, self.in_u)
+        return GaussianNodeLayout(self.spacing[parts], self.first[parts], nodes, self.steps[parts], kept, self.in_u)
 
 
-@dataclass(frozen=True)
-class Grid(node_sums.Nodes):
-    """Trapezoid nodes in y with everything that does not depend on the tilt; arrays of shape (parts, nodes)."""
+@dataclass(frozen=True, kw_only=True)
+class SampledGaussianNodes(TrapezoidNodes):
+    """Nodes x = y. Arrays of shape (parts, nodes)."""
 
-    y: FloatArray
-    loss: FloatArray
-    log_weight: FloatArray
-    weight: FloatArray
     responsibility: FloatArray
-    loss_error: FloatArray
-    relative_error: FloatArray
-    """Relative error of a weight, its loss taken as exact, and of summing it up; `loss_error` is that of L (nats)."""
-    step: FloatArray
-    """Spacing of each part, shape (parts, 1)."""
     sigma: FloatArray
     rate: FloatArray
-    kept: IndexArray
-    """Nodes before the cut of each part; the rest has no weight."""
     soft: FloatArray | None
     """ln(1 + e^u) at the nodes u that all parts share, shape (nodes,); None where they share y."""
 
-    def of(self, parts: IndexArray, nodes: int) -> Grid:
+    def of(self, parts: IndexArray, nodes: int) -> SampledGaussianNodes:
         """The first nodes of some parts, each of which is a run of its own."""
-        held = {name: getattr(self, name)[parts, :nodes] for name in _BY_NODE}
-        sigma, rate, kept, step = self.sigma[parts], self.rate[parts], self.kept[parts], self.step[parts]
-        return Grid(**held, step=step, sigma=sigma, rate=rate, kept=kept, soft=None)
-
-    @cached_property
-    def columns(self) -> FloatArray:
-        """1, L, L^2, and the two error columns, last axis: what plain moments sum up."""
-        parts = [np.ones_like(self.loss), self.loss, self.loss**2, self.relative_error, self.loss_error]
-        return np.stack(parts, axis=-1)
-
-    def tilted(self, tilts: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Weights phi h e^{sL - shift}, shape (S, parts, nodes), and the shift, shape (S, parts). `tilts`: (S, 1), or
-        (S, parts).
-        """
-        return node_sums.tilted(self.loss, self.log_weight, tilts)
-
-    def at_ends(self, values: FloatArray) -> FloatArray:
-        """The columns of an array (..., parts, nodes) at each part's first and last node, shape (..., parts, 2)."""
-        return values[..., *self._ends]
-
-    @cached_property
-    def _ends(self) -> tuple[IndexArray, IndexArray]:
-        """Part and node of the first and the last nodes, shape (parts, 1) and (parts, 2)."""
-        return np.arange(len(self.kept))[:, None], np.stack([np.zeros_like(self.kept), self.kept - 1], axis=-1)
+        by_node = {name: getattr(self, name)[parts, :nodes] for name in _BY_NODE}
+        return SampledGaussianNodes(**by_node, **{name: getattr(self, name)[parts] for name in _BY_PART}, soft=None)
 
     @staticmethod
-    def build(sigma: FloatArray, rate: FloatArray, layout: Layout) -> Grid:
+    def build(sigma: FloatArray, rate: FloatArray, layout: GaussianNodeLayout) -> SampledGaussianNodes:
         """The grid of nodes (first + j) step, j < nodes, of which the first `kept` of each part carry weight."""
         column, p = sigma[:, None], rate[:, None]
         nodes, step = layout.nodes, layout.steps[:, None]
@@ -125,17 +91,18 @@ class Grid(node_sums.Nodes):
         loss_error = loss_error + np.where((v < -1) & (p > 0.5), 12 * UNIT_ROUNDOFF, 0.0)
         relative = UNIT_ROUNDOFF * (y**2 + 8) + 4 * FUNCTION_ERROR + sum_error(nodes)
         relative = relative + 1.01 * np.abs(y) * y_error
-        return Grid(
-            y,
-            loss,
-            log_weight,
-            np.exp(log_weight),
-            responsibility,
-            loss_error,
-            relative,
-            step,
-            sigma,
-            rate,
-            layout.kept,
-            np.logaddexp(0.0, shared[0]) if layout.in_u else None,
+        return SampledGaussianNodes(
+            x=y,
+            step=step,
+            start=np.zeros_like(layout.kept),
+            stop=layout.kept,
+            loss=loss,
+            log_weight=log_weight,
+            weight=np.exp(log_weight),
+            loss_error=loss_error,
+            relative_error=relative,
+            responsibility=responsibility,
+            sigma=sigma,
+            rate=rate,
+            soft=np.logaddexp(0.0, shared[0]) if layout.in_u else None,
         )

@@ -1,7 +1,7 @@
-"""One bent contour as a line: tails and profile of the loss near one threshold, with every error bounded.
+"""One deformed contour: tails and profile of the loss near one threshold, with every error bounded.
 
-It offers what `ContourLine` offers to the readings of `composition/inversion/readings/`: the integrals of
-`composition/inversion/line.py` for a contour that crosses the real axis at theta > 1.
+It offers what `StraightContour` offers to the readings of `composition/inversion/readings/`: the integrals of
+`composition/inversion/straight.py` for a contour that crosses the real axis at theta > 1.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from service.privacy.composition.inversion.deformed.sums import (
     roundoff,
     spacing_for,
 )
-from service.privacy.composition.inversion.readings.line import Integrals
+from service.privacy.composition.inversion.readings.contour import Integrals
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
 
@@ -54,7 +54,7 @@ def _rule() -> tuple[NDArray[np.longdouble], NDArray[np.longdouble]]:
 
 
 @dataclass(frozen=True, slots=True)
-class Nodes:
+class ContourNodes:
     """Nodes z = x + it and their complex weights dz/pi, shape (n,)."""
 
     x: RealArray
@@ -62,7 +62,7 @@ class Nodes:
     weight: ComplexLongArray
 
 
-class BentLine:
+class DeformedContour:
     """The nodes of the panels of one contour; see the module."""
 
     def __init__(self, contour: Contour, deviation: float, kind: Float) -> None:
@@ -77,7 +77,7 @@ class BentLine:
         self._least = [np.log1p(-kind(step.rate)) if self._from_least else kind(0) for step in self._steps]
         self.usable = self._evaluate(self._nodes())
 
-    def _nodes(self) -> Nodes:
+    def _nodes(self) -> ContourNodes:
         """The nodes of all panels."""
         kind, panels = self._kind, self._contour.panels
         x = _rule()[0].astype(kind)
@@ -86,9 +86,9 @@ class BentLine:
         half_real, half_imag = (high - low) / 2, (top - bottom) / 2
         weight = (half_real + 1j * half_imag) * _rule()[1].astype(kind) / kind(np.pi)
         nodes = (low + high) / 2 + half_real * x, (bottom + top) / 2 + half_imag * x
-        return Nodes(nodes[0].ravel(), nodes[1].ravel(), weight.ravel())
+        return ContourNodes(nodes[0].ravel(), nodes[1].ravel(), weight.ravel())
 
-    def _evaluate(self, nodes: Nodes) -> bool:
+    def _evaluate(self, nodes: ContourNodes) -> bool:
         count = len(self._contour.panels.start)
         plans = [[self._plan(kind, panel) for panel in range(count)] for kind in range(len(self._steps))]
         sizes = [len(tau) for kind in plans for tau, _, _ in kind]
@@ -98,7 +98,7 @@ class BentLine:
         self._collect(nodes, [self._moments(kind, plan, nodes) for kind, plan in enumerate(plans)])
         return True
 
-    def _moments(self, kind: int, plans: list[tuple[RealArray, float, float]], nodes: Nodes) -> Moments:
+    def _moments(self, kind: int, plans: list[tuple[RealArray, float, float]], nodes: ContourNodes) -> Moments:
         """The moments of one kind of step at all nodes."""
         found: list[Moments] = []
         for panel, (tau, spacing, log_error) in enumerate(plans):
@@ -151,7 +151,7 @@ class BentLine:
         kept = self._kind(low) + self._kind(spacing) * np.arange(first, last).astype(self._kind)
         return kept, spacing, float(np.logaddexp(log_error, omitted))
 
-    def _collect(self, nodes: Nodes, kinds: list[Moments]) -> None:
+    def _collect(self, nodes: ContourNodes, kinds: list[Moments]) -> None:
         """Weighted values of F at the center, for each kernel, and what each is uncertain by."""
         kind, unit, theta = self._kind, roundoff(self._kind), self._kind(self.theta)
         x, t = nodes.x - theta, nodes.t

@@ -1,4 +1,4 @@
-"""What is read: a line, which gives three integrals at any threshold, enclosed or about."""
+"""What is read: a contour, which gives three integrals at any threshold, enclosed or about."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Integrals:
     density: FloatArray
 
 
-class Line(Protocol):
+class InversionContour(Protocol):
     """What is read: a contour that crosses the real axis at `theta`, laid out for thresholds near `center`, for a loss
     (or its core) of about this `deviation`.
 
@@ -55,6 +55,6 @@ class Line(Protocol):
         ...
 
 
-def is_beyond(line: Line, pole: float) -> bool:
+def is_beyond(contour: InversionContour, pole: float) -> bool:
     """Whether all of it lies on the right of a pole."""
-    return bool(np.all(np.greater(line.theta, pole)))
+    return bool(np.all(np.greater(contour.theta, pole)))

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, final
+from typing import final
 
 import numpy as np
 from scipy.special import ndtri
@@ -14,7 +14,7 @@ from service.privacy.composition.inversion.epsilon_caps import chernoff_caps
 from service.privacy.composition.inversion.many_lines import GROUPS_TOGETHER, Line, Lines, Task, grouped
 from service.privacy.composition.inversion.run import CUT_DIGITS
 from service.privacy.composition.inversion.tilts import LARGEST_TRUNCATION, cancellation, log_profiles, tail_scores
-from service.privacy.composition.summands.sampled_gaussian import SampledGaussianParts, SampledGaussianSteps
+from service.privacy.composition.summands.sampled_gaussian import SampledGaussianSteps, TruncatedSampledGaussian
 from service.privacy.enclosure import Enclosure, Evidence
 from service.privacy.numerics.arrays import BoolArray, FloatArray, IndexArray
 from service.privacy.trade_off.combinators.prefetched import Known
@@ -56,19 +56,21 @@ class Steps:
     least: FloatArray
 
     @staticmethod
-    def of(keys: Sequence[tuple[float, float, int]], most: FloatArray, least: FloatArray) -> Steps:
-        """Of noise, rate and cut."""
-        sigma, rate = np.array([key[0] for key in keys]), np.array([key[1] for key in keys])
-        return Steps(sigma, rate, np.array([CUT_DIGITS[key[2]] for key in keys]), most, least)
+    def of(runs: Mapping[tuple[float, float, int], Sequence[Sequence[Task]]]) -> Steps:
+        """Return the steps of the tasks, which are listed by noise, rate and index of the truncation level."""
+        sigma, rate, level = (np.array(column) for column in zip(*runs, strict=True))
+        counts = [[float(tasks[0].step.count) for tasks in listed] for listed in runs.values()]
+        most, least = (np.array([end(each) for each in counts]) for end in (max, min))
+        return Steps(sigma, rate, np.array(CUT_DIGITS)[level], most, least)
 
-    def parts(self, places: IndexArray) -> SampledGaussianParts:
+    def parts(self, places: IndexArray) -> TruncatedSampledGaussian:
         """Their transforms, with the most steps of each: nodes that serve those serve fewer."""
         deviation = np.sqrt(self.least) * np.minimum(self.rate / self.sigma, 1.0)
         columns = (column[places].tolist() for column in (self.sigma, self.rate, self.most))
         listed = tuple(
             SampledGaussianSteps(sigma, rate, int(count)) for sigma, rate, count in zip(*columns, strict=True)
         )
-        return SampledGaussianParts(listed, deviation[places], self.digits[places], separate=True)
+        return TruncatedSampledGaussian(listed, deviation[places], self.digits[places], separate=True)
 
     def blocks(self) -> Iterator[IndexArray]:
         """Steps whose grids are about as long, some at a time."""
@@ -87,90 +89,60 @@ class Table:
         self.parts = steps.parts(places)
         most, least = steps.most[places], steps.least[places]
         middle = self.parts.cumulants(np.full((1, len(places)), 0.5))
-        self._core = np.sqrt(middle.second[0] / most)
-        near, far = _NEAREST_TILT / (self._core * np.sqrt(most)), _FARTHEST_TILT / (self._core * np.sqrt(least))
+        self.core = np.sqrt(middle.second[0] / most)
+        near, far = _NEAREST_TILT / (self.core * np.sqrt(most)), _FARTHEST_TILT / (self.core * np.sqrt(least))
         side = math.ceil(float(np.log(far / near).max()) / math.log(_RATIO)) + 1
         offsets = near * (far / near) ** (np.arange(side) / (side - 1))[:, None]
-        self._tilts = np.concatenate([0.5 - offsets[::-1], 0.5 + offsets])
-        found = self.parts.cumulants(self._tilts)
+        self.tilts = np.concatenate([0.5 - offsets[::-1], 0.5 + offsets])
+        found = self.parts.cumulants(self.tilts)
         usable = (found.truncation < LARGEST_TRUNCATION) & (found.second > 0) & np.isfinite(found.first + found.value)
         usable[side:] = np.logical_and.accumulate(usable[side:])
         usable[:side] = np.logical_and.accumulate(usable[:side][::-1])[::-1]
-        self._usable = usable
-        self._value, self._first, self._second = found.value / most, found.first / most, found.second / most
-        self._error = found.error / most + _ADD_ONE * np.abs(self._value)
+        self.usable = usable
+        self.value, self.first, self.second = found.value / most, found.first / most, found.second / most
+        self._error = found.error / most + _ADD_ONE * np.abs(self.value)
 
-    def lines(self, placed: Sequence[Sequence[Sequence[int]]], tasks: Sequence[Task]) -> Iterator[Lines]:
-        """The lines that serve the tasks of every step, those that are alike together."""
+    def lines(self, runs: Sequence[tuple[int, Sequence[Task]]]) -> Iterator[Lines]:
+        """Yield the contours that serve the tasks of all runs, those that are alike together.
+
+        `runs`: the index of each run's step, and its tasks, all in one direction.
+        """
         for reflected in (False, True):
-            chosen = [
-                (part, places)
-                for part, runs in enumerate(placed)
-                for places in runs
-                if tasks[places[0]].wanted.reflected is reflected
-            ]
-            if not chosen:
-                continue
-            part = np.array([part for part, _ in chosen])
-            listed = [[tasks[place] for place in places] for _, places in chosen]
-            yield from _Runs(self, part, listed, reflected).lines()
-        self._keep_caps(placed, tasks)
+            chosen = [(part, tasks) for part, tasks in runs if tasks[0].wanted.reflected is reflected]
+            if chosen:
+                yield from _Runs(self, chosen, reflected).lines()
+        self._keep_caps([(part, task) for part, tasks in runs for task in tasks if task.is_first])
 
-    def _keep_caps(self, placed: Sequence[Sequence[Sequence[int]]], tasks: Sequence[Task]) -> None:
-        """Upper bounds of epsilon of the remove direction, beside that of add."""
-        chosen = [
-            (part, tasks[place])
-            for part, runs in enumerate(placed)
-            for places in runs
-            for place in places
-            if tasks[place].wanted.quantity == "epsilon" and not tasks[place].wanted.reflected
-        ]
+    def _keep_caps(self, chosen: Sequence[tuple[int, Task]]) -> None:
+        """Keep upper bounds of epsilon of the remove direction, beside epsilon of the add direction."""
         if not chosen:
             return
         part, count = np.array([part for part, _ in chosen]), np.array([float(task.step.count) for _, task in chosen])
         delta = np.array([task.wanted.at for _, task in chosen])
         # s > 1 of the remove direction is the tilt 1 - s < 0 of add, whose mass of H0 is that of H1 there.
-        tilts = np.where(self._tilts < -1e-9, 1 - self._tilts, np.nan)[:, part]
+        tilts = np.where(self.tilts < -1e-9, 1 - self.tilts, np.nan)[:, part]
         dropped = np.log(count) + self.parts.log_dropped_null[part]
-        caps = chernoff_caps(tilts, count * self._value[:, part], count * self._error[:, part], dropped, delta)
+        caps = chernoff_caps(tilts, count * self.value[:, part], count * self._error[:, part], dropped, delta)
         for (_, task), cap in zip(chosen, caps.tolist(), strict=True):
             known = Known(True, "epsilon_cap", task.wanted.at)
             task.known[known] = Enclosure(0.0, cap, Evidence.CERTIFIED)
 
-    def of_runs(self, part: IndexArray, count: FloatArray, *, reflected: bool) -> _Rows:
-        """The table for runs of these steps in one direction."""
-        side = slice(None, None, -1) if reflected else slice(None)
-        theta = 1 - self._tilts[side][:, part] if reflected else self._tilts[:, part]
-        first = -self._first[side][:, part] if reflected else self._first[:, part]
-        deviation = np.sqrt(count * self._second[side][:, part])
-        return _Rows(theta, count * self._value[side][:, part], count * first, deviation, self._usable[side][:, part])
-
-    def core(self, part: IndexArray, count: FloatArray) -> FloatArray:
-        """Deviations of the losses of runs."""
-        return self._core[part] * np.sqrt(count)
-
-
-@final
-class _Rows(NamedTuple):
-    """theta, K, K', the deviation, all (S, R), by rising theta, and where they are of use."""
-
-    theta: FloatArray
-    value: FloatArray
-    threshold: FloatArray
-    deviation: FloatArray
-    usable: BoolArray
-
 
 @final
 class _Runs:
-    """Runs in one direction with their tasks, and what the table says about them: arrays (S, R)."""
+    """Runs in one direction with their tasks, and what the table says about them: arrays (S, R) by rising theta."""
 
-    def __init__(self, table: Table, part: IndexArray, tasks: Sequence[Sequence[Task]], reflected: bool) -> None:
-        self._table, self._part, self._tasks, self._reflected = table, part, tasks, reflected
-        self._count = np.array([float(each[0].step.count) for each in tasks])
-        self._core = table.core(part, self._count)
-        rows = table.of_runs(part, self._count, reflected=reflected)
-        self._theta, self._value, self._threshold, self._deviation, self._usable = rows
+    def __init__(self, table: Table, runs: Sequence[tuple[int, Sequence[Task]]], reflected: bool) -> None:
+        self.parts, self._reflected = table.parts, reflected
+        self._tasks = [tasks for _, tasks in runs]
+        self._part = np.array([part for part, _ in runs])
+        self._count = np.array([float(tasks[0].step.count) for tasks in self._tasks])
+        rising = slice(None, None, -1 if reflected else 1), self._part
+        theta, first, self._usable = table.tilts[rising], table.first[rising], table.usable[rising]
+        self._theta, first = (1 - theta, -first) if reflected else (theta, first)
+        self._value, self._threshold = self._count * table.value[rising], self._count * first
+        self._deviation = np.sqrt(self._count * table.second[rising])
+        self._core = table.core[self._part] * np.sqrt(self._count)
 
     def lines(self) -> Iterator[Lines]:
         """Their lines, those on the same side of the poles and with as many tasks of each kind together."""
@@ -179,8 +151,8 @@ class _Runs:
             kinds = tuple(sorted(task.wanted.quantity for task in line.tasks))
             alike.setdefault((line.region, kinds), []).append(line)
         for lines in alike.values():
-            for groups in grouped(lines):
-                yield Lines(self._table.parts, groups, reflected=self._reflected)
+            for groups in grouped(lines, self.parts.rate):
+                yield Lines(self.parts, groups, reflected=self._reflected)
 
     def _placed(self) -> Iterator[Line]:
         """A line for every run, or several where its readings are far apart."""
@@ -200,23 +172,11 @@ class _Runs:
         pick = np.maximum(row, 0), run
         center, deviation, theta = self._threshold[pick], self._deviation[pick], self._theta[pick]
         reach = np.maximum(most - center, center - least) + _MARGIN * deviation
-        region = (theta > 0).astype(int) + (theta > 1)
-        parts, count = self._part[run], self._count[run]
-        expected = count * self._table.parts.rate[parts]
-        for index, places in enumerate(groups.values()):
-            if row[index] >= 0 and reach[index] <= _FARTHEST * deviation[index]:
-                yield Line(
-                    [asked[place] for place in places],
-                    int(region[index]),
-                    float(expected[index]),
-                    int(row[index]),
-                    int(parts[index]),
-                    float(count[index]),
-                    float(theta[index]),
-                    float(center[index]),
-                    float(deviation[index]),
-                    float(reach[index]),
-                )
+        part, count = self._part[run], self._count[run]
+        columns = row, part, count, theta, center, deviation, reach
+        for places, *line in zip(groups.values(), *(each.tolist() for each in columns), strict=True):
+            if line[0] >= 0 and line[-1] <= _FARTHEST * line[-2]:
+                yield Line([asked[place] for place in places], *line)
 
     def _guesses(self) -> tuple[IndexArray, FloatArray, list[Task]]:
         """The run of each task, about its threshold, and the tasks."""

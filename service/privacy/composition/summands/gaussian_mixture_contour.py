@@ -1,0 +1,187 @@
+"""Mixtures of shifted Gaussians on an inversion contour; see `trapezoid_contour.py` and `gaussian_mixture_nodes.py`."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from typing_extensions import override
+
+from service.privacy.composition.summands.gaussian_mixture import TruncatedGaussianMixture
+from service.privacy.composition.summands.trapezoid_contour import (
+    ETA_FACTORS,
+    StripField,
+    TrapezoidOnContour,
+    least_ends,
+    side_terms,
+)
+from service.privacy.numerics.arrays import BoolArray, FloatArray
+from service.privacy.numerics.work import did
+
+_A_TERM = 0.03
+"""Work of a node of a strip at a height, in microseconds, roughly."""
+
+_LEAST = 0.05
+"""|A| stays above this on all strips used."""
+
+_LEAST_SINE = -0.21724
+"""Below the least value of sin(x)/x, which falls up to `_TURN`."""
+_TURN = 4.4934
+
+
+class GaussianMixtureOnContour(TrapezoidOnContour):
+    """The mixtures of a run, tilted by theta."""
+
+    def __init__(self, parts: TruncatedGaussianMixture, theta: float) -> None:
+        super().__init__(parts, theta)
+        self.law, self.nodes = parts, parts.grid
+
+    @override
+    def field(self, height: FloatArray) -> StripField:
+        grid, theta, strip = self.nodes, self.tilt, self.nodes.strip(height)
+        least = np.maximum(strip.least, 1e-3)  # the widths chosen keep it larger where a node has weight
+        swing = grid.near / least
+        return StripField(
+            grid.mixed(theta, strip.log_modulus),
+            grid.both(strip.argument),
+            grid.lowered(theta, np.log(least)),
+            np.abs(self.law.steepness(theta) - grid.x) + 0.5 * grid.step + grid.sized(theta, swing),
+            grid.both(np.minimum(swing, grid.steepest / least)),
+            grid.both(np.minimum(grid.mean + swing, grid.steepest / least)),
+        )
+
+    @property
+    @override
+    def half_widths(self) -> FloatArray:
+        return np.array([[0.12], [0.28], [0.62]] if self.is_lowered else [[0.4], [0.6], [0.88]]) * self.law.widest
+
+    @property
+    @override
+    def variation_terms(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """L' = mu m (of a, and of b), |L''/L'| <= mu^2 (variances of s)/L', and at most the largest shift."""
+        grid = self.nodes
+        rate = grid.both(grid.mean)
+        if grid.terms.shift.size == 0:  # no component is left between the cuts, and nothing is bounded by them
+            return np.zeros_like(rate), np.zeros_like(rate), np.full(len(rate), np.inf)
+        # m increases: over a cell of a it is at least that of the node before.
+        before = np.concatenate([np.zeros_like(rate[:, :1]), grid.mean[:, :-1]], axis=1)
+        largest = grid.terms.shift.max(axis=1)[:, None] * np.ones_like(rate)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.log(rate), np.fmin(grid.both(grid.spread) / grid.both(before), largest), np.ones(len(rate))
+
+    @override
+    def build_majorants(self, height: FloatArray, center: FloatArray | None) -> MixtureMajorants:
+        if center is None:
+            center = 0.8 * height * np.sum(self.weights * self.nodes.both(self.nodes.mean), axis=-1)
+        largest = np.minimum(0.8 * self._highest, 20.0)
+        return self._built(np.minimum(ETA_FACTORS[:-1, None] * center, largest))
+
+    @cached_property
+    def _highest(self) -> FloatArray:
+        """Heights up to which |A| is known to be at least `_LEAST` at all nodes with weight, shape (parts,)."""
+        spread = np.where(self.grid.inside, self.nodes.spread, 0.0).max(axis=1)
+        return np.sqrt(2 * (1 - _LEAST) / spread) * (1 - 1e-9)
+
+    def _built(self, eta: FloatArray) -> MixtureMajorants:
+        """B_eta(t)/M(theta) as a trapezoid sum for eta of shape (E, parts), and the error of that sum.
+
+        With f = phi a^z b^{1-z} and g(x) = conj f(conj x), the integrand of B is the root of f(x + i eta) g(x - i eta),
+        which continues to |Im x| <= q with modulus
+
+            phi e^{(q^2 + eta^2)/2} (size at eta + q  times  size at eta - q)^{1/2} e^{-t (D(eta + q) + D(eta - q))/2}.
+        """
+        grid, h = self.nodes, self.grid.step
+        here = self.field(eta)
+        q = np.minimum(np.minimum(2 * math.pi / h[:, 0], 0.55 * self._highest), 0.95 * (self._highest - eta))
+        rising = np.minimum(grid.rising, grid.rising[:, ::-1]) if grid.mirrored else grid.rising
+        usual = np.where(grid.inside, rising, np.inf).min(axis=-1) - eta
+        q = np.where(usual > 0.3 * q, np.minimum(q, usual), q)
+        known = rising >= (eta + q)[..., None]  # the argument at eta + q is no smaller than that at |eta - q|
+        above, below = self.field(eta + q), self.field(np.abs(eta - q))
+        sign = np.where(eta >= q, 1.0, -1.0)[..., None]
+        log_size = 0.5 * (above.log_size + below.log_size)
+        slope = 0.5 * (above.size_slope + below.size_slope)
+        kernel = 0.5 * q**2 - 2 * math.pi * q / h[:, 0]
+        turn = 0.5 * (above.turn + sign * below.turn) - 0.25 * h * (above.turn_slope + below.turn_slope)
+        log_strip = self.log_weights + log_size + 0.5 * h * slope + kernel[..., None] + math.log(2.1)
+        ends = self.log_weights + above.log_largest + 0.5 * h * self.outward
+        return MixtureMajorants(
+            eta,
+            np.maximum(here.turn, 0.0),
+            here.log_size + self.log_weights,
+            np.where(known, np.maximum(turn, 0.0), turn),
+            np.where(
+                self._turns_forward(eta)[..., None] & grid.inside, log_strip, np.where(grid.inside, np.inf, -np.inf)
+            ),
+            np.where(grid.inside, ends, np.inf),
+            np.where(known, 0.0, above.turn_rate),
+            np.exp(self.log_weights + 0.5 * h * self.slope),
+            self.middle,
+            q,
+            h[:, 0],
+        )
+
+    def _turns_forward(self, eta: FloatArray) -> BoolArray:
+        """Whether arg A(x, q) >= 0 is known for 0 <= q <= eta at all x between the cuts, shape (E, parts).
+
+        Where mu m >= near/least, or the grid knows it, the argument increases with q. For the rest, up to the right end
+        x* of the last such cell: arg A > q mu m - pi/2 wherever least > 0, so that Im A = E sin(q mu s) >= 0 suffices.
+        sin(q mu s) >= q mu s k(eta mu s) with k(y) = inf sin(y')/y' over y' <= y, so that Im A >= 0 for all q <= eta
+        where P(x) = sum w_i e^{v_i} s_i k(eta mu s_i) is not negative; k decreases, so P has one change of sign in the
+        order of the shifts, at most one zero (Descartes' rule for exponentials), and is positive left of it: P(x*) >= 0
+        is enough.
+        """
+        grid = self.nodes
+        least = 1 - 0.5 * eta[..., None] ** 2 * grid.spread
+        forward = (grid.mean * least >= grid.near) | (grid.rising >= eta[..., None])
+        forward &= least > 0
+        unknown = grid.inside & ~forward
+        last = np.where(unknown.any(axis=-1), unknown.shape[-1] - 1 - unknown[..., ::-1].argmax(axis=-1), -1)
+        right = np.minimum(last + 1, unknown.shape[-1] - 1)
+        y = eta[..., None] * grid.terms.shift
+        k = np.where(y < _TURN, np.sinc(np.minimum(y, _TURN) / math.pi), _LEAST_SINE)
+        places = np.broadcast_to(right[:, :, None, None], (*y.shape, 1))
+        responsibility = np.broadcast_to(grid.responsibility, (len(eta), *grid.responsibility.shape))
+        at = np.take_along_axis(responsibility, places, axis=-1)[..., 0]
+        positive = np.sum(at * grid.terms.shift * k, axis=-1) > 1e-12 * np.sum(at * grid.terms.shift, axis=-1)
+        return (last < 0) | (positive & (right > last))
+
+
+@dataclass(frozen=True, slots=True)
+class MixtureMajorants:
+    """Majorants on lines Im x = eta: B_eta(t)/M(theta) <= e^{eta^2/2} (sum e^{log_terms - t turn} + errors)."""
+
+    eta: FloatArray
+    turn: FloatArray
+    log_terms: FloatArray
+    strip_turn: FloatArray
+    log_strip: FloatArray
+    """The strip error at a height t of the line: sum e^{log_strip - t strip_turn}."""
+    log_ends: FloatArray
+    """ln of the size of the integrand half a cell from each node, in terms, and"""
+    end_rates: FloatArray
+    """how fast D changes there with the height."""
+    sizes: FloatArray
+    """The integrals over the cells on the real axis."""
+    middle: int
+    width: FloatArray
+    step: FloatArray
+
+    def log_bounds(self, heights: FloatArray) -> FloatArray:
+        """ln B_eta(t)/M(theta) from above, at most 0, shape (H, E, parts).
+
+        The path goes up to eta at one node J and down at another, where D >= 0: eta/h terms each. Outside of them it
+        stays on the real axis, where far jumps may turn too fast for the step. The sides of the sum's rectangle there
+        are bounded as those of a line's strips. The best J serves on either side.
+        """
+        did(_A_TERM * len(heights) * self.log_terms.size)
+        t = heights[:, None, :, None]
+        summed = np.exp(self.log_terms - t * self.turn).sum(axis=-1) * (1 + 1e-12)
+        strip = np.exp(np.minimum(self.log_strip - t * self.strip_turn, 600.0)).sum(axis=-1)
+        q, h = self.width[..., None], self.step[:, None]
+        sides = side_terms(self.log_ends, self.end_rates, q, t, h, self.eta[..., None] / h)
+        ends = least_ends(np.zeros_like(sides), sides, self.sizes, self.middle)
+        bounds = np.log(summed + strip + ends) + 0.5 * self.eta**2 + 1e-12
+        return np.fmin(np.where(np.isnan(bounds), 0.0, bounds), 0.0)

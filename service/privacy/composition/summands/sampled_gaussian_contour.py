@@ -1,0 +1,177 @@
+"""Poisson-sampled Gaussian steps on an inversion contour; see `trapezoid_contour.py` and `sampled_gaussian.py`."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from typing_extensions import override
+
+from service.privacy.composition.summands.sampled_gaussian import LARGEST_ETA, TruncatedSampledGaussian
+from service.privacy.composition.summands.sampled_gaussian_shared import difference_slope, differences, strip_errors
+from service.privacy.composition.summands.trapezoid_contour import ETA_FACTORS, StripField, TrapezoidOnContour
+from service.privacy.numerics.arrays import FloatArray
+from service.privacy.numerics.rounding import UNIT_ROUNDOFF
+from service.privacy.numerics.unit_circle import ComplexArray
+
+_LOG_NEGLIGIBLE = -75.0
+"""A strip error of a majorant below this needs no sharper bound."""
+
+
+class SampledGaussianOnContour(TrapezoidOnContour):
+    """The sampled Gaussian parts of a run, tilted by theta; sums over losses that parts share are matrix products."""
+
+    def __init__(self, parts: TruncatedSampledGaussian, theta: float | FloatArray) -> None:
+        super().__init__(parts, theta)
+        self.law, self.nodes = parts, parts.grid
+
+    @override
+    def differences(self, step: float | FloatArray, nodes: int) -> ComplexArray:
+        if self.nodes.soft is None:
+            return super().differences(step, nodes)
+        soft, unsampled = self.nodes.soft[self.window], np.log1p(-self.law.rate)
+        return differences(self.weights[:, self.window], soft, unsampled, float(step), nodes)
+
+    @override
+    def rounding_error(self, t: FloatArray) -> FloatArray:
+        if self.nodes.soft is None:
+            return super().rounding_error(t)
+        grid, theta, window = self.grid, np.abs(self.tilt), self.window
+        relative = grid.relative_error + theta * (grid.loss_error + UNIT_ROUNDOFF * np.abs(grid.loss))
+        unsampled = np.log1p(-self.law.rate)
+        slope = difference_slope(self.weights[:, window], self.nodes.soft[window], unsampled, relative[:, window])
+        return slope[:, None] * t
+
+    @property
+    @override
+    def half_widths(self) -> FloatArray:
+        fractions = np.array([[0.1], [0.22], [0.5]] if self.is_lowered else [[0.3], [0.45], [0.7]])
+        return np.minimum(fractions * math.pi * self.law.sigma, 0.9 * 2 * math.pi / self.law.step)
+
+    @override
+    def field(self, height: FloatArray) -> StripField:
+        """|d arg w/dy|, |d arg w/dq| and |d ln |w|/dy| are at most r/(sigma cos(phi/2))."""
+        sigma, r, theta = self.law.sigma, self.nodes.responsibility, self.tilt
+        phi = (height / sigma)[..., None]
+        log_modulus, argument = turned_ratio(r, phi)
+        near = self.law.near / (sigma[:, None] * np.cos(0.5 * phi))
+        largest = theta * self.law.log_least_modulus(height) if self.is_lowered else np.zeros_like(phi)
+        size_slope = self.law.normal_slope + np.abs(theta) * near
+        return StripField(theta * log_modulus, argument, largest, size_slope, near, near)
+
+    @override
+    def strip_errors(self, heights: FloatArray, q: FloatArray) -> FloatArray:
+        if self.nodes.soft is None:
+            return super().strip_errors(heights, q)
+        theta, base, log_least = float(self.theta[0]), np.ones_like(q), None
+        if theta < 0:
+            growth = self._inverse_modulus_growth(q)
+            base = np.maximum(np.fmin(growth, np.cos(0.5 * q / self.law.sigma) ** theta), 1.0)
+            log_least = self.law.log_least_modulus(q)
+        return strip_errors(self.nodes, self.log_weights, theta, heights[:, 0], q, base, log_least)
+
+    def _inverse_modulus_growth(self, q: FloatArray) -> FloatArray:
+        """Upper Riemann sum of the weights times |w(y + iq')/w(y)|^theta over the nodes, for all |q'| <= q of shape
+        (..., parts).
+        """
+        exponent = np.minimum(self.tilt, 0.0) * self.law.log_least_modulus(q) + 0.5 * self.grid.step * self.slope
+        return np.sum(np.where(self.weights > 0, self.weights * np.exp(exponent), 0.0), axis=-1)
+
+    @property
+    @override
+    def variation_terms(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """L' = r/sigma, |d ln r/dy| <= 1/sigma. Left of the first node y0 psi(y)/psi(y0) = e^{(y0^2 - y^2)/2}
+        (w/w0)^{theta + 1} e^{(y0 - y)/sigma} is at most e^{(y0 + 1/sigma)^2/2} where y0 > -1/sigma, else 1, times
+        (w0/(1 - p))^-theta for theta < 0; and it has one maximum, its logarithm being concave, where
+        (1 + |theta|) r0 < sigma^2.
+        """
+        sigma = self.law.sigma
+        first, r_first = self.grid.x[:, 0], self.nodes.responsibility[:, 0]
+        rise = 0.5 * np.maximum(first + 1 / sigma, 0.0) ** 2 + np.minimum(self.theta, 0.0) * np.log1p(-r_first)
+        concave = (1 + np.abs(self.theta)) * r_first < sigma**2
+        log_rate = np.log(self.nodes.responsibility) - np.log(sigma[:, None])
+        return log_rate, 1 / sigma[:, None], 2 * np.exp(np.where(concave, rise, np.inf))
+
+    @override
+    def build_majorants(self, height: FloatArray, center: FloatArray | None) -> SampledGaussianMajorants:
+        sigma = self.law.sigma
+        if center is None:
+            log_weights, responsibility, _ = self._majorant_nodes
+            center = 0.8 * height * np.sum(np.exp(log_weights) * responsibility, axis=-1) / sigma
+            if self.nodes.soft is not None:  # eta/sigma is common
+                center = sigma * float((center / sigma).mean())
+        largest = np.minimum(0.9 * math.pi * sigma, LARGEST_ETA)
+        if self.nodes.soft is not None:
+            largest = sigma * float((largest / sigma).min())
+        return self._built(np.minimum(ETA_FACTORS[:, None] * center, largest))
+
+    @cached_property
+    def _majorant_nodes(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """ln of the weights and responsibilities of the nodes that serve the sums of majorants, and their step."""
+        stride = self.law.majorant_stride
+        log_weights = self.log_weights[:, self.window][:, ::stride] + math.log(stride)
+        return log_weights, self.nodes.responsibility[:, self.window][:, ::stride], stride * self.law.step
+
+    def _built(self, eta: FloatArray) -> SampledGaussianMajorants:
+        """B_eta(t)/M(theta) as a trapezoid sum for eta of shape (E, parts), and the error of that sum.
+
+        The integrand of B continues to |Im y| <= s with modulus <= e^{s^2/2} phi w^theta (for theta < 0 with the growth
+        of 1/|w|), for s <= pi sigma/2 and s + eta < pi sigma: its two halves w(y + i(s + eta)) and w(y + i(s - eta))
+        have arg w(y + i(s + eta)) >= arg w(y + i(s - eta)) there, so the e^{-t arg} factors never grow.
+        """
+        theta, sigma = self.theta, self.law.sigma
+        log_weights, r, step = self._majorant_nodes
+        half = (0.5 * eta / sigma)[..., None]
+        if self.nodes.soft is not None:
+            half, r = half.min(axis=1, keepdims=True), r[:1]
+            eta = 2 * half[..., 0] * sigma
+        log_modulus, argument = turned_ratio(r, 2 * half)
+        log_modulus = self.tilt * log_modulus
+        s = np.minimum(np.minimum(2 * math.pi / step, 0.5 * math.pi * sigma), 0.9 * (math.pi * sigma - eta))
+        strip = 0.5 * s**2 - 2 * math.pi * s / step
+        if self.is_lowered:
+            strip = strip + theta * np.log(np.cos(0.5 * (s + eta) / sigma))
+            if strip.max() > _LOG_NEGLIGIBLE:
+                s = 0.5 * s
+                growth = self._inverse_modulus_growth(s + eta)
+                strip = np.fmin(strip, 0.5 * s**2 - 2 * math.pi * s / step + np.log(np.maximum(growth, 1.0)))
+        # The end may lie anywhere between the nodes that serve: its side is below two terms, 4 of `_cut` (half a term
+        # each). The path from the real line to Im y = eta adds two more sides, each below eta/h of an end's term. With
+        # every fourth node a weight left out counts 4 times at most.
+        error = 2.1 * np.exp(strip) + 4 * self.omitted + (4 + 4 * eta / self.law.step) * self.cut
+        return SampledGaussianMajorants(eta, argument, log_modulus, log_weights, error, 0.5 * eta**2 + 1e-12)
+
+
+def turned_ratio(r: FloatArray, phi: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """ln |1 - r + r e^{i phi}| and the argument of it, for 0 <= phi < pi."""
+    sine_squared = np.sin(0.5 * phi) ** 2
+    log_modulus = 0.5 * np.log1p(-4 * r * (1 - r) * sine_squared)
+    return log_modulus, np.arctan2(r * np.sin(phi), 1 - 2 * r * sine_squared)
+
+
+@dataclass(frozen=True, slots=True)
+class SampledGaussianMajorants:
+    """B_eta(t)/M(theta) <= e^{log_factor} (sum e^{log_modulus + log_weights - t argument} + error)."""
+
+    eta: FloatArray
+    argument: FloatArray
+    log_modulus: FloatArray
+    log_weights: FloatArray
+    error: FloatArray
+    log_factor: FloatArray
+
+    def log_bounds(self, heights: FloatArray) -> FloatArray:
+        """See `EtaMajorants`."""
+        bounds = np.log(self._sums(heights) * (1 + 1e-12) + self.error) + self.log_factor
+        return np.fmin(bounds, 0.0)
+
+    def _sums(self, heights: FloatArray) -> FloatArray:
+        """sum e^{log_modulus + log_weights - t argument} at heights t (T, 1) or (T, parts), shape (T, E, parts)."""
+        turned = heights[:, None, :, None] * self.argument
+        if self.argument.shape[1] == len(self.log_weights):
+            return np.exp((self.log_modulus + self.log_weights) - turned).sum(axis=-1)
+        # Parts that share their losses: one exponential for all.
+        shared = np.exp(np.maximum(self.log_modulus - turned, -300.0))[:, :, 0]
+        return shared @ np.exp(np.maximum(self.log_weights, -400.0)).T

@@ -1,0 +1,344 @@
+"""Truncated laws whose moments M(z) = E0 e^{zL} are trapezoid sums, with every error bounded.
+
+H0 has the density phi b and H1 the density phi a in x, phi the normal density; L = ln a - ln b increases with x. b = 1,
+unless a step is mirrored: then b(x) = a(-x) and M(1 - z) = M(z). M(0) = M(1) = 1. All moments are those of the
+truncated law, in which all steps together leave out less than about 10^-digits of the mass of H0 and of H1.
+
+The sum over nodes of distance h is compared to the integral on the rectangle |Im x| <= q, where a and b have no zero.
+Its sides are half way between nodes. With A(x, q) = a(x + iq)/a(x), B likewise, and |phi(x + iq)| = e^{q^2/2} phi(x),
+
+    |M_h - M| <= 2 e^{q^2/2 - 2 pi q/h} int phi a^s b^{1-s} |A|^s |B|^{1-s}/(1 - e^{-2 pi q/h}) + sides
+
+at a real tilt s. |A|^s <= 1 for s >= 0, and else at most the least |A| to the power s; the same holds for B and 1 - s.
+A law has its nodes, lower bounds of |A| on three strips, and bounds of slopes over the cells of the nodes.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from typing_extensions import override
+
+from service.privacy.composition.summands import node_sums
+from service.privacy.composition.summands.abstract import RealCumulants, TruncatedSummand, in_chunks
+from service.privacy.numerics.arrays import BoolArray, FloatArray, IndexArray
+from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
+
+_LARGEST_LOSS = 600.0
+"""Losses above which e^L is not computed without the weight of its node."""
+
+_NEGLIGIBLE = 1e-14
+"""A bound of K's trapezoid error below this needs no sharper one."""
+
+FEW_STEPS = 100
+"""Runs with fewer steps have transforms that fall slowly: their contours are long and want finer steps."""
+
+_FEW_SAMPLED = 5.0
+"""Expected steps that use the record below which a transform of many steps falls slowly, too."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrapezoidNodes:
+    """Nodes x with everything that does not depend on the tilt; arrays of shape (parts, nodes).
+
+    Nodes outside [start, stop) have no weight: the law is cut half a cell outside of them. The nodes of a mirrored law
+    are symmetric about 0.
+    """
+
+    x: FloatArray
+    step: FloatArray
+    """h, shape (parts, 1)."""
+    start: IndexArray
+    stop: IndexArray
+    loss: FloatArray
+    """L, nats."""
+    log_weight: FloatArray
+    """ln(phi b h), -inf where there is no weight."""
+    weight: FloatArray
+    loss_error: FloatArray
+    """Absolute error of L, nats."""
+    relative_error: FloatArray
+    """Relative error of a weight, its loss taken as exact, and of adding it up."""
+    mirrored: bool = False
+
+    @cached_property
+    def growth(self) -> FloatArray:
+        """weight (e^L - 1), whose sum over the nodes is E0(w - 1) = 0."""
+        moderate = self.weight * np.expm1(np.minimum(self.loss, _LARGEST_LOSS))
+        large = np.exp(np.minimum(self.log_weight + self.loss, _LARGEST_LOSS))
+        return np.where(self.loss > _LARGEST_LOSS, large, moderate)
+
+    @cached_property
+    def alternative(self) -> FloatArray:
+        """weight e^L: the weight under H1, at most 1."""
+        return np.exp(np.minimum(self.log_weight + self.loss, 0.0))
+
+    @cached_property
+    def columns(self) -> FloatArray:
+        """1, L, L^2, and the two error columns, last axis: the summands of plain moments."""
+        parts = [np.ones_like(self.loss), self.loss, self.loss**2, self.relative_error, self.loss_error]
+        return np.stack(parts, axis=-1)
+
+    @property
+    def inside(self) -> BoolArray:
+        """Which nodes have weight, shape (parts, nodes)."""
+        return np.isfinite(self.log_weight)
+
+    def tilted(self, tilts: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Weights phi b h e^{sL - shift}, shape (S, parts, nodes), and the shift, shape (S, parts); `tilts`: (S, 1) or
+        (S, parts).
+        """
+        return node_sums.tilted(self.loss, self.log_weight, tilts)
+
+    def at_ends(self, values: FloatArray) -> FloatArray:
+        """The columns of an array (..., parts, nodes) at each part's first and last node, shape (..., parts, 2)."""
+        ends = np.stack([self.start, self.stop - 1], axis=-1)
+        return np.take_along_axis(values, np.broadcast_to(ends, (*values.shape[:-1], 2)), axis=-1)
+
+    def both(self, of_a: FloatArray) -> FloatArray:
+        """A quantity of a plus that of b, which has none unless mirrored."""
+        return of_a + of_a[..., ::-1] if self.mirrored else of_a
+
+    def mixed(self, theta: FloatArray | float, of_a: FloatArray) -> FloatArray:
+        """theta times a quantity of a plus 1 - theta times that of b."""
+        return theta * of_a + (1 - theta) * of_a[..., ::-1] if self.mirrored else theta * of_a
+
+    def sized(self, theta: FloatArray | float, of_a: FloatArray) -> FloatArray:
+        """`mixed` with the moduli of theta and 1 - theta."""
+        size = np.abs(theta)
+        return size * of_a + np.abs(1 - theta) * of_a[..., ::-1] if self.mirrored else size * of_a
+
+    def lowered(self, theta: FloatArray | float, of_a: FloatArray) -> FloatArray:
+        """`mixed` with the negative parts of theta and 1 - theta: for logarithms of lower bounds of |A| and |B|."""
+        low = np.minimum(theta, 0.0)
+        return low * of_a + np.minimum(1 - theta, 0.0) * of_a[..., ::-1] if self.mirrored else low * of_a
+
+
+@dataclass(frozen=True, slots=True)
+class TiltedMoments:
+    """The law tilted by e^{sL} at one tilt s, a number or of shape (parts, 1): weights of shape (parts, nodes), the
+    other arrays of shape (parts,).
+
+    `total` is M(s) e^{-shift}, the scale of the weights. Bounds of its error relative to it: `rounding`, `cut` at the
+    ends of the nodes, and `quadrature`.
+    """
+
+    tilt: float | FloatArray
+    weights: FloatArray
+    shift: FloatArray
+    total: FloatArray
+    log_total: FloatArray
+    rounding: FloatArray
+    cut: FloatArray
+    quadrature: FloatArray
+
+
+class TruncatedTrapezoid(TruncatedSummand):
+    """N_i steps each of one kind of law as one summand of the run's K. Where they are `separate`, each i is a run of
+    its own: sums over the parts of a run have shape (parts,) then.
+    """
+
+    separate: bool = False
+    log_dropped_null: FloatArray
+    log_dropped_alternative: FloatArray
+    """ln of the mass of H0 and of H1 beyond the truncation, per step; shape (parts,)."""
+
+    @cached_property
+    @abstractmethod
+    def grid(self) -> TrapezoidNodes:
+        """The nodes, built on first use."""
+
+    @cached_property
+    @abstractmethod
+    def kernels(self) -> FloatArray:
+        """q^2/2 - 2 pi q/h of three strips, shape (3, parts)."""
+
+    @cached_property
+    @abstractmethod
+    def least_everywhere(self) -> FloatArray:
+        """ln of a lower bound of |A| on the three strips at all nodes, shape (3, parts)."""
+
+    @cached_property
+    @abstractmethod
+    def log_least(self) -> FloatArray:
+        """ln of lower bounds of |A| on the three strips over the cells, shape (3, parts, nodes)."""
+
+    @cached_property
+    @abstractmethod
+    def end_slopes(self) -> tuple[FloatArray, FloatArray]:
+        """Bounds of |d ln a/dx| over the cells, and ln of lower bounds of |A| on all strips; (parts, nodes) each."""
+
+    @abstractmethod
+    def slopes(self, tilt: FloatArray | float) -> tuple[FloatArray, FloatArray]:
+        """Upper bounds of -d ln(phi a^s b^{1-s})/dx and of d ln(phi a^s b^{1-s})/dx over the cell of each node."""
+
+    def beyond(self, tilts: FloatArray, shift: FloatArray) -> FloatArray | float:  # noqa: ARG002 - mostly none
+        """Bound of the part of M(s) e^{-shift} that lies beyond nodes where the law is not cut, shape (S, parts)."""
+        return 0.0
+
+    def shared_sums(self, tilts: FloatArray) -> FloatArray | None:  # noqa: ARG002 - mostly none
+        """`columns` summed with the weights e^{sL}, shape (S, parts, 5), where parts share their losses; else None."""
+        return None
+
+    @property
+    @override
+    def log_dropped(self) -> tuple[FloatArray, FloatArray]:
+        counts = np.log(self.count)
+        return counts + self.log_dropped_null, counts + self.log_dropped_alternative
+
+    def over_run(self, each: FloatArray) -> FloatArray:
+        """sum N_i x_i over the parts of a run, from (..., parts)."""
+        if self.separate:
+            return each * self.count
+        return each[..., 0] * self.count[0] if len(self.count) == 1 else np.asarray(each @ self.count)
+
+    @override
+    def cumulants(self, tilts: FloatArray) -> RealCumulants:
+        """K, K', K'' at real tilts, shape (S,), or of separate parts at (S, parts), with a bound of the error of K,
+        infinite where the nodes end too early.
+
+        Plain sums: the error of K grows like N u, which Chernoff bounds and the choice of contours do not notice; the
+        prefactor of a contour takes `value` instead.
+        """
+        return in_chunks(self._cumulants, tilts, self.size)
+
+    def _cumulants(self, tilts: FloatArray) -> RealCumulants:
+        at = tilts if self.separate else tilts[:, None]
+        weights, sums = None, self.shared_sums(tilts)
+        if sums is None:
+            weights, shift = self.grid.tilted(at)
+            sums = np.matmul(weights.swapaxes(0, 1), self.grid.columns).swapaxes(0, 1)  # (S, parts, 5)
+        else:
+            shift = np.zeros(sums.shape[:2])
+        total = sums[:, :, 0]
+        mean, square = sums[:, :, 1] / total, sums[:, :, 2] / total
+        log_total = shift + np.log(total)
+        nodes = self.grid.x.shape[1]
+        rounding = (sums[:, :, 3] + np.abs(at) * sums[:, :, 4]) / total + 2 * nodes * UNIT_ROUNDOFF
+        truncation = self._quadrature_error(at, weights, total) + self._cut_error(at, shift) / total
+        error = log_error(rounding + truncation, log_total)
+        return RealCumulants(
+            self.over_run(log_total),
+            self.over_run(mean),
+            self.over_run(square - mean**2),
+            self.over_run(error) * 1.001,
+            self.over_run(truncation),
+        )
+
+    def moments(self, tilt: float | FloatArray) -> TiltedMoments:
+        """The law tilted by e^{sL}, the better of two sums for each part; `tilt`: a number, or of shape (parts, 1).
+
+        M(s) - 1 = E0(e^{sL} - 1 - s(e^L - 1)), because E0(w - 1) = 0: every summand is second order in L, and rounding
+        does not grow with the number of steps. Of the sums behind this identity 1 - M_h(0) counts once, M_h(1) - M_h(0)
+        s times. An error of L changes a summand by at most |s| |e^{sL} - e^L| times itself, and by second order. Where
+        losses are so large that the digits of e^L are worse than that, M itself is summed.
+        """
+        grid, size = self.grid, np.abs(tilt)
+        tilts = np.reshape(tilt, (1, -1))
+        all_weights, all_shifts = grid.tilted(tilts)
+        weights, shift = all_weights[0], all_shifts[0]
+        plain = weights.sum(axis=-1)
+        error = np.sum(weights * (grid.relative_error + 1.01 * size * grid.loss_error), axis=-1)
+        error = error / plain + (shift + 2 * grid.x.shape[1]) * UNIT_ROUNDOFF
+        summands, sizes = node_sums.excess(grid.loss, grid.weight, grid.growth, tilt, weights)
+        other = size * node_sums.untilting(grid.loss, grid.alternative, tilt, weights, np.ones_like(plain))
+        other = other + (weights + grid.alternative) * (1 + size**2) * grid.loss_error
+        second = np.sum(sizes * grid.relative_error + 1.1 * grid.loss_error * other, axis=-1)
+        second = second + 2 * (1 + np.abs(tilts[0])) * self.identity_error
+        change = summands.sum(axis=-1)
+        total = 1 + change
+        better: BoolArray = np.asarray((shift == 0) & (total > 0) & (second < error * total))
+        total = np.asarray(np.where(better, total, plain), dtype=np.float64)
+        summed = np.log1p(np.maximum(change, -1 + 1e-300))
+        log_total = shift + np.asarray(np.where(better, summed, np.log(plain)), dtype=np.float64)
+        rounding = np.asarray(np.where(better, second / total, error), dtype=np.float64)
+        cut = self._cut_error(tilts, shift[None])[0] / total
+        quadrature = self._quadrature_error(tilts, all_weights, total)[0]
+        return TiltedMoments(tilt, weights, shift, total, log_total, rounding, cut, quadrature)
+
+    def value(self, moments: TiltedMoments) -> tuple[FloatArray, FloatArray]:
+        """K at the tilt of the moments and a bound of its error, which does not grow with the number of steps."""
+        error = log_error(moments.rounding + moments.quadrature + moments.cut, moments.log_total)
+        return self.over_run(moments.log_total), self.over_run(error) * 1.001
+
+    @cached_property
+    def identity_error(self) -> FloatArray:
+        """Error per step of the sums at tilts 0 and 1 behind E0(w - 1) = 0: trapezoid, truncation, and sides."""
+        ends = self._cut_error(np.array([[0.0], [1.0]]), np.zeros((2, len(self.count))))
+        dropped = np.exp(np.logaddexp(self.log_dropped_null, self.log_dropped_alternative))
+        return 2.1 * np.exp(self.kernels.min(axis=0)) + dropped + ends.sum(axis=0)
+
+    def _quadrature_error(self, tilts: FloatArray, weights: FloatArray | None, total: FloatArray) -> FloatArray:
+        """Trapezoid error of M(s) but for the sides, relative to M(s), shape (S, parts); `tilts`: (S, 1) or (S, parts).
+
+        2.1 for 2/(1 - e^{-2 pi q/h}): wherever the bound is below 0.05, 2 pi q/h is at least 3. Where the least |A| of
+        all nodes is too coarse an upper Riemann sum serves; the best of three strips is taken.
+        """
+        grid = self.grid
+        low = np.minimum(tilts, 0.0) + (np.minimum(1 - tilts, 0.0) if grid.mirrored else 0.0)
+        coarse = self.kernels[:, None] + low * self.least_everywhere[:, None]
+        error = 2.1 * np.exp(coarse.min(axis=0))
+        large = self.over_run(error).reshape(len(tilts), -1).max(axis=1) >= _NEGLIGIBLE
+        if not large.any():
+            return error
+        s, total = tilts[large][:, :, None], np.broadcast_to(total, error.shape)[large]
+        weights = np.exp(s * grid.loss + grid.log_weight) if weights is None else weights[large]
+        slope = np.maximum(*self.slopes(s))
+        for kernel, log_least in zip(self.kernels, self.log_least, strict=True):
+            growth = np.exp(grid.lowered(s, log_least) + 0.5 * grid.step * slope)
+            summed = np.sum(np.where(weights > 0, weights * growth, 0.0), axis=-1) / total
+            error[large] = np.fmin(error[large], 2.1 * np.exp(kernel) * np.maximum(summed, 1.0))
+        return error
+
+    @cached_property
+    def _ends(self) -> tuple[FloatArray, ...]:
+        """The quantities of `_cut_error` at the end nodes, shape (parts, 2)."""
+        grid, (steep, least) = self.grid, self.end_slopes
+        columns = (grid.loss, grid.log_weight, steep, least)
+        flipped = (steep[:, ::-1], least[:, ::-1]) if grid.mirrored else ()
+        return tuple(grid.at_ends(column) for column in (*columns, *flipped))
+
+    def _cut_error(self, tilts: FloatArray, shift: FloatArray) -> FloatArray:
+        """Bound of what the ends of the nodes add to the error of M(s), scaled by e^{-shift}, shape (S, parts).
+
+        A side is half a cell from an end node, and weighted with 1/(1 + e^{2 pi |Im x|/h}): as e^{q^2/2} stays below
+        the root of that weight's growth, it is less than half a term. phi falls outwards.
+        """
+        loss, log_weight, steep, least, *flipped = self._ends
+        s = tilts[:, :, None]
+        slope, growth = np.abs(s) * steep, np.minimum(s, 0.0) * least
+        if flipped:
+            slope, growth = slope + np.abs(1 - s) * flipped[0], growth + np.minimum(1 - s, 0.0) * flipped[1]
+        sides = np.exp(s * loss + log_weight + 0.5 * self.grid.step * slope + growth - shift[:, :, None])
+        return 0.5 * sides.sum(axis=-1) * 1.001 + self.beyond(tilts, shift)
+
+
+def log_error(relative: FloatArray, log_total: FloatArray) -> FloatArray:
+    """Bound of the error of ln M for a relative error of M: |ln(1 + x)| <= 1.1 |x| for |x| < 0.1; else infinite."""
+    return np.where(relative < 0.1, 1.1 * relative, np.inf) + 8 * FUNCTION_ERROR * np.abs(log_total)
+
+
+def highest_turn(
+    highest: FloatArray | float, total: FloatArray | float, sampled: FloatArray | float, falls: FloatArray | float
+) -> FloatArray:
+    """About how much (nats) e^{t arg a} grows on a strip at the greatest height t of a contour: steers the spacing.
+
+    `highest`: about 9 over the deviation of the loss; `total`: steps of the run; `sampled`: about how many of them use
+    the record: where that is few, the transform does not fall with heights that no jump disturbs. `falls`: ln of the
+    height at which the transform of few steps ends.
+    """
+    rare = np.asarray(sampled) < _FEW_SAMPLED
+    many = np.minimum(np.where(rare, 1.35, 0.9) * highest, np.where(rare, 180.0, 120.0))
+    few = np.minimum(0.9 * np.maximum(highest, np.exp(np.minimum(falls, 20.0))), 300.0)
+    return np.where(np.asarray(total) >= FEW_STEPS, many, few)
+
+
+def smooth_spacing(need: FloatArray | float, total: FloatArray | float) -> FloatArray:
+    """Spacing that resolves a normal density to e^-need: each of few steps turns by up to 9/sqrt(N) radians per
+    deviation, and is tilted by as many deviations.
+    """
+    return 2 * math.pi / (np.sqrt(2 * need) / 0.9 + 12.0 / np.sqrt(total))

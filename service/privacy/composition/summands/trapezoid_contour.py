@@ -1,0 +1,318 @@
+"""Trapezoid sums on an inversion contour Re z = theta: values of K, their errors, and majorants of |M|.
+
+Notation of `trapezoid.py`. E_theta is the expectation under the law tilted by e^{theta L}, so that
+M(theta + it)/M(theta) = E_theta e^{itL}. With D(x, q) = arg A - arg B,
+
+    |a^z b^{1-z}| (x + iq) = (a^theta b^{1-theta})(x) |A|^theta |B|^{1-theta} e^{-tD}
+
+where, as b(x + iq) is the conjugate of a(-x + iq) in a mirrored step, |B(x, q)| = |A(-x, q)| and D(x, q) =
+arg A(x, q) + arg A(-x, q); else |B| = 1 and D = arg A.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol
+
+import numpy as np
+from typing_extensions import override
+
+from service.privacy.composition.summands import node_sums
+from service.privacy.composition.summands.abstract import LineSummand, LineValues
+from service.privacy.composition.summands.trapezoid import TruncatedTrapezoid
+from service.privacy.numerics.arrays import BoolArray, FloatArray, IndexArray
+from service.privacy.numerics.rounding import UNIT_ROUNDOFF
+from service.privacy.numerics.unit_circle import ComplexArray
+
+_NEGLIGIBLE = 2e-14
+"""A trapezoid error of the whole run below this needs no sharper bound."""
+
+_LARGEST_SHARE = 3.0
+"""Times the height that they are made for, up to which majorants serve heights."""
+
+ETA_FACTORS = np.array([0.5, 0.65, 0.8, 0.95, 1.15, 1.5, 2.2, 5.0, 30.0])
+"""Majorants are taken on these multiples of about the best eta at the first height; large ones serve large heights."""
+
+
+@dataclass(frozen=True, slots=True)
+class StripField:
+    """|a^z b^{1-z}| on strips |Im x| <= q around a contour, relative to that on the real axis; (E, parts, nodes)."""
+
+    log_size: FloatArray
+    """ln |A|^theta |B|^{1-theta} at the nodes, at the height q."""
+    turn: FloatArray
+    """D there."""
+    log_largest: FloatArray
+    """ln of the size from above, over the cells and all heights up to q."""
+    size_slope: FloatArray
+    """A bound of |d ln(phi a^theta b^{1-theta} size)/dx| over the cells."""
+    turn_slope: FloatArray
+    """A bound of |dD/dx| over the cells, for all heights up to q."""
+    turn_rate: FloatArray
+    """A bound of |dD/dq| over the cells, for all heights up to q."""
+
+
+class EtaMajorants(Protocol):
+    """Majorants B_eta(t)/M(theta) on the paths Im x = eta."""
+
+    @property
+    def eta(self) -> FloatArray:
+        """Shape (E, parts)."""
+        ...
+
+    def log_bounds(self, heights: FloatArray) -> FloatArray:
+        """ln B_eta(t)/M(theta) from above, at most 0, at heights t (H, 1) or (H, parts); shape (H, E, parts)."""
+        ...
+
+
+class TrapezoidOnContour(LineSummand):
+    """The parts of a run, tilted by theta; or as many runs of one part, each by its own, none of another sign.
+
+    What is summed over the parts of a run has another shape for separate parts, like steps, nodes and heights: one for
+    each, at the end.
+    """
+
+    def __init__(self, parts: TruncatedTrapezoid, theta: float | FloatArray) -> None:
+        self.parts, self.grid = parts, parts.grid
+        self.theta = np.atleast_1d(np.asarray(theta, dtype=np.float64))
+        self.tilt = self.theta[:, None] if parts.separate else float(self.theta[0])
+        low, high = float(self.theta.min()), float(self.theta.max())
+        self.is_lowered = low < 0 or (self.grid.mirrored and high > 1)
+        """Whether a lower bound of |A| or |B| enters the size on strips."""
+        moments = parts.moments(self.tilt)
+        self._origin = parts.value(moments)
+        self.weights = moments.weights / moments.total[:, None]
+        self.log_weights = self.tilt * self.grid.loss + self.grid.log_weight - moments.log_total[:, None]
+        self.total_error, self.cut = moments.rounding, moments.cut
+        self._at_origin = moments.quadrature + moments.cut
+        self.window = node_sums.significant(self.weights)
+        # The 1e-30 stands for weights that underflowed.
+        self.omitted = node_sums.outside(self.weights, self.window) + 1e-30
+        self.total = np.exp(np.minimum(moments.log_total, 700.0))  # only ever divides: too small is safe
+        self._majorants: EtaMajorants | None = None
+        self._made_for = self._chosen_height = np.zeros(1)
+
+    @property
+    @override
+    def origin(self) -> tuple[float, float]:
+        value, error = self._origin
+        return float(value), float(error)
+
+    @property
+    def origins(self) -> tuple[FloatArray, FloatArray]:
+        """`origin` of separate parts."""
+        return self._origin
+
+    @abstractmethod
+    def field(self, height: FloatArray) -> StripField:
+        """The integrand on strips of half-width `height`, shape (E, parts)."""
+
+    @property
+    @abstractmethod
+    def half_widths(self) -> FloatArray:
+        """Half-widths of three strips behind trapezoid errors, shape (3, parts)."""
+
+    @property
+    @abstractmethod
+    def variation_terms(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """ln dL/dx at the nodes, a bound of |d ln(dL/dx)/dx| over the cells, and the total variation of psi left of the
+        first node over its value there; see `log_variations`.
+        """
+
+    @abstractmethod
+    def build_majorants(self, height: FloatArray, center: FloatArray | None) -> EtaMajorants:
+        """Majorants for heights from about this one on; `center`: about the best eta there, if it is known."""
+
+    @override
+    def values(self, step: float | FloatArray, nodes: int, last: IndexArray | None = None) -> LineValues:
+        """K(theta + i t_k) - K(theta) = sum N ln(1 + d_k) with d_k = E_theta(e^{i t_k L} - 1), and its error bound.
+
+        Separate parts have a `step` each, shape (parts, 1), and a `last` node up to which the bound holds.
+        """
+        t = np.arange(nodes + 1, dtype=np.float64) * step
+        top = t[-1:] if last is None else last.astype(np.float64) * np.asarray(step)[:, 0]
+        d = self.differences(step, nodes)
+        size = np.abs(d)
+        # The total that the weights are divided by has an error, too.
+        error = self.rounding_error(t) + (1.01 * self.total_error)[:, None] * size
+        error = error + 6 * UNIT_ROUNDOFF * size * (2 + size) + self._quadrature_error(t, top)
+        return node_sums.line_values(self.parts.count, d, error, separate=self.parts.separate)
+
+    def differences(self, step: float | FloatArray, nodes: int) -> ComplexArray:
+        """d_k for all parts, shape (parts, nodes + 1)."""
+        weights, loss = self.weights[:, self.window], self.grid.loss[:, self.window]
+        return node_sums.tilted_differences(weights, loss, self._mean[0], step, nodes)
+
+    @cached_property
+    def _mean(self) -> tuple[FloatArray, FloatArray]:
+        """E_theta(L) per part, by second-order summands or plainly, whichever is better, and the error per unit of t
+        that it causes in d = E_theta(e^{itL} - 1 - itL) + it E_theta(L); shape (parts,) each.
+
+        An error of L changes a summand by at most itself times |theta| |e^{itL} - 1| + t |e^{itL} - 1| +
+        t |1 - e^{(1-theta)L}|, or, if summed plainly, t in place of the last: what has no factor e^{itL} - 1 is counted
+        here.
+        """
+        grid, weights = self.grid, self.weights
+        terms, size = node_sums.mean_excess(grid.loss, grid.growth, weights, self.tilt, self.total)
+        moved = node_sums.untilting(grid.loss, grid.alternative, self.tilt, weights, self.total)
+        error = np.sum(size * grid.relative_error + 1.01 * grid.loss_error * moved, axis=-1)
+        error = error + 2 * self.parts.identity_error / self.total
+        direct = weights * grid.loss
+        plain = np.sum(np.abs(direct) * grid.relative_error + 1.01 * grid.loss_error * weights, axis=-1)
+        better: BoolArray = np.asarray(error < plain)
+        mean = np.asarray(np.where(better, terms.sum(axis=-1), direct.sum(axis=-1)), dtype=np.float64)
+        return mean, np.asarray(np.where(better, error, plain), dtype=np.float64)
+
+    def rounding_error(self, t: FloatArray) -> FloatArray:
+        """Bound of the rounding error of d_k, shape (parts, nodes + 1), but for that of the total.
+
+        Relative errors of weights and products act on |E(x)E(y)| + |E'(x)| + |E'(y)| <= min((x + y)^2/2, 3(x + y)) with
+        E(x) = e^{ix} - 1, E'(x) = E(x) - ix, x + y = t|L|; an error of L changes a summand by at most itself times
+        (|theta| + t) |e^{itL} - 1|, beside what `_mean` counts.
+        """
+        grid, theta, weights = self.grid, np.abs(self.tilt), self.weights
+        # Powers of e^{ix} by repeated multiplication: 4 u for each of about 2 sqrt(nodes) factors.
+        size = np.abs(grid.loss)
+        relative = grid.relative_error + (8 * math.sqrt(t.shape[-1]) + theta * size) * UNIT_ROUNDOFF
+        loss_error = grid.loss_error + 4 * UNIT_ROUNDOFF * size
+        columns = np.stack([relative * size, loss_error, loss_error * size, relative * size**2, loss_error**2], axis=-1)
+        sums = np.matmul(weights[:, None], columns)[:, 0]
+        linear, flat, steep, quadratic, second = (sums[:, k][:, None] for k in range(5))
+        through_loss = (theta + t) * np.minimum(t * steep, 2 * flat) + second * (1 + theta + t) ** 2
+        by_weight = np.minimum(0.505 * t**2 * quadratic, 3.03 * t * linear)
+        return by_weight + 1.01 * through_loss + t * self._mean[1][:, None]
+
+    def _quadrature_error(self, t: FloatArray, top: FloatArray) -> FloatArray:
+        """Bound of the trapezoid and cut errors of d_k up to the height `top`, shape (parts, nodes + 1).
+
+        It grows with t: taken at the top if it is small there, else at a few heights. What the cut or the window leaves
+        out changes e^{itL} - 1, at most 2, and the total it is divided by: 3 of it, taken as 4.
+        """
+        q, heights = self.half_widths, top[None]
+        best = self.strip_errors(heights, q[-1:])[0]
+        if not np.all(self.parts.over_run(best) < _NEGLIGIBLE):
+            heights = np.array([[0.15], [0.3], [0.5], [0.7], [1.0]]) * top
+            best = np.fmin.reduce(self.strip_errors(heights, q), axis=0)
+        best = best + 4 * (self.cut + self.omitted)
+        if not self.parts.separate:
+            return best[np.searchsorted(heights[:, 0] * (1 + 1e-12), t)].T
+        above = (t[:, None, :] > heights[:-1].T[:, :, None] * (1 + 1e-12)).sum(axis=1)
+        return np.take_along_axis(best.T, above, axis=1)
+
+    def strip_errors(self, heights: FloatArray, q: FloatArray) -> FloatArray:
+        """Trapezoid error of M(theta + it) from strips |Im x| <= q, `q` of shape (E, parts), at heights (T, 1) or
+        (T, parts), and of M(theta), together; shape (E, T, parts).
+
+        Between two nodes J the rectangle rule: both lines together have at most e^{q^2/2} int size (e^{t|D|} + 1), by
+        an upper Riemann sum; and the two sides, where e^{t|D|} grows by t dD/dq against 1/(1 + e^{2 pi |s|/h}). Beyond
+        the nodes J, where far jumps may turn too fast for the step, the sizes of sum and integral themselves. The best
+        J serves on either side of the largest weight.
+        """
+        h, t, field = self.grid.step, heights[:, :, None], self.field(q)
+        q = q[..., None]
+        kernel = 0.5 * q**2 - 2 * math.pi * q / h + 1e-3
+        settled = self.log_weights + field.log_size + 0.5 * h * field.size_slope + kernel
+        turned = np.abs(field.turn) + 0.5 * h * field.turn_slope
+        inside = np.exp(settled[:, None] + t * turned[:, None]) + np.exp(settled)[:, None]
+        ends = self.log_weights + field.log_largest + 0.5 * h * self.outward
+        sides = side_terms(ends[:, None], field.turn_rate[:, None], q[:, None], t, h)
+        sides = np.where(self.grid.inside, sides, np.inf)
+        sizes = self.weights + np.exp(np.minimum(self.log_weights + 0.5 * h * self.slope, 700.0))
+        return least_ends(inside, sides, sizes, self.middle) + self._at_origin
+
+    @cached_property
+    def slope(self) -> FloatArray:
+        """A bound of |d ln(phi a^theta b^{1-theta})/dx| over the cells."""
+        return np.maximum(*self._slopes)
+
+    @cached_property
+    def outward(self) -> FloatArray:
+        """An upper bound of its derivative over the cells away from the middle node."""
+        left, right = self._slopes
+        return np.where(np.arange(left.shape[-1]) < self.middle, left, right)
+
+    @cached_property
+    def _slopes(self) -> tuple[FloatArray, FloatArray]:
+        return self.parts.slopes(self.tilt)
+
+    @cached_property
+    def middle(self) -> int:
+        """A node near the largest weights, before the cut of every part."""
+        return min(int(np.argmax(self.weights.sum(axis=0))), int(self.grid.stop.min()) - 1)
+
+    @override
+    def log_variation(self) -> float:
+        return float(self.log_variations().min())
+
+    def log_variations(self) -> FloatArray:
+        """ln V with |M(theta + it)/M(theta)| <= V/t for every t > 0, for each part.
+
+        Integration by parts in x: t |M| <= int |psi'| and the values of psi at the ends, psi = phi a^theta
+        b^{1-theta}/L', by an upper Riemann sum.
+        """
+        grid, h = self.grid, self.grid.step
+        log_rate, bent, first = self.variation_terms
+        steep = self.slope + bent
+        psi = np.exp(self.log_weights - np.log(h) - log_rate + 0.5 * h * steep)
+        ends = grid.at_ends(psi)
+        variation = np.sum(np.where(grid.inside, h * steep * psi, 0.0), axis=-1) + ends[:, 0] * first + ends[:, 1]
+        return np.log(variation) + 1e-9
+
+    @override
+    def log_majorants(self, heights: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Upper bounds U(t) of the sum of ln |M(theta + it')/M(theta)| over all steps, t' >= t, and its least summand.
+
+        Both of the shape (H,) of the heights t; of separate parts at heights (H, parts). For every eta with
+        D(x, q) >= 0 for all x and 0 <= q <= eta, |M(theta + it)| <= B_eta(t), but for the way up to that line and down
+        at the ends, with
+
+            B_eta(t) = e^{eta^2/2} int phi a^theta b^{1-theta} |A|^theta |B|^{1-theta} e^{-tD}  at  Im x = eta,
+
+        which decreases in t. The best of a few eta serves each height.
+        """
+        heights = heights if self.parts.separate else heights[:, None]
+        share = heights[0] / np.maximum(self._made_for, 1e-300)
+        if self._majorants is None or not ((share >= 0.9) & (share <= _LARGEST_SHARE)).all():
+            known = self._majorants is not None  # the best eta grows slower than the height
+            center = self._chosen_eta * np.sqrt(heights[0] / self._chosen_height) if known else None
+            self._made_for, self._majorants = heights[0], self.build_majorants(heights[0], center)
+        bounds = self._majorants.log_bounds(heights)
+        best = bounds.min(axis=1)
+        self._chosen_eta = np.take_along_axis(self._majorants.eta, bounds[-1].argmin(axis=0)[None], axis=0)[0]
+        self._chosen_height = heights[-1]
+        return self.parts.over_run(best), best if self.parts.separate else best.min(axis=1)
+
+
+def side_terms(
+    ends: FloatArray, rate: FloatArray, q: FloatArray, t: FloatArray, h: FloatArray, more: FloatArray | float = 0.0
+) -> FloatArray:
+    """Bound of the integral on a side half a cell from each node, in units of M(theta), and of `more` terms.
+
+    |integrand| <= e^{ends}/h e^{s g} there, g = t rate + q/2, against e^{-2 pi s/h}, 0 <= s <= q. Where g is below 3/4
+    of 2 pi/h, the two halves of a side add up to (4 + ln 2)/(2 pi) < 0.75 terms, and the side at t = 0 to
+    ln 2/pi < 0.25 of them, or with e^{s^2/2} to 0.5: 1.3 in all. Else the growing half, whose exponent is convex in s,
+    is below q/h times the larger of its values at s = 0 and s = q. A bound of e^700 is as good as none.
+    """
+    growth = t * rate + 0.5 * q
+    grown = np.exp(np.minimum(ends + q * np.maximum(growth - 2 * math.pi / h, 0.0), 700.0))
+    return (1.3 + more) * np.exp(ends) + q / h * (growth > 1.5 * math.pi / h) * grown
+
+
+def least_ends(inside: FloatArray, sides: FloatArray, beyond: FloatArray, middle: int) -> FloatArray:
+    """The least of `inside` up to a node, the side there, and the terms `beyond`, on the left of the middle node and on
+    its right; nodes along the last axis.
+    """
+    left, right = slice(middle, None, -1), slice(middle, None)
+    return sum(
+        (_least_end(inside[..., part], sides[..., part], beyond[..., part]) for part in (left, right)),
+        np.zeros(inside.shape[:-1]),
+    )
+
+
+def _least_end(inside: FloatArray, side: FloatArray, beyond: FloatArray) -> FloatArray:
+    rest = np.zeros_like(beyond)
+    rest[..., :-1] = np.cumsum(beyond[..., :0:-1], axis=-1)[..., ::-1]
+    return np.fmin.reduce(np.cumsum(inside, axis=-1) + side + rest, axis=-1)

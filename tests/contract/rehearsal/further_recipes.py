@@ -1,0 +1,149 @@
+"""Further recipes: a question, an engine, a resource."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.contract.rehearsal.recipes import (
+    ASKED,
+    DRAWN,
+    MEANINGS,
+    MECHANISM,
+    OPTIONS,
+    PAGES,
+    RESOURCES,
+    SAMPLER,
+    THREAT_MODEL,
+    Place,
+    Recipe,
+)
+
+LAST_OF_BOTH: Final = "    | UnlearningGuaranteeQuestion,\n    component("
+LAST_NUMBER: Final = '    | DeletionCapacityQuestion\n)\n"""The questions'
+QUESTION: Final = Recipe(
+    "question",
+    (
+        Place(
+            "api_schemas/questions.py",
+            ((LAST_OF_BOTH, "    | RehearsedQuestion\n"), (LAST_NUMBER, "    | RehearsedQuestion\n")),
+            f"{ASKED}:test_every_number_has_its_reading",
+        ),
+        Place(
+            "api_schemas/answers.py",
+            (
+                ("    UnlearningGuaranteeQuestion,\n)\n\nTypeT", "    RehearsedQuestion,\n"),
+                ('            "advantage",\n', '            "rehearsed_question",\n'),
+                ("            | AdvantageQuestion\n", "            | RehearsedQuestion\n"),
+            ),
+            f"{ASKED}:test_every_question_has_its_answer",
+            ("rehearsed_question",),
+        ),
+        Place(
+            "service/computations/readings.py",
+            (
+                ("    ReconstructionQuestion,\n)\n", "    RehearsedQuestion,\n"),
+                (
+                    "    AdvantageQuestion: lambda",
+                    "    RehearsedQuestion: lambda curve, _: membership.advantage(curve),\n",
+                ),
+            ),
+            f"{ASKED}:test_every_number_has_its_reading",
+        ),
+        Place(
+            "service/computations/estimates.py",
+            (
+                ("    QuestionSpec,\n    ReconstructionQuestion,", "    RehearsedQuestion,\n"),
+                (
+                    "        case DeltaQuestion() | AdvantageQuestion():",
+                    "        case RehearsedQuestion():\n            return 1.0\n",
+                ),
+            ),
+            f"{ASKED}:test_every_question_has_its_cost",
+            ("rehearsed_question",),
+        ),
+        Place(
+            "api_schemas/claims.py",
+            (('    "advantage": Range(),', '    "rehearsed_question": Range(),\n'),),
+            f"{ASKED}:test_every_question_has_its_range",
+        ),
+        Place(
+            "docs/guide/requests.md",
+            (
+                (
+                    "| How much does an accusation gain over the prior?",
+                    '| How much in a rehearsal? | `{"type": "rehearsed_question"}` |\n',
+                ),
+            ),
+            f"{PAGES}:test_the_tables_name_every_question_and_mechanism",
+        ),
+        Place(
+            "tests/computations/request_space.py",
+            (('    "advantage": lambda _: {},', '    "rehearsed_question": lambda _: {},\n'),),
+            DRAWN,
+        ),
+        Place(
+            "tests/interop/test_meanings.py",
+            (('    {"type": "advantage"},\n', '    {"type": "rehearsed_question"},\n'),),
+            MEANINGS,
+        ),
+    ),
+    (
+        (
+            "api_schemas/questions.py",
+            "QuestionSpec = Annotated[",
+            'class RehearsedQuestion(Request):\n    """What a rehearsal asks."""\n\n'
+            '    type: Literal["rehearsed_question"]\n    direction: Direction = "add"\n\n\n',
+        ),
+    ),
+)
+
+ENGINE: Final = Recipe(
+    "engine",
+    (
+        Place(
+            "service/privacy/composition/planning/engines.py",
+            (('"""By their names on the wire', 'ENGINES["rehearsed"] = ENGINES["clt"]\n'),),
+            f"{OPTIONS}:test_both_sides_know_the_same_methods_evidence_and_verdicts",
+        ),
+        Place(
+            "api_schemas/choices.py",
+            (("\n]\nEngineName", ', "rehearsed"'),),
+            f"{OPTIONS}:test_both_sides_know_the_same_methods_evidence_and_verdicts",
+        ),
+        Place(
+            "docs/guide/answers.md",
+            (("`clt`, `monte_carlo`", "`rehearsed`, "),),
+            f"{PAGES}:test_every_engine_is_named",
+        ),
+    ),
+)
+
+RESOURCE: Final = Recipe(
+    "resource",
+    (
+        Place(
+            "service/computations/catalogue.py",
+            (('        "imports":', '        "rehearsal": "rehearsal:REHEARSAL",\n'),),
+            f"{RESOURCES}:test_the_catalogue_names_every_resource",
+        ),
+        Place(
+            "docs/guide/reference.md",
+            (("| `POST /v1/imports` |", "| `POST /v1/rehearsal` | rehearses |\n"),),
+            f"{RESOURCES}:test_the_guide_lists_every_resource",
+            ("rehearsal",),
+        ),
+    ),
+    (
+        (
+            "service/computations/rehearsal.py",
+            "",
+            '"""A resource of a rehearsal."""\n\nfrom dataclasses import replace\nfrom typing import Final\n\n'
+            "from service.computations.abstract import Computation\nfrom service.computations.bounds import BOUNDS\n\n"
+            "_KNOWN = {name: getattr(BOUNDS, name) for name in BOUNDS.__dataclass_fields__}\n"
+            '_NAMED = {"name": "rehearsal", "path": "/v1/rehearsal"}\n'
+            "REHEARSAL: Final = Computation(**(_KNOWN | _NAMED))\n",
+        ),
+    ),
+)
+
+RECIPES: Final = (MECHANISM, SAMPLER, THREAT_MODEL, QUESTION, ENGINE, RESOURCE)
