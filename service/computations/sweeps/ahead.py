@@ -14,7 +14,7 @@ from service.computations.bounds import Setting, setting_of
 from service.privacy.composition.inversion.many import Wanted, read_ahead, run_of
 from service.privacy.composition.inversion.recorded_queries import asked_of
 from service.privacy.composition.inversion.run import ContourRun
-from service.privacy.composition.planning.lines import CONTOUR
+from service.privacy.composition.planning.contour_inversion import CONTOUR
 from service.privacy.composition.summands.sampled_gaussian import SampledGaussianSteps
 from service.privacy.enclosure import Enclosure
 from service.privacy.errors import PrivacyComputationError

@@ -13,7 +13,7 @@ from api_schemas.sweeps import SweepsRequest
 from service.computations.abstract import Quote
 from service.computations.bounds import bounds_quote
 from service.computations.estimates import UNCERTAINTY, parts_of
-from service.privacy.composition.planning.lines import CONTOUR
+from service.privacy.composition.planning.contour_inversion import CONTOUR
 from service.privacy.errors import PrivacyComputationError
 
 SAMPLED: Final = 24

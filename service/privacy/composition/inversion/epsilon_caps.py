@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import ndtri
 
-from service.privacy.composition.inversion.run import CUT_DIGITS
+from service.privacy.composition.inversion.run import TRUNCATION_DIGITS
 from service.privacy.composition.inversion.run_contours import RunContours
 from service.privacy.numerics.arrays import FloatArray
 
@@ -21,8 +21,8 @@ _SMALLEST_DEVIATION = 1e-12
 def epsilon_cap(lines: RunContours, delta: float) -> float:
     """By Chernoff, at a few tilts; never above the largest loss."""
     most = max(lines.largest_log_ratio.upper, 0.0)
-    first = lines.run.cuts(delta, abs(float(ndtri(delta))))[0]
-    transform = lines.run.transform(CUT_DIGITS[first], reflected=lines.reflected)
+    first = lines.run.levels(delta, abs(float(ndtri(delta))))[0]
+    transform = lines.run.transform(TRUNCATION_DIGITS[first], reflected=lines.reflected)
     if transform is None:
         return most
     # In units of the core, and in nats, where few jumps rule.

@@ -10,7 +10,7 @@ from scipy.special import ndtri
 from service.privacy.composition.inversion.epsilon_caps import epsilon_cap
 from service.privacy.composition.inversion.evaluation import straight_profile
 from service.privacy.composition.inversion.readings.roots import prove_root, solve_profile
-from service.privacy.composition.inversion.run import CUT_DIGITS
+from service.privacy.composition.inversion.run import TRUNCATION_DIGITS
 from service.privacy.composition.inversion.run_contours import EVIDENCE, HOPELESS, RunContours
 from service.privacy.composition.inversion.tilts import Tilt, TiltGrid
 from service.privacy.enclosure import Enclosure
@@ -40,11 +40,11 @@ def evaluate_epsilon(run: RunContours, delta: float) -> Enclosure:
     best: Enclosure | None = None
     wide = run.accuracy.deformed
     rounds, tried = _FEW_ROUNDS, False
-    order = run.run.cuts(delta, abs(float(ndtri(delta))))
-    for attempt, cut in enumerate(order):
+    order = run.run.levels(delta, abs(float(ndtri(delta))))
+    for attempt, level in enumerate(order):
         if is_spent():
             break
-        grid = run.grid(CUT_DIGITS[cut])
+        grid = run.grid(TRUNCATION_DIGITS[level])
         if grid is None:
             continue
         tilt = grid.for_delta(delta)
@@ -58,7 +58,7 @@ def evaluate_epsilon(run: RunContours, delta: float) -> Enclosure:
             found = nearer if found is None or nearer is None else found.intersected(nearer)
         if found is not None:
             best = found if best is None else best.intersected(found)
-            # Where jumps to several shifts make a line long, a deeper cut has more of them, and a longer one.
+            # Where jumps to several shifts make a line long, a deeper level has more of them, and a longer one.
             long = run.run.is_straight and tilt.contour.nodes > _MANY_NODES
             if best.relative_width() <= (wide if long else run.good_width):
                 return best

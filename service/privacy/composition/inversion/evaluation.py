@@ -18,7 +18,7 @@ from service.privacy.composition.inversion.deformed.run import DeformedRun
 from service.privacy.composition.inversion.readings.enclosures import Readings
 from service.privacy.composition.inversion.readings.points import read_few_points
 from service.privacy.composition.inversion.readings.profile import read_profile
-from service.privacy.composition.inversion.run import CUT_DIGITS
+from service.privacy.composition.inversion.run import TRUNCATION_DIGITS
 from service.privacy.composition.inversion.run_contours import HOPELESS, RunContours
 from service.privacy.composition.inversion.straight import StraightContour
 from service.privacy.composition.inversion.tilts import Tilt, TiltGrid
@@ -121,7 +121,7 @@ class _Query(ABC):
         ended = True
         chosen_levels: list[int] = levels[where].tolist()
         for level in sorted(set(chosen_levels)):
-            grid = self.run.grid(CUT_DIGITS[level]) if level >= 0 else None
+            grid = self.run.grid(TRUNCATION_DIGITS[level]) if level >= 0 else None
             if grid is None:
                 continue
             at = where[levels[where] == level]
@@ -161,7 +161,7 @@ class _Rates(_Query):
         n = len(alpha)
         known = Readings(np.stack([np.log(alpha), np.full(n, -np.inf), np.full(n, -np.inf)]), np.zeros((3, n)))
         known.upper[1], known.upper[2] = np.log1p(-alpha), np.inf
-        super().__init__(run, alpha, known, run.run.cut_orders(np.minimum(alpha, 1 - alpha), abs(ndtri(alpha))), rows)
+        super().__init__(run, alpha, known, run.run.level_orders(np.minimum(alpha, 1 - alpha), abs(ndtri(alpha))), rows)
 
     @override
     def tilts(self, grid: TiltGrid, where: IndexArray, slack: float) -> list[Tilt]:
@@ -191,7 +191,7 @@ class _Thresholds(_Query):
     def __init__(self, run: RunContours, epsilon: FloatArray) -> None:
         beyond = epsilon >= run.largest_log_ratio.upper
         known = Readings(np.full((1, len(epsilon)), -np.inf), np.where(beyond, -np.inf, 0.0)[None])
-        super().__init__(run, epsilon, known, run.run.cut_orders_for_thresholds(epsilon), 1)
+        super().__init__(run, epsilon, known, run.run.level_orders_for_thresholds(epsilon), 1)
         self.open = np.flatnonzero(~beyond)
 
     @override
@@ -201,8 +201,8 @@ class _Thresholds(_Query):
     @override
     def are_ready(self, grid: TiltGrid, tilts: list[Tilt], where: IndexArray, level: int, last: BoolArray) -> BoolArray:
         # The truncated mass lies 11 digits below delta (about; it is in the enclosure in any case).
-        deep = np.array([tilt.log_profile for tilt in tilts]) > (11 - CUT_DIGITS[level]) * math.log(10)
-        return (deep & grid.reaches(self.at[where])) | (level == len(CUT_DIGITS) - 1)
+        deep = np.array([tilt.log_profile for tilt in tilts]) > (11 - TRUNCATION_DIGITS[level]) * math.log(10)
+        return (deep & grid.reaches(self.at[where])) | (level == len(TRUNCATION_DIGITS) - 1)
 
     @override
     def evaluate(self, contour: StraightContour, where: IndexArray) -> Readings:
@@ -218,7 +218,7 @@ class _Thresholds(_Query):
         # Among modes far apart contours through saddle points have no end. A contour near the core has one, at the
         # price of digits, and evaluates far thresholds that jumps of little chance decide.
         far = where[self.known.width(1)[where] > self.run.accuracy.deformed]
-        grid = self.run.grid(CUT_DIGITS[0]) if self.run.run.is_straight and len(far) else None
+        grid = self.run.grid(TRUNCATION_DIGITS[0]) if self.run.run.is_straight and len(far) else None
         tilt = None if grid is None else grid.near_core()
         if tilt is not None:
             self.known.tighten(far, self.evaluate(tilt.contour, far))
@@ -254,12 +254,12 @@ def evaluate_roughly(run: RunContours, epsilon: FloatArray, rate: float) -> Encl
     """
     query = _Thresholds(run, epsilon)
     thresholds = epsilon[query.open]
-    levels = run.run.cuts(min(rate, 1 - rate), abs(float(ndtri(rate))))
+    levels = run.run.levels(min(rate, 1 - rate), abs(float(ndtri(rate))))
     for level in levels if len(thresholds) else ():
-        grid = run.grid(CUT_DIGITS[level])
+        grid = run.grid(TRUNCATION_DIGITS[level])
         if grid is not None:
             tilts = grid.beyond_the_poles(thresholds, _SLACK_OF_ROUGH_LISTS)
-            deep = min(tilt.log_profile for tilt in tilts) > (_ROUGH_DIGITS - CUT_DIGITS[level]) * math.log(10)
+            deep = min(tilt.log_profile for tilt in tilts) > (_ROUGH_DIGITS - TRUNCATION_DIGITS[level]) * math.log(10)
             if (deep and grid.reaches(thresholds).all()) or level == levels[-1]:
                 query.evaluate_on(tilts, query.open)
                 break

@@ -5,7 +5,7 @@ runs (`straight.py`, `readings/`); only what is laid out where is decided here, 
 - runs of equal noise and rate share the nodes of their transforms, and a table of cumulants of one step at some tilts;
 - every run has a line at the tilt of the table that serves its readings best, and one line for readings that are near
   each other, as a line loses few digits a deviation or two beside its saddle point;
-- what is not narrow then is left to the run alone, which has other cuts, neighbouring lines and deformed contours.
+- what is not narrow then is left to the run alone, which has other levels, neighbouring contours and deformed contours.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from scipy.special import erfc, ndtri
 from service.privacy.composition.inversion.engine import ContourTradeOff
 from service.privacy.composition.inversion.many_lines import Task
 from service.privacy.composition.inversion.many_tilts import Steps, Table
-from service.privacy.composition.inversion.run import CUT_DIGITS, ContourRun
+from service.privacy.composition.inversion.run import TRUNCATION_DIGITS, ContourRun
 from service.privacy.composition.summands.sampled_gaussian import ends_are_light
 from service.privacy.enclosure import Enclosure
 from service.privacy.errors import NumericalFailure
@@ -57,9 +57,9 @@ def read_ahead(wanted: Iterable[Wanted], width: float) -> None:
     first.
     """
     tasks = [task for each in wanted for task in _tasks(each)]
-    _read_on_cuts([task for task in tasks if not task.is_second], width)
+    _read_at_levels([task for task in tasks if not task.is_second], width)
     second = [task for task in tasks if task.is_second and task.known_first is not None]
-    _read_on_cuts([task for task in second if not _is_below(task)], width)
+    _read_at_levels([task for task in second if not _is_below(task)], width)
 
 
 def _tasks(wanted: Wanted) -> Iterator[Task]:
@@ -79,17 +79,17 @@ def _is_below(task: Task) -> bool:
     return cap is not None and first is not None and cap.upper <= first.lower
 
 
-def _read_on_cuts(tasks: Sequence[Task], width: float) -> None:
-    """All tasks on the first cut of each, and those that are wide then on the second."""
+def _read_at_levels(tasks: Sequence[Task], width: float) -> None:
+    """Evaluate all tasks at the first level of each, and those that are wide then at the second."""
     if tasks:
-        shallow, light = _cuts(tasks)
+        shallow, light = _levels(tasks)
         _read(tasks, shallow, width)
         wide = np.array([not task.is_known for task in tasks]) & (light != shallow)
         _read([task for task, again in zip(tasks, wide, strict=True) if again], light[wide], width)
 
 
-def _read(tasks: Sequence[Task], cuts: IndexArray, width: float) -> None:
-    """All tasks, some steps at a time."""
+def _read(tasks: Sequence[Task], levels: IndexArray, width: float) -> None:
+    """Evaluate all tasks, some steps at a time. `levels`: indices in `TRUNCATION_DIGITS`."""
     if not tasks:
         return
     by_line: dict[tuple[int, bool], list[int]] = {}
@@ -97,8 +97,8 @@ def _read(tasks: Sequence[Task], cuts: IndexArray, width: float) -> None:
         by_line.setdefault((id(task.run), task.wanted.reflected), []).append(index)
     by_step: dict[tuple[float, float, int], list[list[Task]]] = {}
     for places in by_line.values():
-        step, cut = tasks[places[0]].step, int(cuts[places].max())
-        key = step.noise_multiplier, step.sample_rate, cut
+        step, level = tasks[places[0]].step, int(levels[places].max())
+        key = step.noise_multiplier, step.sample_rate, level
         by_step.setdefault(key, []).append([tasks[place] for place in places])
     steps, runs = Steps.of(by_step), list(by_step.values())
     for block in steps.blocks():
@@ -111,8 +111,8 @@ def _read(tasks: Sequence[Task], cuts: IndexArray, width: float) -> None:
                 continue  # whichever run it is says so alone
 
 
-def _cuts(tasks: Sequence[Task]) -> tuple[IndexArray, IndexArray]:
-    """The shallowest of the cuts of `ContourRun.cuts`, and the first whose end weighs nothing."""
+def _levels(tasks: Sequence[Task]) -> tuple[IndexArray, IndexArray]:
+    """Return the shallowest level of `ContourRun.levels`, and the first whose end is negligible, for each task."""
     at = np.array([task.wanted.at for task in tasks])
     deviation = np.maximum(np.array([task.run.deviation for task in tasks]), 1e-290)
     by_threshold = np.array([task.wanted.quantity == "profile" for task in tasks])
@@ -122,7 +122,7 @@ def _cuts(tasks: Sequence[Task]) -> tuple[IndexArray, IndexArray]:
     value = np.where(
         by_threshold, 0.5 * erfc(score / math.sqrt(2)), np.where(by_power, np.minimum(rate, 1 - rate), rate)
     )
-    digits = np.array(CUT_DIGITS)[:, None]
+    digits = np.array(TRUNCATION_DIGITS)[:, None]
     enough = digits >= 12 - np.log10(np.maximum(value, 1e-300))
     enough[-1] = True
     steps = [(task.step.noise_multiplier, task.step.sample_rate, task.step.count) for task in tasks]

@@ -12,7 +12,7 @@ from scipy.special import ndtri
 
 from service.privacy.composition.inversion.epsilon_caps import chernoff_caps
 from service.privacy.composition.inversion.many_lines import GROUPS_TOGETHER, Line, Lines, Task, grouped
-from service.privacy.composition.inversion.run import CUT_DIGITS
+from service.privacy.composition.inversion.run import TRUNCATION_DIGITS
 from service.privacy.composition.inversion.tilts import LARGEST_TRUNCATION, cancellation, log_profiles, tail_scores
 from service.privacy.composition.summands.sampled_gaussian import SampledGaussianSteps, TruncatedSampledGaussian
 from service.privacy.enclosure import Enclosure, Evidence
@@ -61,10 +61,10 @@ class Steps:
         sigma, rate, level = (np.array(column) for column in zip(*runs, strict=True))
         counts = [[float(tasks[0].step.count) for tasks in listed] for listed in runs.values()]
         most, least = (np.array([end(each) for each in counts]) for end in (max, min))
-        return Steps(sigma, rate, np.array(CUT_DIGITS)[level], most, least)
+        return Steps(sigma, rate, np.array(TRUNCATION_DIGITS)[level], most, least)
 
     def parts(self, places: IndexArray) -> TruncatedSampledGaussian:
-        """Their transforms, with the most steps of each: nodes that serve those serve fewer."""
+        """Return their transforms, with the most steps of each: nodes that serve the most steps serve fewer."""
         deviation = np.sqrt(self.least) * np.minimum(self.rate / self.sigma, 1.0)
         columns = (column[places].tolist() for column in (self.sigma, self.rate, self.most))
         listed = tuple(
@@ -73,7 +73,7 @@ class Steps:
         return TruncatedSampledGaussian(listed, deviation[places], self.digits[places], separate=True)
 
     def blocks(self) -> Iterator[IndexArray]:
-        """Steps whose grids are about as long, some at a time."""
+        """Yield indices of steps whose grids are about as long, some at a time."""
         nodes = self.parts(np.arange(len(self.sigma))).lengths
         order = np.argsort(nodes, kind="stable")
         order = order[nodes[order] <= _MOST_NODES]
@@ -179,7 +179,7 @@ class _Runs:
                 yield Line([asked[place] for place in places], *line)
 
     def _guesses(self) -> tuple[IndexArray, FloatArray, list[Task]]:
-        """The run of each task, about its threshold, and the tasks."""
+        """Return the run of each task, about its threshold, and the tasks."""
         listed = [(run, task) for run, tasks in enumerate(self._tasks) for task in tasks]
         owner, tasks = np.array([run for run, _ in listed]), [task for _, task in listed]
         at = np.array([task.wanted.at for task in tasks])
@@ -198,8 +198,9 @@ class _Runs:
         return owner[known], found[known], [task for task, is_known in zip(tasks, known, strict=True) if is_known]
 
     def _threshold_at(self, rising: FloatArray, wanted: FloatArray, run: IndexArray) -> FloatArray:
-        """Where something that rises with the tilt reaches a value, by linear interpolation; at the last tilt of use
-        where it does not.
+        """Return where something that rises with the tilt reaches a value, by linear interpolation.
+
+        Where it does not, the threshold of the last usable tilt.
         """
         usable, threshold = self._usable[:, run], self._threshold[:, run]
         reached = usable & (rising >= wanted)
@@ -212,7 +213,7 @@ class _Runs:
         return threshold[before, places] + share * (threshold[after, places] - threshold[before, places])
 
     def _rows(self, run: IndexArray, center: FloatArray, right: BoolArray) -> IndexArray:
-        """The tilt of each line by its place in the table; -1 where none serves. `right`: of both poles."""
+        """Return the index of the tilt of each contour in the table; -1 where none serves. `right`: of both poles."""
         theta, deviation = self._theta[:, run], self._deviation[:, run]
         apart = np.minimum(np.abs(theta), np.abs(theta - 1)) * deviation >= _FROM_POLES
         serves = self._usable[:, run] & apart & ((theta > 1) | ~right)

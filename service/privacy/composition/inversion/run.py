@@ -16,14 +16,14 @@ from service.privacy.composition.summands.catalogue import truncated
 from service.privacy.composition.summands.sampled_gaussian import SampledGaussianSteps
 from service.privacy.numerics.arrays import BoolArray, FloatArray, IndexArray
 
-CUT_DIGITS = (22.0, 40.0, 80.0, 160.0, 330.0, 1000.0)
-"""Masses 10^-digits at which far jumps are cut off."""
+TRUNCATION_DIGITS = (22.0, 40.0, 80.0, 160.0, 330.0, 1000.0)
+"""Truncation levels: far jumps of mass 10^-digits are left out of the moments."""
 
 _DEEP = 100.0
-"""Digits from which a cut is tried after the shallowest one."""
+"""Digits from which a level is tried after the shallowest one."""
 
-_CUTS_TRIED = 3
-"""Cuts with light ends that are tried, each deeper than the one before."""
+_LEVELS_TRIED = 3
+"""Levels with negligible ends that are tried, each deeper than the one before."""
 
 _LARGEST_GRID = 150_000
 """Nodes (times parts) above which no moment is evaluated: only noise multipliers below about 0.002 need more."""
@@ -31,13 +31,13 @@ _LARGEST_GRID = 150_000
 _FARTHEST_SCORE = 40
 """In standard deviations: no tail that doubles hold is farther."""
 
-_USUAL_SCORE = 5
-"""In standard deviations: nearer places are cut as those are, so that questions about them share ladders and lines."""
+_SHARED_SCORE = 5
+"""In standard deviations. Nearer thresholds have the level of this score, so that questions share contours."""
 
 
 @dataclass(frozen=True)
 class ContourRun:
-    """What both directions share: the summands, and their moments with the far jumps cut off at several masses."""
+    """What both directions share: the summands, and their moments truncated at several levels."""
 
     gaussian_mu_squared: float
     groups: tuple[tuple[Summand, ...], ...]
@@ -47,7 +47,7 @@ class ContourRun:
     _truncated: dict[tuple[int, float], TruncatedSummand] = field(
         default_factory=dict[tuple[int, float], TruncatedSummand]
     )
-    _cuts: dict[tuple[int, int], int] = field(default_factory=dict[tuple[int, int], int])
+    _levels: dict[tuple[int, int], int] = field(default_factory=dict[tuple[int, int], int])
 
     @staticmethod
     def of(gaussian_mu_squared: float, summands: Iterable[Summand]) -> ContourRun:
@@ -128,7 +128,7 @@ class ContourRun:
         return max((len(group) for group in self.groups if group[0].decays), default=0)
 
     def transform(self, digits: float, *, reflected: bool) -> LossTransform | None:
-        """The moments with less than 10^-digits of the mass cut off; None where their grids would be too large, or
+        """Return the moments without less than 10^-digits of the mass; None where their grids would be too large, or
         where no summand decays but those that are rounded to nothing.
         """
         summands = tuple(self._truncate(index, digits) for index in range(len(self.groups)))
@@ -140,7 +140,7 @@ class ContourRun:
 
     def _truncate(self, index: int, digits: float) -> TruncatedSummand:
         group = self.groups[index]
-        key = index, digits if group[0].decays else 0.0  # others are not cut
+        key = index, digits if group[0].decays else 0.0  # others are not truncated
         if key not in self._truncated:
             self._truncated[key] = truncated(group, digits, self._scale)
         return self._truncated[key]
@@ -151,58 +151,59 @@ class ContourRun:
         decays = self.gaussian_mu_squared > 0 or any(each.decays for each in self.summands)
         return RunScale(self.deviation, gaussian, decays)
 
-    def cuts(self, value: float, score: float) -> tuple[int, ...]:
-        """`cut_orders` of one place."""
-        return tuple(self.cut_orders(np.array([value]), np.array([score]))[0].tolist())
+    def levels(self, value: float, score: float) -> tuple[int, ...]:
+        """Return the `level_orders` of one number."""
+        return tuple(self.level_orders(np.array([value]), np.array([score]))[0].tolist())
 
-    def cut_orders(self, values: FloatArray, scores: FloatArray, *, every: bool = False) -> IndexArray:
-        """Indices in `CUT_DIGITS` of the cuts to read on, in their order, for each of some places: a guess that costs
-        time, never validity; shape (places, cuts), filled up with -1.
+    def level_orders(self, values: FloatArray, scores: FloatArray, *, every: bool = False) -> IndexArray:
+        """Return indices in `TRUNCATION_DIGITS` of the levels to try, in order; shape (n, levels), filled with -1.
 
-        `values` are the probabilities read (cuts lie 12 digits below them), `scores` their tails in standard
-        deviations; `every`: whether all other cuts follow. At a tilt theta the end y of the grid weighs about
-        N e^{-y^2/2 + theta L(y)}. Tilts grow with the score, up to where jumps inside the cut take over; the cut is one
-        whose end weighs nothing by then, and deeper ones follow. Where that is very deep, the shallowest comes first:
-        jumps beyond it make lines long that need not be.
+        `values`: the probabilities to evaluate, shape (n,); levels lie 12 digits below them. `scores`: their tails in
+        standard deviations. `every`: whether all other levels follow. The choice costs time, never validity.
+
+        At a tilt theta the end y of the grid weighs about N e^{-y^2/2 + theta L(y)}. Tilts grow with the score, up to
+        where jumps inside the truncated law take over. The first level is one whose end is negligible by then, and
+        deeper ones follow. Where that level is very deep, the shallowest comes first: jumps beyond it make contours
+        longer than necessary.
         """
-        last = len(CUT_DIGITS) - 1
-        if not any(summand.decays for summand in self.summands):  # nothing is cut
+        last = len(TRUNCATION_DIGITS) - 1
+        if not any(summand.decays for summand in self.summands):  # nothing is truncated
             rest = range(last) if every else range(0)
             return np.tile(np.array([last, *rest]), (len(values), 1))
         with np.errstate(divide="ignore"):
             wanted = 12 - np.log10(values)
-        least = np.minimum(np.searchsorted(CUT_DIGITS, wanted), last)
-        rounded = np.ceil(np.clip(scores, _USUAL_SCORE, _FARTHEST_SCORE)).astype(np.intp)
+        least = np.minimum(np.searchsorted(TRUNCATION_DIGITS, wanted), last)
+        rounded = np.ceil(np.clip(scores, _SHARED_SCORE, _FARTHEST_SCORE)).astype(np.intp)
         if len(values) == 1:
-            return np.array([self._cut_order(int(least[0]), int(rounded[0]), every=every)])
+            return np.array([self._level_order(int(least[0]), int(rounded[0]), every=every)])
         keys, places = np.unique(least * (_FARTHEST_SCORE + 1) + rounded, return_inverse=True)
-        orders = [self._cut_order(*divmod(key, _FARTHEST_SCORE + 1), every=every) for key in keys.tolist()]
+        orders = [self._level_order(*divmod(key, _FARTHEST_SCORE + 1), every=every) for key in keys.tolist()]
         found = np.full((len(orders), max(map(len, orders))), -1)
         for row, order in zip(found, orders, strict=True):
             row[: len(order)] = order
         return found[places]
 
-    def _cut_order(self, first: int, score: int, *, every: bool) -> tuple[int, ...]:
-        last = len(CUT_DIGITS) - 1
-        if (first, score) not in self._cuts:
+    def _level_order(self, first: int, score: int, *, every: bool) -> tuple[int, ...]:
+        last = len(TRUNCATION_DIGITS) - 1
+        if (first, score) not in self._levels:
             theta = 0.5 + score / max(self.deviation, 1e-290)
-            light = np.flatnonzero(self._ends_are_light(np.array(CUT_DIGITS[first:]), theta))
-            self._cuts[first, score] = first + int(light[0]) if len(light) else first
-        known = self._cuts[first, score]
+            light = np.flatnonzero(self._ends_are_light(np.array(TRUNCATION_DIGITS[first:]), theta))
+            self._levels[first, score] = first + int(light[0]) if len(light) else first
+        known = self._levels[first, score]
         rest = range(last + 1) if every else ()
-        deeper = range(known, min(known + _CUTS_TRIED, last + 1))
-        shallow = (first,) if CUT_DIGITS[known] > _DEEP else ()
+        deeper = range(known, min(known + _LEVELS_TRIED, last + 1))
+        shallow = (first,) if TRUNCATION_DIGITS[known] > _DEEP else ()
         return tuple(dict.fromkeys((*shallow, *deeper, *rest)))
 
-    def cut_orders_for_thresholds(self, epsilons: FloatArray) -> IndexArray:
-        """The same for the profile, its tail guessed from a Gaussian loss of about the run's deviation: all cuts."""
+    def level_orders_for_thresholds(self, epsilons: FloatArray) -> IndexArray:
+        """Return the `level_orders` of the profile, all levels; tails as of a Gaussian loss of this deviation."""
         deviation = max(self.deviation, 1e-290)
         scores = np.minimum((np.abs(epsilons) + 0.5 * deviation**2) / deviation, 36.0)
-        return self.cut_orders(0.5 * erfc(scores / math.sqrt(2)), scores, every=True)
+        return self.level_orders(0.5 * erfc(scores / math.sqrt(2)), scores, every=True)
 
     def _ends_are_light(self, digits: FloatArray, theta: float) -> BoolArray:
         """Whether the ends of all grids for each of some truncation levels weigh nothing at the tilt."""
-        # A deeper cut has jumps of other sizes, too, which rule at smaller tilts: the first is as good as any.
+        # A deeper level has jumps of other sizes, too, which rule at smaller tilts: the first is as good as any.
         several = any(summand.has_several_jumps for summand in self.summands)
         light = np.ones(len(digits), dtype=bool)
         for group in () if several else self.groups:

@@ -11,7 +11,7 @@ import numpy as np
 from service.privacy.composition.inversion.deformed.run import DeformedRun, deformed_run
 from service.privacy.composition.inversion.fallback import FallbackBounds
 from service.privacy.composition.inversion.readings.enclosures import Readings
-from service.privacy.composition.inversion.run import CUT_DIGITS, ContourRun
+from service.privacy.composition.inversion.run import TRUNCATION_DIGITS, ContourRun
 from service.privacy.composition.inversion.tilts import Tilt, TiltGrid
 from service.privacy.composition.planning.accuracy import Accuracy
 from service.privacy.enclosure import Enclosure, Evidence
@@ -37,7 +37,7 @@ _SMALLEST_VARIANCE = 1e-200
 
 @final
 class RunContours:
-    """What all evaluations of one direction of a run share."""
+    """Contours and bounds that all evaluations of one direction of a run share."""
 
     def __init__(self, run: ContourRun, accuracy: Accuracy, *, reflected: bool) -> None:
         self.run, self.accuracy, self.reflected = run, accuracy, reflected
@@ -47,7 +47,7 @@ class RunContours:
     @cached_property
     def fallback(self) -> FallbackBounds:
         """Bounds that need no line. Laplace and two-point steps always say something of the record."""
-        transform = self.run.transform(CUT_DIGITS[-1], reflected=self.reflected)
+        transform = self.run.transform(TRUNCATION_DIGITS[-1], reflected=self.reflected)
         steps, never = self.run.sampled_gaussian or (), self.run.log_prob_never_sampled
         return FallbackBounds(self.run.gaussian_mu_squared, never, self.reflected, transform, steps, self.run.global_mu)
 
@@ -95,7 +95,7 @@ class RunContours:
 
 
 def around(value: float, error: float = 0.0) -> Enclosure:
-    """A sum of at most 256 parts, or its root, whose terms are rounded: 600 u covers all of it. `error`: of terms."""
+    """Return bounds of a sum of at most 256 rounded terms, or of its root: 600 u covers it. `error`: of the terms."""
     if math.isinf(value):
         return Enclosure.point(value)
     slack = 600 * UNIT_ROUNDOFF * abs(value) + error

@@ -42,7 +42,7 @@ _FINEST: Final = 1e-10
 @final
 @dataclass(frozen=True, slots=True)
 class Accuracy:
-    """The relative width that is asked of an engine, 0 < `relative_tolerance`."""
+    """The relative width that an engine aims at, `relative_tolerance` > 0."""
 
     relative_tolerance: float = DEFAULT_TOLERANCE
 
@@ -73,7 +73,7 @@ class Accuracy:
 
     @property
     def deformed_truncation(self) -> float:
-        """What quadrature and truncation of a deformed contour may leave out, relative to the number evaluated."""
+        """Error of quadrature and truncation of a deformed contour, relative to the number evaluated."""
         return self.deformed / 100
 
 

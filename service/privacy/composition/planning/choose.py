@@ -9,7 +9,7 @@ from functools import lru_cache, partial
 from typing import Final, cast
 
 from service.privacy.composition.exact_sums.exact_runs import smoothed_responses_of
-from service.privacy.composition.planning import closed_forms, engines, lines
+from service.privacy.composition.planning import closed_forms, contour_inversion, engines
 from service.privacy.composition.planning.accuracy import BRACKET
 from service.privacy.composition.planning.brackets import (
     ENGINES_OF_BRACKETS,
@@ -115,10 +115,10 @@ def _composition(steps: Steps, kind: str, method: str, options: EngineOptions) -
         return gaussians
     asked = None if method == "contour" else engines.discretised
     if method != "closed_form" and parts is not None:
-        return lines.on_lines(steps, parts, options, asked)
+        return contour_inversion.invert(steps, parts, options, asked)
     many = smoothed_responses_of(steps) if method != "closed_form" else None
     if many is not None:
-        return lines.beside_a_little_noise(many, steps, options, asked)
+        return contour_inversion.beside_a_little_noise(many, steps, options, asked)
     beside = None if method == "contour" else closed_forms.beside_two_points(steps)
     if beside is not None:
         return beside
@@ -134,7 +134,7 @@ def _on_lattices(steps: Steps, options: EngineOptions) -> Plan:
 
 
 def _beside_parts(known: Plan, steps: Steps) -> TradeOffPair:
-    return lines.beside_parts(lines.few_of_two_steps(steps, known.curves), steps)
+    return contour_inversion.beside_parts(contour_inversion.few_of_two_steps(steps, known.curves), steps)
 
 
 def _bracket(steps: Steps, kind: str, method: str, options: EngineOptions) -> Plan:

@@ -7,7 +7,6 @@ A tilt is one number for all parts, or an array (P, 1) where each part is a run 
 from __future__ import annotations
 
 import math
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -20,38 +19,8 @@ from service.privacy.numerics.unit_circle import ComplexArray, multiples
 _LARGEST_EXPONENT = 300.0
 """Moment sums whose largest exponent exceeds this are scaled, so that nothing overflows."""
 
-_LARGEST_LOSS = 600.0
-"""Losses above which e^L is not computed without the weight of its node."""
-
 _ROUNDING_FLOOR = 1e-15
 """|M|^2/M(theta)^2 is not resolved below this; moduli are raised to its root, and the raise is part of the error."""
-
-
-class Nodes:
-    """What a grid of nodes has, and what follows from it for any tilt; arrays of shape (P, n)."""
-
-    loss: FloatArray
-    """L, nats."""
-    log_weight: FloatArray
-    """-inf where there is no weight."""
-    weight: FloatArray
-    """That of H0."""
-    loss_error: FloatArray
-    """Of L, nats."""
-    relative_error: FloatArray
-    """Of a weight, its loss taken as exact, and of summing it up."""
-
-    @cached_property
-    def growth(self) -> FloatArray:
-        """weight (e^L - 1), whose sum over the nodes is E0(w - 1) = 0."""
-        moderate = self.weight * np.expm1(np.minimum(self.loss, _LARGEST_LOSS))
-        large = np.exp(np.minimum(self.log_weight + self.loss, _LARGEST_LOSS))
-        return np.where(self.loss > _LARGEST_LOSS, large, moderate)
-
-    @cached_property
-    def alternative(self) -> FloatArray:
-        """weight e^L: that of H1, at most 1."""
-        return np.exp(np.minimum(self.log_weight + self.loss, 0.0))
 
 
 def tilted(loss: FloatArray, log_weight: FloatArray, tilts: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -130,18 +99,6 @@ def mean_excess(
     exponential = grown / total[:, None]
     terms = np.where(small, weights * series, direct - exponential)
     return terms, np.where(small, np.abs(terms), np.abs(direct) + np.abs(exponential))
-
-
-def tilted_mean(
-    nodes: Nodes, theta: float | FloatArray, weights: FloatArray, total: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    """E_theta(L) of each part, by `mean_excess`, and the rounding error of its sum: of weights, and of losses through
-    |1 - e^{(1 - theta) L}|; shape (P,) each.
-    """
-    terms, size = mean_excess(nodes.loss, nodes.growth, weights, theta, total)
-    moved = untilting(nodes.loss, nodes.alternative, theta, weights, total)
-    error = np.sum(size * nodes.relative_error + 1.1 * nodes.loss_error * moved, axis=-1)
-    return terms.sum(axis=-1), error
 
 
 def _one_number(tilt: float | FloatArray) -> float | FloatArray:

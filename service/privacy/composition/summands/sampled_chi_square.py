@@ -23,6 +23,7 @@ from service.privacy.composition.summands.sampled_chi_square_grid import (
     ChiSquareSteps,
 )
 from service.privacy.composition.summands.sampled_chi_square_strips import ChiSquareStrip, strip_at
+from service.privacy.composition.summands.trapezoid import highest_turn, log_error, smooth_spacing
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.roots import bisected
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
@@ -32,11 +33,6 @@ _STRIPS = np.array([0.12, 0.25, 0.45, 0.7, 0.9])
 _ROUNDS = 60
 _MOST_NODES = 8_000
 """Of finer grids."""
-_MOST_HEIGHT = 300.0
-_MANY_STEPS = 100
-"""Runs with fewer steps have transforms that fall slowly: their lines are long and want finer steps."""
-_FEW_SAMPLED = 5.0
-"""Sampled records expected below which a transform of many steps falls slowly, too."""
 
 
 class SampledChiSquareParts(TruncatedSummand):
@@ -56,7 +52,7 @@ class SampledChiSquareParts(TruncatedSummand):
         share = 12.0 / math.sqrt(steps.count)
         reach = 0.5 * (math.sqrt(2 * self._need) + 2.0 + share) ** 2
         self._high = _place(lambda s: law.log_tail(s, upper=True) <= -reach, law.center, 1)
-        smooth = 2 * math.pi / (math.sqrt(2 * self._need) / 0.9 + share)
+        smooth = float(smooth_spacing(self._need, steps.count))
         widest = min(0.7 * math.pi / law.spread, 12.0 if self._low >= 4 else 1.4)
         step = min(smooth, 2 * math.pi * widest / (self._need + 15.0 + self._growth(deviation)))
         self._step = max(math.floor(step * 2.0**20), 1) * 2.0 ** (-20 - halvings)
@@ -86,14 +82,10 @@ class SampledChiSquareParts(TruncatedSummand):
         return max(self.law.log_tail(s), present) <= -goal
 
     def _growth(self, deviation: float) -> float:
-        """About how much (nats) e^{t arg w} grows on a strip at the greatest height t of a line: steers the step."""
+        """See `highest_turn`."""
         law, number = self.law, float(self.count[0])
-        highest = 9.0 / max(deviation, 1e-3)
-        rare = law.rate * number < _FEW_SAMPLED
-        if number >= _MANY_STEPS:
-            return min((1.35 if rare else 0.9) * highest, 180.0 if rare else 120.0)
         falls = math.sqrt(88 / number) * law.spread + 0.5 * law.spread**2 - math.log(law.rate)
-        return min(0.9 * max(highest, math.exp(min(falls, 20.0))), _MOST_HEIGHT)
+        return float(highest_turn(9.0 / max(deviation, 1e-3), number, law.rate * number, falls))
 
     @property
     def size(self) -> int:
@@ -114,7 +106,7 @@ class SampledChiSquareParts(TruncatedSummand):
     @cached_property
     def strips(self) -> tuple[ChiSquareStrip, ...]:
         """Strips behind trapezoid errors; none is as wide as to turn w by pi."""
-        widest = min(self.grid.widest, 0.95 * math.pi / self.law.spread, 0.95 * 2 * math.pi / self.grid.step)
+        widest = min(self.grid.widest, 0.95 * math.pi / self.law.spread, 0.95 * 2 * math.pi / self.grid.spacing)
         return tuple(one for one in (strip_at(self.grid, float(a)) for a in widest * _STRIPS) if one.valid)
 
     def trapezoid_errors(self, tilts: FloatArray, log_weights: FloatArray, heights: FloatArray) -> FloatArray:
@@ -125,7 +117,7 @@ class SampledChiSquareParts(TruncatedSummand):
         of its cell over h: both halves are below 4/pi terms where that grows slower than 3/4 of e^{2 pi q/h}, and below
         2 a/h terms of what it grows faster else. From J on the sizes of sum and integral. The best J serves.
         """
-        h, kept = self.grid.step, self.grid.kept
+        h, kept = self.grid.spacing, self.grid.kept
         best = np.full(len(tilts), np.inf)
         log_weights = log_weights[:, :kept]
         tilt, t = tilts[:, None], heights[:, None]
@@ -148,14 +140,14 @@ class SampledChiSquareParts(TruncatedSummand):
     def left_out(self, tilts: FloatArray, log_totals: FloatArray) -> FloatArray:
         """What lies beyond the grid where T is large, relative to M, shape (S,)."""
         loss, least = float(self.grid.loss[0, 0]), math.log1p(-self.law.rate)
-        tail = self.law.log_tail(float(self.grid.places[0]) + 0.5 * self.grid.step, upper=True)
+        tail = self.law.log_tail(float(self.grid.places[0]) + 0.5 * self.grid.spacing, upper=True)
         return np.exp(tail + np.maximum(tilts * loss, tilts * least) - log_totals)
 
     @cached_property
     def identity_error(self) -> float:
         """Error per step of the sums at tilts 0 and 1 behind E0(w - 1) = 0."""
         tilts = np.array([0.0, 1.0])
-        log_weights, log_totals = self.grid.tilted(tilts)
+        log_weights, log_totals = self.grid.log_tilted(tilts)
         errors = self.trapezoid_errors(tilts, log_weights, np.zeros(2)) + self.left_out(tilts, log_totals)
         dropped = np.exp(self.log_dropped_null) + np.exp(self.log_dropped_alternative)
         return float((errors * np.exp(log_totals)).sum() + dropped[0])
@@ -170,7 +162,7 @@ class SampledChiSquareParts(TruncatedSummand):
     @np.errstate(over="ignore", invalid="ignore", under="ignore")
     def _cumulants(self, tilts: FloatArray) -> RealCumulants:
         grid, count = self.grid, self.count[0]
-        log_weights, log_total = grid.tilted(tilts)
+        log_weights, log_total = grid.log_tilted(tilts)
         weights, loss = np.exp(log_weights), grid.loss[0]
         total = weights.sum(axis=1)
         mean = weights @ loss / total
@@ -179,7 +171,7 @@ class SampledChiSquareParts(TruncatedSummand):
         rounding += 2 * grid.loss.shape[1] * UNIT_ROUNDOFF
         truncation = self.trapezoid_errors(tilts, log_weights, np.zeros_like(tilts)) + self.left_out(tilts, log_total)
         relative = rounding + truncation
-        error = np.where(relative < 0.1, 1.1 * relative, np.inf) + 8 * FUNCTION_ERROR * np.abs(log_total)
+        error = log_error(relative, log_total)
         return RealCumulants(count * log_total, count * mean, count * square, count * error * 1.001, count * truncation)
 
     @np.errstate(over="ignore", invalid="ignore", under="ignore")
@@ -202,7 +194,7 @@ class SampledChiSquareParts(TruncatedSummand):
             log_total = shift + math.log(total)
         rounding = float(np.sum(size * grid.relative_error + 1.1 * abs(theta) * grid.loss_error * moved)) / total
         rounding += shift * UNIT_ROUNDOFF
-        log_weights, log_sums = grid.tilted(tilt)
+        log_weights, log_sums = grid.log_tilted(tilt)
         errors = self.trapezoid_errors(tilt, log_weights, np.zeros(1)) + self.left_out(tilt, log_sums)
         # The sums behind the identity have errors too: 1 - M_h(0) counts once, M_h(1) - M_h(0) s times.
         identity = 2 * (1 + abs(theta)) * self.identity_error * math.exp(min(-log_total, 700.0))

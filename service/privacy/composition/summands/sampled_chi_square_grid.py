@@ -22,9 +22,9 @@ from typing import Self
 import numpy as np
 from typing_extensions import override
 
-from service.privacy.composition.summands import node_sums
 from service.privacy.composition.summands.abstract import Summand
 from service.privacy.composition.summands.sampled_gaussian import SampledGaussianSteps
+from service.privacy.composition.summands.trapezoid import TrapezoidNodes
 from service.privacy.numerics.arrays import BoolArray, FloatArray
 from service.privacy.numerics.chi_square.density import log_density
 from service.privacy.numerics.rounding import FUNCTION_ERROR, SUM_BLOCK, UNIT_ROUNDOFF, sum_error
@@ -158,20 +158,14 @@ class ChiSquareStep:
         return -max(exponent * (1 - 1e-9) - 1e-9 - 1e-15 * (d + m * abs(pole)), 0.0)
 
 
-@dataclass(frozen=True)
-class ChiSquareGrid(node_sums.Nodes):
+@dataclass(frozen=True, kw_only=True)
+class ChiSquareGrid(TrapezoidNodes):
     """Trapezoid nodes with everything that does not depend on the tilt; arrays of shape (1, nodes), the loss rising."""
 
     law: ChiSquareStep
-    step: float
-    x: FloatArray
-    loss: FloatArray
-    log_weight: FloatArray
-    weight: FloatArray
+    spacing: float
+    """h."""
     responsibility: FloatArray
-    loss_error: FloatArray
-    relative_error: FloatArray
-    """Relative error of a weight, its loss taken as exact, and of summing it up; `loss_error` is that of L (nats)."""
     kept: int
     """Nodes before the cut of large losses; the rest has no weight."""
     log_slope: FloatArray
@@ -204,8 +198,11 @@ class ChiSquareGrid(node_sums.Nodes):
         slope, density_slope = _slopes(law, s, step)
         relative += UNIT_ROUNDOFF * (statistic * density_slope / law.deviation * (1 + np.exp(-s)) + np.abs(over) + 1)
         return ChiSquareGrid(
-            law,
-            step,
+            law=law,
+            spacing=step,
+            step=np.array([[step]]),
+            start=np.zeros(1, dtype=np.intp),
+            stop=np.array([kept]),
             x=x[None],
             loss=loss[None],
             log_weight=log_weight[None],
@@ -218,7 +215,7 @@ class ChiSquareGrid(node_sums.Nodes):
             density_slope=density_slope[None],
         )
 
-    def tilted(self, tilts: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def log_tilted(self, tilts: FloatArray) -> tuple[FloatArray, FloatArray]:
         """ln of weights e^{sL} less ln of their sums, shape (S, nodes), and these, shape (S,)."""
         joint = tilts[:, None] * self.loss + self.log_weight
         top = joint.max(axis=1)
@@ -233,7 +230,7 @@ class ChiSquareGrid(node_sums.Nodes):
     @property
     def is_bent(self) -> bool:
         """Whether some nodes lie where T is not nearly linear in s: strips are less wide there."""
-        return float(self.places[self.kept - 1]) - self.step < LINEAR
+        return float(self.places[self.kept - 1]) - self.spacing < LINEAR
 
     @property
     def widest(self) -> float:

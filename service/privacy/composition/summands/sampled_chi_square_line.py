@@ -23,10 +23,10 @@ from service.privacy.composition.summands.node_sums import (
     outside,
     significant,
     tilted_differences,
-    tilted_mean,
 )
 from service.privacy.composition.summands.sampled_chi_square import SampledChiSquareParts
 from service.privacy.composition.summands.sampled_chi_square_strips import strip_at
+from service.privacy.composition.summands.trapezoid_contour import MeanLoss, difference_rounding
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
 
@@ -54,7 +54,7 @@ class SampledChiSquareLine(LineSummand):
         self.parts, self.grid, self.theta = parts, parts.grid, theta
         value, error, self._weights, self._log_total, self._total_error = parts.value(theta)
         self._origin = value, error
-        self._log_weights, _ = self.grid.tilted(np.array([theta]))
+        self._log_weights, _ = self.grid.log_tilted(np.array([theta]))
         self._window = significant(self._weights)
         # The 1e-30 stands for weights that underflowed.
         self._omitted = float(outside(self._weights, self._window)[0]) + 1e-30
@@ -83,29 +83,19 @@ class SampledChiSquareLine(LineSummand):
                 return SampledChiSquareLine(finer, self.theta).values(step, nodes)
         t = np.arange(nodes + 1, dtype=np.float64) * step
         weights, loss = self._weights[:, self._window], self.grid.loss[:, self._window]
-        d = tilted_differences(weights, loss, self._mean[0], step, nodes)
+        d = tilted_differences(weights, loss, self._mean.value, step, nodes)
         size = np.abs(d)
-        error = self._rounding_error(t) + 6 * UNIT_ROUNDOFF * size * (2 + size) + self._quadrature_error(t)
+        # The total that the weights are divided by has an error, too.
+        error = self._rounding_error(t) + (6 * UNIT_ROUNDOFF * (2 + size) + 1.01 * self._total_error) * size
+        error = error + self._quadrature_error(t)
         return line_values(self.parts.count, d, error)
 
     @cached_property
-    def _mean(self) -> tuple[FloatArray, FloatArray]:
-        """E_theta(L) per part, and its error."""
-        return tilted_mean(self.grid, self.theta, self._weights, self._total)
+    def _mean(self) -> MeanLoss:
+        return MeanLoss.of(self.grid, self.theta, self._weights, self._total)
 
     def _rounding_error(self, t: FloatArray) -> FloatArray:
-        """Bound of the rounding error of d_k, shape (1, nodes + 1): see `TrapezoidOnContour`."""
-        grid, theta, weights = self.grid, self.theta, self._weights
-        # Powers of e^{ix} by repeated multiplication: 4 u for each of about 2 sqrt(nodes) factors.
-        relative = grid.relative_error + 8 * math.sqrt(len(t)) * UNIT_ROUNDOFF
-        relative = relative + abs(theta) * grid.loss_error + UNIT_ROUNDOFF * np.abs(theta * grid.loss)
-        size = np.abs(grid.loss)
-        quadratic, linear = float((weights * relative * size**2).sum()), float((weights * relative * size).sum())
-        loss_error = grid.loss_error + 4 * UNIT_ROUNDOFF * size
-        slope_small, slope_large = float((weights * loss_error * size).sum()), float((weights * loss_error).sum())
-        through_loss = np.minimum(t * (t + 1 + abs(theta)) * slope_small, 2 * t * slope_large)
-        found = 1.5 * np.minimum(t**2 * quadratic, 2 * t * linear) + 2 * through_loss + t * self._mean[1]
-        return found[None]
+        return difference_rounding(self.grid, self.theta, self._weights, self._mean, t)
 
     def _quadrature_error(self, t: FloatArray, fractions: FloatArray = _HEIGHTS) -> FloatArray:
         """Bound of the trapezoid errors of d_k and of what is left out, shape (1, nodes + 1).
@@ -131,7 +121,7 @@ class SampledChiSquareLine(LineSummand):
         d ln f/dT + B (1 + max(-theta, 0) r) falls, and psi with it from where that is negative: ln psi gains at most
         the sum of its positive values over steps in T. It never is negative where N <= 2, and V is infinite.
         """
-        grid, law, h = self.grid, self.parts.law, self.grid.step
+        grid, law, h = self.grid, self.parts.law, self.grid.spacing
         kept, r = grid.kept, grid.responsibility[0, : grid.kept]
         s = grid.places[:kept]
         speed = 1 / (1 + np.exp(-(s + 0.5 * h)))
@@ -153,7 +143,7 @@ class SampledChiSquareLine(LineSummand):
     @cached_property
     def _lines(self) -> list[tuple[FloatArray, FloatArray, float]]:
         """For each eta: ln of the terms at t = 0, the least arg w of each cell, and what does not fall."""
-        grid, h, kept = self.grid, self.grid.step, self.grid.kept
+        grid, h, kept = self.grid, self.grid.spacing, self.grid.kept
         widest = min(grid.widest, 0.9 * math.pi / self.parts.law.spread, _LARGEST_ETA)
         found: list[tuple[FloatArray, FloatArray, float]] = []
         for eta in widest * _ETAS:

@@ -89,7 +89,7 @@ def _over_cells(
     grid: ChiSquareGrid, s: FloatArray, a: float
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, bool]:
     """The rest of a strip: over the cells, and for all 0 <= q <= a."""
-    law, h, bent = grid.law, grid.step, grid.is_bent
+    law, h, bent = grid.law, grid.spacing, grid.is_bent
     square = math.sin(0.5 * min(a, math.pi)) ** 2
     low, high = s - 0.5 * h * (1 + 1e-9), s + 0.5 * h * (1 + 1e-9)
     product = np.where((low < 0) & (high > 0), 0.25, np.maximum(_both(low), _both(high)))

@@ -22,7 +22,7 @@ from typing_extensions import override
 
 from service.privacy.composition.summands import node_sums
 from service.privacy.composition.summands.abstract import LineSummand, LineValues
-from service.privacy.composition.summands.trapezoid import TruncatedTrapezoid
+from service.privacy.composition.summands.trapezoid import TrapezoidNodes, TruncatedTrapezoid
 from service.privacy.numerics.arrays import BoolArray, FloatArray, IndexArray
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
 from service.privacy.numerics.unit_circle import ComplexArray
@@ -144,46 +144,16 @@ class TrapezoidOnContour(LineSummand):
     def differences(self, step: float | FloatArray, nodes: int) -> ComplexArray:
         """d_k for all parts, shape (parts, nodes + 1)."""
         weights, loss = self.weights[:, self.window], self.grid.loss[:, self.window]
-        return node_sums.tilted_differences(weights, loss, self._mean[0], step, nodes)
+        return node_sums.tilted_differences(weights, loss, self._mean.value, step, nodes)
 
     @cached_property
-    def _mean(self) -> tuple[FloatArray, FloatArray]:
-        """E_theta(L) per part, by second-order summands or plainly, whichever is better, and the error per unit of t
-        that it causes in d = E_theta(e^{itL} - 1 - itL) + it E_theta(L); shape (parts,) each.
-
-        An error of L changes a summand by at most itself times |theta| |e^{itL} - 1| + t |e^{itL} - 1| +
-        t |1 - e^{(1-theta)L}|, or, if summed plainly, t in place of the last: what has no factor e^{itL} - 1 is counted
-        here.
-        """
-        grid, weights = self.grid, self.weights
-        terms, size = node_sums.mean_excess(grid.loss, grid.growth, weights, self.tilt, self.total)
-        moved = node_sums.untilting(grid.loss, grid.alternative, self.tilt, weights, self.total)
-        error = np.sum(size * grid.relative_error + 1.01 * grid.loss_error * moved, axis=-1)
-        error = error + 2 * self.parts.identity_error / self.total
-        direct = weights * grid.loss
-        plain = np.sum(np.abs(direct) * grid.relative_error + 1.01 * grid.loss_error * weights, axis=-1)
-        better: BoolArray = np.asarray(error < plain)
-        mean = np.asarray(np.where(better, terms.sum(axis=-1), direct.sum(axis=-1)), dtype=np.float64)
-        return mean, np.asarray(np.where(better, error, plain), dtype=np.float64)
+    def _mean(self) -> MeanLoss:
+        return MeanLoss.of(self.grid, self.tilt, self.weights, self.total)
 
     def rounding_error(self, t: FloatArray) -> FloatArray:
-        """Bound of the rounding error of d_k, shape (parts, nodes + 1), but for that of the total.
-
-        Relative errors of weights and products act on |E(x)E(y)| + |E'(x)| + |E'(y)| <= min((x + y)^2/2, 3(x + y)) with
-        E(x) = e^{ix} - 1, E'(x) = E(x) - ix, x + y = t|L|; an error of L changes a summand by at most itself times
-        (|theta| + t) |e^{itL} - 1|, beside what `_mean` counts.
-        """
-        grid, theta, weights = self.grid, np.abs(self.tilt), self.weights
-        # Powers of e^{ix} by repeated multiplication: 4 u for each of about 2 sqrt(nodes) factors.
-        size = np.abs(grid.loss)
-        relative = grid.relative_error + (8 * math.sqrt(t.shape[-1]) + theta * size) * UNIT_ROUNDOFF
-        loss_error = grid.loss_error + 4 * UNIT_ROUNDOFF * size
-        columns = np.stack([relative * size, loss_error, loss_error * size, relative * size**2, loss_error**2], axis=-1)
-        sums = np.matmul(weights[:, None], columns)[:, 0]
-        linear, flat, steep, quadratic, second = (sums[:, k][:, None] for k in range(5))
-        through_loss = (theta + t) * np.minimum(t * steep, 2 * flat) + second * (1 + theta + t) ** 2
-        by_weight = np.minimum(0.505 * t**2 * quadratic, 3.03 * t * linear)
-        return by_weight + 1.01 * through_loss + t * self._mean[1][:, None]
+        """Bound of the rounding error of d_k, shape (parts, nodes + 1), but for that of the total."""
+        identity = (2 * self.parts.identity_error / self.total)[:, None]
+        return difference_rounding(self.grid, self.tilt, self.weights, self._mean, t) + t * identity
 
     def _quadrature_error(self, t: FloatArray, top: FloatArray) -> FloatArray:
         """Bound of the trapezoid and cut errors of d_k up to the height `top`, shape (parts, nodes + 1).
@@ -232,7 +202,8 @@ class TrapezoidOnContour(LineSummand):
     def outward(self) -> FloatArray:
         """An upper bound of its derivative over the cells away from the middle node."""
         left, right = self._slopes
-        return np.where(np.arange(left.shape[-1]) < self.middle, left, right)
+        is_left: BoolArray = np.asarray(np.arange(left.shape[-1]) < self.middle)
+        return np.where(is_left, left, right)
 
     @cached_property
     def _slopes(self) -> tuple[FloatArray, FloatArray]:
@@ -284,6 +255,62 @@ class TrapezoidOnContour(LineSummand):
         self._chosen_eta = np.take_along_axis(self._majorants.eta, bounds[-1].argmin(axis=0)[None], axis=0)[0]
         self._chosen_height = heights[-1]
         return self.parts.over_run(best), best if self.parts.separate else best.min(axis=1)
+
+
+@dataclass(frozen=True, slots=True)
+class MeanLoss:
+    """E_theta(L) of each part, by second-order summands or plainly, whichever is better; shape (parts,) each."""
+
+    value: FloatArray
+    by_weight: FloatArray
+    """Bound of its error from relative errors of weights."""
+    by_loss: FloatArray
+    """Bound of its error from errors of losses."""
+    growth: FloatArray
+    """sum |weight (e^L - 1)| relative error/M(theta), where the second-order summands serve; else 0."""
+
+    @staticmethod
+    def of(grid: TrapezoidNodes, tilt: float | FloatArray, weights: FloatArray, total: FloatArray) -> MeanLoss:
+        """`weights`: of sum 1; `total`: M(theta), or less where it is beyond the range of doubles.
+
+        In d = E_theta(e^{itL} - 1 - itL) + it E_theta(L) an error of L changes a summand by at most itself times
+        |theta| |e^{itL} - 1| + t |e^{itL} - 1| + t |1 - e^{(1-theta)L}|, or, if the mean is summed plainly, t in place
+        of the last: what has no factor e^{itL} - 1 is counted here.
+        """
+        terms, size = node_sums.mean_excess(grid.loss, grid.growth, weights, tilt, total)
+        moved = node_sums.untilting(grid.loss, grid.alternative, tilt, weights, total)
+        direct, relative, error = weights * grid.loss, grid.relative_error, 1.01 * grid.loss_error
+        second = (size * relative).sum(axis=-1), (error * moved).sum(axis=-1)
+        plain = (np.abs(direct) * relative).sum(axis=-1), (error * weights).sum(axis=-1)
+        better: BoolArray = np.asarray(sum(second) < sum(plain))
+        growth = (np.abs(grid.growth) * relative).sum(axis=-1) / total
+        pairs = ((terms.sum(axis=-1), direct.sum(axis=-1)), *zip(second, plain, strict=True), (growth, 0.0))
+        return MeanLoss(*(np.asarray(np.where(better, *pair), dtype=np.float64) for pair in pairs))
+
+
+def difference_rounding(
+    grid: TrapezoidNodes, tilt: float | FloatArray, weights: FloatArray, mean: MeanLoss, t: FloatArray
+) -> FloatArray:
+    """Bound of the rounding error of d = E_theta(e^{itL} - 1 - itL) + it E_theta(L), shape (parts, nodes + 1).
+
+    With E(x) = e^{ix} - 1, E'(x) = E(x) - ix, x + y = t|L|, rounding of products acts on |E(x)E(y)| + |E'(x)| + |E'(y)|
+    <= min((x + y)^2/2, 3(x + y)). Relative errors of weights act on |e^{itL} - 1 - itL| <= min((tL)^2/2, 2t|L|), beside
+    those of the mean; or on both together: on |e^{itL} - 1| <= min(t|L|, 2) and on t |weight (e^L - 1)|/M(theta). An
+    error of L changes a summand by at most itself times (|theta| + t) |e^{itL} - 1|, beside those of the mean.
+    """
+    theta, size = np.abs(tilt), np.abs(grid.loss)
+    relative = grid.relative_error + UNIT_ROUNDOFF * theta * size
+    loss_error = grid.loss_error + 4 * UNIT_ROUNDOFF * size
+    columns = (size, size**2, relative, relative * size, relative * size**2)
+    columns = np.stack((*columns, loss_error, loss_error * size, loss_error**2), axis=-1)
+    sums = np.matmul(weights[:, None], columns)[:, 0]
+    first, second, level, linear, quadratic, flat, steep, square = (sums[:, k][:, None] for k in range(8))
+    # Powers of e^{ix} by repeated multiplication: 4 u for each of about 2 sqrt(nodes) factors.
+    products = 8 * math.sqrt(t.shape[-1]) * UNIT_ROUNDOFF * np.minimum(0.505 * t**2 * second, 3.03 * t * first)
+    apart = np.minimum(0.505 * t**2 * quadratic, 2.02 * t * linear) + t * mean.by_weight[:, None]
+    together = 1.01 * np.minimum(t * linear, 2 * level) + t * mean.growth[:, None]
+    through_loss = (theta + t) * np.minimum(t * steep, 2 * flat) + square * (1 + theta + t) ** 2
+    return products + np.minimum(apart, together) + 1.01 * through_loss + t * mean.by_loss[:, None]
 
 
 def side_terms(

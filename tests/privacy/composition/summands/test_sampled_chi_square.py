@@ -108,7 +108,7 @@ def test_strips_bound_the_integrand() -> None:
             if not strip.valid:
                 continue
             node = source.randrange(grid.kept)
-            s = mpf(float(grid.places[node])) + source.uniform(-0.5, 0.5) * grid.step
+            s = mpf(float(grid.places[node])) + source.uniform(-0.5, 0.5) * grid.spacing
             q = a * source.random()
             (density, w), (turned, w_turned) = _integrand(law, s), _integrand(law, mpmath.mpc(s, -q))
             assert mpmath.log(abs(turned) / abs(density)) <= strip.growth[node] * q * q + 1e-9

@@ -1,4 +1,4 @@
-"""Runs that the contour engine reads, with lattices beside it where it is wide."""
+"""Plans of runs for the contour engine, with a second engine where its enclosures are wide."""
 
 from __future__ import annotations
 
@@ -27,16 +27,17 @@ from service.privacy.trade_off.pair import TradeOffPair
 
 CONTOUR: Final = "contour"
 SMALLEST_SECOND: Final = 1e-6
-"""About the standard deviation of the loss below which no second engine is asked: such runs reveal next to nothing."""
+"""Standard deviation of the loss, roughly, below which there is no second engine: such runs reveal next to nothing."""
 MOST_ON_LATTICES: Final = 128
-"""Different steps up to which a second engine is asked: each has a law of its own on every lattice, some 10 ms."""
+"""Most different steps for which there is a second engine: each has a law of its own on every lattice, some 10 ms."""
 
 Lattices = Callable[[Steps, EngineOptions], TradeOffPair]
 
 
-def on_lines(steps: Steps, parts: tuple[Counted, ...], options: EngineOptions, lattices: Lattices | None) -> Plan:
-    """`parts`: of the steps. `lattices`: what is asked where lines are wide; None where nothing is. Raises
-    UnsupportedCombination for a relation under which a sampled step has no pair.
+def invert(steps: Steps, parts: tuple[Counted, ...], options: EngineOptions, lattices: Lattices | None) -> Plan:
+    """Plan contour inversion of a run. `parts`: of the steps. `lattices`: the second engine, or None.
+
+    Raises UnsupportedCombination for a relation under which a sampled step has no pair.
     """
     if (
         closed_forms.root_of_squares((part.spread, count) for part, count in parts) < SMALLEST_SECOND
@@ -52,7 +53,7 @@ def on_lines(steps: Steps, parts: tuple[Counted, ...], options: EngineOptions, l
 def _on_contours(
     steps: Steps, ends: tuple[Steps, ...], options: EngineOptions, lattices: Lattices | None
 ) -> TradeOffPair:
-    read = [_lines(end, options, lattices) for end in ends]
+    read = [_inverted(end, options, lattices) for end in ends]
     if len(read) == 1:
         return read[0]
     bracket = replace(read[0], add=between([one.add for one in read]), remove=between([one.remove for one in read]))
@@ -61,15 +62,15 @@ def _on_contours(
     return bracket if len(known) < len(covered) else _before(_contour(known, options.accuracy), bracket, options)
 
 
-def _before(lines: TradeOffPair, bracket: TradeOffPair, options: EngineOptions) -> TradeOffPair:
-    """Lines that know the errors of weights, and where they are wide what is read at two roundings of them."""
+def _before(inverted: TradeOffPair, bracket: TradeOffPair, options: EngineOptions) -> TradeOffPair:
+    """Return curves that include the errors of weights, intersected with the two roundings of weights where wide."""
     tolerance = options.no_finer_than(SECOND_ENGINE).relative_tolerance
-    add = Intersected(lines.add, lambda: bracket.add, tolerance)
+    add = Intersected(inverted.add, lambda: bracket.add, tolerance)
     return replace(bracket, add=add, remove=add.reversed())
 
 
 def few_of_two_steps(steps: Steps, lattices: TradeOffPair) -> TradeOffPair:
-    """The curves of lattices, where few numbers of a run of two steps are asked for those of its closed form."""
+    """Return the curves of lattices. Few numbers of a run of two steps are evaluated by its closed form."""
     direct = two_steps_pair(steps) if is_two_steps(steps) else None
     if direct is None:
         return lattices
@@ -78,8 +79,7 @@ def few_of_two_steps(steps: Steps, lattices: TradeOffPair) -> TradeOffPair:
 
 
 def beside_a_little_noise(run: Responses, steps: Steps, options: EngineOptions, lattices: Lattices | None) -> Plan:
-    """Runs of too many responses for exact sums."""
-
+    """Plan a run of too many responses for exact sums: it is inverted beside a little Gaussian noise."""
     return Plan(CONTOUR, cost.smoothed(len(run.answers)), partial(_smoothed, run, steps, options, lattices))
 
 
@@ -87,18 +87,18 @@ def _smoothed(run: Responses, steps: Steps, options: EngineOptions, lattices: La
     curve = smoothed_curve(run)
     reason = "contour: a line reads the run beside a Gaussian step of next to no shift; what that step adds is bounded."
     source = "Murtagh, Vadhan 2016, Theorem 1.5; Kairouz, Oh, Viswanath 2015, Theorem 3.5"
-    lines = TradeOffPair(curve, curve, source, (reason,))
+    inverted = TradeOffPair(curve, curve, source, (reason,))
     if lattices is None:
-        return lines
-    return beside_parts(_with_second(lines, steps, options.no_finer_than(SMOOTHED_RESPONSES), lattices), steps)
+        return inverted
+    return beside_parts(_with_second(inverted, steps, options.no_finer_than(SMOOTHED_RESPONSES), lattices), steps)
 
 
-def _lines(steps: Steps, options: EngineOptions, lattices: Lattices | None) -> TradeOffPair:
-    """A run that has lines, all of whose parameters are doubles."""
-    lines = _contour(contour_parts(steps) or (), options.accuracy)
+def _inverted(steps: Steps, options: EngineOptions, lattices: Lattices | None) -> TradeOffPair:
+    """Return the curves of a run whose parameters are exact doubles, with the second engine where there is one."""
+    inverted = _contour(contour_parts(steps) or (), options.accuracy)
     if lattices is None:
-        return lines
-    return beside_parts(_with_second(lines, steps, options, lattices), steps)
+        return inverted
+    return beside_parts(_with_second(inverted, steps, options, lattices), steps)
 
 
 def _contour(parts: tuple[Counted, ...], accuracy: Accuracy = DEFAULT_ACCURACY) -> TradeOffPair:
@@ -118,12 +118,12 @@ def _contour(parts: tuple[Counted, ...], accuracy: Accuracy = DEFAULT_ACCURACY) 
     )
 
 
-def _with_second(lines: TradeOffPair, steps: Steps, options: EngineOptions, lattices: Lattices) -> TradeOffPair:
+def _with_second(inverted: TradeOffPair, steps: Steps, options: EngineOptions, lattices: Lattices) -> TradeOffPair:
     options = options.no_finer_than(SECOND_ENGINE)
     tolerance = options.relative_tolerance
     direct = two_steps_pair(steps) if is_two_steps(steps) else None
     if direct is not None and is_direct(contour_parts(steps) or ()):
-        return _few_directly(direct, lines, tolerance)
+        return _few_directly(direct, inverted, tolerance)
 
     def second() -> AbstractTradeOff:
         if direct is not None:
@@ -132,19 +132,21 @@ def _with_second(lines: TradeOffPair, steps: Steps, options: EngineOptions, latt
 
     name = "discretised" if direct is None else "closed_form of one step, shifted by the other"
     asked = SecondEngine(f"{name}: also asked, since contour was wider than {tolerance:g}; both enclosures hold.")
-    add = Intersected(lines.add, second, tolerance, asked)
-    return replace(lines, add=add, remove=add.reversed(), second=asked)
+    add = Intersected(inverted.add, second, tolerance, asked)
+    return replace(inverted, add=add, remove=add.reversed(), second=asked)
 
 
-def _few_directly(direct: TradeOffPair, lines: TradeOffPair, tolerance: float) -> TradeOffPair:
-    """Two steps of which one has so little noise that lines would be wide: they read long lists, and what is wide."""
+def _few_directly(direct: TradeOffPair, inverted: TradeOffPair, tolerance: float) -> TradeOffPair:
+    """Return curves of two steps, one of which has very little noise: direct quadrature, but inversion of long lists
+    and of wide numbers.
+    """
     asked = SecondEngine(f"contour: also asked, since closed_form was wider than {tolerance:g}; both enclosures hold.")
-    add = BySizeOfQuery(Intersected(direct.add, lambda: lines.add, tolerance, asked), lines.add)
-    return replace(lines, add=add, remove=add.reversed(), notes=(*lines.notes, *direct.notes), second=asked)
+    add = BySizeOfQuery(Intersected(direct.add, lambda: inverted.add, tolerance, asked), inverted.add)
+    return replace(inverted, add=add, remove=add.reversed(), notes=(*inverted.notes, *direct.notes), second=asked)
 
 
 def beside_parts(whole: TradeOffPair, steps: Steps) -> TradeOffPair:
-    """The curves of a run, where they are wide no lower than those of parts with a closed form or a line."""
+    """Return the curves of a run, where they are wide no lower than those of parts with a closed form or a contour."""
     return with_parts(whole, steps, _cheaply)
 
 
