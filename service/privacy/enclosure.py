@@ -15,7 +15,7 @@ from typing import cast
 import numpy as np
 
 from service.privacy.errors import NumericalFailure
-from service.privacy.numerics.arrays import FloatArray
+from service.privacy.numerics.arrays import BoolArray, FloatArray, IndexArray
 
 SMALLEST = 5e-324
 """The smallest positive double."""
@@ -86,6 +86,11 @@ class EnclosureArray:
         """One number as arrays of shape (1,); `at` takes it out again."""
         logs = (None if end is None else np.array([end]) for end in (number.log_lower, number.log_upper))
         return EnclosureArray(np.array([number.lower]), np.array([number.upper]), *logs)
+
+    def __getitem__(self, at: IndexArray | BoolArray | slice) -> EnclosureArray:
+        """Return some of the enclosures, with logarithms where there are any."""
+        logs = (None if end is None else end[at] for end in (self.log_lower, self.log_upper))
+        return EnclosureArray(self.lower[at], self.upper[at], *logs)
 
     def clip(self, low: float, high: float) -> EnclosureArray:
         """The same enclosures, knowing that the truth lies in [low, high]."""

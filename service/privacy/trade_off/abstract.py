@@ -20,7 +20,7 @@ import numpy as np
 
 from service.privacy.enclosure import Enclosure, EnclosureArray, Evidence
 from service.privacy.errors import OutOfDomain
-from service.privacy.numerics.arrays import BoolArray, FloatArray
+from service.privacy.numerics.arrays import BoolArray, FloatArray, IndexArray
 from service.privacy.numerics.work import did
 from service.privacy.trade_off.enclosed import caps
 
@@ -39,6 +39,10 @@ class CurvePoints:
     type_two_error: EnclosureArray
     power: EnclosureArray
     log_slope: EnclosureArray
+
+    def __getitem__(self, at: IndexArray | BoolArray | slice) -> CurvePoints:
+        """Return some of the points."""
+        return CurvePoints(self.type_two_error[at], self.power[at], self.log_slope[at])
 
 
 class AbstractTradeOff(ABC):

@@ -76,7 +76,7 @@ class Corners:
                 slopes.pop()
         return Corners(*(column[kept] for column in columns))
 
-    def exchanged(self) -> Corners:
+    def swapped(self) -> Corners:
         """Those of the inverse function: hypotheses exchanged."""
         return Corners(self.error[::-1], self.power[::-1], self.rest[::-1], self.rate[::-1])
 
@@ -142,7 +142,7 @@ class PolygonTradeOff(AbstractTradeOff):
 
     @override
     def reversed(self) -> AbstractTradeOff:
-        return PolygonTradeOff(self.corners.exchanged())
+        return PolygonTradeOff(self.corners.swapped())
 
     @override
     def _points_formula(self, alpha: FloatArray) -> CurvePoints:

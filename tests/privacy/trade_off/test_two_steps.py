@@ -96,9 +96,9 @@ def mean(first: Step, second: Step, level: Any, value: Callable[[Any, Any, Any],
     return whole
 
 
-def delta(first: Step, second: Step, epsilon: float, *, exchanged: bool) -> Any:
-    level = mp.mpf(-epsilon if exchanged else epsilon)
-    if exchanged:
+def delta(first: Step, second: Step, epsilon: float, *, swapped: bool) -> Any:
+    level = mp.mpf(-epsilon if swapped else epsilon)
+    if swapped:
         return mean(first, second, level, lambda ratio, a, b: (1 - a) - mp.exp(-level) * ratio * (1 - b))
     return mean(first, second, level, lambda ratio, a, b: ratio * b - mp.exp(level) * a)
 
@@ -129,11 +129,11 @@ def known(steps: Steps) -> tuple[TwoSteps, Step, Step]:
 def test_the_profile_and_epsilon_hold_the_integral(seed: int) -> None:
     rng = random.Random(seed)
     curve, first, second = known(drawn(rng, (Gaussian, Gaussian, Laplace)))
-    exchanged = seed % 2 == 1
-    read = curve.reversed() if exchanged else curve
+    swapped = seed % 2 == 1
+    read = curve.reversed() if swapped else curve
     epsilon = read.epsilon(10 ** rng.uniform(-10, -1)).upper * rng.uniform(0.2, 0.95)
     found = read.profile_at(epsilon)
-    truth = delta(first, second, epsilon, exchanged=exchanged)
+    truth = delta(first, second, epsilon, swapped=swapped)
     assert holds(found, truth)
     assert found.relative_width() <= WIDTH
     back = read.epsilon(float(truth))
@@ -166,7 +166,7 @@ def test_cells_share_out_the_whole_mass_and_lie_in_order(law: Any, rate: float, 
     step = SampledShift(law, shift, rate)
     borders = step.first_borders()
     borders = divided(borders, np.random.default_rng(3).integers(1, 9, len(borders) - 1).astype(float))
-    for cells in (step.cells(borders), step.cells(borders).exchanged()):
+    for cells in (step.cells(borders), step.cells(borders).swapped()):
         low, high = (math.fsum(np.exp(end).tolist()) for end in cells.log_mass)
         assert low <= 1 <= high
         assert high - low <= 1e-9

@@ -19,7 +19,7 @@ from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
 from service.privacy.trade_off.combinators.common_tangent import envelope_epsilon
 from service.privacy.trade_off.combinators.extremes import larger_in_logs, smaller_in_logs, smallest
 from service.privacy.trade_off.enclosed.decreasing_root import decreasing_root
-from service.privacy.trade_off.enclosed.logs import log, log_down, log_ends
+from service.privacy.trade_off.enclosed.logs import log, log_down, log_ends, logged
 from service.privacy.trade_off.enclosed.weighted_sums import log_sum
 
 ASIDE: Final = (1e-3, 1e-6)
@@ -143,8 +143,9 @@ class PointwiseMax(AbstractTradeOff):
         rates: list[FloatArray] = []
         profiles: list[EnclosureArray] = []
         for curve in (self.first, self.second):
-            read = curve.profile(places)
-            (at_left, here, at_right) = (_part(read, k, len(epsilon)) for k in range(3))
+            read = logged(curve.profile(places))
+            count = len(epsilon)
+            (at_left, here, at_right) = (read[k * count : (k + 1) * count] for k in range(3))
             x = np.exp(epsilon)
             low = (here.lower - at_right.upper) / (x * math.expm1(aside)) * (1 - SLACK)
             high = (at_left.upper - here.lower) / (x * -math.expm1(-aside)) * (1 + SLACK)
@@ -282,11 +283,7 @@ class _Touching:
 
     def only(self, which: BoolArray) -> _Touching:
         """What is known at some of the epsilons."""
-        first, second = (
-            EnclosureArray(part.lower[which], part.upper[which], *(end[which] for end in log_ends(part)))
-            for part in (self.first, self.second)
-        )
-        return _Touching(self.rates[:, which], first, second)
+        return _Touching(self.rates[:, which], self.first[which], self.second[which])
 
 
 @np.errstate(all="ignore")
@@ -297,13 +294,6 @@ def _rules(epsilon: FloatArray, profile: EnclosureArray, rates: FloatArray, othe
     logs = epsilon + log(rates[1])
     most = log_sum(log_ends(profile)[1], logs + SLACK * (1 + np.abs(epsilon) + np.abs(logs)), 1)
     return np.asarray(most <= log_ends(other.points(rates[0]).power)[0])
-
-
-def _part(bounds: EnclosureArray, index: int, count: int) -> EnclosureArray:
-    """One of several pieces of equal length."""
-    piece = slice(index * count, (index + 1) * count)
-    lower, upper = log_ends(bounds)
-    return EnclosureArray(bounds.lower[piece], bounds.upper[piece], lower[piece], upper[piece])
 
 
 def _surely_smaller(first: EnclosureArray, second: EnclosureArray) -> BoolArray:

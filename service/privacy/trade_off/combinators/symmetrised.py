@@ -10,11 +10,11 @@ from typing_extensions import override
 
 from service.privacy.enclosure import Enclosure, EnclosureArray, Evidence
 from service.privacy.errors import NumericalFailure
-from service.privacy.numerics.arrays import BoolArray, FloatArray, IndexArray
+from service.privacy.numerics.arrays import BoolArray, FloatArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
 from service.privacy.trade_off.combinators.extremes import larger, largest
-from service.privacy.trade_off.enclosed.logs import log, log_down, log_ends, log_up
+from service.privacy.trade_off.enclosed.logs import log, log_down, log_ends, log_up, logged
 
 HALVINGS = 60
 SLACK = 2 * FUNCTION_ERROR
@@ -95,7 +95,7 @@ class Symmetrised(AbstractTradeOff):
         left = ~self._smaller(epsilon, first.lower)
         if not left.any():
             return first
-        both = larger(_some(first, left), self.second.profile(epsilon[left]))
+        both = larger(logged(first)[left], self.second.profile(epsilon[left]))
         ends = [end.copy() for end in (first.lower, first.upper, *log_ends(first))]
         for end, found in zip(ends, (both.lower, both.upper, *log_ends(both)), strict=True):
             end[left] = found
@@ -159,7 +159,7 @@ class Symmetrised(AbstractTradeOff):
         own = _surely_active(second, alpha[left], self.first)
         if not own.all():
             open_places = np.flatnonzero(left)[~own]
-            hull = self._hull(alpha[open_places], _taken(first, open_places), _taken(second, ~own))
+            hull = self._hull(alpha[open_places], first[open_places], second[~own])
             second = _placed(second, ~own, hull)
         return _placed(first, left, second)
 
@@ -283,10 +283,6 @@ class Symmetrised(AbstractTradeOff):
         return EnclosureArray.from_logs(log_low, np.minimum(log_high, 0.0))
 
 
-def _some(bounds: EnclosureArray, at: BoolArray) -> EnclosureArray:
-    return EnclosureArray(*(end[at] for end in (bounds.lower, bounds.upper, *log_ends(bounds))))
-
-
 def _surely_active(points: CurvePoints, alpha: FloatArray, other: AbstractTradeOff) -> BoolArray:
     """Where a curve's tangents at its own points surely lie above those of the other of the same slope c.
 
@@ -309,16 +305,6 @@ def _surely_active(points: CurvePoints, alpha: FloatArray, other: AbstractTradeO
     return usable
 
 
-def _taken(points: CurvePoints, at: IndexArray | BoolArray) -> CurvePoints:
-    """Some of the points."""
-
-    def some(rates: EnclosureArray) -> EnclosureArray:
-        return EnclosureArray(*(end[at] for end in (rates.lower, rates.upper, *log_ends(rates))))
-
-    slope = EnclosureArray(points.log_slope.lower[at], points.log_slope.upper[at])
-    return CurvePoints(some(points.type_two_error), some(points.power), slope)
-
-
 def _placed(points: CurvePoints, at: BoolArray, others: CurvePoints) -> CurvePoints:
     """The points, at some places the others."""
 
@@ -329,8 +315,7 @@ def _placed(points: CurvePoints, at: BoolArray, others: CurvePoints) -> CurvePoi
         return EnclosureArray(*copies)
 
     def rates(first: EnclosureArray, second: EnclosureArray) -> EnclosureArray:
-        one, other = ((each.lower, each.upper, *log_ends(each)) for each in (first, second))
-        return ends(one, other)
+        return ends((first.lower, first.upper, *log_ends(first)), (second.lower, second.upper, *log_ends(second)))
 
     slope, other = points.log_slope, others.log_slope
     return CurvePoints(

@@ -134,7 +134,8 @@ class WithSingularMass(AbstractTradeOff):
         if (low == high).all():
             near = far = self.curve.points(low)
         else:
-            near, far = (_part(self.curve.points(np.concatenate((low, high))), i, len(alpha)) for i in range(2))
+            both = self.curve.points(np.concatenate((low, high)))
+            near, far = both[: len(alpha)], both[len(alpha) :]
         # Where nothing is left of the curve, the rates are 1 and the errors 0: any finite exponent will do.
         least, most = (min(end, LARGEST_FACTOR) for end in (self.mass.exponent.lower, self.mass.exponent.upper))
         error_low, error_high = log_ends(far.type_two_error)[0], log_ends(near.type_two_error)[1]
@@ -221,18 +222,3 @@ class WithSingularMass(AbstractTradeOff):
         lower = self.curve.epsilon(most).lower
         upper = math.inf if delta < mass.upper else self.curve.epsilon(least).upper
         return Enclosure(lower, upper, self.evidence)
-
-
-def _part(points: CurvePoints, index: int, count: int) -> CurvePoints:
-    rows = slice(index * count, (index + 1) * count)
-    return CurvePoints(*(_rows(bounds, rows) for bounds in (points.type_two_error, points.power, points.log_slope)))
-
-
-def _rows(bounds: EnclosureArray, rows: slice) -> EnclosureArray:
-    log_lower, log_upper = bounds.log_lower, bounds.log_upper
-    return EnclosureArray(
-        bounds.lower[rows],
-        bounds.upper[rows],
-        None if log_lower is None else log_lower[rows],
-        None if log_upper is None else log_upper[rows],
-    )

@@ -32,6 +32,11 @@ def log_ends(bounds: EnclosureArray) -> tuple[FloatArray, FloatArray]:
     return log_down(bounds.lower), log_up(bounds.upper)
 
 
+def logged(bounds: EnclosureArray) -> EnclosureArray:
+    """Return bounds in [0, 1] with the logarithms of `log_ends`."""
+    return EnclosureArray(bounds.lower, bounds.upper, *log_ends(bounds))
+
+
 def with_logs(lower: FloatArray, upper: FloatArray) -> EnclosureArray:
     """Bounds in [0, 1] together with the logarithms of their ends."""
     return EnclosureArray(lower, upper, log_down(lower), log_up(upper))

@@ -70,7 +70,7 @@ class ThresholdTests:
     def rates(self, x: FloatArray) -> Rates:
         """Of the tests with these thresholds."""
         h0, h1 = self.absent.tails(x), self.present.tails(x)
-        return _rates(h0, h1) if self._above else _rates(_exchanged(h0), _exchanged(h1))
+        return _rates(h0, h1) if self._above else _rates(_swapped(h0), _swapped(h1))
 
     def at_rates(self, alpha: FloatArray) -> Rates:
         """The tests whose false positive rate surely is at most alpha, and nearly that."""
@@ -212,7 +212,7 @@ def _rates(h0: LogTails, h1: LogTails) -> Rates:
     return Rates(h0.above_high, h0.below_low, h1.above_low, h1.below_high)
 
 
-def _exchanged(tails: LogTails) -> LogTails:
+def _swapped(tails: LogTails) -> LogTails:
     return LogTails(tails.above_low, tails.above_high, tails.below_low, tails.below_high)
 
 

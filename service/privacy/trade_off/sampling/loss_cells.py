@@ -50,7 +50,7 @@ class Cells:
         inside = np.stack((np.fmax(mean[0], border[0, :-1]), np.fmin(mean[1], border[1, 1:])))
         return Cells(log_mass, inside, border)
 
-    def exchanged(self) -> Cells:
+    def swapped(self) -> Cells:
         """With the hypotheses exchanged: losses are -l, and the masses are those of H0."""
         slack = 2 * UNIT_ROUNDOFF * (np.abs(self.log_mass) + np.abs(self.mean)) * OUTWARD
         with np.errstate(invalid="ignore"):

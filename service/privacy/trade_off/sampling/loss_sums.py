@@ -43,13 +43,13 @@ class FirstStep:
     """
 
     ends: tuple[CellStep, CellStep]
-    exchanged: bool = False
+    swapped: bool = False
 
     def cells(self, borders: FloatArray) -> tuple[Cells, Cells]:
         """Between neighbours of the borders, for either end of the shift."""
         low = self.ends[0].cells(borders)
         high = low if self.ends[1] == self.ends[0] else self.ends[1].cells(borders)
-        return (low.exchanged(), high.exchanged()) if self.exchanged else (low, high)
+        return (low.swapped(), high.swapped()) if self.swapped else (low, high)
 
 
 @final
@@ -145,7 +145,7 @@ class Sums:
                 return found
             roots = np.cbrt(gaps)
             parts = np.ceil(roots * math.sqrt(float(roots.sum()) / max(0.5 * target, PER_ROUND * gap)))
-            borders = divided(found.borders, parts[::-1] if self.first.exchanged else parts)
+            borders = divided(found.borders, parts[::-1] if self.first.swapped else parts)
             if len(borders) == len(found.borders) or len(borders) > MOST_CELLS:
                 return found
             found = Sums(self.first, self.rest, borders)

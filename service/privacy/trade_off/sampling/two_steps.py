@@ -96,7 +96,7 @@ class TwoSteps(AbstractTradeOff):
 
     @cached_property
     def _reversed(self) -> TwoSteps:
-        first = FirstStep(self.first.ends, not self.first.exchanged)
+        first = FirstStep(self.first.ends, not self.first.swapped)
         return TwoSteps(first, self.alone.reversed(), self.rest.reversed())
 
     @override
