@@ -22,6 +22,9 @@ from service.privacy.trade_off.combinators.prefetched import Known
 _MOST_NODES = 3_000
 """Nodes of a grid beyond which a run is left to itself."""
 
+_LEAST_RATIO = 1e-140
+"""Quotient of rate and noise below which a run is left to itself: the variance of its loss may underflow."""
+
 _NEAREST_TILT, _FARTHEST_TILT, _RATIO = 0.35, 11.0, 1.22
 """Tilts of the table: their distances from 1/2 in inverse deviations of the loss, and how they grow."""
 
@@ -76,7 +79,7 @@ class Steps:
         """Yield indices of steps whose grids are about as long, some at a time."""
         nodes = self.parts(np.arange(len(self.sigma))).lengths
         order = np.argsort(nodes, kind="stable")
-        order = order[nodes[order] <= _MOST_NODES]
+        order = order[(nodes <= _MOST_NODES)[order] & (self.rate / self.sigma >= _LEAST_RATIO)[order]]
         for start in range(0, len(order), GROUPS_TOGETHER):
             yield order[start : start + GROUPS_TOGETHER]
 

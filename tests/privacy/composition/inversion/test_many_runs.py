@@ -77,6 +77,19 @@ def test_over_the_whole_space(seed: int) -> None:
                 assert_meet(found, alone(step, known))
 
 
+@pytest.mark.parametrize("seed", [1, *(thorough(seed) for seed in range(2, 8))])
+def test_runs_of_any_parameters_are_served_or_left_alone(seed: int) -> None:
+    """Noise and rates as far as doubles go, where the variance of a loss underflows."""
+    random = np.random.default_rng(seed)
+    steps = [
+        SampledGaussianSteps(spread(random, 1e-3, 1e15), spread(random, 1e-300, 1), int(spread(random, 1, 1e9)))
+        for _ in range(60)
+    ]
+    for each in together(steps, [readings(random) for _ in steps]):
+        for known, found in each.known.items():
+            assert 0 <= found.lower <= found.upper, known
+
+
 def test_most_training_runs_are_served() -> None:
     random = np.random.default_rng(5)
     asked = (Known(False, "epsilon", 1e-5), Known(False, "power", 1e-3), Known(True, "profile", 0.5))
