@@ -248,8 +248,8 @@ class AssessmentsResponse(Result):
     gdp: Annotated[
         GdpSummary | None,
         Field(
-            description="null: the run has no finite mu over the range, no bound for it, or one that costs more than "
-            "all other numbers: the question gdp_mu answers."
+            description="null: the run has no finite mu over the range, no bound for it, perhaps no point in the "
+            "range, or one that costs more than all other numbers: the question gdp_mu answers."
         ),
     ]
     one_point: Annotated[

@@ -22,7 +22,7 @@ from api_schemas.questions import (
 )
 from service.computations.numbers import UNPROVED
 from service.privacy.enclosure import Evidence
-from service.privacy.questions.empty_range import NOTHING_IN_RANGE, RANGE_MAY_BE_EMPTY
+from service.privacy.questions.empty_range import range_may_be_empty
 
 LOG10_SLACK: Final = 2.0**-50
 """Relative error of a decimal logarithm, and of sums of two, with much to spare."""
@@ -67,7 +67,7 @@ class ReadNumber:
         """
         question: QuestionSpec = answer["question"]
         number: Mapping[str, Any] = answer["points"][place][reads] if "points" in answer else answer
-        if "global_mu" in answer and not {NOTHING_IN_RANGE, RANGE_MAY_BE_EMPTY}.isdisjoint(answer["notes"]):
+        if "global_mu" in answer and range_may_be_empty(answer["notes"]):
             number = answer["global_mu"]
         evidence: Evidence = answer["evidence"]
         guarantee, tight = is_guarantee(question, reads), answer["tight"]

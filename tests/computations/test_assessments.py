@@ -272,6 +272,24 @@ def test_a_model_card_promises_no_more_than_the_numbers() -> None:
     assert "per user with up to 3 records." in card(body(SHORT, context=user | {"records": 3}))
 
 
+@pytest.mark.parametrize("seed", range(2))
+def test_mu_is_never_0_where_something_is_revealed(seed: int) -> None:
+    """Nor where everything is, so that no point of the curve is in the range of mu."""
+    random = np.random.default_rng(seed)
+    drawn = [
+        {"type": "gaussian", "noise_multiplier": 10 ** random.uniform(-4, 1)},
+        {"type": "laplace", "noise_multiplier": 10 ** random.uniform(-4, 1)},
+        {"type": "pure_dp", "epsilon": 10 ** random.uniform(-1, 3)},
+        {"type": "approximate_dp", "epsilon": 10 ** random.uniform(-1, 3), "delta": float(random.uniform(0, 1))},
+        {"type": "approximate_dp", "epsilon": 800.0, "delta": 1e-5},
+        {"type": "gaussian", "noise_multiplier": 0.001},
+    ]
+    for mechanism in drawn:
+        response = assessed(body(mechanism, context={"delta": 1e-5}))
+        assert response.gdp is None or response.gdp.mu["upper"] > 0, mechanism
+        assert not re.search(r"(?<![\d.])0-Gaussian", response.statement), mechanism
+
+
 @pytest.mark.parametrize(("records", "there"), [(None, True), (1, False), (3, False)])
 def test_a_cap_may_stand_in_the_threat_model(records: int | None, there: bool) -> None:
     threat_model = {"type": "worst_case"} | ({} if records is None else {"records": records})

@@ -15,13 +15,17 @@ from service.computations.nested import answered
 from service.computations.numbers import UNPROVED, as_sure_as, enclosed_number
 from service.privacy.enclosure import Evidence
 from service.privacy.questions import gdp_regret
+from service.privacy.questions.empty_range import range_may_be_empty
 from service.privacy.trade_off.pair import TradeOffPair
 
 
 def gdp_summary(curves: TradeOffPair, told: ResponseFields) -> ResponseFields | None:
-    """Return mu with its regret, or None where mu is infinite or no bound. told: the answer to mu, direction add."""
+    """Return mu with its regret; None where mu is infinite, no bound, or 0 because its range may be empty.
+
+    told: the answer to mu, direction add.
+    """
     curve = curves.add
-    if curve.evidence in UNPROVED or not math.isfinite(told["upper"]):
+    if curve.evidence in UNPROVED or not math.isfinite(told["upper"]) or range_may_be_empty(told["notes"]):
         return None
     found = as_sure_as(curve, gdp_regret.regret(curve, told["upper"]))
     return {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 NOTHING_IN_RANGE: Final = (
@@ -12,3 +13,8 @@ RANGE_MAY_BE_EMPTY: Final = (
     "It is not known whether any point of the worst case has both rates this large: mu over that range may be 0 "
     "because it is empty, not because nothing is revealed. See global_mu."
 )
+
+
+def range_may_be_empty(notes: Iterable[str]) -> bool:
+    """Return whether a mu with these notes may be 0 because no point of the curve is in its range."""
+    return not {NOTHING_IN_RANGE, RANGE_MAY_BE_EMPTY}.isdisjoint(notes)
