@@ -89,7 +89,7 @@ def test_a_polygon_is_enclosed_where_corners_are_nearer_to_one_than_doubles(seed
     corners = Corners(rate=1 - rest, rest=rest, power=1 - error, error=error)
     near = 1 - rng.integers(1, 64, 20) * 2.0**-53
     rates = np.unique(np.concatenate([near, near - 0.5, rng.uniform(0, 1, 20), 1 - rest[1:40]]))
-    for one in (corners, corners.exchanged()):
+    for one in (corners, corners.swapped()):
         curve = PolygonTradeOff(one)
         alpha = np.asarray(rates[(rates > 0) & (rates < 1)], dtype=np.float64)
         found = curve.points(alpha)

@@ -196,7 +196,8 @@ class TrapezoidOnContour(LineSummand):
     @cached_property
     def slope(self) -> FloatArray:
         """A bound of |d ln(phi a^theta b^{1-theta})/dx| over the cells."""
-        return np.maximum(*self._slopes)
+        left, right = self._slopes
+        return np.maximum(left, right)
 
     @cached_property
     def outward(self) -> FloatArray:
