@@ -203,7 +203,7 @@ class TrapezoidOnContour(LineSummand):
     def outward(self) -> FloatArray:
         """An upper bound of its derivative over the cells away from the middle node."""
         left, right = self._slopes
-        is_left: BoolArray = np.less(np.arange(left.shape[-1]), self.middle)
+        is_left: BoolArray = np.less(np.arange(left.shape[-1], dtype=np.float64), self.middle)
         return np.where(is_left, left, right)
 
     @cached_property
