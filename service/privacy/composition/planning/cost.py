@@ -29,7 +29,7 @@ SERIES: Final = CostModel(2_500, 300, 10)
 SADDLEPOINT: Final = CostModel(25_000, 30_000, 500)
 SAMPLED_RUN: Final = CostModel(0, 500, 10)
 BALLS_OF_CLOSED_FORM: Final = CostModel(0, 2_000, 1_000, reuse=1)
-BALLS: Final = CostModel(0, 140_000, 25_000, reuse=1)
+BALLS: Final = CostModel(300_000, 8_000, 40_000, reuse=1)
 
 _NEVER_INLINE: Final = math.inf
 _CEILING_OF_ONE: Final = ReadingCosts(
