@@ -1,4 +1,4 @@
-"""What a request is expected to cost: its questions or its points, by the cost models of its plans."""
+"""Expected cost of a request: of its questions or its points, by the cost models of its plans."""
 
 from __future__ import annotations
 
@@ -87,14 +87,14 @@ UNPRICED_BASE, UNPRICED_PART, UNPRICED_MOST = 300_000, 500, 15_000_000
 
 
 def unpriced(mechanism: MechanismSpec, threat_models: Sequence[ThreatModelSpec], readings: int) -> Quote | None:
-    """The quote of a description that has more parts than are looked at for a price; None of others."""
+    """Return the quote of a description that has more parts than `MOST_LOOKED_AT`; None of others."""
     if is_one_step(mechanism) and all(type(each) is WorstCaseThreatModel for each in threat_models):
         return None  # there are fewer threat models than parts that are looked at
     return _unpriced(parts_of(mechanism, threat_models), readings)
 
 
 def unpriced_together(described: Sequence[tuple[MechanismSpec, ThreatModelSpec]], readings: int) -> Quote | None:
-    """The same of several descriptions, each of which is read so often."""
+    """Return the quote of several descriptions, each read `readings` times; None where they have few parts."""
     return _unpriced(sum(parts_of(mechanism, (model,)) for mechanism, model in described), readings)
 
 
@@ -106,7 +106,7 @@ def _unpriced(parts: int, readings: int) -> Quote | None:
 
 
 def parts_of(mechanism: MechanismSpec, threat_models: Sequence[ThreatModelSpec]) -> int:
-    """How much there is to look at in a description."""
+    """Return the number of parts of a description."""
     nodes = nodes_of(mechanism)
     exact = sum(isinstance(node, NoisySgdMechanism) for node in nodes)  # whose parameters are fractions
     return len(nodes) + phases_of(nodes) + EXACT_PARTS * exact + sum(map(_parts_of, threat_models))

@@ -1,4 +1,4 @@
-"""What curves of relaxed threat models cost: a line for each, as in `composition/planning/cost.py`."""
+"""Cost models of the curves of relaxed threat models, in the form of `composition/planning/cost.py`."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ CROSSING: Final = 5.0
 
 
 def glrt(steps: GlrtSteps, method: str) -> CostModel:
-    """The generalised likelihood ratio test of these steps by a method."""
+    """Return the cost of the generalised likelihood ratio test of these steps by a method."""
     if method == "discretised":
         return GLRT_COMPOSED.scaled(1 + SHARE_OF_A_PART * (len(steps) - 1))
     if method == "clt":
@@ -41,22 +41,22 @@ def glrt(steps: GlrtSteps, method: str) -> CostModel:
 
 
 def membership_contour(step_mu: float, rate: float, steps: int) -> CostModel:
-    """Contours, and the lattices that are computed as well where these are wide."""
+    """Return the cost of contours, and of the lattices that are computed as well where these are wide."""
     short = step_mu <= SHORT_MU and steps >= SHORT_STEPS and steps * rate >= SHORT_RECORDS
     return MEMBERSHIP_CONTOUR if short else MEMBERSHIP_LATTICES
 
 
 def membership_lattices(tolerance: float) -> CostModel:
-    """Lattices as fine as the tolerance requires."""
+    """Return the cost of lattices as fine as the tolerance requires."""
     return MEMBERSHIP_LATTICES.scaled(COARSER) if tolerance >= LOOSE else MEMBERSHIP_LATTICES
 
 
 def of_gaussian_steps(run: CostModel) -> CostModel:
-    """A run of sampled Gaussian steps, and the search for mu of its step."""
+    """Return the cost of a run of sampled Gaussian steps, and of the search for mu of its step."""
     return replace(run, build=run.build + GAUSSIAN.build)
 
 
 def larger_of(own: CostModel, worst: CostModel) -> CostModel:
-    """The larger one of two curves."""
+    """Return the cost of the larger one of two curves."""
     both = summed([own, worst])
     return replace(both, evaluate=CROSSING * both.evaluate, per_point=CROSSING * both.per_point)

@@ -24,7 +24,7 @@ class LossTransform:
     reflected: bool = False
 
     def cumulants(self, tilts: FloatArray) -> RealCumulants:
-        """K, K', K'' at real tilts (shape (S,)) and a bound of the error of K."""
+        """Return K, K', K'' at real tilts (shape (S,)) and a bound of the error of K."""
         s = 1 - tilts if self.reflected else tilts
         mu2, summands = self.gaussian_mu_squared, self.summands
         if mu2 == 0 and len(summands) == 1:
@@ -72,7 +72,7 @@ class LossTransform:
         return sum(len(summand.count) for summand in self.summands if summand.decays)
 
     def log_atoms(self, tilt: float) -> float:
-        """ln of the mass, tilted by e^{tilt S}, of losses whose transform does not decay."""
+        """Return ln of the mass, tilted by e^{tilt S}, of losses whose transform does not decay."""
         if self.decays:
             return -np.inf
         s = 1 - tilt if self.reflected else tilt
@@ -95,7 +95,7 @@ class TransformLine:
         self._decays = transform.decays
 
     def origin(self) -> tuple[float, float]:
-        """K(theta) to full precision, and a bound of its error."""
+        """Return K(theta) to full precision, and a bound of its error."""
         s, mu2 = self._theta, self._transform.gaussian_mu_squared
         value, error = 0.5 * mu2 * (s * s - s), 0.5 * mu2 * (s * s + abs(s)) * 600 * UNIT_ROUNDOFF
         for line in self._lines:
@@ -104,11 +104,11 @@ class TransformLine:
         return value, error + 4 * UNIT_ROUNDOFF * abs(value)
 
     def work(self, height: float) -> int:
-        """Array elements of one evaluation of K on a contour up to this height."""
+        """Return array elements of one evaluation of K on a contour up to this height."""
         return self._transform.work + sum(line.work(height) for line in self._lines)
 
     def values(self, step: float, nodes: int) -> LineValues:
-        """K(theta + i k step) - K(theta), k = 0..nodes, and a bound of the absolute error of each."""
+        """Return K(theta + i k step) - K(theta), k = 0..nodes, and a bound of the absolute error of each."""
         t = np.arange(nodes + 1) * step
         difference = self._transform.gaussian_mu_squared * (-0.5 * t * t + 1j * t * (self._theta - 0.5))
         error = 600 * UNIT_ROUNDOFF * np.abs(difference)
@@ -142,7 +142,7 @@ class TransformLine:
         return whole, -np.log(heights) - np.log1p(np.log(np.maximum(last / heights, 1.0)))
 
     def log_variation(self) -> float:
-        """ln V with |M(theta + it)/M(theta)| <= V/t for one of the sampled steps; +inf without any.
+        """Return ln V with |M(theta + it)/M(theta)| <= V/t for one of the sampled steps; +inf without any.
 
         0 where no summand decays, see `log_majorants`.
         """

@@ -1,4 +1,4 @@
-"""Where many runs are read: tilts of a table for all runs of equal steps, and a line for each; see `many.py`."""
+"""Contours of many runs: a table of tilts for all runs of equal steps, and a contour for each; see `many.py`."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ class _Runs:
         self._core = table.core[self._part] * np.sqrt(self._count)
 
     def lines(self) -> Iterator[Lines]:
-        """Their lines, those on the same side of the poles and with as many tasks of each kind together."""
+        """Yield the contours, those on one side of the poles and with as many tasks of each kind together."""
         alike: dict[tuple[int, tuple[str, ...]], list[Line]] = {}
         for line in self._placed():
             kinds = tuple(sorted(task.wanted.quantity for task in line.tasks))
@@ -158,7 +158,7 @@ class _Runs:
                 yield Lines(self.parts, groups, reflected=self._reflected)
 
     def _placed(self) -> Iterator[Line]:
-        """A line for every run, or several where its readings are far apart."""
+        """Return a contour for every run, or several where its readings are far apart."""
         owner, guesses, asked = self._guesses()
         low, high = np.full(len(self._core), np.inf), np.full(len(self._core), -np.inf)
         np.minimum.at(low, owner, guesses)

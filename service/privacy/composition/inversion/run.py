@@ -51,7 +51,7 @@ class ContourRun:
 
     @staticmethod
     def of(gaussian_mu_squared: float, summands: Iterable[Summand]) -> ContourRun:
-        """The run of Gaussian steps of total mu^2 and the summands."""
+        """Return the run of Gaussian steps of total mu^2 and the summands."""
         groups: list[list[Summand]] = []
         for summand in sorted(summands, key=lambda summand: summand.order):
             alike = groups and type(groups[-1][0]) is type(summand)
@@ -65,7 +65,7 @@ class ContourRun:
 
     @property
     def summands(self) -> tuple[Summand, ...]:
-        """All of them."""
+        """All summands of the run."""
         return tuple(summand for group in self.groups for summand in group)
 
     @property

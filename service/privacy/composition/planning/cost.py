@@ -1,4 +1,4 @@
-"""What the engines cost: a line for each, measured in a warm process, and how it grows with the run.
+"""Cost models of the engines, measured in a warm process, and how they grow with the run.
 
 `CEILING_OF_ONE_CURVE` and `CEILING_OF_SAMPLED_STEP` hold over the whole range of all arguments. All else are estimates.
 """
@@ -96,8 +96,9 @@ LONG_BALLS: Final = 10.0
 
 
 def mixture_of_shifts(losses: int, count: int, loss: float) -> CostModel:
-    """Another step, or a sum of `count` Laplace steps of this `loss`, at two thresholds for each of the losses of steps
-    that have two.
+    """Return the cost of one step, or of `count` Laplace steps of this `loss`, beside steps of two losses each.
+
+    The curve is evaluated at two thresholds for each of their `losses`.
     """
     profile = 200.0 + 4 * losses
     if count > 1:
@@ -107,8 +108,10 @@ def mixture_of_shifts(losses: int, count: int, loss: float) -> CostModel:
 
 
 def response_sums(run: Responses) -> CostModel:
-    """Sums over about ten standard deviations of the number of true answers; or, of different steps, a search of a list
-    of losses.
+    """Return the cost of exact sums of responses.
+
+    Equal steps: sums over about ten standard deviations of the number of true answers. Different ones: a search in a
+    list of losses.
     """
     if len(run.answers) > 1:
         losses = max(losses_of(half) for half in halves(run.answers))
@@ -118,14 +121,14 @@ def response_sums(run: Responses) -> CostModel:
 
 
 def laplace_sums(steps: int, loss: float) -> CostModel:
-    """Sums of splines: coefficients once, then some hundred of their multiples for each point."""
+    """Return the cost of sums of splines: coefficients once, then some hundred of their multiples for each point."""
     uniforms = uniforms_kept(steps, loss)
     build = 2_000 + 10 * steps + steps * uniforms**2 // 150
     return CostModel(build, 4_000 + 20 * uniforms, 200 + 6 * uniforms, one_curve=True)
 
 
 def contour(parts: tuple[Counted, ...], roundings: int, *, beside_lattices: bool) -> CostModel:
-    """The inversion of a transform. `roundings`: of its parameters that are computed."""
+    """Return the cost of contour inversion. `roundings`: how many roundings of the parameters are computed."""
     shape, hits = shape_of(parts)
     steps = sum(count for _, count in parts)
     if steps == 2 and beside_lattices and (shape == "jumps" or is_direct(parts)):
@@ -135,19 +138,19 @@ def contour(parts: tuple[Counted, ...], roundings: int, *, beside_lattices: bool
 
 
 def smoothed(different: int) -> CostModel:
-    """So many different responses beside a little noise: contours of some hundred thousand nodes."""
+    """Return the cost of so many different responses beside a little noise: contours of some 100,000 nodes."""
     return CostModel(10_000, 300_000 + 3_000 * different, 300, one_curve=True)
 
 
 def lattices(steps: Steps, options: EngineOptions) -> CostModel:
-    """Lattices of any steps."""
+    """Return the cost of lattices of any steps."""
     count = min(sum(count for _, count in steps), LONGEST)
     finer = FINER if options.relative_tolerance < DEFAULT_OPTIONS.relative_tolerance else 1.0
     return LATTICES.scaled(finer * (1 + count / LONG) * (1 + SHARE_OF_A_PART * (len(steps) - 1)))
 
 
 def adaptive_exponential(steps: Steps, options: EngineOptions) -> CostModel:
-    """A recursion; beside other steps, or beyond its reach, lattices as well."""
+    """Return the cost of a recursion; beside other steps, or beyond its reach, of lattices as well."""
     counts = Counter[float]()
     for epsilon, count in exponentials(steps):
         counts[epsilon] += count
@@ -160,17 +163,17 @@ def adaptive_exponential(steps: Steps, options: EngineOptions) -> CostModel:
 
 
 def series(steps: Steps, _options: EngineOptions) -> CostModel:
-    """The expansion at the mean: every different step has cumulants of its own."""
+    """Return the cost of expansions at the mean: every different step has cumulants of its own."""
     return SERIES.scaled(len(steps))
 
 
 def saddlepoint(steps: Steps, _options: EngineOptions) -> CostModel:
-    """The expansion at the tilt of each threshold."""
+    """Return the cost of expansions at the tilt of each threshold."""
     return SADDLEPOINT.scaled(len(steps))
 
 
 def monte_carlo(steps: Steps, options: EngineOptions) -> CostModel:
-    """The first reading pays for the draws of both hypotheses."""
+    """Return the cost of Monte Carlo: the first evaluation pays for the draws of both hypotheses."""
     laws = [count for step, count in steps if not isinstance(step.part(), GaussianPart)]
     tables = sum(count.bit_length() + count.bit_count() - 1 for count in laws) * DRAWN_CHUNK / 2
     drawn = DRAWN_CHUNK * len(laws) * (1 + 2 * options.samples / CHUNK) + options.samples / 2
@@ -178,8 +181,9 @@ def monte_carlo(steps: Steps, options: EngineOptions) -> CostModel:
 
 
 def ground_truth(steps: Steps, options: EngineOptions) -> CostModel:
-    """Ball arithmetic. Contours are long where few steps, little noise or rare sampling make the loss one of rare large
-    jumps.
+    """Return the cost of ball arithmetic.
+
+    Contours are long where few steps, little noise or rare sampling make the loss one of rare large jumps.
     """
     known = [(step.part(), count) for step, count in steps]
     sampled = [(part, count) for part, count in known if isinstance(part, SampledGaussianPart | GaussianMixturePart)]

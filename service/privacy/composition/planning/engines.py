@@ -20,7 +20,7 @@ Build = Callable[[Steps, EngineOptions], TradeOffPair]
 
 
 def discretised(steps: Steps, options: EngineOptions) -> TradeOffPair:
-    """On lattices."""
+    """Return the curves of these steps from lattices."""
     from service.privacy.composition.lattice.engine import discretised_pair
 
     return discretised_pair(steps, options)
@@ -76,7 +76,10 @@ ENGINES: Final[dict[str, Engine]] = {
 
 
 def by_name(method: str, steps: Steps, options: EngineOptions) -> Plan | None:
-    """What the method names, other than curves that are known alone; several exponential steps are served apart."""
+    """Return the plan of the engine that `method` names; None where it names none.
+
+    Several exponential steps have an engine of their own.
+    """
     if several_exponentials(steps):
         return _several_exponentials(method, steps, options)
     if method not in ENGINES:
@@ -86,7 +89,7 @@ def by_name(method: str, steps: Steps, options: EngineOptions) -> Plan | None:
 
 
 def lattices(steps: Steps, options: EngineOptions) -> Plan:
-    """Any steps."""
+    """Return the plan of lattices, which serve any steps."""
     return Plan("discretised", cost.lattices(steps, options), partial(discretised, steps, options))
 
 

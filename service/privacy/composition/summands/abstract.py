@@ -32,13 +32,13 @@ class RealCumulants:
     truncation: FloatArray
 
     def of(self, places: slice) -> RealCumulants:
-        """Those at some of the tilts."""
+        """Return the cumulants at some of the tilts."""
         held = self.value, self.first, self.second, self.error, self.truncation
         return RealCumulants(*(each[places] for each in held))
 
     @staticmethod
     def concatenate(pieces: list[RealCumulants]) -> RealCumulants:
-        """The cumulants of several runs of tilts as one."""
+        """Return the cumulants at several lists of tilts as those of one list."""
         return RealCumulants(
             np.concatenate([piece.value for piece in pieces]),
             np.concatenate([piece.first for piece in pieces]),
@@ -170,7 +170,7 @@ class TruncatedSummand(ABC):
 
     @abstractmethod
     def cumulants(self, tilts: FloatArray) -> RealCumulants:
-        """K, K', K'' of these steps at real tilts, shape (S,), with a bound of the error of K."""
+        """Return K, K', K'' of these steps at real tilts, shape (S,), with a bound of the error of K."""
 
 
 class LineSummand(ABC):
@@ -193,7 +193,7 @@ class LineSummand(ABC):
 
     @abstractmethod
     def values(self, step: float, nodes: int) -> LineValues:
-        """K(theta + i k step) - K(theta) for k = 0..nodes, and bounds of the errors."""
+        """Return K(theta + i k step) - K(theta) for k = 0..nodes, and bounds of the errors."""
 
     @abstractmethod
     def log_majorants(self, heights: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -202,9 +202,9 @@ class LineSummand(ABC):
         """
 
     def log_variation(self) -> float:
-        """ln V with |M(theta + it)/M(theta)| <= V/t for every t > 0 and one of the steps; +inf without any."""
+        """Return ln V with |M(theta + it)/M(theta)| <= V/t for every t > 0 and one of the steps; +inf without any."""
         return np.inf
 
     def work(self, height: float) -> int:  # noqa: ARG002 - most have the same nodes at all heights
-        """Array elements of one evaluation that a contour up to this height needs beside `line_size`."""
+        """Return array elements of one evaluation that a contour up to this height needs beside `line_size`."""
         return 0

@@ -232,7 +232,7 @@ class TruncatedGaussianMixture(TruncatedTrapezoid):
         return step, first, last - first + 1
 
     def _largest_spread(self) -> FloatArray:
-        """About the largest variance of s mu at one x, shape (parts,): steers."""
+        """Return about the largest variance of s mu at one x, shape (parts,): steers."""
         terms = self._terms
         share = np.linspace(0.0, 1.0, _PLACES)
         places = [self._low[:, None] * (1 - share) + self._high[:, None] * share]
@@ -317,13 +317,13 @@ class TruncatedGaussianMixture(TruncatedTrapezoid):
         return margin - rise, margin + rise
 
     def steepness(self, tilt: FloatArray | float) -> FloatArray:
-        """s mu m of a less (1 - s) mu m of b: d ln(a^s b^{1-s})/dx at the nodes."""
+        """Return s mu m of a less (1 - s) mu m of b: d ln(a^s b^{1-s})/dx at the nodes."""
         mean = self.grid.mean
         return tilt * mean - (1 - tilt) * mean[:, ::-1] if self.mirrored else tilt * mean
 
 
 def _without_light(step: GaussianMixtureSteps, digits: float) -> GaussianMixtureSteps:
-    """Without the humps whose mass in all steps together is far below what the cut leaves out."""
+    """Return the mixtures without modes whose mass in all steps together is far below the truncated mass."""
     part, count = step.part, step.count
     known = list(zip(part.shifts, part.weights, strict=True))
     most = 10 ** -(digits + 3) / (count * len(known))

@@ -85,7 +85,7 @@ class GaussianMixtureOnContour(TrapezoidOnContour):
         return np.sqrt(2 * (1 - _LEAST) / spread) * (1 - 1e-9)
 
     def _built(self, eta: FloatArray) -> MixtureMajorants:
-        """B_eta(t)/M(theta) as a trapezoid sum for eta of shape (E, parts), and the error of that sum.
+        """Return B_eta(t)/M(theta) as a trapezoid sum for eta of shape (E, parts), and the error of that sum.
 
         With f = phi a^z b^{1-z} and g(x) = conj f(conj x), the integrand of B is the root of f(x + i eta) g(x - i eta),
         which continues to |Im x| <= q with modulus
@@ -170,7 +170,7 @@ class MixtureMajorants:
     step: FloatArray
 
     def log_bounds(self, heights: FloatArray) -> FloatArray:
-        """ln B_eta(t)/M(theta) from above, at most 0, shape (H, E, parts).
+        """Return ln B_eta(t)/M(theta) from above, at most 0, shape (H, E, parts).
 
         The path goes up to eta at one node J and down at another, where D >= 0: eta/h terms each. Outside of them it
         stays on the real axis, where far jumps may turn too fast for the step. The sides of the sum's rectangle there

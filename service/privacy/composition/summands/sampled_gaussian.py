@@ -284,7 +284,7 @@ class TruncatedSampledGaussian(TruncatedTrapezoid):
 
     @override
     def beyond(self, tilts: FloatArray, shift: FloatArray) -> FloatArray:
-        """On the left the integral is cut: Phi(y) max(w^s, (1-p)^s) is left out, and as much for the sum."""
+        """Return the mass left of the first node: Phi(y) max(w^s, (1-p)^s) of the integral, and as much of the sum."""
         first, log_loss = self.grid.x[:, 0], np.log1p(-self.rate)
         tail = np.maximum(tilts * self.grid.loss[:, 0], tilts * log_loss) - 0.5 * first**2 - math.log(2)
         return np.exp(tail - shift) + self.grid.weight[:, 0]

@@ -115,7 +115,7 @@ class SampledGaussianOnContour(TrapezoidOnContour):
         return log_weights, self.nodes.responsibility[:, self.window][:, ::stride], stride * self.law.step
 
     def _built(self, eta: FloatArray) -> SampledGaussianMajorants:
-        """B_eta(t)/M(theta) as a trapezoid sum for eta of shape (E, parts), and the error of that sum.
+        """Return B_eta(t)/M(theta) as a trapezoid sum for eta of shape (E, parts), and the error of that sum.
 
         The integrand of B continues to |Im y| <= s with modulus <= e^{s^2/2} phi w^theta (for theta < 0 with the growth
         of 1/|w|), for s <= pi sigma/2 and s + eta < pi sigma: its two halves w(y + i(s + eta)) and w(y + i(s - eta))
@@ -145,7 +145,7 @@ class SampledGaussianOnContour(TrapezoidOnContour):
 
 
 def turned_ratio(r: FloatArray, phi: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """ln |1 - r + r e^{i phi}| and the argument of it, for 0 <= phi < pi."""
+    """Return ln |1 - r + r e^{i phi}| and the argument of it, for 0 <= phi < pi."""
     sine_squared = np.sin(0.5 * phi) ** 2
     log_modulus = 0.5 * np.log1p(-4 * r * (1 - r) * sine_squared)
     return log_modulus, np.arctan2(r * np.sin(phi), 1 - 2 * r * sine_squared)

@@ -100,11 +100,11 @@ class TrapezoidNodes:
         return np.take_along_axis(values, np.broadcast_to(ends, (*values.shape[:-1], 2)), axis=-1)
 
     def both(self, of_a: FloatArray) -> FloatArray:
-        """A quantity of a plus that of b, which has none unless mirrored."""
+        """Return a quantity of a plus that of b, which has none unless mirrored."""
         return of_a + of_a[..., ::-1] if self.mirrored else of_a
 
     def mixed(self, theta: FloatArray | float, of_a: FloatArray) -> FloatArray:
-        """theta times a quantity of a plus 1 - theta times that of b."""
+        """Return theta times a quantity of a plus 1 - theta times that of b."""
         return theta * of_a + (1 - theta) * of_a[..., ::-1] if self.mirrored else theta * of_a
 
     def sized(self, theta: FloatArray | float, of_a: FloatArray) -> FloatArray:
@@ -338,7 +338,7 @@ def highest_turn(
 
 
 def smooth_spacing(need: FloatArray | float, total: FloatArray | float) -> FloatArray:
-    """Spacing that resolves a normal density to e^-need: each of few steps turns by up to 9/sqrt(N) radians per
+    """Return spacing that resolves a normal density to e^-need: each of few steps turns by up to 9/sqrt(N) radians per
     deviation, and is tilted by as many deviations.
     """
     return 2 * math.pi / (np.sqrt(2 * need) / 0.9 + 12.0 / np.sqrt(total))

@@ -64,7 +64,7 @@ class EtaMajorants(Protocol):
         ...
 
     def log_bounds(self, heights: FloatArray) -> FloatArray:
-        """ln B_eta(t)/M(theta) from above, at most 0, at heights t (H, 1) or (H, parts); shape (H, E, parts)."""
+        """Return ln B_eta(t)/M(theta) from above, at most 0, at heights t (H, 1) or (H, parts); shape (H, E, parts)."""
         ...
 
 
@@ -124,7 +124,7 @@ class TrapezoidOnContour(LineSummand):
 
     @abstractmethod
     def build_majorants(self, height: FloatArray, center: FloatArray | None) -> EtaMajorants:
-        """Majorants for heights from about this one on; `center`: about the best eta there, if it is known."""
+        """Return majorants for heights from about this one on; `center`: about the best eta there, if it is known."""
 
     @override
     def values(self, step: float | FloatArray, nodes: int, last: IndexArray | None = None) -> LineValues:
@@ -142,7 +142,7 @@ class TrapezoidOnContour(LineSummand):
         return node_sums.line_values(self.parts.count, d, error, separate=self.parts.separate)
 
     def differences(self, step: float | FloatArray, nodes: int) -> ComplexArray:
-        """d_k for all parts, shape (parts, nodes + 1)."""
+        """Return d_k for all parts, shape (parts, nodes + 1)."""
         weights, loss = self.weights[:, self.window], self.grid.loss[:, self.window]
         return node_sums.tilted_differences(weights, loss, self._mean.value, step, nodes)
 
@@ -220,7 +220,7 @@ class TrapezoidOnContour(LineSummand):
         return float(self.log_variations().min())
 
     def log_variations(self) -> FloatArray:
-        """ln V with |M(theta + it)/M(theta)| <= V/t for every t > 0, for each part.
+        """Return ln V with |M(theta + it)/M(theta)| <= V/t for every t > 0, for each part.
 
         Integration by parts in x: t |M| <= int |psi'| and the values of psi at the ends, psi = phi a^theta
         b^{1-theta}/L', by an upper Riemann sum.
