@@ -205,8 +205,9 @@ class TiltGrid:
             end += 1
         own = slice(first, end)
         columns = tilts[own], cumulants.value[own], cumulants.first[own], deviations[own]
-        rows = np.stack([*columns, tail_scores(*columns), log_profiles(*columns)]).T
-        self._sides[side] += [Tilt(self._transform, tuple(row)) for row in rows.tolist()]
+        columns += tail_scores(*columns), log_profiles(*columns)
+        rows = zip(*(column.tolist() for column in columns), strict=True)
+        self._sides[side] += [Tilt(self._transform, row) for row in rows]
         return end > first
 
     def _extend(self, side: int) -> bool:

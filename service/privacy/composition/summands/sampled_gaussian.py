@@ -282,12 +282,17 @@ class TruncatedSampledGaussian(TruncatedTrapezoid):
         """Most that the logarithm of the normal density changes per unit of y over the cells."""
         return np.abs(self.grid.x) + 0.5 * self.grid.step
 
+    @cached_property
+    def _left_end(self) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+        """Loss and weight of the first node, ln(1 - p), and half the square of the first node; (parts,) each."""
+        grid = self.grid
+        return grid.loss[:, 0], grid.weight[:, 0], np.log1p(-self.rate), 0.5 * grid.x[:, 0] ** 2
+
     @override
     def beyond(self, tilts: FloatArray, shift: FloatArray) -> FloatArray:
         """Return the mass left of the first node: Phi(y) max(w^s, (1-p)^s) of the integral, and as much of the sum."""
-        first, log_loss = self.grid.x[:, 0], np.log1p(-self.rate)
-        tail = np.maximum(tilts * self.grid.loss[:, 0], tilts * log_loss) - 0.5 * first**2 - math.log(2)
-        return np.exp(tail - shift) + self.grid.weight[:, 0]
+        loss, weight, least_loss, half_square = self._left_end
+        return np.exp(np.maximum(tilts * loss, tilts * least_loss) - half_square - math.log(2) - shift) + weight
 
     @cached_property
     def majorant_stride(self) -> int:

@@ -310,10 +310,14 @@ class TruncatedTrapezoid(TruncatedSummand):
         """
         loss, log_weight, steep, least, *flipped = self._ends
         s = tilts[:, :, None]
-        slope, growth = np.abs(s) * steep, np.minimum(s, 0.0) * least
+        slope = np.abs(s) * steep
         if flipped:
-            slope, growth = slope + np.abs(1 - s) * flipped[0], growth + np.minimum(1 - s, 0.0) * flipped[1]
-        sides = np.exp(s * loss + log_weight + 0.5 * self.grid.step * slope + growth - shift[:, :, None])
+            slope = slope + np.abs(1 - s) * flipped[0]
+        exponents = s * loss + log_weight + 0.5 * self.grid.step * slope
+        if tilts.min() < 0 or flipped:
+            growth = np.minimum(s, 0.0) * least
+            exponents = exponents + (growth + np.minimum(1 - s, 0.0) * flipped[1] if flipped else growth)
+        sides = np.exp(exponents - shift[:, :, None])
         return 0.5 * sides.sum(axis=-1) * 1.001 + self.beyond(tilts, shift)
 
 
