@@ -10,6 +10,7 @@ from api_schemas.answers import Answer
 from api_schemas.base import Response, Result, component, is_none
 from api_schemas.calibrations import CalibrationBounds, Free, Tolerance
 from api_schemas.caveats import Assumptions, Hazards
+from api_schemas.enclosures import LimitIfWide
 from api_schemas.mechanisms import MechanismSpec
 from api_schemas.targets import CalibrationTarget
 from api_schemas.threat_models import ThreatModelSpec
@@ -110,6 +111,7 @@ class CalibrationsResponse(Result):
     tolerance_met: Annotated[
         bool, Field(description="There is a witness, or every number that is less private meets the targets too.")
     ]
+    limit: LimitIfWide = None
     worst_cases: Annotated[
         tuple[TargetWorstCase, ...],
         Field(description="Beside each target against a relaxed threat model: the worst case at the value."),

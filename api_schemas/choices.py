@@ -82,3 +82,37 @@ Holds = Annotated[
     Literal["yes", "no", "unknown"],
     component("Holds", "Whether it is so; unknown: nothing that was sent says so or not."),
 ]
+LimitCode = Annotated[
+    Literal[
+        "no_bounds",
+        "sampling_error",
+        "two_theorems",
+        "tolerance_too_fine",
+        "work_spent",
+        "empty_range",
+        "no_finite_end",
+        "long_list",
+        "small_tail",
+        "many_different_steps",
+        "small_loss",
+        "one_engine",
+        "neighbour_not_served",
+        "range_end",
+        "undecided_target",
+        "engine_resolution",
+    ],
+    component(
+        "LimitCode",
+        "What keeps the enclosure wide. no_bounds: the engine computes an approximation without an error bound; "
+        "sampling_error: the ends are a confidence interval; two_theorems: the ends come from different theorems; "
+        "tolerance_too_fine: the enclosure meets 1e-6, but not the finer tolerance that was sent; work_spent: the "
+        "request used up its allowance of work; empty_range: no point of the curve, or perhaps none, is in the range; "
+        "no_finite_end: no finite upper end is proved; long_list: more wide numbers than the second engine evaluates; "
+        "small_tail: the second engine represents no number this small; many_different_steps: too many for the second "
+        "engine; small_loss: the run reveals too little for the second engine; one_engine: the request names an "
+        "engine, and no other is asked; neighbour_not_served, range_end, undecided_target: of calibrations, where the "
+        "neighbour of the value is refused, where no number of the range fails, and where the enclosure of a target "
+        "contains its limit; engine_resolution: every engine was evaluated at its finest resolution.",
+        examples=["two_theorems"],
+    ),
+]

@@ -10,7 +10,7 @@ from typing_extensions import TypedDict
 from api_schemas.base import Log10, Request, Response, Result, component, is_none
 from api_schemas.caveats import Assumptions, Hazards
 from api_schemas.choices import Direction, Engine, Evidence, MethodUsed
-from api_schemas.enclosures import Conditional, Notes, Source, Tight, ToleranceMet
+from api_schemas.enclosures import Conditional, LimitIfWide, Notes, Source, Tight, ToleranceMet
 from api_schemas.limits import check_tree, refusal
 from api_schemas.mechanisms import MechanismSpec
 from api_schemas.options import MethodOptions, settle_options
@@ -148,6 +148,7 @@ class Curve(Response):
     tight: Tight
     conditional: Conditional
     tolerance_met: ToleranceMet
+    limit: LimitIfWide = None
     source: Source
     notes: Notes
 

@@ -8,7 +8,7 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from api_schemas.base import Log10, NonNegative, Probability, Response, is_none
-from api_schemas.choices import Evidence, MethodUsed
+from api_schemas.choices import Evidence, LimitCode, MethodUsed
 
 NumberT = TypeVar("NumberT")
 
@@ -91,6 +91,24 @@ Source = Annotated[str, Field(description="The theorem behind the answer.")]
 Notes = Annotated[tuple[str, ...], Field(description="What a reader should know about this answer.")]
 
 
+class Limit(Response):
+    """Why the enclosure is wider than the tolerance, and what to send instead."""
+
+    code: LimitCode
+    advice: Annotated[
+        str,
+        Field(
+            description="What to send for a narrower enclosure, and what it costs.",
+            examples=["No request makes this narrower: the ends come from two theorems, which a note names."],
+        ),
+    ]
+
+
+LimitIfWide = Annotated[
+    Limit | None, Field(exclude_if=is_none, description="Why tolerance_met is false; absent where it is true.")
+]
+
+
 class Grounds(Response):
     """What stands behind an answer."""
 
@@ -99,5 +117,6 @@ class Grounds(Response):
     conditional: Conditional
     method: MethodUsed
     tolerance_met: ToleranceMet
+    limit: LimitIfWide = None
     source: Source
     notes: Notes

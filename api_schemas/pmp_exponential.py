@@ -10,7 +10,7 @@ from typing_extensions import TypedDict
 from api_schemas.base import NonNegative, Request, Result, component, is_none
 from api_schemas.caveats import Assumptions
 from api_schemas.choices import Evidence
-from api_schemas.enclosures import Conditional, EnclosedNumber, Notes, Source, Tight, ToleranceMet
+from api_schemas.enclosures import Conditional, EnclosedNumber, LimitIfWide, Notes, Source, Tight, ToleranceMet
 from api_schemas.limits import refusal
 from api_schemas.pmp import LARGEST_POINTS, EpsilonPmp, EtaMip, PmpDirection, PointIndex, SuccessBound
 from api_schemas.quantities import DEFAULT_TOLERANCE, LARGEST_SEED, Epsilon, RelativeTolerance
@@ -269,6 +269,7 @@ class PmpExponentialResponse(Result):
         ),
     ]
     tolerance_met: ToleranceMet
+    limit: LimitIfWide = None
     source: Source
     maximiser: ExponentialMaximiser
     swap_bound: Annotated[

@@ -12,7 +12,7 @@ from pydantic import AliasChoices, ConfigDict, Field, model_validator
 from api_schemas.base import Log10, NonNegative, Request, Response, Result, component, field_refusal, is_none
 from api_schemas.bounds import BoundsRequest
 from api_schemas.caveats import Assumptions, Hazards
-from api_schemas.choices import Evidence, Method, MethodUsed, PointReading
+from api_schemas.choices import Evidence, LimitCode, Method, MethodUsed, PointReading
 from api_schemas.enclosures import Conditional, Notes, Tight, ToleranceMet
 from api_schemas.free_numbers import free_place, with_numbers
 from api_schemas.limits import check_tree, refusal
@@ -294,6 +294,13 @@ class SweptAnswer(Response):
     lower_log10: Logarithms = None
     upper_log10: Logarithms = None
     tolerance_met: Annotated[tuple[ToleranceMet | None, ...], Field(description=COLUMN)]
+    limit: Annotated[
+        tuple[LimitCode | None, ...] | None,
+        Field(
+            exclude_if=is_none,
+            description="Why tolerance_met is false, there when it is false at some point, and null at the others.",
+        ),
+    ] = None
     evidence: Annotated[tuple[Evidence | None, ...], Field(description=COLUMN)]
     tight: Annotated[tuple[Tight, ...], Field(description=COLUMN)]
     method: Annotated[tuple[MethodUsed | None, ...], Field(description=COLUMN)]

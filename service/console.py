@@ -57,7 +57,10 @@ class _Around(NamedTuple):
     def within(self, held: Object) -> _Around:
         remarks = [self.remark] if self.remark else []
         if held.get("tolerance_met") is False:
-            remarks.append("wider than asked for")
+            limit = held.get("limit")
+            remarks.append(
+                f"wider than asked for ({limit['code']})" if isinstance(limit, dict) else "wider than asked for"
+            )
         if held.get("tight") is False:
             remarks.append("between two theorems")
         if isinstance(verdict := held.get("verdict"), str) and "claimed" in held:

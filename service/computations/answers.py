@@ -18,26 +18,26 @@ from api_schemas.questions import (
 )
 from service.computations.abstract import ResponseFields
 from service.computations.allowance import share
+from service.computations.limits import limit_fields, limit_of_numbers, limit_of_points
 from service.computations.numbers import (
     as_sure_as,
     enclosed_number,
     enclosed_numbers,
-    meets,
-    narrow,
     remarks,
     tightness,
 )
 from service.computations.readings import READINGS
 from service.computations.violations import note
 from service.privacy.composition.planning.plan import Plan
-from service.privacy.enclosure import Enclosure, Evidence
+from service.privacy.enclosure import Evidence
 from service.privacy.errors import NumericalFailure, OutOfDomain, UnsupportedCombination
+from service.privacy.limit import Limit
 from service.privacy.numerics.work import Work, at_most, did, kept_once
 from service.privacy.questions import gaussian_dp, unlearning
 from service.privacy.questions.capping import capped, capped_points
 from service.privacy.questions.reading import Reading
 from service.privacy.questions.unlearning import Held
-from service.privacy.trade_off.abstract import AbstractTradeOff
+from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
 from service.privacy.trade_off.pair import TradeOffPair
 
 WORK_USED_UP: Final = "the work of the request is used up: ask for fewer methods or fewer numbers at once."
@@ -59,7 +59,7 @@ class EngineAnswer:
     evidence: Evidence
     tight: bool | None
     method: str
-    tolerance_met: bool
+    limit: Limit | None
     source: str
     notes: tuple[str, ...]
     beside: ResponseFields = field(default_factory=dict[str, Any])
@@ -86,7 +86,8 @@ class EngineAnswer:
             "tight": self.tight,
             "conditional": conditional,
             "method": self.method,
-            "tolerance_met": self.tolerance_met,
+            "tolerance_met": self.limit is None,
+            **limit_fields(self.limit),
             "source": self.source,
             "notes": self.notes + notes,
             **({} if self.holds is None else {"holds": self.holds}),
@@ -116,6 +117,8 @@ def said(curves: TradeOffPair, question: QuestionSpec, tolerance: float) -> Engi
 
 def _said(curves: TradeOffPair, question: QuestionSpec, tolerance: float) -> EngineAnswer:
     did(AN_ANSWER)
+    if curves.second is not None:
+        curves.second.declined = None
     worst = () if curves.worst_case is None else said(curves.worst_case, question, tolerance).read
     curve: AbstractTradeOff = getattr(curves, question.direction)
     if question.type == "trade_off":  # the type of a model is looked up faster than a model is asked whether it is one
@@ -156,7 +159,7 @@ def _of_reading(
         evidence=value.evidence,
         tight=tightness(value.evidence, curves.bracket),
         method=curve.method,
-        tolerance_met=meets(value, tolerance),
+        limit=limit_of_numbers(curves, (value,), tolerance, reading.notes),
         source=_source(reading.source, curves),
         notes=reading.notes + remarks(curves, value.evidence) + curves.notes_since(before) + _cap_note(own, value),
         holds=holds,
@@ -225,25 +228,29 @@ def _trade_off(
     read = curve.points(np.array(question.false_positive_rates))
     if worst and curve.evidence.is_certain and worst[1].is_certain:
         read = capped_points(read, worst[0])
-    points: list[TradeOffPoint] = [
-        {"false_positive_rate": rate, "type_two_error": error, "power": power}
-        for rate, error, power in zip(
-            question.false_positive_rates,
-            enclosed_numbers(read.type_two_error, "lower", curve.evidence),
-            enclosed_numbers(read.power, "upper", curve.evidence),
-            strict=True,
-        )
-    ]
     return EngineAnswer(
-        number={"points": points},
+        number={"points": written_points(question, read, curve.evidence)},
         evidence=curve.evidence,
         tight=tightness(curve.evidence, curves.bracket),
         method=curve.method,
-        tolerance_met=all(narrow(part, curve.evidence, tolerance) for part in (read.type_two_error, read.power)),
+        limit=limit_of_points(curves, curve.evidence, read, tolerance),
         source=curves.source,
         notes=remarks(curves, curve.evidence) + curves.notes_since(before),
         read=(read, curve.evidence),
     )
+
+
+def written_points(question: TradeOffQuestion, read: CurvePoints, evidence: Evidence) -> list[TradeOffPoint]:
+    """Return points of a curve as they are sent."""
+    return [
+        {"false_positive_rate": rate, "type_two_error": error, "power": power}
+        for rate, error, power in zip(
+            question.false_positive_rates,
+            enclosed_numbers(read.type_two_error, "lower", evidence),
+            enclosed_numbers(read.power, "upper", evidence),
+            strict=True,
+        )
+    ]
 
 
 def _gdp_mu(
@@ -257,6 +264,8 @@ def _gdp_mu(
         global_mu = capped(own_global, worst[1], "upper")
         # The range of a type II error is that of the curve itself, so that only mu of the whole worst case is a cap.
         mu = capped(own, worst[0] if question.type_two_error_min == 0 else worst[1], "upper")
+    # That mu over a whole curve has no known upper end is no matter of precision.
+    bounded = (mu,) if math.isinf(global_mu.upper) else (mu, global_mu)
     value = enclosed_number(mu, "upper")
     evidence = Evidence.weakest(mu.evidence, global_mu.evidence)
     notes = reading.notes + remarks(curves, evidence) + curves.notes_since(before) + _cap_note(own, mu)
@@ -266,18 +275,11 @@ def _gdp_mu(
         evidence=evidence,
         tight=tightness(evidence, curves.bracket),
         method=curve.method,
-        tolerance_met=_meets_where_bounded(mu, global_mu, tolerance),
+        limit=limit_of_numbers(curves, bounded, tolerance, reading.notes),
         source=_source(reading.source, curves),
         notes=notes,
         read=(mu, global_mu),
     )
-
-
-def _meets_where_bounded(value: Enclosure, global_mu: Enclosure, tolerance: float) -> bool:
-    """Whether mu over the range is as narrow as was asked for, and mu beside it wherever anything bounds it: it is no
-    matter of precision that mu over a whole curve has no known upper end.
-    """
-    return meets(value, tolerance) and (math.isinf(global_mu.upper) or meets(global_mu, tolerance))
 
 
 def _source(theorem: str, curves: TradeOffPair) -> str:

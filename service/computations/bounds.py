@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Final, final
@@ -14,10 +14,11 @@ from api_schemas.options import ONLY_WHERE_ASKED
 from api_schemas.questions import QuestionSpec
 from service.computations.abstract import Computation, Quote, ResponseFields
 from service.computations.allowance import MOST_WORK, WORK_OF_A_JOB, share
-from service.computations.answers import curves_of, said, side_by_side
+from service.computations.answers import EngineAnswer, curves_of, said, side_by_side
 from service.computations.caveats import caveats
 from service.computations.earlier_bounds import earlier_bounds
 from service.computations.estimates import ANSWER, is_for_a_job, questions_cost, quote, unpriced
+from service.computations.joint_answers import joint_answers
 from service.computations.parts import (
     assumptions_of,
     blamed,
@@ -102,18 +103,16 @@ def _within_work(request: BoundsRequest, setting: Setting) -> tuple[ResponseFiel
 
 
 def _read(request: BoundsRequest, setting: Setting, work: Work) -> tuple[ResponseFields, TradeOffPair]:
-    answers: list[ResponseFields] = []
     mechanism, threat_model, worst_case = setting.mechanism, setting.threat_model, setting.worst_case
     pointer, part = "/threat_model", request.threat_model
     try:
         curves = setting.main.curves
         engines = curves_of(setting.beside)
-        told: dict[QuestionSpec, ResponseFields] = {}
-        several = len(request.questions) > 1
+        found: dict[QuestionSpec, EngineAnswer] = {}
+        beside_them: dict[QuestionSpec, tuple[tuple[str, ...], list[ResponseFields] | None]] = {}
         left = _distinct(request) * (1 + len(engines) + (worst_case is not None))
         for index, question in enumerate(request.questions):
-            if several and question in told:  # equal questions are read once
-                answers.append(told[question])
+            if index and question in found:  # equal questions are read once
                 continue
             pointer, part = f"/questions/{index}", question
             read, notes = at_bounded_prior(question, request.dataset_subsampling)
@@ -123,16 +122,18 @@ def _read(request: BoundsRequest, setting: Setting, work: Work) -> tuple[Respons
                     said(curves.worst_case, read, request.relative_tolerance)
                 left -= 1
             with at_most(share(work, left)):
-                found = said(curves, read, request.relative_tolerance)
+                found[question] = said(curves, read, request.relative_tolerance)
             left -= 1
             methods = None
             if request.method == EVERY:
                 methods = side_by_side(engines, read, request.relative_tolerance, work, left)
                 left -= len(engines)
                 methods += earlier_bounds(mechanism, curves, read) if worst_case is None else []
-            answers.append(found.answer(question, conditional=worst_case is not None, notes=notes, methods=methods))
-            if several:
-                told[question] = answers[-1]
+            beside_them[question] = notes, methods
+        told: dict[QuestionSpec, ResponseFields] = {}
+        for question, joint in _joint(curves, found, request):
+            notes, methods = beside_them[question]
+            told[question] = joint.answer(question, conditional=worst_case is not None, notes=notes, methods=methods)
         beside = None
         if worst_case is not None and setting.worst_plan is not None:
             beside = beside_relaxed(worst_case, curves.worst_case or setting.worst_plan.curves, request, work)
@@ -145,7 +146,7 @@ def _read(request: BoundsRequest, setting: Setting, work: Work) -> tuple[Respons
         "threat_model": request.threat_model,
         **({} if sampled is None else {"dataset_subsampling": sampled}),
         "method": request.method,
-        "answers": answers,
+        "answers": [told[question] for question in request.questions],
         "worst_case": beside,
         **grounds(request, mechanism, threat_model),
     }
@@ -166,14 +167,27 @@ def beside_relaxed(model: WorstCase, curves: TradeOffPair, request: BoundsReques
 
     Where the worst case caps the answers of that attacker, this request has read every question already.
     """
-    told: dict[QuestionSpec, ResponseFields] = {}
+    found: dict[QuestionSpec, EngineAnswer] = {}
     questions = list(dict.fromkeys(request.questions))
     for index, question in enumerate(questions):
-        read, notes = at_bounded_prior(question, request.dataset_subsampling)
+        read, _ = at_bounded_prior(question, request.dataset_subsampling)
         with at_most(share(work, len(questions) - index)):
-            found = said(curves, read, request.relative_tolerance)
-        told[question] = found.answer(question, conditional=False, notes=notes)
+            found[question] = said(curves, read, request.relative_tolerance)
+    told = {
+        question: joint.answer(
+            question, conditional=False, notes=at_bounded_prior(question, request.dataset_subsampling)[1]
+        )
+        for question, joint in _joint(curves, found, request)
+    }
     return {"threat_model": worst_case_spec(model), "answers": [told[question] for question in request.questions]}
+
+
+def _joint(
+    curves: TradeOffPair, found: Mapping[QuestionSpec, EngineAnswer], request: BoundsRequest
+) -> Iterator[tuple[QuestionSpec, EngineAnswer]]:
+    """Return the answers by their questions, each narrowed by the others."""
+    questions, answers = list(found), list(found.values())
+    return zip(questions, joint_answers(curves, questions, answers, request.relative_tolerance), strict=True)
 
 
 def bounds_quote(request: BoundsRequest) -> Quote:

@@ -22,7 +22,8 @@ from service.computations.caveats import caveats
 from service.computations.comparisons.curve_verdicts import COMPARED_POINT_COST, COMPARISON_COST, Read, curve_verdict
 from service.computations.curve_points import points_of
 from service.computations.estimates import curves_cost, is_for_a_job, quote, unpriced
-from service.computations.numbers import enclosed_column, narrow, remarks, tightness
+from service.computations.limits import limit_fields, limit_of_points
+from service.computations.numbers import enclosed_column, remarks, tightness
 from service.computations.parts import (
     assumptions_of,
     blamed,
@@ -192,14 +193,16 @@ def _drawn(
     *,
     conditional: bool,
 ) -> ResponseFields:
-    evidence, tolerance = curve.evidence, request.relative_tolerance
+    evidence = curve.evidence
+    limit = limit_of_points(curves, evidence, points, request.relative_tolerance)
     return {
         "type_two_error": enclosed_column(points.type_two_error, "lower", evidence),
         "power": enclosed_column(points.power, "upper", evidence),
         "evidence": evidence,
         "tight": tightness(evidence, curves.bracket),
         "conditional": conditional,
-        "tolerance_met": all(narrow(part, evidence, tolerance) for part in (points.type_two_error, points.power)),
+        "tolerance_met": limit is None,
+        **limit_fields(limit),
         "source": curves.source,
         "notes": remarks(curves, evidence) + notes,
     }

@@ -12,7 +12,9 @@ from typing import Any, Final
 from api_schemas.sweeps import SweepsResponse, SweptAnswer
 
 LOGARITHMS: Final = ("value_log10", "lower_log10", "upper_log10")
-ENDS: Final = ("value", "lower", "upper", *LOGARITHMS, "tolerance_met")
+IF_ANY: Final = (*LOGARITHMS, "limit")
+"""Columns that are there only where some point has an entry."""
+ENDS: Final = ("value", "lower", "upper", *LOGARITHMS, "tolerance_met", "limit")
 """Columns of an answer that are written, where they are there."""
 
 
@@ -56,7 +58,7 @@ def json_lines(response: SweepsResponse, first: int = 0) -> str:
 
 
 def cells_of_line(row: dict[str, Any]) -> dict[str, str]:
-    """Such an object as cells of a table: those of `comma_separated`, with the columns of logarithms always there."""
+    """Such an object as cells of a table: those of `comma_separated`, with all columns of `IF_ANY`."""
     found = {"point": str(row["point"])}
     found |= {pointer: _cell(number) for pointer, number in row.get("numbers", {}).items()}
     for prefix, answers in (("", row.get("answers", ())), ("worst case ", row.get("worst_case", ()))):
@@ -88,7 +90,7 @@ def _row(answer: SweptAnswer, point: int) -> dict[str, Any]:
     for end in (*ENDS, "evidence", "tight", "method"):
         column = getattr(answer, end)
         value = None if column is None else column[point]
-        if value is not None or end not in LOGARITHMS:
+        if value is not None or end not in IF_ANY:
             found[end] = _infinity(value) if isinstance(value, float) and math.isinf(value) else value
     return found
 

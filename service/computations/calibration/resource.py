@@ -17,9 +17,11 @@ from service.computations.calibration.found import SearchResult
 from service.computations.calibration.looks import MOST_WORK, TOO_DEAR, Look, Looks, groups
 from service.computations.calibration.search import search
 from service.computations.estimates import UNCERTAINTY, UNPRICED
+from service.computations.limits import limit_fields
 from service.computations.nested import quoted
 from service.computations.parts import mechanism_of, options_of, threat_model_of
 from service.privacy.errors import NumericalFailure, OutOfDomain, PrivacyComputationError, UnsupportedCombination
+from service.privacy.limit import Limit
 from service.privacy.numerics.work import Work, at_most
 from service.privacy.threat_models.relaxed import worst_case_beside
 
@@ -77,6 +79,7 @@ def compute_calibrations(request: CalibrationsRequest, digest: str, engine_versi
         settled = looks.with_number(value)
         answers = _answers(settled, found.value, work)
     witness, missing = _witness(looks, found)
+    limit = None if witness is not None else _limit(found, missing)
     return {
         "digest": digest,
         "engine_version": engine_version,
@@ -97,7 +100,8 @@ def compute_calibrations(request: CalibrationsRequest, digest: str, engine_versi
             "met_side": None if found.side is None else SIDES[found.side],
             "theorem": found.theorem,
         },
-        "tolerance_met": witness is not None or found.status == "trivially_met",
+        "tolerance_met": limit is None,
+        **limit_fields(limit),
         "worst_cases": answers["worst_cases"],
         "readings": len(looks.made),
         "assumptions": answers["assumptions"],
@@ -169,6 +173,21 @@ def _witness(looks: Looks, found: SearchResult) -> tuple[ResponseFields | None, 
     if found.beside is not None and found.beside.failing(found.group) is None:
         undecided = _neighbour(looks, found, found.beside, found.beside.binding(found.group))
     return None, {"reason": _reason(found), "undecided": undecided, "fails": fails}
+
+
+def _limit(found: SearchResult, missing: ResponseFields | None) -> Limit | None:
+    """Return why there is no witness; None where every less private number meets the targets too."""
+    if found.status == "trivially_met":
+        return None
+    neighbours = (None if missing is None else missing[name] for name in ("undecided", "fails"))
+    near = [found.value.targets[index].answer for index in found.group]
+    near += [neighbour["answer"] for neighbour in neighbours if neighbour is not None]
+    limits: list[Limit] = [answer["limit"]["code"] for answer in near if "limit" in answer]
+    if limits:
+        return limits[0]
+    if found.refused is not None:
+        return Limit.NOT_SERVED
+    return Limit.RANGE_END if found.beside is None else Limit.UNDECIDED_TARGET
 
 
 def _reason(found: SearchResult) -> str:

@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from api_schemas.caveats import Assumption
+from api_schemas.enclosures import Limit as WideAnswer
 from api_schemas.pmp_examples import PMP_EXPONENTIAL_EXAMPLES
 from api_schemas.pmp_exponential import (
     EpsilonOnPopulation,
@@ -19,10 +20,12 @@ from api_schemas.pmp_exponential import (
     sampling_work,
 )
 from service.computations.abstract import Computation, Quote
+from service.computations.limits import advice
 from service.computations.numbers import enclosed_number, meets, tightness
 from service.computations.pmp.definition import DATA_ARE_A_RANDOM_HALF, DISTINCT_RECORDS, NO_COMPOSITION, NO_CONVERSE
 from service.privacy.enclosure import Enclosure, Evidence
 from service.privacy.errors import OutOfDomain
+from service.privacy.limit import Limit
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
 from service.privacy.pmp.attacks import success_bound, tight_eta
 from service.privacy.pmp.exponential.adjacent import adjacent_epsilon, enumeration_cost
@@ -91,6 +94,7 @@ def compute_pmp_exponential(request: PmpExponentialRequest, digest: str, engine_
     proved = _proved(request, scaled)
     adjacent = adjacent_epsilon(population, bounds, enumerate_subsets=_enumerates_adjacent(request), at_most=proved)
     found = exponential_pmp(population, bounds, sampling, exact=request.enumerates, at_most=adjacent.upper)
+    limit = _limit(found, request.relative_tolerance)
     worst_case = Enclosure(min(adjacent.lower, proved), proved, Evidence.CERTIFIED)
     return PmpExponentialResponse(
         digest=digest,
@@ -104,7 +108,8 @@ def compute_pmp_exponential(request: PmpExponentialRequest, digest: str, engine_
         tight=tightness(found.epsilon.evidence, found.bracket),
         conditional=True,
         method=found.method,
-        tolerance_met=meets(found.epsilon, request.relative_tolerance),
+        tolerance_met=limit is None,
+        limit=None if limit is None else WideAnswer.model_validate(advice(limit)),
         source=SOURCE,
         maximiser=ExponentialMaximiser(object=found.object_index, point=found.point_index, direction=found.direction),
         swap_bound=min(float(bounds.either.max()), proved),
@@ -123,6 +128,15 @@ def compute_pmp_exponential(request: PmpExponentialRequest, digest: str, engine_
         notes=_notes(request, found, worst_case),
         assumptions=_assumptions(scaled),
     )
+
+
+def _limit(found: ExponentialPmp, tolerance: float) -> Limit | None:
+    """Return why the parameter is wider than the tolerance; None where it is not."""
+    if meets(found.epsilon, tolerance):
+        return None
+    if found.epsilon.evidence is Evidence.STATISTICAL:
+        return Limit.SAMPLING_ERROR
+    return Limit.TOLERANCE_TOO_FINE if found.bracket is None else Limit.TWO_THEOREMS
 
 
 def pmp_exponential_quote(request: PmpExponentialRequest) -> Quote:

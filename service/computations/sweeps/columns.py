@@ -59,6 +59,7 @@ class Column:
         self._quantity = quantity
         self._numbers: list[tuple[Any, ...]] = []
         self._beside: list[tuple[Any, ...]] = []
+        self._limits: list[str | None] = []
         self._conditional = self._is_small = False
         self._sources, self._notes = dict[str, None](), dict[str, None]()
 
@@ -67,11 +68,13 @@ class Column:
         if answers is None:
             self._numbers.append(_NO_NUMBERS)
             self._beside.append(_NOTHING_BESIDE)
+            self._limits.append(None)
             return
         answer = answers[self._quantity.place]
         number = self._quantity.of(answer)
         self._numbers.append((*_numbers_of(number), *map(number.get, LOGARITHMS)))
         self._beside.append(_beside_of(answer))
+        self._limits.append(answer["limit"]["code"] if "limit" in answer else None)
         self._is_small = self._is_small or LOGARITHMS[0] in number
         self._conditional = self._conditional or answer["conditional"]
         self._sources[answer["source"]] = None
@@ -90,6 +93,7 @@ class Column:
             "label": label,
             **numbers,
             **beside,
+            **({"limit": self._limits} if any(self._limits) else {}),
             "conditional": self._conditional,
             "sources": list(self._sources),
             "notes": list(self._notes),

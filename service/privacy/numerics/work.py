@@ -20,11 +20,15 @@ Result = TypeVar("Result")
 @final
 @dataclass(slots=True, eq=False)
 class Work:
-    """`done` so far, and the count at which it ends; both in microseconds, roughly. `kept`: results of this request."""
+    """`done` so far, and the count at which it ends; both in microseconds, roughly. `kept`: results of this request.
+
+    `cut_short`: whether a search ended because the allowance was spent.
+    """
 
     done: float = 0.0
     end: float = math.inf
     kept: dict[Hashable, Any] = field(default_factory=dict[Hashable, Any])
+    cut_short: bool = False
 
     @property
     def left(self) -> float:
@@ -109,4 +113,13 @@ def left() -> float:
 def is_spent() -> bool:
     """Whether no more should be begun."""
     work = _COUNTED.get()
-    return work is not None and work.done >= work.end
+    if work is None or work.done < work.end:
+        return False
+    work.cut_short = True
+    return True
+
+
+def was_cut_short() -> bool:
+    """Whether a search of this request ended because the allowance was spent."""
+    work = _COUNTED.get()
+    return work is not None and work.cut_short

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import final
 
+from service.privacy.limit import Limit
 from service.privacy.trade_off.abstract import AbstractTradeOff
 from service.privacy.trade_off.combinators.bracketed import map_bracket
 from service.privacy.trade_off.combinators.second_engine import SecondEngine
@@ -29,7 +30,7 @@ class TradeOffPair:
     readings are capped by theirs. `origin`: the key of curves of the worst case, by which a request answers an equal
     question about them once. `bracket`: where the two ends come from different theorems, the sentence that names both;
     None where both rest on one pair, whose composition some choice attains in every step. `second`: the engine that is
-    asked where the first is wide; only answers in which it was say so.
+    asked where the first is wide; only answers in which it was say so. `limit`: why there is no second engine.
     """
 
     add: AbstractTradeOff
@@ -39,6 +40,7 @@ class TradeOffPair:
     worst_case: TradeOffPair | None = None
     bracket: str | None = None
     second: SecondEngine | None = None
+    limit: Limit | None = None
     origin: Hashable | None = None
 
     @property

@@ -24,6 +24,7 @@ export function sentences(response) {
     [`If ${givenPercent(context.prior)} of the candidates were in the data, the best attacker is right about at most `,
       strong(percent(answers.attack_accuracy.value)), " of them."],
     grounds(response, Object.values(answers)),
+    ...wide(Object.values(answers)),
     ...(response.judged_as ? [[inPlainWords(response.judged_as.text)]] : []),
   ];
 }
@@ -41,6 +42,12 @@ function promised(epsilon, delta, unit) {
   if (delta >= 1) return ["A delta of 1 promises nothing, whatever epsilon is."];
   const numbers = delta === 0 ? rounded(epsilon) : `(${rounded(epsilon)}, ${plain(delta)})`;
   return ["The run is ", term(`${numbers}-differentially private`, EPSILON), ` for each ${unit}.`];
+}
+
+// Why numbers are wider than asked for, and what helps.
+function wide(answers) {
+  const advice = new Set(answers.filter((answer) => answer.limit).map((answer) => answer.limit.advice));
+  return [...advice].map((each) => [`A number is known less precisely than usual. ${each}`]);
 }
 
 const PROVED = new Set(["exact", "certified", "proved"]);

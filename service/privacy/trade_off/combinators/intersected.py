@@ -11,6 +11,7 @@ from typing_extensions import override
 
 from service.privacy.enclosure import Enclosure, EnclosureArray, Evidence
 from service.privacy.errors import NumericalFailure
+from service.privacy.limit import Limit
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.work import is_spent
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
@@ -66,7 +67,7 @@ class Intersected(DelegatingCurve):
     def _points_formula(self, alpha: FloatArray) -> CurvePoints:
         points = self.curve.points(alpha)
         wide = self._wide(points.power) | self._wide(points.type_two_error)
-        if not 0 < int(wide.sum()) <= MOST_PLACES or is_spent():
+        if not self._is_asked_for(int(wide.sum())):
             return points
         other = self.second.points(alpha[wide])
         return CurvePoints(
@@ -87,8 +88,12 @@ class Intersected(DelegatingCurve):
     @override
     def _profile_formula(self, epsilon: FloatArray) -> EnclosureArray:
         profile = self.curve.profile(epsilon)
-        wide = self._wide(profile) & (log_ends(profile)[1] > FAINTEST)
-        if not 0 < int(wide.sum()) <= MOST_PLACES or is_spent():
+        wide = self._wide(profile)
+        representable = wide & (log_ends(profile)[1] > FAINTEST)
+        if (wide & ~representable).any():
+            self._decline(Limit.SMALL_TAIL)
+        wide = representable
+        if not self._is_asked_for(int(wide.sum())):
             return profile
         return _tightened(profile, self.second.profile(epsilon[wide]), wide)
 
@@ -110,6 +115,16 @@ class Intersected(DelegatingCurve):
         if found.relative_width() <= self._tolerance or is_spent():
             return found
         return found.intersected(self.second.epsilon(delta))
+
+    def _is_asked_for(self, wide: int) -> bool:
+        """Whether the second engine evaluates so many wide numbers."""
+        if wide > MOST_PLACES:
+            self._decline(Limit.LONG_LIST)
+        return 0 < wide <= MOST_PLACES and not is_spent()
+
+    def _decline(self, limit: Limit) -> None:
+        if self._asked is not None:
+            self._asked.declined = limit
 
     def _wide(self, bounds: EnclosureArray) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
         lower, upper = log_ends(bounds)

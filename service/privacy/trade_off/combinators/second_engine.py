@@ -5,11 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import final
 
+from service.privacy.limit import Limit
+
 
 @final
 @dataclass(slots=True, eq=False)
 class SecondEngine:
-    """`note`: what an answer says in which it was asked. `times`: how often it was, in all directions of a pair."""
+    """`note`: what an answer says in which it was asked. `times`: how often it was, in all directions of a pair.
+
+    `declined`: why it was last not asked for a wide enclosure; None where it never was.
+    """
 
     note: str
     times: int = 0
+    declined: Limit | None = None

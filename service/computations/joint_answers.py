@@ -1,0 +1,198 @@
+"""Answers of one response, each narrowed by the others where it is wider than the tolerance."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final, Literal, final
+
+import numpy as np
+
+from api_schemas.questions import (
+    AdvantageQuestion,
+    DeltaQuestion,
+    EpsilonQuestion,
+    QuestionSpec,
+    ReconstructionQuestion,
+    TradeOffQuestion,
+)
+from service.computations.answers import EngineAnswer, written_points
+from service.computations.limits import limit_of_numbers, limit_of_points
+from service.computations.numbers import enclosed_number
+from service.privacy.enclosure import Enclosure, EnclosureArray
+from service.privacy.errors import NumericalFailure
+from service.privacy.questions.joint_bounds import JointBounds, Logs
+from service.privacy.trade_off.abstract import CurvePoints
+from service.privacy.trade_off.enclosed.logs import log_ends
+from service.privacy.trade_off.pair import TradeOffPair
+
+Direction = Literal["add", "remove", "both"]
+CONTRADICTION: Final = "two certified answers of one response contradict each other"
+MOST_POINTS: Final = 64
+"""Points of a longer list are not narrowed: there are neighbours enough in it."""
+ROUNDING: Final = 2.0**-50
+"""Relative error of ln(1 - power)."""
+NARROWED: Final = "Narrowed by the other answers of this response: the profile is convex, and the power concave."
+
+
+@final
+@dataclass(slots=True)
+class _Family:
+    """What is known of both directions of a pair of curves, and of the worse of both.
+
+    delta and epsilon of `both` are the larger of those of `add` and `remove`; its power is no smaller than theirs.
+    """
+
+    curves: TradeOffPair
+    known: dict[Direction, JointBounds] = field(default_factory=dict["Direction", JointBounds])
+
+    def of(self, direction: Direction) -> JointBounds:
+        """Return what is known of one direction; one value where the curves are one."""
+        name: Direction = "both" if self.curves.add is self.curves.remove else direction
+        return self.known.setdefault(name, JointBounds())
+
+    def bounds(self, direction: Direction, read: Callable[[JointBounds], Logs], *, is_largest: bool) -> Logs:
+        """Return both ends. `is_largest`: of `both` the number is the larger one of both directions."""
+        lower, upper = read(self.of(direction))
+        if self.curves.add is self.curves.remove:
+            return lower, upper
+        if direction != "both":
+            return lower, min(upper, read(self.of("both"))[1])
+        sides = [read(self.of("add")), read(self.of("remove"))]
+        largest = max(side[1] for side in sides) if is_largest else math.inf
+        return max(lower, *(side[0] for side in sides)), min(upper, largest)
+
+
+def joint_answers(
+    curves: TradeOffPair, questions: Sequence[QuestionSpec], answers: Sequence[EngineAnswer], tolerance: float
+) -> list[EngineAnswer]:
+    """Return the answers of these curves, the wide ones narrowed by what the others imply.
+
+    Raises NumericalFailure where two certified enclosures contradict each other.
+    """
+    if len(answers) < 2 or all(answer.limit is None for answer in answers):
+        return list(answers)
+    family = _Family(curves)
+    for question, answer in zip(questions, answers, strict=True):
+        if answer.evidence.is_certain:
+            _record(family.of(question.direction), question, answer)
+    return [
+        answer
+        if answer.limit is None or not answer.evidence.is_certain
+        else _narrowed(family, question, answer, tolerance)
+        for question, answer in zip(questions, answers, strict=True)
+    ]
+
+
+def _record(known: JointBounds, question: QuestionSpec, answer: EngineAnswer) -> None:
+    if known.is_full:
+        return
+    if isinstance(question, TradeOffQuestion):
+        lower, upper = log_ends(answer.read[0].power)
+        for rate, low, high in zip(question.false_positive_rates, lower.tolist(), upper.tolist(), strict=True):
+            if 0 < rate < 1 and not known.is_full:
+                known.power[rate] = low, high
+    elif isinstance(question, EpsilonQuestion):
+        if 0 < question.delta < 1:
+            known.epsilon[question.delta] = answer.read[0].lower, answer.read[0].upper
+    elif (eps := _eps_of(question)) is not None:
+        known.profile[eps] = _logs(answer.read[0])
+    elif (rate := _rate_of(question)) is not None:
+        known.power[rate] = _logs(answer.read[0])
+
+
+def _narrowed(family: _Family, question: QuestionSpec, answer: EngineAnswer, tolerance: float) -> EngineAnswer:
+    direction: Direction = question.direction
+    if isinstance(question, TradeOffQuestion):
+        return _narrowed_points(family, question, answer, tolerance)
+    own: Enclosure = answer.read[0]
+    if isinstance(question, EpsilonQuestion):
+        if not 0 < question.delta < 1:
+            return answer
+        delta = question.delta
+        low, high = family.bounds(direction, lambda known: known.epsilon_ends(delta), is_largest=True)
+        if low <= own.lower and high >= own.upper:
+            return answer
+        value = own.intersected(Enclosure(low, high, own.evidence))
+    else:
+        known = _log_bounds(family, question)
+        if known is None:
+            return answer
+        before, (low, high) = _logs(own), known
+        if low <= before[0] and high >= before[1]:
+            return answer
+        low, high = max(low, before[0]), min(high, before[1])
+        if low > high:
+            raise NumericalFailure(CONTRADICTION)
+        value = Enclosure.from_logs(low, high, own.evidence)
+    return replace(
+        answer,
+        number={**enclosed_number(value, "upper")},
+        limit=limit_of_numbers(family.curves, (value,), tolerance, answer.notes),
+        notes=(*answer.notes, NARROWED),
+        read=(value,),
+    )
+
+
+def _log_bounds(family: _Family, question: QuestionSpec) -> Logs | None:
+    """Return logarithms between which a delta or a power lies; None of other questions."""
+    direction: Direction = question.direction
+    if (eps := _eps_of(question)) is not None:
+        return family.bounds(direction, lambda known: known.log_profile(eps), is_largest=True)
+    if (rate := _rate_of(question)) is not None:
+        return family.bounds(direction, lambda known: known.log_power(rate), is_largest=False)
+    return None
+
+
+def _narrowed_points(
+    family: _Family, question: TradeOffQuestion, answer: EngineAnswer, tolerance: float
+) -> EngineAnswer:
+    """Narrow the powers of a list that has few points, and the type II errors by them: 1 - power."""
+    read: CurvePoints = answer.read[0]
+    rates = question.false_positive_rates
+    if len(rates) > MOST_POINTS:
+        return answer
+    low, high = (end.copy() for end in log_ends(read.power))
+    for index, rate in enumerate(rates):
+        if 0 < rate < 1:
+            least, most = family.bounds(
+                question.direction, lambda known, rate=rate: known.log_power(rate), is_largest=False
+            )
+            low[index], high[index] = max(low[index], least), min(high[index], most)
+    if (low > high).any():
+        raise NumericalFailure(CONTRADICTION)
+    power = EnclosureArray.from_logs(low, high)
+    error_low, error_high = log_ends(read.type_two_error)
+    with np.errstate(divide="ignore"):
+        error_low = np.maximum(error_low, np.log1p(-power.upper) * (1 + ROUNDING))
+        error_high = np.minimum(error_high, np.log1p(-power.lower) * (1 - ROUNDING))
+    narrowed = replace(read, power=power, type_two_error=EnclosureArray.from_logs(error_low, np.minimum(error_high, 0)))
+    limit = limit_of_points(family.curves, answer.evidence, narrowed, tolerance)
+    number = {"points": written_points(question, narrowed, answer.evidence)}
+    if number == answer.number:
+        return answer
+    return replace(answer, number=number, limit=limit, notes=(*answer.notes, NARROWED), read=(narrowed, answer.read[1]))
+
+
+def _eps_of(question: QuestionSpec) -> float | None:
+    """Return the eps >= 0 of a question whose answer is delta(eps): the advantage is delta(0)."""
+    if isinstance(question, DeltaQuestion):
+        return question.epsilon
+    return 0.0 if isinstance(question, AdvantageQuestion) else None
+
+
+def _rate_of(question: QuestionSpec) -> float | None:
+    """Return the alpha in (0, 1) of a question whose answer is P(alpha), where it is a double."""
+    if not isinstance(question, ReconstructionQuestion):
+        return None
+    rate = question.baseline_success
+    if rate is None and question.prior_probabilities is not None:
+        rate = max(question.prior_probabilities)
+    return rate if rate is not None and 0 < rate < 1 else None
+
+
+def _logs(number: Enclosure) -> Logs:
+    """Return natural logarithms of both ends of a number in [0, 1], rounded outwards."""
+    lower, upper = log_ends(EnclosureArray.of(number))
+    return float(lower[0]), float(upper[0])
