@@ -33,6 +33,8 @@ MOST_POINTS: Final = 64
 """Points of a longer list are not narrowed: there are neighbours enough in it."""
 ROUNDING: Final = 2.0**-50
 """Relative error of ln(1 - power)."""
+ROUNDS: Final = 3
+"""A narrowed answer may narrow others: few rounds leave nothing that is worth another."""
 NARROWED: Final = "Narrowed by the other answers of this response: the profile is convex, and the power concave."
 
 
@@ -71,8 +73,19 @@ def joint_answers(
 
     Raises NumericalFailure where two certified enclosures contradict each other.
     """
-    if len(answers) < 2 or all(answer.limit is None for answer in answers):
-        return list(answers)
+    found = list(answers)
+    for _ in range(ROUNDS):
+        if len(found) < 2 or all(answer.limit is None for answer in found):
+            break
+        before, found = found, _round(curves, questions, found, tolerance)
+        if all(answer is old for answer, old in zip(found, before, strict=True)):
+            break
+    return found
+
+
+def _round(
+    curves: TradeOffPair, questions: Sequence[QuestionSpec], answers: Sequence[EngineAnswer], tolerance: float
+) -> list[EngineAnswer]:
     family = _Family(curves)
     for question, answer in zip(questions, answers, strict=True):
         if answer.evidence.is_certain:
@@ -130,7 +143,7 @@ def _narrowed(family: _Family, question: QuestionSpec, answer: EngineAnswer, tol
         answer,
         number={**enclosed_number(value, "upper")},
         limit=limit_of_numbers(family.curves, (value,), tolerance, answer.notes),
-        notes=(*answer.notes, NARROWED),
+        notes=_noted(answer),
         read=(value,),
     )
 
@@ -172,7 +185,11 @@ def _narrowed_points(
     number = {"points": written_points(question, narrowed, answer.evidence)}
     if number == answer.number:
         return answer
-    return replace(answer, number=number, limit=limit, notes=(*answer.notes, NARROWED), read=(narrowed, answer.read[1]))
+    return replace(answer, number=number, limit=limit, notes=_noted(answer), read=(narrowed, answer.read[1]))
+
+
+def _noted(answer: EngineAnswer) -> tuple[str, ...]:
+    return answer.notes if NARROWED in answer.notes else (*answer.notes, NARROWED)
 
 
 def _eps_of(question: QuestionSpec) -> float | None:
