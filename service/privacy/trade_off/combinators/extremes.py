@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import numpy as np
 
-from service.privacy.enclosure import Enclosure, EnclosureArray, Evidence
+from service.privacy.enclosure import DecimalEnclosure, Enclosure, EnclosureArray, Evidence
 
 
 def smallest(first: Enclosure, second: Enclosure) -> Enclosure:
@@ -18,17 +17,18 @@ def smallest(first: Enclosure, second: Enclosure) -> Enclosure:
 def largest(first: Enclosure, second: Enclosure) -> Enclosure:
     """Return the enclosure of max(first, second), with decimals where both have them."""
     one, other = first.decimal, second.decimal
-    decimal = None if one is None or other is None else one.largest(other)
-    return replace(_of_ends(max, first, second), decimal=decimal)
+    return _of_ends(max, first, second, None if one is None or other is None else one.largest(other))
 
 
-def _of_ends(pick: Callable[[float, float], float], first: Enclosure, second: Enclosure) -> Enclosure:
-    logs = (
+def _of_ends(
+    pick: Callable[[float, float], float], first: Enclosure, second: Enclosure, decimal: DecimalEnclosure | None = None
+) -> Enclosure:
+    log_lower, log_upper = (
         None if one is None or other is None else pick(one, other)
         for one, other in ((first.log_lower, second.log_lower), (first.log_upper, second.log_upper))
     )
     ends = pick(first.lower, second.lower), pick(first.upper, second.upper)
-    return Enclosure(*ends, Evidence.weakest(first.evidence, second.evidence), *logs)
+    return Enclosure(*ends, Evidence.weakest(first.evidence, second.evidence), log_lower, log_upper, decimal)
 
 
 def smaller(first: EnclosureArray, second: EnclosureArray) -> EnclosureArray:
