@@ -62,7 +62,7 @@ class StatedDp(AbstractStep):
 
     @final
     @override
-    def part(self) -> TwoPointPart:
+    def two_point(self) -> TwoPointPart:
         return TwoPointPart(float(self.epsilon), float(self.shown))
 
     @final
