@@ -1,19 +1,80 @@
-"""A release known to satisfy approximate differential privacy."""
+"""A release of which nothing but the parameters of differential privacy is known, pure or approximate."""
 
 from __future__ import annotations
 
+import math
+from abc import abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Annotated, ClassVar, final
+from typing import TYPE_CHECKING, Annotated, ClassVar, final
 
 from typing_extensions import override
 
-from service.privacy.mechanisms.abstract import AbstractStep
-from service.privacy.mechanisms.domain import DELTA
+from service.privacy.mechanisms.abstract import AbstractStep, TwoPointPart
+from service.privacy.mechanisms.caveats import PARAMETERS_ARE_PROVED, STATED_PARAMETERS_ALONE, MechanismHazard, Premise
+from service.privacy.mechanisms.domain import DELTA, EPSILON
 from service.privacy.mechanisms.groups import STATED, BracketedStep, attained_noise, between, group_delta, multiple
 from service.privacy.mechanisms.neighbours import Neighbours
-from service.privacy.mechanisms.stated_dp import StatedDp
 from service.privacy.numerics.rounding import rounded
+from service.privacy.trade_off.approximate_dp import ApproximateDpTradeOff
+from service.privacy.trade_off.pair import TradeOffPair
+
+if TYPE_CHECKING:
+    from service.privacy.losses.law import LossLaw
+
+TWO_POINTS = "Kairouz, Oh, Viswanath 2015, Theorem 2.1"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatedDp(AbstractStep):
+    """Any mechanism that is (eps, delta)-DP for the neighbouring relation of the threat model.
+
+    Randomised response that shows the bit in which the data sets differ with probability delta is one of them, has the
+    step's pair, and may be run in every step: attained in both directions, whatever else is composed (Kairouz, Oh,
+    Viswanath 2015, Theorem 3.3).
+    """
+
+    epsilon: Annotated[float, EPSILON]
+
+    @property
+    @abstractmethod
+    def shown(self) -> float:
+        """The probability delta with which everything is revealed."""
+
+    @property
+    @final
+    @override
+    def premises(self) -> tuple[Premise, ...]:
+        return (PARAMETERS_ARE_PROVED,)
+
+    @property
+    @final
+    @override
+    def hazards(self) -> tuple[MechanismHazard, ...]:
+        return (STATED_PARAMETERS_ALONE,)
+
+    @override
+    def curves(self) -> TradeOffPair:
+        curve = ApproximateDpTradeOff(float(self.epsilon), float(self.shown))
+        return TradeOffPair(curve, curve, source=TWO_POINTS)
+
+    @final
+    @override
+    def loss_atoms(self) -> tuple[tuple[float, float], ...]:
+        rest, rare = 1 - self.shown, math.exp(-self.epsilon) / (1 + math.exp(-self.epsilon))
+        return ((-self.epsilon, rest / (1 + math.exp(-self.epsilon))), (self.epsilon, rest * rare))
+
+    @final
+    @override
+    def two_point(self) -> TwoPointPart:
+        return TwoPointPart(float(self.epsilon), float(self.shown))
+
+    @final
+    @override
+    def loss_law(self) -> LossLaw:
+        from service.privacy.losses.steps import two_point_loss
+
+        return two_point_loss(float(self.epsilon), float(self.shown))
 
 
 @final

@@ -8,9 +8,9 @@ from typing import ClassVar, final
 from typing_extensions import override
 
 from service.privacy.mechanisms.abstract import AbstractStep
+from service.privacy.mechanisms.approximate_dp import TWO_POINTS, StatedDp
 from service.privacy.mechanisms.groups import STATED, BracketedStep, attained_noise, multiple
 from service.privacy.mechanisms.neighbours import Neighbours
-from service.privacy.mechanisms.stated_dp import TWO_POINTS, StatedDp
 from service.privacy.numerics.rounding import rounded
 from service.privacy.trade_off.pair import TradeOffPair
 
