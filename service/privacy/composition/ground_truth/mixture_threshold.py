@@ -25,42 +25,43 @@ class MixtureThresholds:
     """L increases in y, so S > c is y > y(c) (add) or y < y(-c) (remove, where S = -L)."""
 
     def __init__(self, mixture: ExactMixture, reflected: bool, bits: int) -> None:
-        self._mixture, self._reflected, self.bits = mixture, reflected, bits
+        self._mirrored, self._reflected, self.bits, self._dropped = mixture.mirrored, reflected, bits, mixture.dropped
         self._silent = not mixture.mirrored and mixture.shifts[0] == 0
         with ctx.workprec(bits):
-            self._weights, self._d = mixture.weights(), mixture.distances()
-            terms = [(w * (-x * x / 2).exp(), x) for w, x in zip(self._weights, self._d, strict=True)]
-        self._terms = terms[self._silent :]
+            present = list(zip(mixture.weights(), mixture.distances(), strict=True))
+            self._absent = [(w, -x) for w, x in present] if mixture.mirrored else [(arb(1), arb(0))]
+            self._unshifted, self._present = present[0][0], present[self._silent :]
+            self._shifted = sum((w for w, _ in self._present), arb(0))
+            self._terms = [(w * (-x * x / 2).exp(), x) for w, x in self._present]
 
     def at(self, threshold: arb) -> Threshold:
         """By the normal law; where a shift is 0 in the mixture alone, L > ln of its weight always."""
         with ctx.workprec(self.bits):
             goal = loss = -threshold if self._reflected else threshold
             if self._silent:
-                above = loss.expm1() + sum(self._weights[1:], arb(0))
+                above = loss.expm1() + self._shifted
                 if not above > 0:
                     surely = arb(0) if self._reflected else arb(1)
                     return Threshold(surely, surely, 1 - surely, arb(0))
                 goal = above.log()
-            y, present = self._place(goal), list(zip(self._weights, self._d, strict=True))
-            absent = [(w, -x) for w, x in present] if self._mixture.mirrored else [(arb(1), arb(0))]
-            null = [_tail(absent, y, side) for side in (1, -1)]
-            mixed = [_tail(present[self._silent :], y, side) for side in (1, -1)]
+            y = self._place(goal)
+            null = [_tail(self._absent, y, side) for side in (1, -1)]
+            mixed = [_tail(self._present, y, side) for side in (1, -1)]
             if self._silent:
-                mixed = [tail + self._weights[0] * plain for tail, plain in zip(mixed, null, strict=True)]
-            slope = self._rising(y)[1] * (goal - loss).exp()
-            density = sum((w * (-(y - x) * (y - x) / 2).exp() for w, x in absent), arb(0)) / slope / _SQRT_2PI
+                mixed = [tail + self._unshifted * plain for tail, plain in zip(mixed, null, strict=True)]
+            slope = self._rising(y.mid())[1] * (goal - loss).exp()
+            density = sum((w * (-(y - x) * (y - x) / 2).exp() for w, x in self._absent), arb(0)) / slope / _SQRT_2PI
             found = (
                 Threshold(mixed[1], null[1], null[0], (density * loss.exp()).mid())
                 if self._reflected
                 else Threshold(null[0], mixed[0], mixed[1], density.mid())
             )
-            return found.without(self._mixture.dropped, reflected=self._reflected)
+            return found.without(self._dropped, reflected=self._reflected)
 
     def _rising(self, y: arb) -> tuple[arb, arb]:
         """Value and slope of what is equal to the goal at the threshold: L, or ln of the mixture without shift 0."""
         value, slope = self._log_sum(y)
-        if not self._mixture.mirrored:
+        if not self._mirrored:
             return value, slope
         there, other = self._log_sum(-y)
         return value - there, slope + other
@@ -72,7 +73,7 @@ class MixtureThresholds:
 
     def _place(self, goal: arb) -> arb:
         """The y at which it is reached, proved from both sides; not a number where none is found."""
-        if len(self._terms) == 1 and not self._mixture.mirrored:
+        if len(self._terms) == 1 and not self._mirrored:
             ((term, x),) = self._terms
             return (goal - term.log()) / x
         with ctx.workprec(ROUGH_BITS):

@@ -188,6 +188,7 @@ def test_hits_of_many_draws_leave_a_known_rest(batch: int) -> None:
     )
     part = step.under(Neighbours(records=2)).part()
     exact = part.exact_shifts  # type: ignore[union-attr]
+    assert exact is not None
     mixture = ExactMixture(exact.noise_multiplier, exact.law, exact.shifts)
     with ctx.workprec(150):
         assert 0 < mixture.dropped < 1e-280
