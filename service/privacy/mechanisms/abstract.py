@@ -301,6 +301,12 @@ class AbstractStep(AbstractMechanism):
         """What the step adds to a composition of Gaussian and Laplace steps, sampled or not, and of steps of two
         losses; None if it is none of these.
         """
+        return self.two_point()
+
+    def two_point(self) -> TwoPointPart | None:
+        """Return the step as one of two losses, which holds for the relation in force like its curves; None where it
+        has other losses.
+        """
         return None
 
     def covered(self) -> Part | None:

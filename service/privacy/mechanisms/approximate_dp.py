@@ -75,8 +75,7 @@ class ApproximateDp(AbstractStep):
         return ((-self.epsilon, rest / (1 + math.exp(-self.epsilon))), (self.epsilon, rest * rare))
 
     @override
-    def part(self) -> TwoPointPart:
-        # Stated for the relation in force, like the curves.
+    def two_point(self) -> TwoPointPart:
         return TwoPointPart(float(self.epsilon), float(self.delta))
 
     @override

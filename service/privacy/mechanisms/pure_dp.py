@@ -66,8 +66,7 @@ class PureDp(AbstractStep):
         return ((-self.epsilon, 1 / (1 + math.exp(-self.epsilon))), (self.epsilon, rare))
 
     @override
-    def part(self) -> TwoPointPart:
-        # Stated for the relation in force, like the curves.
+    def two_point(self) -> TwoPointPart:
         return TwoPointPart(float(self.epsilon), 0.0)
 
     @override

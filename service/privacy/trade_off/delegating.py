@@ -10,13 +10,15 @@ from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
 
 
 class DelegatingCurve(AbstractTradeOff):
-    """The extremes, lists and epsilons of `curve`. Subclasses replace what they compute in another way.
+    """The extremes, lists, epsilons and inexpensive upper bounds of `curve`, which hold for what a subclass computes.
 
-    Single numbers are read off lists of length one, as in `AbstractTradeOff`, and `curve` is not asked for upper
-    bounds that cost nothing: a subclass delegates these where they hold for what it computes.
+    Single numbers are read off lists of length one, as in `AbstractTradeOff`. Subclasses replace what they compute in
+    another way.
     """
 
-    curve: AbstractTradeOff
+    def __init__(self, curve: AbstractTradeOff) -> None:
+        self.curve = curve
+        self.evidence, self.method = curve.evidence, curve.method
 
     @property
     @override
@@ -50,6 +52,18 @@ class DelegatingCurve(AbstractTradeOff):
     @override
     def _profile_formula(self, epsilon: FloatArray) -> EnclosureArray:
         return self.curve.profile(epsilon)
+
+    @override
+    def _rough_profile_formula(self, epsilon: FloatArray, rate: float) -> EnclosureArray:
+        return self.curve.rough_profile(epsilon, rate)
+
+    @override
+    def epsilon_cap(self, delta: float) -> float:
+        return self.curve.epsilon_cap(delta)
+
+    @override
+    def profile_cap(self, epsilon: float) -> float:
+        return self.curve.profile_cap(epsilon)
 
     @override
     def _epsilon_formula(self, delta: float) -> Enclosure:

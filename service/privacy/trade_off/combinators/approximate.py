@@ -16,11 +16,9 @@ from service.privacy.trade_off.delegating import DelegatingCurve
 class Approximate(DelegatingCurve):
     """The readings of `curve`, as evidence asymptotic."""
 
-    evidence = Evidence.ASYMPTOTIC
-
     def __init__(self, curve: AbstractTradeOff) -> None:
-        self.curve = curve
-        self.method = curve.method
+        super().__init__(curve)
+        self.evidence = Evidence.ASYMPTOTIC
 
     @property
     @override
