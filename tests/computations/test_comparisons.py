@@ -185,6 +185,28 @@ def test_what_parameters_decide_curves_do_not_contradict(
     assert drawn_pair.curves.verdict in ("second_is_harder", "equal")
 
 
+@pytest.mark.parametrize(
+    ("one", "other", "is_decided"),
+    [
+        ({"steps": 10}, {"steps": 20}, True),
+        ({"noise_multiplier": 2.0, "steps": 10}, {"noise_multiplier": 1.0, "epochs": 5.0}, True),
+        ({"batch_size": 5}, {"batch_size": 10}, False),
+        ({"steps": 10}, {"noise_multiplier": 2.0, "steps": 20}, False),
+        ({"sampling": "fixed_with_replacement"}, {}, False),
+    ],
+)
+def test_batches_of_a_fixed_size_are_ordered_by_noise_and_steps(one: Spec, other: Spec, *, is_decided: bool) -> None:
+    shared = {"type": "dpsgd", "noise_multiplier": 1.0, "sampling": "fixed_without_replacement", "batch_size": 10}
+    lengths = [{} if "epochs" in each else {"steps": 20} for each in (one, other)]
+    runs = {
+        name: shared | {"dataset_size": 100} | length | each
+        for name, length, each in zip("ab", lengths, (one, other), strict=True)
+    }
+    [pair] = compared(runs, [{"type": "advantage"}]).pairs
+    assert (pair.theorem is not None) == is_decided
+    assert not is_decided or pair.curves.verdict == "first_is_harder"
+
+
 def test_curves_are_not_read_where_parameters_decide(monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[int] = []
     points = AbstractTradeOff.points
