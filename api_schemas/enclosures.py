@@ -91,7 +91,7 @@ Source = Annotated[str, Field(description="The theorem behind the answer.")]
 Notes = Annotated[tuple[str, ...], Field(description="What a reader should know about this answer.")]
 
 
-class Limit(Response):
+class AnswerLimit(Response):
     """Why the enclosure is wider than the tolerance, and what to send instead."""
 
     code: LimitCode
@@ -105,7 +105,7 @@ class Limit(Response):
 
 
 LimitIfWide = Annotated[
-    Limit | None, Field(exclude_if=is_none, description="Why tolerance_met is false; absent where it is true.")
+    AnswerLimit | None, Field(exclude_if=is_none, description="Why tolerance_met is false; absent where it is true.")
 ]
 
 

@@ -31,7 +31,7 @@ from service.computations.violations import note
 from service.privacy.composition.planning.plan import Plan
 from service.privacy.enclosure import Evidence
 from service.privacy.errors import NumericalFailure, OutOfDomain, UnsupportedCombination
-from service.privacy.limit import Limit
+from service.privacy.limit import WidthLimit
 from service.privacy.numerics.work import Work, at_most, did, kept_once
 from service.privacy.questions import gaussian_dp, unlearning
 from service.privacy.questions.capping import capped, capped_points
@@ -59,7 +59,7 @@ class EngineAnswer:
     evidence: Evidence
     tight: bool | None
     method: str
-    limit: Limit | None
+    limit: WidthLimit | None
     source: str
     notes: tuple[str, ...]
     beside: ResponseFields = field(default_factory=dict[str, Any])

@@ -10,50 +10,50 @@ from service.computations.abstract import ResponseFields
 from service.computations.numbers import UNPROVED, meets, narrow
 from service.privacy.composition.planning.accuracy import DEFAULT_TOLERANCE
 from service.privacy.enclosure import Enclosure, Evidence
-from service.privacy.limit import Limit
+from service.privacy.limit import WidthLimit
 from service.privacy.numerics.work import was_cut_short
 from service.privacy.questions.empty_range import range_may_be_empty
 from service.privacy.trade_off.abstract import CurvePoints
 from service.privacy.trade_off.pair import TradeOffPair
 
 ALONE: Final = "Send this question alone, so that it has the whole allowance of work: at most some 8 s of CPU."
-ADVICE: Final[dict[Limit, str]] = {
-    Limit.NO_BOUNDS: "Send method `auto`: it answers with bounds, for milliseconds of CPU in most runs.",
-    Limit.SAMPLING_ERROR: "Send four times as many `samples` for half the width, at four times the cost.",
-    Limit.TWO_THEOREMS: "No request makes this narrower: the ends come from two theorems, which a note names.",
-    Limit.TOLERANCE_TOO_FINE: "Send a relative_tolerance of 1e-6 or more, or method `ground_truth` with `digits`, as a "
+ADVICE: Final[dict[str, str]] = {
+    "no_bounds": "Send method `auto`: it answers with bounds, for milliseconds of CPU in most runs.",
+    "sampling_error": "Send four times as many `samples` for half the width, at four times the cost.",
+    "two_theorems": "No request makes this narrower: the ends come from two theorems, which a note names.",
+    "tolerance_too_fine": "Send a relative_tolerance of 1e-6 or more, or method `ground_truth` with `digits`, as a "
     "job, for seconds to minutes of CPU.",
-    Limit.WORK_SPENT: ALONE,
-    Limit.EMPTY_RANGE: "Send smaller minimal error rates, so that points of the curve lie in the range, at no cost.",
-    Limit.NO_FINITE_END: "Send a larger delta or error rate, for which a finite number may exist; it costs no more.",
-    Limit.LONG_LIST: "Send at most 8 of these numbers in a question: a second engine evaluates them, for some seconds.",
-    Limit.SMALL_TAIL: "Send a smaller epsilon: the second engine evaluates deltas down to 1e-299, for some seconds.",
-    Limit.MANY_STEPS: "Send at most 128 different steps: round their parameters towards less privacy.",
-    Limit.SMALL_LOSS: "No narrower enclosure is needed for a decision: the run reveals next to nothing.",
-    Limit.ONE_ENGINE: "Send method `auto`: it asks a second engine where this one is wide, for some seconds of CPU.",
-    Limit.NOT_SERVED: "Send `bounds` that end before the numbers that are refused; it costs no more.",
-    Limit.RANGE_END: "Send `bounds` that reach further towards less privacy; every number that is looked at costs as "
+    "work_spent": ALONE,
+    "empty_range": "Send smaller minimal error rates, so that points of the curve lie in the range, at no cost.",
+    "no_finite_end": "Send a larger delta or error rate, for which a finite number may exist; it costs no more.",
+    "long_list": "Send at most 8 of these numbers in a question: a second engine evaluates them, for some seconds.",
+    "small_tail": "Send a smaller epsilon: the second engine evaluates deltas down to 1e-299, for some seconds.",
+    "many_different_steps": "Send at most 128 different steps: round their parameters towards less privacy.",
+    "small_loss": "No narrower enclosure is needed for a decision: the run reveals next to nothing.",
+    "one_engine": "Send method `auto`: it asks a second engine where this one is wide, for some seconds of CPU.",
+    "neighbour_not_served": "Send `bounds` that end before the numbers that are refused; it costs no more.",
+    "range_end": "Send `bounds` that reach further towards less privacy; every number that is looked at costs as "
     "much as one request of `/v1/bounds`.",
-    Limit.UNDECIDED_TARGET: "Send a target further from the number beside it than that number is wide, at no cost.",
-    Limit.ENGINE_RESOLUTION: "Send method `ground_truth` with `digits`, as a job, where it serves the mechanism: it "
+    "undecided_target": "Send a target further from the number beside it than that number is wide, at no cost.",
+    "engine_resolution": "Send method `ground_truth` with `digits`, as a job, where it serves the mechanism: it "
     "costs seconds to minutes of CPU; `/v1/estimates` says how many.",
 }
 """One sentence for each limit: what to send, and what it costs."""
 
 
-def limit_fields(limit: Limit | None) -> ResponseFields:
+def limit_fields(limit: WidthLimit | None) -> ResponseFields:
     """Return the field `limit` of an answer; nothing where the tolerance is met."""
     return {} if limit is None else {"limit": advice(limit)}
 
 
-def advice(limit: Limit) -> ResponseFields:
+def advice(limit: WidthLimit) -> ResponseFields:
     """Return a limit as it is sent."""
     return {"code": limit, "advice": ADVICE[limit]}
 
 
 def limit_of_numbers(
     curves: TradeOffPair, numbers: Sequence[Enclosure], tolerance: float, notes: Iterable[str]
-) -> Limit | None:
+) -> WidthLimit | None:
     """Return why one of these numbers is wider than the tolerance; None where none is.
 
     `notes`: on how they were read.
@@ -63,12 +63,12 @@ def limit_of_numbers(
         return None
     evidence = Evidence.weakest(*(number.evidence for number in wide))
     if range_may_be_empty(notes) and evidence not in UNPROVED:
-        return Limit.EMPTY_RANGE
+        return WidthLimit.EMPTY_RANGE
     is_default_met = all(meets(number, DEFAULT_TOLERANCE) for number in wide)
     return _limit(curves, evidence, is_default_met=is_default_met, upper=max(number.upper for number in wide))
 
 
-def limit_of_points(curves: TradeOffPair, evidence: Evidence, read: CurvePoints, tolerance: float) -> Limit | None:
+def limit_of_points(curves: TradeOffPair, evidence: Evidence, read: CurvePoints, tolerance: float) -> WidthLimit | None:
     """Return why a point of a curve is wider than the tolerance; None where none is."""
     if _are_narrow(read, evidence, tolerance):
         return None
@@ -79,18 +79,18 @@ def _are_narrow(read: CurvePoints, evidence: Evidence, tolerance: float) -> bool
     return all(narrow(part, evidence, tolerance) for part in (read.type_two_error, read.power))
 
 
-def _limit(curves: TradeOffPair, evidence: Evidence, *, is_default_met: bool, upper: float) -> Limit:
+def _limit(curves: TradeOffPair, evidence: Evidence, *, is_default_met: bool, upper: float) -> WidthLimit:
     """Return why an answer is wide, most specific reason first. `is_default_met`: it is at most 1e-6 wide."""
     if evidence in UNPROVED:
-        return Limit.NO_BOUNDS if evidence is Evidence.ASYMPTOTIC else Limit.SAMPLING_ERROR
+        return WidthLimit.NO_BOUNDS if evidence is Evidence.ASYMPTOTIC else WidthLimit.SAMPLING_ERROR
     if is_default_met:
-        return Limit.TOLERANCE_TOO_FINE
+        return WidthLimit.TOLERANCE_TOO_FINE
     if curves.bracket is not None:
-        return Limit.TWO_THEOREMS
+        return WidthLimit.TWO_THEOREMS
     if curves.second is not None and curves.second.declined is not None:
         return curves.second.declined
     if was_cut_short():
-        return Limit.WORK_SPENT
+        return WidthLimit.WORK_SPENT
     if curves.limit is not None:
         return curves.limit
-    return Limit.NO_FINITE_END if upper == math.inf else Limit.ENGINE_RESOLUTION
+    return WidthLimit.NO_FINITE_END if upper == math.inf else WidthLimit.ENGINE_RESOLUTION

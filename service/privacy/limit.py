@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 
 
-class Limit(StrEnum):
+class WidthLimit(StrEnum):
     """What keeps an enclosure wide. Each has one sentence of advice on the wire."""
 
     NO_BOUNDS = "no_bounds"

@@ -15,7 +15,7 @@ from service.computations.limits import ADVICE
 from service.execution.request_body import RequestBodyError, parse_request
 from service.interop.catalogue import validated
 from service.privacy.errors import PrivacyComputationError
-from service.privacy.limit import Limit
+from service.privacy.limit import WidthLimit
 from tests.computations.test_work import answered
 from tests.frozen.space import request
 
@@ -62,8 +62,8 @@ def test_wide_answers_of_the_whole_space_say_why(number: int) -> None:
 
 
 def test_every_limit_is_published_with_advice() -> None:
-    assert set(get_args(get_args(LimitCode)[0])) == {str(limit) for limit in Limit}
-    assert set(ADVICE) == set(Limit)
+    assert set(get_args(get_args(LimitCode)[0])) == {str(limit) for limit in WidthLimit}
+    assert set(ADVICE) == set(WidthLimit)
 
 
 CASES: Final[dict[str, dict[str, Any]]] = {

@@ -24,7 +24,7 @@ from service.computations.nested import quoted_alone, settings_of, together
 from service.computations.parts import mechanism_of, options_of, threat_model_of
 from service.privacy.composition.planning.plan import Plan
 from service.privacy.errors import NumericalFailure, OutOfDomain, PrivacyComputationError, UnsupportedCombination
-from service.privacy.limit import Limit
+from service.privacy.limit import WidthLimit
 from service.privacy.numerics.work import Work, at_most
 from service.privacy.threat_models.relaxed import worst_case_beside
 
@@ -188,19 +188,19 @@ def _witness(looks: Looks, found: SearchResult) -> tuple[ResponseFields | None, 
     return None, {"reason": _reason(found), "undecided": undecided, "fails": fails}
 
 
-def _limit(found: SearchResult, missing: ResponseFields | None) -> Limit | None:
+def _limit(found: SearchResult, missing: ResponseFields | None) -> WidthLimit | None:
     """Return why there is no witness; None where every less private number meets the targets too."""
     if found.status == "trivially_met":
         return None
     neighbours = (None if missing is None else missing[name] for name in ("undecided", "fails"))
     near = [found.value.targets[index].answer for index in found.group]
     near += [neighbour["answer"] for neighbour in neighbours if neighbour is not None]
-    limits: list[Limit] = [answer["limit"]["code"] for answer in near if "limit" in answer]
+    limits: list[WidthLimit] = [answer["limit"]["code"] for answer in near if "limit" in answer]
     if limits:
         return limits[0]
     if found.refused is not None:
-        return Limit.NOT_SERVED
-    return Limit.RANGE_END if found.beside is None else Limit.UNDECIDED_TARGET
+        return WidthLimit.NOT_SERVED
+    return WidthLimit.RANGE_END if found.beside is None else WidthLimit.UNDECIDED_TARGET
 
 
 def _reason(found: SearchResult) -> str:

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from api_schemas.caveats import Assumption
-from api_schemas.enclosures import Limit as WideAnswer
+from api_schemas.enclosures import AnswerLimit
 from api_schemas.pmp_examples import PMP_EXPONENTIAL_EXAMPLES
 from api_schemas.pmp_exponential import (
     EpsilonOnPopulation,
@@ -25,7 +25,7 @@ from service.computations.numbers import enclosed_number, meets, tightness
 from service.computations.pmp.definition import DATA_ARE_A_RANDOM_HALF, DISTINCT_RECORDS, NO_COMPOSITION, NO_CONVERSE
 from service.privacy.enclosure import Enclosure, Evidence
 from service.privacy.errors import OutOfDomain
-from service.privacy.limit import Limit
+from service.privacy.limit import WidthLimit
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
 from service.privacy.pmp.attacks import success_bound, tight_eta
 from service.privacy.pmp.exponential.adjacent import adjacent_epsilon, enumeration_cost
@@ -109,7 +109,7 @@ def compute_pmp_exponential(request: PmpExponentialRequest, digest: str, engine_
         conditional=True,
         method=found.method,
         tolerance_met=limit is None,
-        limit=None if limit is None else WideAnswer.model_validate(advice(limit)),
+        limit=None if limit is None else AnswerLimit.model_validate(advice(limit)),
         source=SOURCE,
         maximiser=ExponentialMaximiser(object=found.object_index, point=found.point_index, direction=found.direction),
         swap_bound=min(float(bounds.either.max()), proved),
@@ -130,13 +130,13 @@ def compute_pmp_exponential(request: PmpExponentialRequest, digest: str, engine_
     )
 
 
-def _limit(found: ExponentialPmp, tolerance: float) -> Limit | None:
+def _limit(found: ExponentialPmp, tolerance: float) -> WidthLimit | None:
     """Return why the parameter is wider than the tolerance; None where it is not."""
     if meets(found.epsilon, tolerance):
         return None
     if found.epsilon.evidence is Evidence.STATISTICAL:
-        return Limit.SAMPLING_ERROR
-    return Limit.TOLERANCE_TOO_FINE if found.bracket is None else Limit.TWO_THEOREMS
+        return WidthLimit.SAMPLING_ERROR
+    return WidthLimit.TOLERANCE_TOO_FINE if found.bracket is None else WidthLimit.TWO_THEOREMS
 
 
 def pmp_exponential_quote(request: PmpExponentialRequest) -> Quote:

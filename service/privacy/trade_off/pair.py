@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import final
 
-from service.privacy.limit import Limit
+from service.privacy.limit import WidthLimit
 from service.privacy.trade_off.abstract import AbstractTradeOff
 from service.privacy.trade_off.combinators.bracketed import map_bracket
 from service.privacy.trade_off.combinators.second_engine import SecondEngine
@@ -40,7 +40,7 @@ class TradeOffPair:
     worst_case: TradeOffPair | None = None
     bracket: str | None = None
     second: SecondEngine | None = None
-    limit: Limit | None = None
+    limit: WidthLimit | None = None
     origin: Hashable | None = None
 
     @property

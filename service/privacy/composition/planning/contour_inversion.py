@@ -16,7 +16,7 @@ from service.privacy.composition.planning.options import EngineOptions
 from service.privacy.composition.planning.parts import Counted, contour_parts
 from service.privacy.composition.planning.plan import Plan
 from service.privacy.composition.planning.sub_runs import with_parts
-from service.privacy.limit import Limit
+from service.privacy.limit import WidthLimit
 from service.privacy.mechanisms.abstract import Steps
 from service.privacy.trade_off.abstract import AbstractTradeOff
 from service.privacy.trade_off.combinators.bracketed import between
@@ -48,18 +48,18 @@ def invert(steps: Steps, parts: tuple[Counted, ...], options: EngineOptions, lat
     return Plan(CONTOUR, model, partial(_with_limit, steps, ends, options, lattices, limit))
 
 
-def _why_one_engine(steps: Steps, parts: tuple[Counted, ...], lattices: Lattices | None) -> Limit | None:
+def _why_one_engine(steps: Steps, parts: tuple[Counted, ...], lattices: Lattices | None) -> WidthLimit | None:
     """Return why no second engine is asked, None where one is."""
     if lattices is None:
-        return Limit.ONE_ENGINE
+        return WidthLimit.ONE_ENGINE
     if len(steps) > MOST_ON_LATTICES:
-        return Limit.MANY_STEPS
+        return WidthLimit.MANY_STEPS
     spread = closed_forms.root_of_squares((part.spread, count) for part, count in parts)
-    return Limit.SMALL_LOSS if spread < SMALLEST_SECOND else None
+    return WidthLimit.SMALL_LOSS if spread < SMALLEST_SECOND else None
 
 
 def _with_limit(
-    steps: Steps, ends: tuple[Steps, ...], options: EngineOptions, lattices: Lattices | None, limit: Limit | None
+    steps: Steps, ends: tuple[Steps, ...], options: EngineOptions, lattices: Lattices | None, limit: WidthLimit | None
 ) -> TradeOffPair:
     return replace(_on_contours(steps, ends, options, lattices), limit=limit)
 

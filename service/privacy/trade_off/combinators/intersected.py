@@ -11,7 +11,7 @@ from typing_extensions import override
 
 from service.privacy.enclosure import Enclosure, EnclosureArray, Evidence
 from service.privacy.errors import NumericalFailure
-from service.privacy.limit import Limit
+from service.privacy.limit import WidthLimit
 from service.privacy.numerics.arrays import BoolArray, FloatArray
 from service.privacy.numerics.work import is_spent
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
@@ -90,7 +90,7 @@ class Intersected(DelegatingCurve):
         wide = self._wide(profile)
         representable = wide & (log_ends(profile)[1] > FAINTEST)
         if (wide & ~representable).any():
-            self._decline(Limit.SMALL_TAIL)
+            self._decline(WidthLimit.SMALL_TAIL)
         wide = representable
         if not self._is_asked_for(int(wide.sum())):
             return profile
@@ -106,10 +106,10 @@ class Intersected(DelegatingCurve):
     def _is_asked_for(self, wide: int) -> bool:
         """Whether the second engine evaluates so many wide numbers."""
         if wide > MOST_PLACES:
-            self._decline(Limit.LONG_LIST)
+            self._decline(WidthLimit.LONG_LIST)
         return 0 < wide <= MOST_PLACES and not is_spent()
 
-    def _decline(self, limit: Limit) -> None:
+    def _decline(self, limit: WidthLimit) -> None:
         if self._asked is not None:
             self._asked.declined = limit
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import final
 
-from service.privacy.limit import Limit
+from service.privacy.limit import WidthLimit
 
 
 @final
@@ -18,4 +18,4 @@ class SecondEngine:
 
     note: str
     times: int = 0
-    declined: Limit | None = None
+    declined: WidthLimit | None = None
