@@ -30,21 +30,21 @@ class RelaxedThreatModel(AbstractThreatModel):
     ) -> Plan:
         """Return the plan of this attacker, whose curves have those of the worst case where these are a bound."""
         own = self.own_plan(mechanism, method, options)
-        return replace(own, build=partial(self._beside_worst_case, own, mechanism, options))
+        try:
+            worst = self.worst_case(mechanism).plan(mechanism, "auto", options)
+        except UnsupportedCombination:
+            return own
+        return replace(own, build=partial(self._beside_worst_case, own, worst, mechanism), worst_case=worst)
 
     @abstractmethod
     def own_plan(self, mechanism: AbstractMechanism, method: str, options: EngineOptions) -> Plan:
         """Return the plan of this attacker. Raises UnsupportedCombination like `plan`."""
 
-    def _beside_worst_case(self, own: Plan, mechanism: AbstractMechanism, options: EngineOptions) -> TradeOffPair:
+    def _beside_worst_case(self, own: Plan, worst: Plan, mechanism: AbstractMechanism) -> TradeOffPair:
         curves = own.curves
         if curves.worst_case is not None or not self.is_bounded(mechanism):
             return curves
-        try:
-            worst = self.worst_case(mechanism).plan(mechanism, "auto", options).curves
-        except UnsupportedCombination:
-            return curves
-        return replace(curves, worst_case=worst)
+        return replace(curves, worst_case=worst.curves)
 
     @abstractmethod
     def worst_case(self, mechanism: AbstractMechanism) -> WorstCase:

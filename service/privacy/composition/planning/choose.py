@@ -206,15 +206,19 @@ def _mixture(mechanism: Mixture, method: str, neighbours: Neighbours, options: E
         return plan(drawn[0][1], method, neighbours, options)
     options = options.for_parts(len(drawn))
     priced = [plan(part, method, neighbours, options) for _, part in drawn[:MOST_PRICED]]
-    build = partial(_mixed, mechanism, method, neighbours, options)
+    build = partial(_mixed, mechanism, priced, method, neighbours, options)
     return mixed_plan([priced[number % len(priced)] for number in range(len(drawn))], build)
 
 
-def _mixed(mechanism: Mixture, method: str, neighbours: Neighbours, options: EngineOptions) -> TradeOffPair:
+def _mixed(
+    mechanism: Mixture, priced: list[Plan], method: str, neighbours: Neighbours, options: EngineOptions
+) -> TradeOffPair:
+    """Return the mixed curves of all components: of the first ones by the plans that were priced."""
     from service.privacy.trade_off.mixture.curve import mixed
 
     drawn = _drawn(mechanism)
-    pairs = [plan(part, method, neighbours, options).curves for _, part in drawn]
+    rest = [plan(part, method, neighbours, options) for _, part in drawn[len(priced) :]]
+    pairs = [each.curves for each in (*priced, *rest)]
     reason = "mixture: profiles of the components mix linearly; the bound holds even if the draw becomes known."
     source = "Leemann et al. 2023, Definition 4.1 (stochastic composition), by joint convexity"
     return mixed([share for share, _ in drawn], pairs, source, reason)

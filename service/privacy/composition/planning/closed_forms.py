@@ -14,7 +14,7 @@ from service.privacy.composition.planning.cost_model import Ceiling, CostModel
 from service.privacy.composition.planning.parts import Counted, shifts_beside
 from service.privacy.composition.planning.plan import CLOSED_FORM, Plan
 from service.privacy.enclosure import Enclosure, Evidence
-from service.privacy.mechanisms.abstract import AbstractStep, GaussianPart, Steps, TwoPointPart
+from service.privacy.mechanisms.abstract import AbstractStep, GaussianPart, Steps
 from service.privacy.mechanisms.approximate_dp import ApproximateDp
 from service.privacy.mechanisms.exponential import Exponential
 from service.privacy.mechanisms.gaussian import Gaussian
@@ -131,8 +131,7 @@ def _shifted(steps: Steps, others: Steps) -> TradeOffPair:
 
     ((step, count),) = others
     rest = step.curves() if count == 1 else _composed_laplace(others)
-    parts = [(each.part(), times) for each, times in steps]
-    known = [(part, times) for part, times in parts if isinstance(part, TwoPointPart)]
+    known = [(part, times) for each, times in steps if (part := each.two_point()) is not None]
     two_point = tuple((part.epsilon, times) for part, times in known if part.epsilon > 0)
     add: AbstractTradeOff = ShiftedMixture(rest.add, Shifts.of(two_point))
     mass = SingularMass.of((part.delta, times) for part, times in known)

@@ -55,8 +55,8 @@ def shifts_beside(steps: Steps) -> tuple[tuple[AbstractStep, int], int] | None:
     others: list[tuple[AbstractStep, int]] = []
     losses = 1
     for step, count in steps:
-        part = step.part()
-        if not isinstance(part, TwoPointPart):
+        part = step.two_point()
+        if part is None:
             others.append((step, count))
         elif part.epsilon > 0:
             losses *= count + 1
