@@ -21,8 +21,8 @@ from service.privacy.enclosure import Enclosure
 from service.privacy.errors import OutOfDomain
 from service.privacy.mechanisms.batches.shift_laws import ExactShifts, StatedWeights
 from service.privacy.mechanisms.caveats import Caveats, MechanismHazard, Premise, in_order
-from service.privacy.mechanisms.domain import TOTAL_STEPS
-from service.privacy.mechanisms.neighbours import Neighbours
+from service.privacy.mechanisms.domain import TOTAL_STEPS, check_fields
+from service.privacy.mechanisms.neighbours import ONE_ADDED, Neighbours
 from service.privacy.trade_off.pair import TradeOffPair
 
 if TYPE_CHECKING:
@@ -34,6 +34,10 @@ class AbstractMechanism(ABC):
 
     __slots__ = ()
     type: ClassVar[str]
+
+    def __post_init__(self) -> None:
+        """Check the values of the fields. Raises OutOfDomain."""
+        check_fields(self)
 
     @abstractmethod
     def elementary_steps(self) -> Steps:
@@ -382,6 +386,27 @@ class ResolvedStep(AbstractStep):
     def under(self, neighbours: Neighbours) -> AbstractStep:
         """Itself."""
         return self
+
+
+class DescribedStep(AbstractStep):
+    """A step that has the pair of another one, which `under` gives: as it was described, that of one record added."""
+
+    __slots__ = ()
+
+    @final
+    @override
+    def curves(self) -> TradeOffPair:
+        return self.under(ONE_ADDED).curves()
+
+    @final
+    @override
+    def part(self) -> Part | None:
+        return self.under(ONE_ADDED).part()
+
+    @final
+    @override
+    def loss_law(self) -> LossLaw:
+        return self.under(ONE_ADDED).loss_law()
 
 
 Steps: TypeAlias = tuple[tuple[AbstractStep, int], ...]
