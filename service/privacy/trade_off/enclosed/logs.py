@@ -48,6 +48,11 @@ def chosen(where: BoolArray, yes: EnclosureArray, no: EnclosureArray) -> Enclosu
     return EnclosureArray(*(np.where(where, one, other) for one, other in pairs))
 
 
+def spanned(low: EnclosureArray, high: EnclosureArray) -> EnclosureArray:
+    """Return the bounds from the lower ends of `low` to the upper ends of `high`, in [0, 1], with logarithms."""
+    return EnclosureArray(low.lower, high.upper, log_ends(low)[0], log_ends(high)[1])
+
+
 def placed(bounds: EnclosureArray, where: BoolArray, others: EnclosureArray) -> EnclosureArray:
     """Return bounds in [0, 1], with logarithms, in which `others` stand at the true entries of `where`, in order."""
     ends = [end.copy() for end in (bounds.lower, bounds.upper, *log_ends(bounds))]
