@@ -44,6 +44,22 @@ class Computes(Protocol):
 
 @final
 @dataclass(frozen=True, slots=True)
+class Planned:
+    """What answers a request from the plans of its quote, here or in a worker process: a value that can be pickled.
+
+    `response(request, plans, digest, engine_version)` lives at module level and returns the fields of the response.
+    """
+
+    plans: Any
+    response: Callable[[Any, Any, str, str], ResponseFields]
+
+    def body(self, request: Any, digest: str, engine_version: str, /) -> bytes:
+        """Return the response as it is sent. Raises what `response` raises."""
+        return json_bytes(self.response(request, self.plans, digest, engine_version))
+
+
+@final
+@dataclass(frozen=True, slots=True)
 class Quote:
     """What a request is expected to cost, known before any work is done; raises nothing and allocates nothing.
 
@@ -51,7 +67,7 @@ class Quote:
     that the event loop may compute it; nothing else may. `engine`: what measured times are kept under, beside the name
     of the computation. `uncertainty`: by how many times the cost may be less, so that what is refused surely exceeds.
     `most`: about what it ends at, where its work is counted; 0 where nothing but the time limit ends it. `begun`: what
-    answers the same request from the plans of its quote, here or in a worker process; a value that can be pickled.
+    answers the same request from the plans of this quote.
     """
 
     cost: int
@@ -59,7 +75,7 @@ class Quote:
     engine: str = ""
     uncertainty: float = 1.0
     most: int = 0
-    begun: Computes | None = field(default=None, compare=False, repr=False)
+    begun: Planned | None = field(default=None, compare=False, repr=False)
 
     @property
     def least(self) -> int:

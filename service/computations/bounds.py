@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final, final
 
-from api_schemas.base import json_bytes
 from api_schemas.bounds import BoundsRequest, BoundsResponse
 from api_schemas.examples import BOUNDS_EXAMPLES
 from api_schemas.options import ONLY_WHERE_ASKED
 from api_schemas.questions import QuestionSpec
-from service.computations.abstract import Computation, Quote, ResponseFields
+from service.computations.abstract import Computation, Planned, Quote, ResponseFields
 from service.computations.allowance import MOST_WORK, WORK_OF_A_JOB, share
 from service.computations.answers import curves_of, said, side_by_side
 from service.computations.caveats import caveats
@@ -49,7 +48,7 @@ class Setting:
     """A request as values of the core, and the plans of the engines that it asks.
 
     `main`: of the curves that answer. `beside`: of others, by their methods. `worst_case`, `worst_plan`: where
-    the worst case stands beside. It can be pickled until curves are read: a worker computes what the quote planned.
+    the worst case stands beside. It can be pickled until curves are read.
     """
 
     mechanism: AbstractMechanism
@@ -59,10 +58,6 @@ class Setting:
     beside: Mapping[str, Plan]
     worst_case: WorstCase | None
     worst_plan: Plan | None
-
-    def body(self, request: BoundsRequest, digest: str, engine_version: str) -> bytes:
-        """Return the response as it is sent. Raises like `compute_bounds`."""
-        return json_bytes(_response(request, self, digest, engine_version))
 
 
 def compute_bounds(request: BoundsRequest, digest: str, engine_version: str) -> ResponseFields:
@@ -89,7 +84,7 @@ def setting_of(request: BoundsRequest) -> Setting:
         main = threat_model.plan(mechanism, _main(request), options)
         beside = threat_model.plans(mechanism, _beside(request), options)
         worst_case = worst_case_beside(threat_model, mechanism)
-        worst_plan = None if worst_case is None else worst_case.plan(mechanism, BEST, options)
+        worst_plan = None if worst_case is None else main.worst_case or worst_case.plan(mechanism, BEST, options)
         return Setting(mechanism, threat_model, options, main, beside, worst_case, worst_plan)
     except PrivacyComputationError as error:
         raise blamed(error, "/threat_model", request.threat_model) from None
@@ -188,7 +183,7 @@ def _quote(request: BoundsRequest, setting: Callable[[], Setting]) -> Quote:
     known = setting()
     plans = [known.main, *known.beside.values(), *(() if known.worst_plan is None else (known.worst_plan,))]
     written = ANSWER * len(request.questions) * len(plans)
-    return quote(plans, partial(questions_cost, request.questions), written, begun=known)
+    return quote(plans, partial(questions_cost, request.questions), written, begun=Planned(known, _response))
 
 
 def _distinct(request: BoundsRequest) -> int:

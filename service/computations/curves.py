@@ -10,13 +10,13 @@ from typing import Final, final
 
 import numpy as np
 
-from api_schemas.base import Request, json_bytes
+from api_schemas.base import Request
 from api_schemas.caveats import Assumption
 from api_schemas.curves import CurvesRequest, CurvesResponse, RateGrid
 from api_schemas.examples import CURVES_EXAMPLES
 from api_schemas.options import ONLY_WHERE_ASKED
 from api_schemas.threat_models import is_relaxed
-from service.computations.abstract import Computation, Quote, ResponseFields
+from service.computations.abstract import Computation, Planned, Quote, ResponseFields
 from service.computations.allowance import MOST_WORK, WORK_OF_A_JOB, share
 from service.computations.caveats import caveats
 from service.computations.comparisons.curve_verdicts import COMPARED_POINT_COST, COMPARISON_COST, Read, curve_verdict
@@ -46,17 +46,10 @@ WRITTEN_POINT_COST: Final = 2.0
 @final
 @dataclass(frozen=True, slots=True)
 class CurvePlans:
-    """The plans of all curves of a request: those of the first threat model by every method, then of the next one.
-
-    It can be pickled until curves are read, so that a worker computes what was planned for the quote.
-    """
+    """The plans of all curves of a request: those of the first threat model by every method, then of the next one."""
 
     mechanism: AbstractMechanism
     plans: tuple[Plan, ...]
-
-    def body(self, request: CurvesRequest, digest: str, engine_version: str) -> bytes:
-        """Return the response as it is sent. Raises like `compute_curves`."""
-        return json_bytes(_response(request, self, digest, engine_version))
 
 
 def compute_curves(request: CurvesRequest, digest: str, engine_version: str) -> ResponseFields:
@@ -97,7 +90,7 @@ def _quote(request: CurvesRequest, planned: Callable[[], CurvePlans]) -> Quote:
     pairs = count * (count - 1) / 2
     output = WRITTEN_POINT_COST * count * points + pairs * (COMPARISON_COST + COMPARED_POINT_COST * points)
     known = planned()
-    return quote(known.plans, partial(curves_cost, request.directions, points), output, begun=known)
+    return quote(known.plans, partial(curves_cost, request.directions, points), output, begun=Planned(known, _response))
 
 
 def _planned(request: CurvesRequest) -> CurvePlans:

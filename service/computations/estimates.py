@@ -26,7 +26,7 @@ from api_schemas.questions import (
 )
 from api_schemas.threat_models import MembershipThreatModel, MixtureThreatModel, ThreatModelSpec, WorstCaseThreatModel
 from api_schemas.training_runs import phases_of
-from service.computations.abstract import Computes, Quote
+from service.computations.abstract import Planned, Quote
 from service.computations.allowance import MOST_WORK, SURELY_TOO_LONG, WORK_OF_A_JOB
 from service.privacy.composition.planning.cost_model import Ceiling, CostModel, ReadingCosts
 from service.privacy.composition.planning.plan import Plan
@@ -49,7 +49,7 @@ def quote(
     plans: Sequence[Plan],
     cost_of: Callable[[CostModel | Ceiling], float],
     beside: float = 0.0,
-    begun: Computes | None = None,
+    begun: Planned | None = None,
 ) -> Quote:
     """Return what readings of these plans cost together, and `beside` them; in the event loop only where all plans have
     a ceiling. `cost_of`: the readings by a cost model. `begun`: what answers the request, going on from these plans.

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from typing import TypeVar
 
 from api_schemas.bounds import BoundsRequest
 from api_schemas.nested import moved
@@ -14,30 +15,27 @@ from service.computations.estimates import INLINE_LIMIT, UNCERTAINTY
 from service.privacy.errors import PrivacyComputationError
 from service.privacy.trade_off.pair import TradeOffPair
 
+Key = TypeVar("Key")
 
-def answered(request: BoundsRequest, places: Mapping[str, str]) -> ResponseFields:
+
+def answered(request: BoundsRequest, places: Mapping[str, str], setting: Setting | None = None) -> ResponseFields:
     """The fields of the response to a request for bounds, but digest and engine version.
 
-    `places`: where its parts stand in the request around it, by their pointers in this one. Raises
-    PrivacyComputationError with a pointer into the request around it.
+    `places`: where its parts stand in the request around it, by their pointers in this one. `setting`: of the request,
+    where it is known. Raises PrivacyComputationError with a pointer into the request around it.
     """
-    return read(request, places)[0]
+    return read(request, places, setting)[0]
 
 
 def read(
     request: BoundsRequest, places: Mapping[str, str], setting: Setting | None = None
 ) -> tuple[ResponseFields, TradeOffPair]:
-    """Return the same, and the curves that were read. `setting`: of the request, where it is known."""
+    """Return the same, and the curves that were read."""
     try:
         return read_bounds(request, setting)
     except PrivacyComputationError as error:
         error.pointer = moved(error.pointer, places)
         raise
-
-
-def quoted(requests: Iterable[tuple[BoundsRequest, Mapping[str, str]]], beside: int = 0) -> Quote:
-    """What requests for bounds cost together, within one allowance, and `beside` them. Raises like `answered`."""
-    return together([quoted_alone(request, places) for request, places in requests], beside)
 
 
 def quoted_alone(request: BoundsRequest, places: Mapping[str, str]) -> Quote:
@@ -47,6 +45,11 @@ def quoted_alone(request: BoundsRequest, places: Mapping[str, str]) -> Quote:
     except PrivacyComputationError as error:
         error.pointer = moved(error.pointer, places)
         raise
+
+
+def settings_of(quotes: Mapping[Key, Quote]) -> dict[Key, Setting]:
+    """Return the settings of requests for bounds by their quotes, but for those that were not planned."""
+    return {key: quote.begun.plans for key, quote in quotes.items() if quote.begun is not None}
 
 
 def together(quotes: Sequence[Quote], beside: int = 0) -> Quote:

@@ -12,17 +12,24 @@ import numpy as np
 import pytest
 from pydantic import BaseModel, ValidationError
 
+from api_schemas.assessments import AssessmentsRequest
 from api_schemas.bounds import BoundsRequest
 from api_schemas.claims import ClaimsRequest
+from api_schemas.comparisons import ComparisonsRequest
 from api_schemas.curves import CurvesRequest
 from service.computations.abstract import Computes, Quote
+from service.computations.assessments.assessment import ASSESSMENTS
 from service.computations.bounds import BOUNDS, bounds_quote
 from service.computations.claims.checking import CLAIMS
+from service.computations.comparisons.comparing import COMPARISONS
 from service.computations.curves import CURVES
 from service.computations.estimates import ANSWER, INLINE_LIMIT, MOST_LOOKED_AT, UNPRICED
 from service.computations.parts import mechanism_of, options_of, threat_model_of
 from service.privacy.composition.planning import choose
+from service.privacy.composition.planning.plan import Plan
 from service.privacy.errors import PrivacyComputationError
+from service.privacy.mechanisms.abstract import AbstractMechanism
+from service.privacy.mechanisms.approximate_dp import ApproximateDp
 from service.privacy.mechanisms.mixture import Mixture
 from service.settings import Settings
 from tests.computations.request_space import any_request, body
@@ -123,10 +130,28 @@ def test_a_worker_plans_nothing_again(monkeypatch: pytest.MonkeyPatch) -> None:
     curves = CurvesRequest.model_validate_json(json.dumps({"mechanism": run, "directions": ["add"], **grid}))
     claim = {"question": questions[0], "value": 0.01}
     claims = ClaimsRequest.model_validate_json(json.dumps({"mechanism": run, "claims": [claim]}))
-    asked = ((BOUNDS, bounds), (CURVES, curves), (CLAIMS, claims))
+    relaxed = {"type": "glrt", "dimension": 10}
+    runs: dict[str, dict[str, Any]] = {
+        "a": {"mechanism": run},
+        "b": {"mechanism": {"type": "gaussian", "noise_multiplier": 1.0}},
+    }
+    runs["c"] = runs["b"] | {"threat_model": relaxed}
+    described = {"runs": [{"name": name} | each for name, each in runs.items()], "questions": questions}
+    comparison = ComparisonsRequest.model_validate_json(json.dumps(described))
+    rule = {"question": questions[0], "at_most": 1.0, "threat_model": relaxed}
+    policy = {"name": "one", "rules": [rule]}
+    assessed = {"mechanism": {"type": "gaussian", "noise_multiplier": 1.0}, "policy": policy}
+    assessment = AssessmentsRequest.model_validate_json(
+        json.dumps(assessed | {"context": {"delta": 1e-5, "dimension": 10}})
+    )
+    asked = ((BOUNDS, bounds), (CURVES, curves), (CLAIMS, claims), (COMPARISONS, comparison), (ASSESSMENTS, assessment))
     planned = [(computation.quote(request).begun, request) for computation, request in asked]  # type: ignore[arg-type]
 
-    def refuse(*_: object) -> None:
+    plan = choose.plan
+
+    def refuse(mechanism: AbstractMechanism, *rest: Any) -> Plan:
+        if type(mechanism) is ApproximateDp:  # the answer as a mechanism, which no quote knows
+            return plan(mechanism, *rest)
         pytest.fail("planned again")
 
     monkeypatch.setattr(choose, "plan", refuse)

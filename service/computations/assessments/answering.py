@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, final
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Final, final
 
 from api_schemas.bounds import BoundsRequest
 from api_schemas.policies import PolicyRule
@@ -13,10 +14,13 @@ from service.computations.abstract import ResponseFields
 from service.computations.allowance import Shares
 from service.computations.answers import said
 from service.computations.assessments.judged import AssessedRun
+from service.computations.bounds import Setting, setting_of
 from service.computations.nested import answered
-from service.computations.parts import blamed, mechanism_of, options_of, threat_model_of
+from service.computations.parts import blamed
 from service.privacy.errors import PrivacyComputationError
 from service.privacy.trade_off.pair import TradeOffPair
+
+NO_SETTINGS: Final[Mapping[BoundsRequest, Setting]] = MappingProxyType({})
 
 
 def worst_case_of(run: AssessedRun, tolerance: float, questions: Sequence[QuestionSpec]) -> BoundsRequest:
@@ -29,21 +33,31 @@ def worst_case_of(run: AssessedRun, tolerance: float, questions: Sequence[Questi
     )
 
 
-def curves_of(asked: BoundsRequest) -> TradeOffPair:
+def curves_of(asked: BoundsRequest, setting: Setting | None = None) -> TradeOffPair:
     """Return the curves of a request. Raise PrivacyComputationError with a pointer into the request around it."""
     try:
-        model = threat_model_of(asked.threat_model)
-        return model.plan(mechanism_of(asked.mechanism), "auto", options_of(asked)).curves
+        return (setting or setting_of(asked)).main.curves
     except PrivacyComputationError as error:
         raise blamed(error, "/threat_model", asked.threat_model) from None
 
 
 @final
 class Answering:
-    """Answers questions about one run. shares: of the allowance of work, one for each distinct question."""
+    """Answers questions about one run.
 
-    def __init__(self, run: AssessedRun, tolerance: float, curves: TradeOffPair, shares: Shares) -> None:
+    shares: of the allowance of work, one for each distinct question. settings: those of some requests.
+    """
+
+    def __init__(
+        self,
+        run: AssessedRun,
+        tolerance: float,
+        curves: TradeOffPair,
+        shares: Shares,
+        settings: Mapping[BoundsRequest, Setting] = NO_SETTINGS,
+    ) -> None:
         self._run, self._tolerance, self._shares, self.curves = run, tolerance, shares, curves
+        self._settings = settings
         self._known: dict[tuple[ThreatModelSpec, QuestionSpec], ResponseFields] = {}
 
     def keep(self, model: ThreatModelSpec, answers: Sequence[ResponseFields]) -> None:
@@ -68,21 +82,21 @@ class Answering:
         known = self._known_answer(model, rule.question)
         if known is None:
             with self._shares.next():
-                asked, places = ruled(self._run, rule, place, self._tolerance)
-                known = answered(asked, places)["answers"][0]
+                known = self._ruled(rule, place)
             self.keep(model, [known])
         return known
 
     def again(self, rule: PolicyRule, place: str) -> ResponseFields:
         """Return the answer to a rule, read anew within the allowance of the caller, and keep it."""
         model = attacker_of(rule, self._run) or self._run.threat_model
-        if model == self._run.threat_model:
-            found = self._read(rule.question, f"{place}/question")
-        else:
-            asked, places = ruled(self._run, rule, place, self._tolerance)
-            found = answered(asked, places)["answers"][0]
+        own = model != self._run.threat_model
+        found = self._ruled(rule, place) if own else self._read(rule.question, f"{place}/question")
         self.keep(model, [found])
         return found
+
+    def _ruled(self, rule: PolicyRule, place: str) -> ResponseFields:
+        asked, places = ruled(self._run, rule, place, self._tolerance)
+        return answered(asked, places, self._settings.get(asked))["answers"][0]
 
     def _read(self, question: QuestionSpec, pointer: str) -> ResponseFields:
         try:

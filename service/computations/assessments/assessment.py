@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import Any, Final
+from dataclasses import dataclass, replace
+from typing import Any, Final, final
 
 from api_schemas.assessment_examples import ASSESSMENT_EXAMPLES
 from api_schemas.assessments import AssessmentsRequest, AssessmentsResponse, NotApplicable
 from api_schemas.bounds import BoundsRequest
 from api_schemas.policies import PolicyRule
-from service.computations.abstract import Computation, Quote, ResponseFields
+from service.computations.abstract import Computation, Planned, Quote, ResponseFields
 from service.computations.allowance import MOST_WORK, Shares
 from service.computations.assessments.answering import Answering, curves_of, distinct, ruled, worst_case_of
 from service.computations.assessments.attackers import (
@@ -32,10 +32,10 @@ from service.computations.assessments.premises import assessed, check_attested
 from service.computations.assessments.rulings import RulingGrounds, decision
 from service.computations.assessments.statement import statement
 from service.computations.assessments.summaries import gdp_summary, one_point
-from service.computations.bounds import bounds_quote
+from service.computations.bounds import Setting, bounds_quote
 from service.computations.caveats import caveats
 from service.computations.estimates import UNCERTAINTY
-from service.computations.nested import answered, quoted
+from service.computations.nested import answered, quoted_alone, settings_of, together
 from service.computations.parts import assumptions_of, mechanism_of, options_of, threat_model_of
 from service.interop.reports import RENDERINGS
 from service.interop.reports.summary import Told, run_summary
@@ -46,26 +46,42 @@ BESIDE: Final = 60_000
 """Price of regret, statement and consequences: microseconds."""
 
 
+@final
+@dataclass(frozen=True, slots=True)
+class AssessmentPlans:
+    """The run that is judged, who attacks it, the settings of requests for bounds, and whether mu is cheap enough."""
+
+    settled: Judged
+    attackers: Attackers
+    settings: Mapping[BoundsRequest, Setting]
+    reads_mu: bool
+
+
 def compute_assessment(request: AssessmentsRequest, digest: str, engine_version: str) -> ResponseFields:
     """Return what to say about a run. Raise the error of the first part that cannot be served."""
-    described, settled = AssessedRun.of(request), judged_of(request)
+    return _response(request, _planned(request)[0], digest, engine_version)
+
+
+def _response(request: AssessmentsRequest, plans: AssessmentPlans, digest: str, engine_version: str) -> ResponseFields:
+    described, settled = AssessedRun.of(request), plans.settled
     run, context = settled.run, request.context
     questions = standard_questions(context)
     model = threat_model_of(run.threat_model)
     known = caveats(mechanism_of(request.mechanism), model)
     assumptions = known.assumptions + assumptions_of(model, mechanism_of(request.mechanism))
     with at_most(MOST_WORK) as work:
-        attackers = relaxed_attackers(run, request.relative_tolerance)
-        parts = len(questions) + len(attackers.requests) + 1 + distinct(_rules_of(request), questions)
+        parts = len(questions) + len(plans.attackers.requests) + 1 + distinct(_rules_of(request), questions)
         shares = Shares(work, parts)
-        asking = Answering(run, request.relative_tolerance, curves_of(_worst_case_request(request, run)), shares)
+        asked = _worst_case_request(request, run)
+        curves = curves_of(asked, plans.settings.get(asked))
+        asking = Answering(run, request.relative_tolerance, curves, shares, plans.settings)
         answers = [asking.worst_case(question, "/context") for question in questions]
-        relaxed, others = _relaxed(run, attackers, shares, asking)
+        relaxed, others = _relaxed(run, plans, shares, asking)
         rules = Rules(request, asking)
         told = [code for each in relaxed for code in each["assumptions"]]
         check_attested(context, (*assumptions, *told, *rules.assumptions))
         power = _power_at(context.false_positive_rate, answers[2])
-        gdp = gdp_summary(asking.curves, asking.worst_case(MU, "/mechanism")) if _mu_is_read(run) else None
+        gdp = gdp_summary(asking.curves, asking.worst_case(MU, "/mechanism")) if plans.reads_mu else None
         point = one_point(run.mechanism, context, answers[0], power)
         rules.answer()
     everybody = assessed(assumptions, context)
@@ -147,15 +163,15 @@ def _decided(
 
 
 def _relaxed(
-    run: AssessedRun, found: Attackers, shares: Shares, asking: Answering
+    run: AssessedRun, plans: AssessmentPlans, shares: Shares, asking: Answering
 ) -> tuple[list[dict[str, Any]], list[NotApplicable]]:
     """Return what relaxed attackers gain, and who does not apply."""
     told: list[dict[str, Any]] = []
-    others, shown = list(found.others), [run.threat_model]
-    for asked, _ in found.requests:
+    others, shown = list(plans.attackers.others), [run.threat_model]
+    for asked, _ in plans.attackers.requests:
         try:
             with shares.next():
-                found_of = answered(asked, PLACES)
+                found_of = answered(asked, PLACES, plans.settings.get(asked))
         except UnsupportedCombination as error:
             others.append(not_applicable(asked.threat_model, error))
             continue
@@ -186,28 +202,28 @@ def _worst_case_request(request: AssessmentsRequest, run: AssessedRun) -> Bounds
     return worst_case_of(run, request.relative_tolerance, (*standard_questions(request.context), *own))
 
 
-def _mu_request(run: AssessedRun) -> BoundsRequest:
-    return BoundsRequest(mechanism=run.mechanism, threat_model=run.threat_model, questions=(MU,))
-
-
-def _mu_is_read(run: AssessedRun) -> bool:
-    """Whether mu costs little enough to be told beside the rest."""
-    return bounds_quote(_mu_request(run)).cost <= DEAREST
-
-
-def assessment_quote(request: AssessmentsRequest) -> Quote:
-    """Return the cost of an assessment: the plans of all attackers and rules. It never runs in the event loop."""
-    run = judged_of(request).run
+def _planned(request: AssessmentsRequest) -> tuple[AssessmentPlans, Quote]:
+    """Return the plans of all attackers and rules, and what the answers cost."""
+    settled = judged_of(request)
+    run = settled.run
     asked = [(_worst_case_request(request, run), {"/questions": "/context"})]
     for index, rule in enumerate(_rules_of(request)):
         if rule.threat_model is not None:
             asked.append(ruled(run, rule, f"/policy/rules/{index}", request.relative_tolerance))
-    mu = bounds_quote(_mu_request(run)).cost
+    quotes = {each: quoted_alone(each, places) for each, places in asked}
+    mu = bounds_quote(BoundsRequest(mechanism=run.mechanism, threat_model=run.threat_model, questions=(MU,))).cost
     found = relaxed_attackers(run, request.relative_tolerance)
     beside = sum(quote.cost for _, quote in found.requests) + BESIDE + (mu if mu <= DEAREST else 0)
-    priced = quoted(asked, beside)
+    settings = settings_of(quotes | dict(found.requests))
+    return AssessmentPlans(settled, found, settings, mu <= DEAREST), together([*quotes.values()], beside)
+
+
+def assessment_quote(request: AssessmentsRequest) -> Quote:
+    """Return the cost of an assessment: the plans of all attackers and rules. It never runs in the event loop."""
+    plans, priced = _planned(request)
     most = math.ceil(MOST_WORK + SECOND_WORK) + BESIDE
-    return replace(priced, cost=min(priced.cost, most), inline=False, uncertainty=UNCERTAINTY, most=most)
+    cost, begun = min(priced.cost, most), Planned(plans, _response)
+    return replace(priced, cost=cost, inline=False, uncertainty=UNCERTAINTY, most=most, begun=begun)
 
 
 EXIT_CODES: Final[Mapping[str | None, int]] = {None: 0, "met": 0, "met_if_attested": 3}

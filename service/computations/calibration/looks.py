@@ -102,12 +102,13 @@ class Looks:
     """Looks at the numbers of one calibration, each made once.
 
     `fixed`: the targets whose answers do not depend on the number; each is read once, and stands in every look.
-    `refusals`: why a number cannot be answered.
+    `planned`: known plans, by what they answer. `refusals`: why a number cannot be answered.
     """
 
     request: CalibrationsRequest
     place: Place
     fixed: tuple[int, ...] = ()
+    planned: Mapping[BoundsRequest, Plan] = field(default_factory=dict[BoundsRequest, Plan])
     kept: dict[int, TargetLook] = field(default_factory=dict[int, TargetLook])
     made: dict[float, Look] = field(default_factory=dict[float, Look])
     refusals: dict[float, Exception] = field(default_factory=dict[float, Exception])
@@ -149,7 +150,8 @@ class Looks:
         """Read the targets of a group that are not kept, in the order in which `/v1/bounds` reads them, so that the
         answers are the same.
         """
-        asked, plan = group.request, group.plan()
+        asked = group.request
+        plan = self.planned.get(asked) or group.plan()
         model = threat_model_of(asked.threat_model)
         conditional = worst_case_beside(model, mechanism_of(asked.mechanism)) is not None
         told: dict[Any, EngineAnswer] = {}

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
+from api_schemas.bounds import BoundsRequest
 from api_schemas.calibration_answers import CalibrationsResponse
 from api_schemas.calibration_examples import CALIBRATIONS_EXAMPLES
 from api_schemas.calibrations import CalibrationsRequest
 from api_schemas.caveats import Assumption, Hazard
 from api_schemas.threat_models import is_relaxed
-from service.computations.abstract import Computation, Quote, ResponseFields
+from service.computations.abstract import Computation, Planned, Quote, ResponseFields
 from service.computations.allowance import Shares
 from service.computations.bounds import BEST, beside_relaxed, grounds
 from service.computations.calibration.directions import Directions, directions
@@ -17,8 +19,9 @@ from service.computations.calibration.found import SearchResult
 from service.computations.calibration.looks import MOST_WORK, TOO_DEAR, Look, Looks, groups
 from service.computations.calibration.search import search
 from service.computations.estimates import UNCERTAINTY, UNPRICED
-from service.computations.nested import quoted
+from service.computations.nested import quoted_alone, settings_of, together
 from service.computations.parts import mechanism_of, options_of, threat_model_of
+from service.privacy.composition.planning.plan import Plan
 from service.privacy.errors import NumericalFailure, OutOfDomain, PrivacyComputationError, UnsupportedCombination
 from service.privacy.numerics.work import Work, at_most
 from service.privacy.threat_models.relaxed import worst_case_beside
@@ -68,8 +71,15 @@ OTHER_SIDE: Final = (
 
 def compute_calibrations(request: CalibrationsRequest, digest: str, engine_version: str) -> ResponseFields:
     """The value, what is answered there, and the neighbour at which a target fails."""
+    return _response(request, {}, digest, engine_version)
+
+
+def _response(
+    request: CalibrationsRequest, planned: Mapping[BoundsRequest, Plan], digest: str, engine_version: str
+) -> ResponseFields:
+    """`planned`: what the answers at the number that was sent are read off."""
     known = _directions(request)
-    looks = Looks(request, request.place, known.fixed)
+    looks = Looks(request, request.place, known.fixed, planned)
     with at_most(ANSWERS + looks.most_work) as work:
         with at_most(looks.most_work):
             found = search(request, looks, known)
@@ -109,13 +119,16 @@ def compute_calibrations(request: CalibrationsRequest, digest: str, engine_versi
 def calibrations_quote(request: CalibrationsRequest) -> Quote:
     """So many times what is asked at the start. Never for the event loop, however cheap one look is."""
     _directions(request)
-    asked = [(group.request, group.places) for group in groups(request)]
     try:
-        each = quoted(asked)
+        quotes = {group.request: quoted_alone(group.request, group.places) for group in groups(request)}
     except PrivacyComputationError:  # what stands there is only a start
         return Quote(MOST_WORK // READINGS, engine=UNPRICED, uncertainty=UNCERTAINTY, most=MOST_WORK + ANSWERS)
+    each = together([*quotes.values()])
     cost = min(READINGS * each.cost, max(each.cost, MOST_WORK))
-    return Quote(cost, engine=each.engine, uncertainty=UNCERTAINTY, most=max(each.most, MOST_WORK + ANSWERS))
+    begun = Planned({asked: setting.main for asked, setting in settings_of(quotes).items()}, _response)
+    return Quote(
+        cost, engine=each.engine, uncertainty=UNCERTAINTY, most=max(each.most, MOST_WORK + ANSWERS), begun=begun
+    )
 
 
 def _directions(request: CalibrationsRequest) -> Directions:

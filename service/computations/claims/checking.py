@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Final, final
+from dataclasses import replace
+from typing import Final
 
-from api_schemas.base import json_bytes
 from api_schemas.claims import Claim, ClaimsRequest, ClaimsResponse
 from api_schemas.examples import CLAIMS_EXAMPLES
 from api_schemas.nested import moved
 from api_schemas.questions import TradeOffQuestion
-from service.computations.abstract import Computation, Quote, ResponseFields
+from service.computations.abstract import Computation, Planned, Quote, ResponseFields
 from service.computations.allowance import MOST_WORK, Shares
 from service.computations.bounds import Setting, setting_of
 from service.computations.claims.attacks import attack_cost, shown
@@ -25,18 +24,6 @@ from service.privacy.numerics.work import Work, at_most
 
 ATTACKS: Final = 1 / 4
 """Of the work of a request, what is left for attacks on what is unsafe."""
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class ClaimsSetting:
-    """The plans of the answers to what is claimed, which the attacks read as well."""
-
-    setting: Setting
-
-    def body(self, request: ClaimsRequest, digest: str, engine_version: str) -> bytes:
-        """Return the response as it is sent. Raises like `compute_claims`."""
-        return json_bytes(_within_work(request, self.setting, digest, engine_version))
 
 
 def compute_claims(request: ClaimsRequest, digest: str, engine_version: str) -> ResponseFields:
@@ -100,12 +87,13 @@ def claims_quote(request: ClaimsRequest) -> Quote:
     """That of the answers, and of the attacks, as if every claim were unsafe."""
     alone = quoted_alone(request.asked(), request.places())
     found = together([alone])
-    if not isinstance(alone.begun, Setting):  # nobody planned it
+    if alone.begun is None:  # nobody planned it
         return found
-    model = alone.begun.main.cost
+    setting: Setting = alone.begun.plans
+    model = setting.main.cost
     cost = found.cost + math.ceil(math.fsum(attack_cost(claim, model) for claim in request.claims))
     inline = found.inline and cost <= INLINE_LIMIT
-    return replace(found, cost=cost, inline=inline, begun=ClaimsSetting(alone.begun))
+    return replace(found, cost=cost, inline=inline, begun=Planned(setting, _within_work))
 
 
 def exit_code(response: ClaimsResponse) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
 from typing import Final, NamedTuple, final
@@ -15,8 +15,9 @@ from api_schemas.comparisons import ComparisonsRequest, ComparisonsResponse, Run
 from api_schemas.examples import COMPARISONS_EXAMPLES
 from api_schemas.nested import moved
 from api_schemas.questions import QuestionSpec, TradeOffQuestion
-from service.computations.abstract import Computation, Quote, ResponseFields
+from service.computations.abstract import Computation, Planned, Quote, ResponseFields
 from service.computations.allowance import MOST_WORK, Shares
+from service.computations.bounds import Setting
 from service.computations.comparisons.curve_verdicts import COMPARED_POINT_COST, COMPARISON_COST, Read, curve_verdict
 from service.computations.comparisons.differences import SAME, Sign, best_of, difference_of
 from service.computations.comparisons.labels import label_of
@@ -24,7 +25,7 @@ from service.computations.comparisons.ordered import SAME as SAME_RUN
 from service.computations.comparisons.ordered import THEOREM, is_at_least_as_hard
 from service.computations.curve_points import points_of
 from service.computations.estimates import unpriced_together
-from service.computations.nested import quoted, read
+from service.computations.nested import quoted_alone, read, settings_of, together
 from service.computations.parts import blamed
 from service.computations.read_numbers import ReadNumber, is_guarantee
 from service.interop.comparison_tables import RENDERINGS
@@ -63,6 +64,13 @@ class _Quantity(NamedTuple):
 
 def compute_comparisons(request: ComparisonsRequest, digest: str, engine_version: str) -> ResponseFields:
     """Ask every run, and compare. Raises with the pointer of the part that cannot be served."""
+    return _response(request, {}, digest, engine_version)
+
+
+def _response(
+    request: ComparisonsRequest, settings: Mapping[int, Setting], digest: str, engine_version: str
+) -> ResponseFields:
+    """`settings`: those of some runs, by the index of the first of equal runs."""
     quantities = _quantities(request.questions)
     known: dict[BoundsRequest, _Run] = {}
     runs: list[_Run] = []
@@ -73,7 +81,7 @@ def compute_comparisons(request: ComparisonsRequest, digest: str, engine_version
             asked = request.asked(index)
             if asked not in known:  # equal runs are read once
                 with shares.next():
-                    known[asked] = _read(request, index, asked, quantities, draw=index in drawn)
+                    known[asked] = _read(request, index, asked, settings.get(index), quantities, draw=index in drawn)
             runs.append(known[asked])
     pairs = [_pair(request, runs, first, second) for first, second in combinations(range(len(runs)), 2)]
     several = any(run.threat_model != request.runs[0].threat_model for run in request.runs)
@@ -126,10 +134,16 @@ def _quantities(questions: Sequence[QuestionSpec]) -> list[_Quantity]:
 
 
 def _read(
-    request: ComparisonsRequest, index: int, asked: BoundsRequest, quantities: Sequence[_Quantity], *, draw: bool
+    request: ComparisonsRequest,
+    index: int,
+    asked: BoundsRequest,
+    setting: Setting | None,
+    quantities: Sequence[_Quantity],
+    *,
+    draw: bool,
 ) -> _Run:
     places = request.places(index)
-    answered, curves = read(asked, places)
+    answered, curves = read(asked, places, setting)
     drawn: Read | None = None
     if draw:
         curve: AbstractTradeOff = getattr(curves, request.direction)
@@ -214,7 +228,8 @@ def comparisons_quote(request: ComparisonsRequest) -> Quote:
         one = request.asked(index)
         more = {"questions": (*one.questions, rates)} if index in drawn else {}
         asked.setdefault(one.model_copy(update=more), index)
-    return quoted(((one, request.places(index)) for one, index in asked.items()), beside)
+    quotes = {index: quoted_alone(one, request.places(index)) for one, index in asked.items()}
+    return replace(together([*quotes.values()], beside), begun=Planned(settings_of(quotes), _response))
 
 
 COMPARISONS: Final = Computation(

@@ -9,7 +9,7 @@ from typing_extensions import override
 
 from service.privacy.mechanisms.abstract import AbstractStep
 from service.privacy.mechanisms.caveats import Premise
-from service.privacy.mechanisms.domain import EPSILON, check_fields
+from service.privacy.mechanisms.domain import EPSILON
 from service.privacy.mechanisms.groups import between, multiple
 from service.privacy.mechanisms.neighbours import Neighbours
 from service.privacy.numerics.rounding import rounded
@@ -42,9 +42,6 @@ class Exponential(AbstractStep):
     type: ClassVar[str] = "exponential"
     epsilon: Annotated[float, EPSILON]
 
-    def __post_init__(self) -> None:
-        check_fields(self)
-
     @property
     @override
     def premises(self) -> tuple[Premise, ...]:
@@ -68,6 +65,11 @@ class Exponential(AbstractStep):
             curve,
             source="Dong, Durfee, Rogers 2020 (bounded range), worst shift of generalised randomised response",
         )
+
+    @property
+    @override
+    def adaptive_range(self) -> float:
+        return self.epsilon
 
     @override
     def loss_law(self) -> LossLaw:

@@ -9,6 +9,7 @@ from typing import Annotated, ClassVar, Final, Literal, final
 
 from typing_extensions import override
 
+from service.privacy.composition.planning.accuracy import POPULATION
 from service.privacy.composition.planning.options import EngineOptions
 from service.privacy.composition.planning.plan import Plan, mixed_plan
 from service.privacy.errors import OutOfDomain, UnsupportedCombination
@@ -41,8 +42,6 @@ CLOSELY: Final = (5e-4, 3_000)
 LOOSELY: Final = (0.05, 150)
 """How closely, and at how many levels, a law of susceptibilities is read; loosely where
 its curves are composed on lattices."""
-POPULATION_TOLERANCE: Final = 1e-3
-"""Relative width of composed curves of a law of susceptibilities: its intervals leave more open."""
 WORST_CASE: Final = WorstCase(neighboring_relation="replace_one")
 MIXED: Final = "Leemann et al. 2023, Definition 4.1 (stochastic composition)"
 MIX_REASON: Final = (
@@ -102,7 +101,7 @@ class Membership(RelaxedThreatModel):
             raise OutOfDomain("population", float(total), "subpopulations whose weights sum to 1 (within 1e-12)")
 
     @override
-    def own_plan(self, mechanism: AbstractMechanism, method: str, options: EngineOptions) -> Plan:
+    def own_plan(self, mechanism: AbstractMechanism, method: str, options: EngineOptions, worst: Plan | None) -> Plan:
         run = run_of(mechanism)
         engine = self._engine(run)
         known = engines_of(engine, self.step_curve)
@@ -112,7 +111,7 @@ class Membership(RelaxedThreatModel):
         own = self._relaxed(run, options, method)
         if self._beats_worst_case(run):
             return replace(own, build=partial(_with_nothing_hidden, own))
-        worst = WORST_CASE.plan(mechanism, "auto", options)
+        worst = worst or WORST_CASE.plan(mechanism, "auto", options)
         return Plan(own.engine, cost.larger_of(own.cost, worst.cost), partial(_larger, own, worst))
 
     def _engine(self, run: MembershipRun) -> str:
@@ -160,7 +159,7 @@ class Membership(RelaxedThreatModel):
 
     def _bracketed(self, run: MembershipRun, options: EngineOptions, method: str) -> Plan:
         engine = DISCRETISED if method == DISCRETISED else self._engine(run)
-        options = options.no_finer_than(POPULATION_TOLERANCE)
+        options = options.no_finer_than(POPULATION)
         few = engine != CLOSED_FORM
         model = cost.SUSCEPTIBILITIES_OF_LATTICES if few else cost.SUSCEPTIBILITIES
         return Plan(engine, model, partial(self._between, run, options, method, few=few))

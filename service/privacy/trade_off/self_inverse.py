@@ -1,4 +1,4 @@
-"""Curves that are their own inverse, with a largest log-likelihood ratio: of runs of bounded losses on two sides."""
+"""Curves that are their own inverse: the hypotheses may be swapped."""
 
 from __future__ import annotations
 
@@ -12,10 +12,7 @@ from service.privacy.trade_off.abstract import AbstractTradeOff
 
 
 class AbstractSelfInverse(AbstractTradeOff):
-    """A curve with f = f^-1 whose loss stays within its largest value, and of whose mu nothing is known.
-
-    Its hypotheses may be exchanged, so that the smallest ratio is minus the largest.
-    """
+    """A curve with f = f^-1 of absolutely continuous hypotheses; the smallest ratio is minus the largest one."""
 
     @property
     @abstractmethod
@@ -29,13 +26,6 @@ class AbstractSelfInverse(AbstractTradeOff):
         """Minus the largest."""
         largest = self.largest_log_ratio
         return Enclosure(-largest.upper, -largest.lower, largest.evidence)
-
-    @property
-    @final
-    @override
-    def singular_power(self) -> Enclosure:
-        """0: a bounded loss leaves no mass outside either hypothesis."""
-        return Enclosure.point(0.0)
 
     @final
     @override

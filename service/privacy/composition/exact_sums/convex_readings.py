@@ -95,9 +95,9 @@ class ConvexNodes:
         """Logarithms of the units at nodes."""
         return self.scale - self.slope * self.c[node]
 
-    def minimum(self, log_rate: float) -> Minimum | int:
-        """|min V +- e^log_rate e^c| over all c, with the sign opposite to that of V's slope; where that is not surely
-        at an inner node, on which side it may be: -1, 1, or 0 where nothing is known.
+    def minimum(self, log_rate: float) -> tuple[Minimum | None, int]:
+        """|min V +- e^log_rate e^c| over all c, with the sign opposite to that of V's slope; None where that is not
+        surely at an inner node, with the side on which it may be: -1, 1, or 0 where nothing is known.
 
         Left of a node where the line to its left falls, and right of one where the line to its right rises, there is
         nothing smaller.
@@ -106,7 +106,7 @@ class ConvexNodes:
         falls = int(np.searchsorted(self._falling, -sign * log_rate, side="right")) - 1
         rises = int(np.searchsorted(self._rising, -sign * log_rate, side="left"))
         if falls < 0 or rises >= len(self.c):
-            return int(falls >= 0) - int(rises < len(self.c))
+            return None, int(falls >= 0) - int(rises < len(self.c))
         first, last = min(falls, rises), max(falls, rises)
         nodes = np.arange(first, last + 1)
         rate = sign * np.exp(np.minimum(log_rate + self.c[nodes] - self.unit(nodes), 700.0))
@@ -117,8 +117,8 @@ class ConvexNodes:
         low = np.concatenate((ends, inner))
         left, right = float(self.c[first]), float(self.c[last])
         if self.positive:
-            return Minimum(float(low.min()), float(high.min()), left, right)
-        return Minimum(float(high.max()), float(low.max()), left, right)
+            return Minimum(float(low.min()), float(high.min()), left, right), 0
+        return Minimum(float(high.max()), float(low.max()), left, right), 0
 
     def crossing(self, level: float, rounding: float) -> tuple[float, float]:
         """A threshold at which a falling V is surely above a level, and one at which it is surely below, with this much

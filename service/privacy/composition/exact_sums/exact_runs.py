@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from service.privacy.mechanisms.abstract import Steps
-from service.privacy.mechanisms.approximate_dp import ApproximateDp
-from service.privacy.mechanisms.pure_dp import PureDp
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
 from service.privacy.trade_off.abstract import AbstractTradeOff
 from service.privacy.trade_off.approximate_dp import ApproximateDpTradeOff
@@ -61,11 +59,11 @@ def any_responses_of(steps: Steps) -> Responses | None:
     answers: dict[float, int] = {}
     deltas: dict[float, int] = {}
     for step, count in steps:
-        if not isinstance(step, PureDp | ApproximateDp):
+        part = step.two_point()
+        if part is None:
             return None
-        delta = float(step.delta) if isinstance(step, ApproximateDp) else 0.0
-        answers[float(step.epsilon)] = answers.get(float(step.epsilon), 0) + count
-        deltas[delta] = deltas.get(delta, 0) + count
+        answers[part.epsilon] = answers.get(part.epsilon, 0) + count
+        deltas[part.delta] = deltas.get(part.delta, 0) + count
     answers.pop(0.0, None)
     deltas.pop(0.0, None)
     return Responses(tuple(sorted(answers.items(), reverse=True)), tuple(sorted(deltas.items())))

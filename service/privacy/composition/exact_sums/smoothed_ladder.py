@@ -187,7 +187,9 @@ class ResponseLadder:
         start = min(range(len(self.outer)), key=lambda i: abs(self.outer[i].other_score - score))
         return self._walk(self.outer, start, lambda rung: rung.inverse.minimum(log_power), -1)
 
-    def at_profile(self, log_delta: float, read: Callable[[Rung], Enclosure | int]) -> tuple[Rung, Enclosure] | None:
+    def at_profile(
+        self, log_delta: float, read: Callable[[Rung], tuple[Enclosure | None, int]]
+    ) -> tuple[Rung, Enclosure] | None:
         """What is read of a level of the profile, from a rung that brackets it."""
         while self.outer[-1].log_profile > log_delta and self.extend():
             pass
@@ -196,16 +198,16 @@ class ResponseLadder:
         return self._walk(rungs, start, read, 1)
 
     def _walk(
-        self, rungs: list[Rung], start: int, read: Callable[[Rung], Reading | int], side: int
+        self, rungs: list[Rung], start: int, read: Callable[[Rung], tuple[Reading | None, int]], side: int
     ) -> tuple[Rung, Reading] | None:
         """The first reading that succeeds, from `start` on, where each tells on which side it is looked for."""
         at, seen = start, set[int]()
         while 0 <= at < len(rungs) and at not in seen and rungs[at].legible:
             seen.add(at)
-            found = read(rungs[at])
-            if not isinstance(found, int):
+            found, direction = read(rungs[at])
+            if found is not None:
                 return rungs[at], found
-            at += side * found
+            at += side * direction
             if at == len(rungs) and self.extend() and rungs is not self.outer:
                 rungs.append(self.outer[-1])
         return None

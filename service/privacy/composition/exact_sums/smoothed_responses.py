@@ -156,13 +156,13 @@ class SmoothedResponses(AbstractSelfInverse):
             low, high = 2 * math.log1p(-delta) - self._log_overlap, self._largest.upper
             low = max(low - SLACK * (abs(self._log_overlap) + 2 * abs(math.log1p(-delta))), 0.0)
 
-            def read(rung: Rung) -> Enclosure | int:
+            def read(rung: Rung) -> tuple[Enclosure | None, int]:
                 nonlocal low, high
                 left, right = self._crossing(rung, delta)
                 low, high = max(low, left), min(high, right)
                 if left == -math.inf or right == math.inf:
-                    return int(left > -math.inf) - int(right < math.inf)
-                return Enclosure(low, max(low, high), self.evidence)
+                    return None, int(left > -math.inf) - int(right < math.inf)
+                return Enclosure(low, max(low, high), self.evidence), 0
 
             found = self._ladder.at_profile(math.log(delta), read)
             return found[1] if found else Enclosure(low, max(low, high), self.evidence)

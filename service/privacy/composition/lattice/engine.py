@@ -25,7 +25,7 @@ from service.privacy.composition.lattice.search import CUT_DIGITS, LatticeSearch
 from service.privacy.composition.lattice.sums import LatticePair
 from service.privacy.composition.planning.options import EngineOptions
 from service.privacy.enclosure import Enclosure, EnclosureArray, Evidence
-from service.privacy.mechanisms.abstract import Steps, TwoPointPart
+from service.privacy.mechanisms.abstract import Steps
 from service.privacy.numerics.arrays import FloatArray, IndexArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
@@ -54,8 +54,7 @@ def discretised_pair(steps: Steps, options: EngineOptions) -> TradeOffPair:
         if curves.add.singular_power.lower >= 1:
             return TradeOffPair(curves.add, curves.remove, SOURCE, ("discretised: one step reveals everything.",))
         if curves.add.largest_log_ratio.upper > 0 or curves.add.singular_power.upper > 0:
-            two_point = part if isinstance(part := step.part(), TwoPointPart) else None
-            parts.append(LatticeStep(curves.add, curves.remove, step.loss_atoms(), count, two_point))
+            parts.append(LatticeStep(curves.add, curves.remove, step.loss_atoms(), count, step.two_point()))
     if not parts:
         nothing = gaussian_curve(Enclosure.point(0.0))
         return TradeOffPair(nothing, nothing, SOURCE, ("discretised: no step reveals anything.",))

@@ -20,13 +20,15 @@ class Plan:
 
     `engine`: the method that answers will name; of curves that are mixed, that of the most expensive. `ceiling`: of a
     closed form whose readings cost about the same whatever the arguments. `build` is called when the curves are first
-    read, and may raise UnsupportedCombination for what only the engine itself can find out.
+    read, and may raise UnsupportedCombination for what only the engine itself can find out. `worst_case`: the plan of
+    the worst case that stands beside the curves of a weaker attacker; None where it is not served.
     """
 
     engine: str
     cost: CostModel
     build: Callable[[], TradeOffPair]
     ceiling: Ceiling | None = None
+    worst_case: Plan | None = None
 
     @cached_property
     def curves(self) -> TradeOffPair:

@@ -13,8 +13,8 @@ from service.privacy.errors import NumericalFailure
 from service.privacy.numerics.arrays import BoolArray, FloatArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
-from service.privacy.trade_off.combinators.extremes import larger, largest
-from service.privacy.trade_off.enclosed.logs import log, log_down, log_ends, log_up, logged
+from service.privacy.trade_off.combinators.extremes import larger, largest, smallest
+from service.privacy.trade_off.enclosed.logs import log, log_down, log_ends, log_up, logged, placed
 
 HALVINGS = 60
 SLACK = 2 * FUNCTION_ERROR
@@ -69,9 +69,7 @@ class Symmetrised(AbstractTradeOff):
     @property
     @override
     def smallest_log_ratio(self) -> Enclosure:
-        first, second = self.first.smallest_log_ratio, self.second.smallest_log_ratio
-        evidence = Evidence.weakest(first.evidence, second.evidence)
-        return Enclosure(min(first.lower, second.lower), min(first.upper, second.upper), evidence)
+        return smallest(self.first.smallest_log_ratio, self.second.smallest_log_ratio)
 
     @property
     @override
@@ -96,10 +94,7 @@ class Symmetrised(AbstractTradeOff):
         if not left.any():
             return first
         both = larger(logged(first)[left], self.second.profile(epsilon[left]))
-        ends = [end.copy() for end in (first.lower, first.upper, *log_ends(first))]
-        for end, found in zip(ends, (both.lower, both.upper, *log_ends(both)), strict=True):
-            end[left] = found
-        return EnclosureArray(*ends)
+        return placed(first, left, both)
 
     @override
     def _profile_at_formula(self, epsilon: float) -> Enclosure:
@@ -182,7 +177,7 @@ class Symmetrised(AbstractTradeOff):
         loose = ~middle & ~tangents.first_active & ~tangents.second_active & (highest - lowest > LOOSE)
         if loose.any():
             left[loose], right[loose], lowest[loose] = self._bisected(
-                left[loose], right[loose], alpha[loose], lowest[loose], at_first, at_second, loose
+                left[loose], right[loose], alpha[loose], lowest[loose], at_first[loose], at_second[loose]
             )
         power = EnclosureArray.from_logs(self._in_order(lowest, highest, "power"), highest)
         errors = self._type_two_errors(alpha, first, second, middle, tangents, power)
@@ -230,19 +225,15 @@ class Symmetrised(AbstractTradeOff):
         lowest: FloatArray,
         at_first: EnclosureArray,
         at_second: EnclosureArray,
-        which: BoolArray,
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Shrink [left, right] around the minimiser while the active curve is certain; then the lower end it proves."""
         left, right = np.maximum(left, -STEEPEST), np.minimum(right, STEEPEST)
         for _ in range(HALVINGS):
             c = 0.5 * (left + right)
             f, g = self.first.profile(c), self.second.profile(c)
-            falls = ((f.lower > g.upper) & (c < at_first.lower[which])) | (
-                (g.lower > f.upper) & (c < at_second.lower[which])
-            )
-            rises = ((f.lower > g.upper) & (c > at_first.upper[which])) | (
-                (g.lower > f.upper) & (c > at_second.upper[which])
-            )
+            first, second = f.lower > g.upper, g.lower > f.upper
+            falls = (first & (c < at_first.lower)) | (second & (c < at_second.lower))
+            rises = (first & (c > at_first.upper)) | (second & (c > at_second.upper))
             if not (falls | rises).any():
                 break
             left, right = np.where(falls, c, left), np.where(rises, c, right)
@@ -306,23 +297,11 @@ def _surely_active(points: CurvePoints, alpha: FloatArray, other: AbstractTradeO
 
 
 def _placed(points: CurvePoints, at: BoolArray, others: CurvePoints) -> CurvePoints:
-    """The points, at some places the others."""
-
-    def ends(first: tuple[FloatArray, ...], second: tuple[FloatArray, ...]) -> EnclosureArray:
-        copies = [end.copy() for end in first]
-        for copy, other in zip(copies, second, strict=True):
-            copy[at] = other
-        return EnclosureArray(*copies)
-
-    def rates(first: EnclosureArray, second: EnclosureArray) -> EnclosureArray:
-        return ends((first.lower, first.upper, *log_ends(first)), (second.lower, second.upper, *log_ends(second)))
-
-    slope, other = points.log_slope, others.log_slope
-    return CurvePoints(
-        rates(points.type_two_error, others.type_two_error),
-        rates(points.power, others.power),
-        ends((slope.lower, slope.upper), (other.lower, other.upper)),
-    )
+    """Return the points, in which `others` stand at the true entries of `at`."""
+    slope = EnclosureArray(points.log_slope.lower.copy(), points.log_slope.upper.copy())
+    slope.lower[at], slope.upper[at] = others.log_slope.lower, others.log_slope.upper
+    errors = placed(points.type_two_error, at, others.type_two_error)
+    return CurvePoints(errors, placed(points.power, at, others.power), slope)
 
 
 def _log_sum(first: FloatArray, second: FloatArray, side: int) -> FloatArray:
