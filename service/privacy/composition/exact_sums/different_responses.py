@@ -21,10 +21,9 @@ import numpy as np
 from typing_extensions import override
 
 from service.privacy.composition.exact_sums.two_lists import TwoLists
-from service.privacy.enclosure import Enclosure, EnclosureArray, Evidence
+from service.privacy.enclosure import Enclosure, Evidence
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
-from service.privacy.trade_off.abstract import CurvePoints
 from service.privacy.trade_off.enclosed.decreasing_root import decreasing_root
 from service.privacy.trade_off.enclosed.logs import log
 from service.privacy.trade_off.self_inverse import AbstractSelfInverse
@@ -64,18 +63,8 @@ class DifferentResponses(AbstractSelfInverse):
         return self._largest
 
     @override
-    def _points_formula(self, alpha: FloatArray) -> CurvePoints:
-        rows = np.empty((6, len(alpha)))
-        with np.errstate(all="ignore"):
-            for low in (True, False):
-                which = np.flatnonzero((alpha <= 0.5) == low)
-                if len(which):
-                    rows[:, which] = self._low(alpha[which]) if low else self._high(1 - alpha[which])
-        return CurvePoints(
-            EnclosureArray.from_logs(rows[2], np.minimum(rows[3], 0.0)),
-            EnclosureArray.from_logs(rows[0], np.minimum(rows[1], 0.0)),
-            EnclosureArray(rows[4], rows[5]),
-        )
+    def _points_of_half(self, level: FloatArray, *, low: bool) -> FloatArray:
+        return self._low(level) if low else self._high(level)
 
     def _low(self, alpha: FloatArray) -> FloatArray:
         """Both ends of ln power, ln type II error and the slope, shape (6, n), at rates of at most 1/2."""
@@ -175,19 +164,11 @@ class DifferentResponses(AbstractSelfInverse):
         return low, high
 
     @override
-    def _profile_formula(self, epsilon: FloatArray) -> EnclosureArray:
-        with np.errstate(all="ignore"):
-            shift = 2 * self._lists.loss_error + 2 * UNIT_ROUNDOFF * np.abs(epsilon)
-            positive = np.abs(epsilon)
-            lower, upper = self._log_delta(positive + shift, -1), self._log_delta(np.maximum(positive - shift, 0.0), 1)
-            lower = np.where(positive >= self._largest.lower, -np.inf, lower)
-            upper = np.where(positive >= self._largest.upper, -np.inf, upper)
-            # delta(-e) = 1 - e^-e + e^-e delta(e).
-            e, negative = np.minimum(epsilon, 0.0), epsilon < 0
-            start = log(-np.expm1(e))
-            lower, upper = (np.where(negative, np.logaddexp(start, e + end), end) for end in (lower, upper))
-            rounding = np.where(negative, SLACK * (1 + np.abs(start) * (start > -np.inf)), 0.0)
-            return EnclosureArray.from_logs(np.minimum(lower - rounding, 0.0), np.minimum(upper + rounding, 0.0))
+    def _log_profile(self, epsilon: FloatArray) -> tuple[FloatArray, FloatArray]:
+        shift = 2 * self._lists.loss_error + 2 * UNIT_ROUNDOFF * epsilon
+        lower, upper = self._log_delta(epsilon + shift, -1), self._log_delta(np.maximum(epsilon - shift, 0.0), 1)
+        lower = np.where(epsilon >= self._largest.lower, -np.inf, lower)
+        return lower, np.where(epsilon >= self._largest.upper, -np.inf, upper)
 
     def _log_delta(self, epsilon: FloatArray, side: int) -> FloatArray:
         """One end of ln delta(eps), eps >= 0: by two tails where they are far apart, else without differences."""
@@ -202,9 +183,7 @@ class DifferentResponses(AbstractSelfInverse):
         return np.where(likely > -np.inf, better, -np.inf)
 
     @override
-    def _epsilon_formula(self, delta: float) -> Enclosure:
-        if self.profile_at(0.0).upper <= delta:
-            return Enclosure(0.0, 0.0, self.evidence)
+    def _epsilon_of_less(self, delta: float) -> Enclosure:
         return decreasing_root(self._profile_formula, delta, 0.0, self._largest.upper, self.evidence)
 
 
