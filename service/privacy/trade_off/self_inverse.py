@@ -11,7 +11,7 @@ from typing_extensions import override
 from service.privacy.enclosure import SMALLEST, Enclosure, EnclosureArray
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
-from service.privacy.trade_off.enclosed.logs import log
+from service.privacy.trade_off.enclosed.logs import LogBounds, log
 from service.privacy.trade_off.enclosed.weighted_sums import SLACK, log_sum
 
 
@@ -85,8 +85,8 @@ class AbstractSelfInverse(AbstractTradeOff):
             return EnclosureArray.from_logs(np.minimum(lower, 0.0), np.minimum(upper, 0.0))
 
     @abstractmethod
-    def _log_profile(self, epsilon: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return both bounds of ln delta(epsilon) for finite epsilon >= 0."""
+    def _log_profile(self, epsilon: FloatArray) -> LogBounds:
+        """Return bounds of ln delta(epsilon) for finite epsilon >= 0."""
 
     @final
     @override

@@ -26,7 +26,7 @@ from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.roots import bracketed_roots
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 from service.privacy.trade_off.enclosed.decreasing_root import decreasing_root
-from service.privacy.trade_off.enclosed.logs import log
+from service.privacy.trade_off.enclosed.logs import LogBounds, log
 from service.privacy.trade_off.self_inverse import AbstractSelfInverse
 
 SLACK: Final = 4 * FUNCTION_ERROR
@@ -146,11 +146,11 @@ class DifferentResponses(AbstractSelfInverse):
         return ends
 
     @override
-    def _log_profile(self, epsilon: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def _log_profile(self, epsilon: FloatArray) -> LogBounds:
         shift = 2 * self._lists.loss_error + 2 * UNIT_ROUNDOFF * epsilon
         lower, upper = self._log_delta(epsilon + shift, -1), self._log_delta(np.maximum(epsilon - shift, 0.0), 1)
         lower = np.where(epsilon >= self._largest.lower, -np.inf, lower)
-        return lower, np.where(epsilon >= self._largest.upper, -np.inf, upper)
+        return LogBounds(lower, np.where(epsilon >= self._largest.upper, -np.inf, upper))
 
     def _log_delta(self, epsilon: FloatArray, side: int) -> FloatArray:
         """One end of ln delta(eps), eps >= 0: by two tails where they are far apart, else without differences."""

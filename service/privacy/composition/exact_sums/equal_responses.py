@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from dataclasses import dataclass
-from typing import Final, NamedTuple, final
+from typing import Final, final
 
 import numpy as np
 from typing_extensions import override
@@ -29,7 +29,8 @@ from service.privacy.numerics.arrays import BoolArray, FloatArray, IndexArray
 from service.privacy.numerics.binomial_tails import BinomialTails, weighted_sums
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 from service.privacy.numerics.work import did
-from service.privacy.trade_off.enclosed.logs import log
+from service.privacy.trade_off.enclosed.logs import LogBounds, log
+from service.privacy.trade_off.enclosed.weighted_sums import log_sum
 from service.privacy.trade_off.self_inverse import AbstractSelfInverse
 
 SLACK: Final = 4 * FUNCTION_ERROR
@@ -39,13 +40,6 @@ STEEP: Final = 300.0
 """Log-odds beyond which the median is n or 0."""
 _MARGINS: Final = np.array([2.0, 16.0, 1e3, 1e6])
 """How far from an approximate root, in units of its uncertainty, it is proved, tried together."""
-
-
-class LogBounds(NamedTuple):
-    """Both ends of natural logarithms."""
-
-    lower: FloatArray
-    upper: FloatArray
 
 
 @final
@@ -102,13 +96,13 @@ class EqualResponses(AbstractSelfInverse):
         # On a neighbouring segment slopes differ by e^{2 eps}: convex sums may grow by it, concave ones do not.
         growth = 0.0 if low else 2 * self._step * (1 + SLACK)
         up = LogBounds(
-            _log_sum(beyond.lower, mass.lower + log(least), -1) + _log_rest(short / ratio),
-            _log_sum(_log_sum(beyond.upper, mass.upper + log(most), 1), mass.upper + growth + log(over), 1),
+            log_sum(beyond.lower, mass.lower + log(least), -1) + _log_rest(short / ratio),
+            log_sum(log_sum(beyond.upper, mass.upper + log(most), 1), mass.upper + growth + log(over), 1),
         )
         growth = 2 * self._step * (1 + SLACK) - growth
         down = LogBounds(
-            _log_sum(before.lower, mass.lower + log(1 - most), -1) + _log_rest(over * last),
-            _log_sum(_log_sum(before.upper, mass.upper + log(1 - least), 1), mass.upper + growth + log(short), 1),
+            log_sum(before.lower, mass.lower + log(1 - most), -1) + _log_rest(over * last),
+            log_sum(log_sum(before.upper, mass.upper + log(1 - least), 1), mass.upper + growth + log(short), 1),
         )
         power, error = (up, down) if low else (down, up)
         log_level, log_rest = np.log(level), np.log1p(-level)
@@ -334,12 +328,6 @@ def _first_at_most(law: BinomialTails, level: float, start: int, end: int) -> in
 def _is_direct(law: BinomialTails, k: IndexArray) -> BoolArray:
     """Whether the tail above k is at most about a half, and summed itself."""
     return k >= law.mode
-
-
-def _log_sum(first: FloatArray, second: FloatArray, side: int) -> FloatArray:
-    """ln(e^first + e^second), rounded down (side -1) or up (side 1)."""
-    value = np.logaddexp(first, second)
-    return np.where(np.isfinite(value), value + side * SLACK * (1 + np.abs(value)), value)
 
 
 def _log_rest(share: FloatArray) -> FloatArray:

@@ -20,11 +20,12 @@ from typing import final
 import numpy as np
 from typing_extensions import override
 
-from service.privacy.composition.exact_sums.laplace_sums import GRID, LaplaceSums, LatticeThreshold, LogEnclosure
+from service.privacy.composition.exact_sums.laplace_sums import GRID, LaplaceSums, LatticeThreshold
 from service.privacy.enclosure import Enclosure, Evidence
 from service.privacy.numerics.arrays import BoolArray, FloatArray, IndexArray
 from service.privacy.numerics.roots import falling_roots
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
+from service.privacy.trade_off.enclosed.logs import LogBounds
 from service.privacy.trade_off.enclosed.weighted_sums import log_moved, log_sum
 from service.privacy.trade_off.self_inverse import AbstractSelfInverse
 
@@ -41,8 +42,8 @@ class _Threshold:
     """
 
     c: FloatArray
-    power: LogEnclosure
-    error: LogEnclosure
+    power: LogBounds
+    error: LogBounds
     excess_low: FloatArray
     excess_high: FloatArray
 
@@ -177,7 +178,7 @@ class ComposedLaplace(AbstractSelfInverse):
         return LatticeThreshold.of(cell, share, self._steps, closed=False)
 
     @override
-    def _log_profile(self, epsilon: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def _log_profile(self, epsilon: FloatArray) -> LogBounds:
         most = self._largest
         scaled = np.minimum(epsilon, most.upper) / self._sums.loss
         error = 4 * UNIT_ROUNDOFF * (scaled + self._steps)
@@ -185,7 +186,7 @@ class ComposedLaplace(AbstractSelfInverse):
         lower = self._sums.profile(self._at(v + error + 2 / GRID)).lower
         upper = self._sums.profile(self._at(v - error)).upper
         lower = np.where(epsilon >= most.lower, -np.inf, lower)
-        return lower, np.where(epsilon >= most.upper, -np.inf, upper)
+        return LogBounds(lower, np.where(epsilon >= most.upper, -np.inf, upper))
 
     def _at(self, v: FloatArray) -> LatticeThreshold:
         """A place at or a little below v."""

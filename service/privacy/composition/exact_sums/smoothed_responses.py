@@ -30,7 +30,7 @@ from service.privacy.composition.exact_sums.smoothed_line import ResponseCumulan
 from service.privacy.enclosure import SMALLEST, Enclosure, Evidence
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
-from service.privacy.trade_off.enclosed.logs import log
+from service.privacy.trade_off.enclosed.logs import LogBounds, log
 from service.privacy.trade_off.self_inverse import AbstractSelfInverse
 
 SLACK: Final = 4 * FUNCTION_ERROR
@@ -127,7 +127,7 @@ class SmoothedResponses(AbstractSelfInverse):
         return rows
 
     @override
-    def _log_profile(self, epsilon: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def _log_profile(self, epsilon: FloatArray) -> LogBounds:
         lower, upper = np.full_like(epsilon, -np.inf), np.zeros_like(epsilon)
         rungs = [self._ladder.for_threshold(c) if c < self._largest.upper else None for c in epsilon.tolist()]
         for rung in dict.fromkeys(rung for rung in rungs if rung is not None):
@@ -185,9 +185,9 @@ def _rounded(found: Minimum, rung: Rung) -> tuple[float, float]:
     return ends[0], ends[1]
 
 
-def _below_one(lower: FloatArray, upper: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _below_one(lower: FloatArray, upper: FloatArray) -> LogBounds:
     """Return bounds of the logarithms of numbers that are below 1."""
-    return np.minimum(lower, 0.0) - SMALLEST, np.minimum(upper + SMALLEST, 0.0)
+    return LogBounds(np.minimum(lower, 0.0) - SMALLEST, np.minimum(upper + SMALLEST, 0.0))
 
 
 def _complement(end: float) -> float:
