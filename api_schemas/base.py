@@ -38,7 +38,12 @@ class Response(BaseModel):
     Unknown fields are ignored on reading, so that a client of today can read the answers of tomorrow.
     """
 
-    model_config = ConfigDict(frozen=True, ser_json_inf_nan="strings", json_schema_serialization_defaults_required=True)
+    model_config = ConfigDict(
+        defer_build=True,  # many processes never read a response
+        frozen=True,
+        ser_json_inf_nan="strings",
+        json_schema_serialization_defaults_required=True,
+    )
 
     def json_bytes(self) -> bytes:
         """Return the body: UTF-8 JSON, infinities as the strings "Infinity" and "-Infinity", no negative zero."""

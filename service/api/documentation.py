@@ -88,6 +88,16 @@ def other_forms(computation: Computation[Any, Any]) -> dict[int | str, dict[str,
     return {200: {"content": forms}, **problems(406)} if forms else {}
 
 
+def any_answer(offered: tuple[Computation[Any, Any], ...]) -> dict[int | str, dict[str, Any]]:
+    """`responses=` entry for an answer of any of these resources, whose own routes document their types.
+
+    A response model would be one union of all types, whose validator is expensive to build and never used.
+    """
+    types = [{"$ref": SCHEMA_REFERENCE.format(model=each.response_type.__name__)} for each in offered]
+    schema = {"anyOf": types, "title": "Response Result"}
+    return {200: {"content": {JSON: {"schema": schema}}}}
+
+
 def install(app: FastAPI, request_models: tuple[type[RequestModel], ...]) -> None:
     """Publish a document that also has the schemas named by `request_body` and `problems`."""
 

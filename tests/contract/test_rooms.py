@@ -97,7 +97,8 @@ STANDARD_LIBRARY_OF_THE_CORE = {
 
 # The rooms of the core, each of which imports only those above it, and its own. The most specific place decides.
 _CORE = """
-    errors numerics enclosure losses trade_off.enclosed trade_off.abstract trade_off.approximate_dp
+    errors numerics enclosure losses trade_off.enclosed trade_off.abstract trade_off.self_inverse
+    trade_off.approximate_dp
     trade_off.shifted trade_off trade_off.combinators trade_off.sampling trade_off.chi_square trade_off.pair
     trade_off.mixture trade_off.pointwise_max_pair mechanisms composition.planning.accuracy
     composition.planning.options composition.planning.cost_model

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Union
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Request, Response
 
 from service.api.answers import NOT_MODIFIED, stored_response
 from service.api.dependencies import UsedServices
-from service.api.documentation import problems
+from service.api.documentation import any_answer, problems
 from service.api.problems import ResultNotFound
 from service.computations.abstract import Computation
 from service.telemetry.http import record_of
@@ -32,13 +32,11 @@ Digest = Annotated[
 def router(offered: tuple[Computation[Any, Any], ...]) -> APIRouter:
     """The route to the results of these resources."""
     made = APIRouter(tags=["results"])
-    responses: Any = Union[tuple(computation.response_type for computation in offered)]  # noqa: UP007 - made of a list
     names = tuple(computation.name for computation in offered)
 
     @made.get(
         "/v1/results/{digest}",
-        response_model=responses,
-        responses=NOT_MODIFIED | problems(404, 422, 500),
+        responses=any_answer(offered) | NOT_MODIFIED | problems(404, 422, 500),
     )
     async def result(request: Request, digest: Digest, services: UsedServices) -> Response:
         """A stored result. What a digest names never changes; it may be forgotten."""

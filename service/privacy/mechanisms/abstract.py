@@ -19,10 +19,10 @@ from typing_extensions import override
 
 from service.privacy.enclosure import Enclosure
 from service.privacy.errors import OutOfDomain
-from service.privacy.mechanisms.batches.shift_laws import ExactShifts
+from service.privacy.mechanisms.batches.shift_laws import ExactShifts, StatedWeights
 from service.privacy.mechanisms.caveats import Caveats, MechanismHazard, Premise, in_order
-from service.privacy.mechanisms.domain import TOTAL_STEPS
-from service.privacy.mechanisms.neighbours import Neighbours
+from service.privacy.mechanisms.domain import TOTAL_STEPS, check_fields
+from service.privacy.mechanisms.neighbours import ONE_ADDED, Neighbours
 from service.privacy.trade_off.pair import TradeOffPair
 
 if TYPE_CHECKING:
@@ -34,6 +34,10 @@ class AbstractMechanism(ABC):
 
     __slots__ = ()
     type: ClassVar[str]
+
+    def __post_init__(self) -> None:
+        """Check the values of the fields. Raises OutOfDomain."""
+        check_fields(self)
 
     @abstractmethod
     def elementary_steps(self) -> Steps:
@@ -88,8 +92,26 @@ def _nodes_of(mechanism: AbstractMechanism) -> list[tuple[AbstractMechanism, boo
     return [*(node for part in different for node in _nodes_of(part)), (mechanism, bool(inner))]
 
 
+class StepPart:
+    """What a step adds to a composition."""
+
+    __slots__ = ()
+
+    @property
+    def jump(self) -> tuple[float, float] | None:
+        """Noise over the largest shift, and the probability that the record is sampled; None where the loss has no
+        large increments apart from its bulk.
+        """
+        return None
+
+    @property
+    def exact_shifts(self) -> ExactShifts | None:
+        """The step as a mixture of shifted Gaussians without any rounding; None where it is not known as one."""
+        return None
+
+
 @dataclass(frozen=True, slots=True)
-class GaussianPart:
+class GaussianPart(StepPart):
     """A step that composes as a Gaussian shift: squares of `shift` (mu) add up.
 
     The shift is exactly the first of `quotient` over the second.
@@ -104,12 +126,14 @@ class GaussianPart:
         return self.shift.upper
 
     @property
-    def jump(self) -> None:
-        """A Gaussian loss has no large increments apart from its bulk."""
+    @override
+    def exact_shifts(self) -> ExactShifts:
+        above, below = self.quotient
+        return ExactShifts(Fraction(below), StatedWeights((Fraction(1),)), (Fraction(above),))
 
 
 @dataclass(frozen=True, slots=True)
-class SampledGaussianPart:
+class SampledGaussianPart(StepPart):
     """A Poisson-sampled Gaussian step: composes by its cumulant generating function.
 
     `exact`: both numbers, where the doubles are only the nearest ones.
@@ -130,13 +154,19 @@ class SampledGaussianPart:
         return self.noise_multiplier
 
     @property
+    @override
     def jump(self) -> tuple[float, float]:
-        """Noise over the largest shift, and the probability that the record is sampled."""
         return self.noise_multiplier, self.sample_rate
+
+    @property
+    @override
+    def exact_shifts(self) -> ExactShifts:
+        noise, rate = self.exact or (Fraction(self.noise_multiplier), Fraction(self.sample_rate))
+        return ExactShifts(noise, StatedWeights((1 - rate, rate)), (0.0, 1.0))
 
 
 @dataclass(frozen=True, slots=True)
-class LaplacePart:
+class LaplacePart(StepPart):
     """A Laplace step, on a Poisson sample where `sample_rate` < 1: composes by its cumulant generating function.
 
     `loss`: its largest loss without sampling, distance over scale in nats, within u.
@@ -151,13 +181,13 @@ class LaplacePart:
         return min(self.sample_rate * self.loss, 1.0)
 
     @property
+    @override
     def jump(self) -> tuple[float, float]:
-        """Noise over the largest shift, and the probability that the record is sampled."""
         return 1 / self.loss, self.sample_rate
 
 
 @dataclass(frozen=True, slots=True)
-class TwoPointPart:
+class TwoPointPart(StepPart):
     """A step that tells everything with probability `delta`, and else has one of the losses +-`epsilon` (nats)."""
 
     epsilon: float
@@ -168,13 +198,9 @@ class TwoPointPart:
         """About the standard deviation of the loss."""
         return min(max(self.epsilon, self.delta), 1.0)
 
-    @property
-    def jump(self) -> None:
-        """All losses are of one size."""
-
 
 @dataclass(frozen=True, slots=True)
-class GaussianMixturePart:
+class GaussianMixturePart(StepPart):
     """A step that is N(0, 1) without the record and sum w_i N(s_i/sigma, 1) with it: composes by its cumulant
     generating function.
 
@@ -214,6 +240,12 @@ class GaussianMixturePart:
         return self.noise_multiplier / (self.shifts[1] - self.shifts[0])
 
     @property
+    @override
+    def exact_shifts(self) -> ExactShifts | None:
+        return self.exact
+
+    @property
+    @override
     def jump(self) -> tuple[float, float]:
         """Noise over the mean of the positive shifts, and their probability, with the record; the largest shift where
         their probability is too small for 1 less it.
@@ -318,6 +350,27 @@ class ResolvedStep(AbstractStep):
     def under(self, neighbours: Neighbours) -> AbstractStep:
         """Itself."""
         return self
+
+
+class DescribedStep(AbstractStep):
+    """A step that has the pair of another one, which `under` gives: as it was described, that of one record added."""
+
+    __slots__ = ()
+
+    @final
+    @override
+    def curves(self) -> TradeOffPair:
+        return self.under(ONE_ADDED).curves()
+
+    @final
+    @override
+    def part(self) -> Part | None:
+        return self.under(ONE_ADDED).part()
+
+    @final
+    @override
+    def loss_law(self) -> LossLaw:
+        return self.under(ONE_ADDED).loss_law()
 
 
 Steps: TypeAlias = tuple[tuple[AbstractStep, int], ...]

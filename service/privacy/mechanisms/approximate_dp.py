@@ -1,8 +1,9 @@
-"""A release known to satisfy approximate differential privacy."""
+"""A release of which nothing but the parameters of differential privacy is known, pure or approximate."""
 
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Annotated, ClassVar, final
@@ -11,7 +12,7 @@ from typing_extensions import override
 
 from service.privacy.mechanisms.abstract import AbstractStep, TwoPointPart
 from service.privacy.mechanisms.caveats import PARAMETERS_ARE_PROVED, STATED_PARAMETERS_ALONE, MechanismHazard, Premise
-from service.privacy.mechanisms.domain import DELTA, EPSILON, check_fields
+from service.privacy.mechanisms.domain import DELTA, EPSILON
 from service.privacy.mechanisms.groups import STATED, BracketedStep, attained_noise, between, group_delta, multiple
 from service.privacy.mechanisms.neighbours import Neighbours
 from service.privacy.numerics.rounding import rounded
@@ -21,32 +22,73 @@ from service.privacy.trade_off.pair import TradeOffPair
 if TYPE_CHECKING:
     from service.privacy.losses.law import LossLaw
 
+TWO_POINTS = "Kairouz, Oh, Viswanath 2015, Theorem 2.1"
 
-@final
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ApproximateDp(AbstractStep):
+class StatedDp(AbstractStep):
     """Any mechanism that is (eps, delta)-DP for the neighbouring relation of the threat model.
 
-    Randomised response that shows the bit with probability delta is one of them, has the step's pair, and may be run in
-    every step: attained in both directions, whatever else is composed (Kairouz, Oh, Viswanath 2015, Theorem 3.3).
+    Randomised response that shows the bit in which the data sets differ with probability delta is one of them, has the
+    step's pair, and may be run in every step: attained in both directions, whatever else is composed (Kairouz, Oh,
+    Viswanath 2015, Theorem 3.3).
     """
 
-    type: ClassVar[str] = "approximate_dp"
     epsilon: Annotated[float, EPSILON]
-    delta: Annotated[float, DELTA]
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
     @property
+    @abstractmethod
+    def shown(self) -> float:
+        """The probability delta with which everything is revealed."""
+
+    @property
+    @final
     @override
     def premises(self) -> tuple[Premise, ...]:
         return (PARAMETERS_ARE_PROVED,)
 
     @property
+    @final
     @override
     def hazards(self) -> tuple[MechanismHazard, ...]:
         return (STATED_PARAMETERS_ALONE,)
+
+    @override
+    def curves(self) -> TradeOffPair:
+        curve = ApproximateDpTradeOff(float(self.epsilon), float(self.shown))
+        return TradeOffPair(curve, curve, source=TWO_POINTS)
+
+    @final
+    @override
+    def loss_atoms(self) -> tuple[tuple[float, float], ...]:
+        rest, rare = 1 - self.shown, math.exp(-self.epsilon) / (1 + math.exp(-self.epsilon))
+        return ((-self.epsilon, rest / (1 + math.exp(-self.epsilon))), (self.epsilon, rest * rare))
+
+    @final
+    @override
+    def two_point(self) -> TwoPointPart:
+        return TwoPointPart(float(self.epsilon), float(self.shown))
+
+    @final
+    @override
+    def loss_law(self) -> LossLaw:
+        from service.privacy.losses.steps import two_point_loss
+
+        return two_point_loss(float(self.epsilon), float(self.shown))
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApproximateDp(StatedDp):
+    """Any mechanism that is (eps, delta)-DP for the neighbouring relation of the threat model."""
+
+    type: ClassVar[str] = "approximate_dp"
+    delta: Annotated[float, DELTA]
+
+    @property
+    @override
+    def shown(self) -> float:
+        return self.delta
 
     @override
     def under(self, neighbours: Neighbours) -> AbstractStep:
@@ -63,23 +105,3 @@ class ApproximateDp(AbstractStep):
         noise = attained_noise(self.epsilon, neighbours)
         below = ((self, 1),) if noise is None else ((noise, 1), (shown, 1))
         return BracketedStep(below=below, above=above, bracket=STATED)
-
-    @override
-    def curves(self) -> TradeOffPair:
-        curve = ApproximateDpTradeOff(float(self.epsilon), float(self.delta))
-        return TradeOffPair(curve, curve, source="Kairouz, Oh, Viswanath 2015, Theorem 2.1")
-
-    @override
-    def loss_atoms(self) -> tuple[tuple[float, float], ...]:
-        rest, rare = 1 - self.delta, math.exp(-self.epsilon) / (1 + math.exp(-self.epsilon))
-        return ((-self.epsilon, rest / (1 + math.exp(-self.epsilon))), (self.epsilon, rest * rare))
-
-    @override
-    def two_point(self) -> TwoPointPart:
-        return TwoPointPart(float(self.epsilon), float(self.delta))
-
-    @override
-    def loss_law(self) -> LossLaw:
-        from service.privacy.losses.steps import two_point_loss
-
-        return two_point_loss(float(self.epsilon), float(self.delta))

@@ -9,7 +9,7 @@ from typing_extensions import override
 
 from service.privacy.mechanisms.abstract import AbstractStep
 from service.privacy.mechanisms.caveats import Premise
-from service.privacy.mechanisms.domain import EPSILON, check_fields
+from service.privacy.mechanisms.domain import EPSILON
 from service.privacy.mechanisms.groups import between, multiple
 from service.privacy.mechanisms.neighbours import Neighbours
 from service.privacy.numerics.rounding import rounded
@@ -41,9 +41,6 @@ class Exponential(AbstractStep):
 
     type: ClassVar[str] = "exponential"
     epsilon: Annotated[float, EPSILON]
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
     @property
     @override

@@ -9,7 +9,7 @@ from typing_extensions import override
 
 from service.privacy.mechanisms.abstract import AbstractStep, GaussianPart
 from service.privacy.mechanisms.caveats import NOISE_IS_FRESH, SENSITIVITY_BOUNDED, Premise
-from service.privacy.mechanisms.domain import NOISE_MULTIPLIER, check_fields, resolved
+from service.privacy.mechanisms.domain import NOISE_MULTIPLIER, resolved
 from service.privacy.mechanisms.neighbours import Neighbours
 from service.privacy.trade_off.enclosed.ulps import quotient
 from service.privacy.trade_off.pair import TradeOffPair
@@ -32,9 +32,6 @@ class Gaussian(AbstractStep):
     type: ClassVar[str] = "gaussian"
     noise_multiplier: Annotated[float, NOISE_MULTIPLIER]
     sensitivity: int = resolved(1)
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
     @property
     @override

@@ -4,21 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Annotated, ClassVar, Final, final
+from typing import Annotated, ClassVar, Final, final
 
 from typing_extensions import override
 
 from service.privacy.errors import OutOfDomain
-from service.privacy.mechanisms.abstract import AbstractStep, Part
+from service.privacy.mechanisms.abstract import AbstractStep, DescribedStep
 from service.privacy.mechanisms.batches.shifted_mixture import mixture_step
 from service.privacy.mechanisms.caveats import NOISE_IS_FRESH, Premise
 from service.privacy.mechanisms.domain import NOISE_MULTIPLIER, SHIFTS, check_fields
 from service.privacy.mechanisms.mixture import WEIGHT_SUM_TOLERANCE
 from service.privacy.mechanisms.neighbours import ADD_OR_REMOVE, Neighbours
-from service.privacy.trade_off.pair import TradeOffPair
-
-if TYPE_CHECKING:
-    from service.privacy.losses.law import LossLaw
 
 SHIFT_IS_DRAWN: Final = Premise(
     "shift_is_drawn",
@@ -30,7 +26,7 @@ SHIFT_IS_DRAWN: Final = Premise(
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GaussianMixture(AbstractStep):
+class GaussianMixture(DescribedStep):
     """N(0, sigma^2) without the record, sum w_i N(s_i, sigma^2) with it: `shifts` s_i >= 0 in units of what
     `noise_multiplier` sigma is relative to, `weights` w_i > 0 that sum to 1 (within 1e-12, and are divided by their
     sum).
@@ -72,21 +68,5 @@ class GaussianMixture(AbstractStep):
             fewer = ("one record",) if neighbours.records > 1 else ()
             others = (ADD_OR_REMOVE,) if neighbours.relation != ADD_OR_REMOVE else ()
             raise neighbours.refused(self.type, reason, (*fewer, *others))
-        return self._step
-
-    @property
-    def _step(self) -> AbstractStep:
         weighted = zip(map(float, self.shifts), map(Fraction, self.weights), strict=True)
         return mixture_step(Fraction(self.noise_multiplier), weighted)
-
-    @override
-    def curves(self) -> TradeOffPair:
-        return self._step.curves()
-
-    @override
-    def part(self) -> Part | None:
-        return self._step.part()
-
-    @override
-    def loss_law(self) -> LossLaw:
-        return self._step.loss_law()

@@ -11,7 +11,7 @@ from typing_extensions import override
 from service.privacy.enclosure import Enclosure, Evidence
 from service.privacy.mechanisms.abstract import AbstractStep, GaussianPart
 from service.privacy.mechanisms.caveats import PARAMETERS_ARE_PROVED, Premise
-from service.privacy.mechanisms.domain import MU, check_fields, resolved
+from service.privacy.mechanisms.domain import MU, resolved
 from service.privacy.mechanisms.neighbours import Neighbours
 from service.privacy.numerics.rounding import rounded
 from service.privacy.trade_off.pair import TradeOffPair
@@ -32,9 +32,6 @@ class Gdp(AbstractStep):
     type: ClassVar[str] = "gdp"
     mu: Annotated[float, MU]
     records: int = resolved(1)
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
     @property
     @override

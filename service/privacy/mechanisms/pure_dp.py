@@ -2,49 +2,30 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, ClassVar, final
+from dataclasses import dataclass, replace
+from typing import ClassVar, final
 
 from typing_extensions import override
 
-from service.privacy.mechanisms.abstract import AbstractStep, TwoPointPart
-from service.privacy.mechanisms.caveats import PARAMETERS_ARE_PROVED, STATED_PARAMETERS_ALONE, MechanismHazard, Premise
-from service.privacy.mechanisms.domain import EPSILON, check_fields
+from service.privacy.mechanisms.abstract import AbstractStep
+from service.privacy.mechanisms.approximate_dp import TWO_POINTS, StatedDp
 from service.privacy.mechanisms.groups import STATED, BracketedStep, attained_noise, multiple
 from service.privacy.mechanisms.neighbours import Neighbours
 from service.privacy.numerics.rounding import rounded
-from service.privacy.trade_off.approximate_dp import ApproximateDpTradeOff
 from service.privacy.trade_off.pair import TradeOffPair
-
-if TYPE_CHECKING:
-    from service.privacy.losses.law import LossLaw
 
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PureDp(AbstractStep):
-    """Any mechanism that is eps-DP for the neighbouring relation of the threat model.
-
-    Randomised response on the one bit in which the data sets differ is one of them, has the step's pair, and may be run
-    in every step: attained in both directions, whatever else is composed (Kairouz, Oh, Viswanath 2015, Theorem 3.3).
-    """
+class PureDp(StatedDp):
+    """Any mechanism that is eps-DP for the neighbouring relation of the threat model."""
 
     type: ClassVar[str] = "pure_dp"
-    epsilon: Annotated[float, EPSILON]
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
     @property
     @override
-    def premises(self) -> tuple[Premise, ...]:
-        return (PARAMETERS_ARE_PROVED,)
-
-    @property
-    @override
-    def hazards(self) -> tuple[MechanismHazard, ...]:
-        return (STATED_PARAMETERS_ALONE,)
+    def shown(self) -> float:
+        return 0.0
 
     @override
     def under(self, neighbours: Neighbours) -> AbstractStep:
@@ -57,20 +38,4 @@ class PureDp(AbstractStep):
 
     @override
     def curves(self) -> TradeOffPair:
-        curve = ApproximateDpTradeOff(float(self.epsilon), 0.0)
-        return TradeOffPair(curve, curve, source="Wasserman, Zhou 2010; Kairouz, Oh, Viswanath 2015, Theorem 2.1")
-
-    @override
-    def loss_atoms(self) -> tuple[tuple[float, float], ...]:
-        rare = math.exp(-self.epsilon) / (1 + math.exp(-self.epsilon))
-        return ((-self.epsilon, 1 / (1 + math.exp(-self.epsilon))), (self.epsilon, rare))
-
-    @override
-    def two_point(self) -> TwoPointPart:
-        return TwoPointPart(float(self.epsilon), 0.0)
-
-    @override
-    def loss_law(self) -> LossLaw:
-        from service.privacy.losses.steps import two_point_loss
-
-        return two_point_loss(float(self.epsilon), 0.0)
+        return replace(super(PureDp, self).curves(), source=f"Wasserman, Zhou 2010; {TWO_POINTS}")

@@ -22,11 +22,13 @@ def bracketed_roots(function: Callable[[FloatArray], FloatArray], low: FloatArra
 
     To two units in the last place of the root or of the width of the bracket, whichever is larger.
     Chandrupatla's method (Scherer 2010, Computational Physics, section 6.1.7.3): inverse quadratic interpolation where
-    that is safe, else bisection. Without a change of sign the result is one of the ends.
+    that is safe, else bisection. Without a change of sign the result is the end with the smaller value.
     """
     first, second = high, low
     at_first, at_second = function(first), function(second)
     share, span = np.full_like(low, 0.5), high - low
+    lost = np.sign(at_first) == np.sign(at_second)
+    nearer = np.where(np.abs(at_first) < np.abs(at_second), first, second)
     for _ in range(MOST_ROUNDS):
         did(A_ROUND + A_PLACE * first.size)
         point = first + share * (second - first)
@@ -39,7 +41,7 @@ def bracketed_roots(function: Callable[[FloatArray], FloatArray], low: FloatArra
         width = np.abs(second - first)
         with np.errstate(divide="ignore", invalid="ignore"):
             least = np.minimum(PRECISION * np.maximum(np.abs(best), span) / width, 0.5)
-            if ((least >= 0.5) | (at_first == 0)).all():
+            if ((least >= 0.5) | (at_first == 0) | lost).all():
                 break
             position = (first - second) / (third - second)
             height = (at_first - at_second) / (at_third - at_second)
@@ -48,7 +50,7 @@ def bracketed_roots(function: Callable[[FloatArray], FloatArray], low: FloatArra
                 second - first
             ) * at_first / (at_third - at_first) * at_second / (at_third - at_second)
         share = np.clip(np.where(safe, curved, 0.5), least, 1 - least)
-    return np.where(np.abs(at_first) < np.abs(at_second), first, second)
+    return np.where(lost, nearer, np.where(np.abs(at_first) < np.abs(at_second), first, second))
 
 
 def bisected(

@@ -9,6 +9,7 @@ from typing import Annotated, ClassVar, Final, Literal, final
 
 from typing_extensions import override
 
+from service.privacy.composition.planning.accuracy import GLRT_STEPS
 from service.privacy.composition.planning.options import EngineOptions
 from service.privacy.composition.planning.plan import Plan
 from service.privacy.enclosure import Enclosure
@@ -36,8 +37,6 @@ from service.privacy.trade_off.pair import TradeOffPair
 UnknownDirection = Literal["common_to_all_steps", "fresh_each_step"]
 DIRECTIONS: Final[tuple[UnknownDirection, ...]] = ("common_to_all_steps", "fresh_each_step")
 SERVED: Final = ("gaussian", "repeated and composed gaussian", "one step of poisson_sampled gaussian")
-COMPOSED_TOLERANCE: Final = 1e-6
-"""Relative width to which composed steps are asked for: finer lattices would cost ten seconds for every number."""
 NO_BOUND: Final = (
     "fresh_each_step: composed as if the unknown direction were a new one in every step; no bound for an adversary "
     "whose unknown direction is common to all steps, who averages the releases (/errata#glrt-composition)."
@@ -151,7 +150,7 @@ def _composed(steps: GlrtSteps, method: str, options: EngineOptions) -> Plan:
     """Steps with unrelated directions, by the engine that composes curves."""
     if method not in ("auto", "discretised"):
         raise no_engine(f"{method} for several steps with fresh_each_step", ("auto", "discretised"))
-    options = options.no_finer_than(COMPOSED_TOLERANCE)
+    options = options.no_finer_than(GLRT_STEPS)
     return Plan("discretised", cost.glrt(steps, "discretised"), partial(_on_lattices, steps, options))
 
 

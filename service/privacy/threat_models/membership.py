@@ -9,6 +9,7 @@ from typing import Annotated, ClassVar, Final, Literal, final
 
 from typing_extensions import override
 
+from service.privacy.composition.planning.accuracy import POPULATION
 from service.privacy.composition.planning.options import EngineOptions
 from service.privacy.composition.planning.plan import Plan, mixed_plan
 from service.privacy.errors import OutOfDomain, UnsupportedCombination
@@ -41,8 +42,6 @@ CLOSELY: Final = (5e-4, 3_000)
 LOOSELY: Final = (0.05, 150)
 """How closely, and at how many levels, a law of susceptibilities is read; loosely where
 its curves are composed on lattices."""
-POPULATION_TOLERANCE: Final = 1e-3
-"""Relative width of composed curves of a law of susceptibilities: its intervals leave more open."""
 WORST_CASE: Final = WorstCase(neighboring_relation="replace_one")
 MIXED: Final = "Leemann et al. 2023, Definition 4.1 (stochastic composition)"
 MIX_REASON: Final = (
@@ -160,7 +159,7 @@ class Membership(RelaxedThreatModel):
 
     def _bracketed(self, run: MembershipRun, options: EngineOptions, method: str) -> Plan:
         engine = DISCRETISED if method == DISCRETISED else self._engine(run)
-        options = options.no_finer_than(POPULATION_TOLERANCE)
+        options = options.no_finer_than(POPULATION)
         few = engine != CLOSED_FORM
         model = cost.SUSCEPTIBILITIES_OF_LATTICES if few else cost.SUSCEPTIBILITIES
         return Plan(engine, model, partial(self._between, run, options, method, few=few))

@@ -8,6 +8,7 @@ from fractions import Fraction
 from functools import partial
 from typing import Final, Literal
 
+from service.privacy.composition.planning.accuracy import MEMBERSHIP_STEPS
 from service.privacy.composition.planning.options import EngineOptions
 from service.privacy.composition.planning.plan import Plan
 from service.privacy.conversions import effective_batch_size, gaussian_step_mu, limit_mu
@@ -35,8 +36,6 @@ StepCurve = Literal["chi_square", "gaussian"]
 Composition = Literal["exact", "clt", "root_sum_square"]
 
 CLOSED_FORM, CONTOUR, DISCRETISED = "closed_form", "contour", "discretised"
-LATTICE_TOLERANCE: Final = 1e-5
-"""Relative width to which steps are composed on lattices at best: every node needs tails of two chi-square laws."""
 LARGEST_LINE_MU: Final = 5.0
 """mu of a step from which lattices are read alone: it shows the record as good as surely, and lines are long."""
 LEAST_LINE_SIZE: Final = 2
@@ -139,7 +138,7 @@ def plan_of(
     """The curves of a run against a record of this susceptibility, by one of `engines_of`."""
     engine = engine_of(run, susceptibility, step_curve, composition)
     if DISCRETISED in (engine, method):
-        options = options.no_finer_than(LATTICE_TOLERANCE)
+        options = options.no_finer_than(MEMBERSHIP_STEPS)
         model = cost.membership_lattices(options.relative_tolerance)
         return Plan(DISCRETISED, model, partial(_on_lattices, run, susceptibility, options))
     if engine == CONTOUR and step_curve == "chi_square":
@@ -185,7 +184,7 @@ def _on_lines(run: MembershipRun, susceptibility: float, options: EngineOptions,
     pair = TradeOffPair(add, remove, f"{SOURCE}; {COMPOSED}", (LINES,))
     if method == CONTOUR:
         return pair
-    options = options.no_finer_than(LATTICE_TOLERANCE)
+    options = options.no_finer_than(MEMBERSHIP_STEPS)
     tolerance = options.relative_tolerance
 
     def second() -> AbstractTradeOff:

@@ -23,9 +23,12 @@ from service.privacy.errors import OutOfDomain
 from service.privacy.numerics.arrays import BoolArray, FloatArray, IndexArray
 from service.privacy.numerics.work import did
 from service.privacy.trade_off.enclosed import caps
+from service.privacy.trade_off.enclosed.decreasing_root import decreasing_root
 
 A_READING, A_NUMBER = 100.0, 0.3
 """Work of any reading, and of every number in it, in microseconds, roughly: closed forms count no more."""
+LARGEST_EPSILON = 1e15
+"""Where the search for an upper bound of epsilon ends (nats)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,9 +173,12 @@ class AbstractTradeOff(ABC):
         """
 
     @property
-    @abstractmethod
     def singular_power(self) -> Enclosure:
-        """H1-mass of the set where H0 vanishes: power at alpha = 0, delta(+inf)."""
+        """H1-mass of the set where H0 vanishes: power at alpha = 0, delta(+inf).
+
+        By default 0: H1 is absolutely continuous with respect to H0. Curves of other hypotheses replace it.
+        """
+        return Enclosure.point(0.0)
 
     @property
     def global_gdp_mu(self) -> Enclosure | None:
@@ -278,9 +284,20 @@ class AbstractTradeOff(ABC):
         """`profile_at` for a finite epsilon; to be replaced where a number costs less than an array."""
         return self._profile_formula(np.array([epsilon])).at(0, self.evidence)
 
-    @abstractmethod
     def _epsilon_formula(self, delta: float) -> Enclosure:
-        """`epsilon` for delta strictly between 0 and 1, at least the singular power's lower end."""
+        """`epsilon` for delta strictly between 0 and 1, at least the singular power's lower end.
+
+        By default the root of the profile up to the largest log-likelihood ratio, or up to the first power of 2 at
+        which the profile is proved to be at most delta; to be replaced where less work is enough.
+        """
+        most = max(self.largest_log_ratio.upper, 0.0)
+        if math.isinf(most):
+            most = 1.0
+            while self.profile_at(most).upper > delta:
+                most *= 2
+                if most > LARGEST_EPSILON:
+                    return Enclosure(0.0, math.inf, self.evidence)
+        return decreasing_root(self._profile_formula, delta, 0.0, most, self.evidence)
 
 
 def _checked(name: str, values: FloatArray, low: float, high: float) -> tuple[FloatArray, float, float]:

@@ -14,6 +14,7 @@ from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
 from service.privacy.trade_off.approximate_dp import ApproximateDpTradeOff
 from service.privacy.trade_off.enclosed.logs import log, with_logs
+from service.privacy.trade_off.self_inverse import AbstractSelfInverse
 
 SLACK = 4 * FUNCTION_ERROR
 """Relative error of a quotient or product of sums of positive terms, each one exponential and a few roundings."""
@@ -29,7 +30,7 @@ def exponential_curve(bounded_range: float) -> AbstractTradeOff:
 
 
 @final
-class ExponentialTradeOff(AbstractTradeOff):
+class ExponentialTradeOff(AbstractSelfInverse):
     """f(alpha) = (1 - alpha)/(1 - alpha + e^eta alpha): the odds of the power are e^eta times those of alpha.
 
     When L stays in [t - eta, t], delta(e) is largest for two outcomes with L = t and L = t - eta, where it is
@@ -54,16 +55,6 @@ class ExponentialTradeOff(AbstractTradeOff):
 
     @property
     @override
-    def smallest_log_ratio(self) -> Enclosure:
-        return Enclosure.point(-self.bounded_range)
-
-    @property
-    @override
-    def singular_power(self) -> Enclosure:
-        return Enclosure.point(0.0)
-
-    @property
-    @override
     def global_gdp_mu(self) -> Enclosure:
         """2 Phi^-1(1/(1 + e^{-eta/2})): that of (eta/2)-DP, which has the same point with alpha = f(alpha).
 
@@ -74,10 +65,6 @@ class ExponentialTradeOff(AbstractTradeOff):
         touching = ApproximateDpTradeOff(0.5 * self.bounded_range, 0.0).global_gdp_mu
         step = 8 * SMALLEST  # halves of the smallest doubles are not doubles
         return Enclosure(max(touching.lower - step, 0.0), touching.upper + step, Evidence.EXACT)
-
-    @override
-    def reversed(self) -> AbstractTradeOff:
-        return self
 
     @override
     def _points_formula(self, alpha: FloatArray) -> CurvePoints:

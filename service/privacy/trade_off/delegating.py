@@ -10,33 +10,44 @@ from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
 
 
 class DelegatingCurve(AbstractTradeOff):
-    """The extremes, lists and epsilons of `curve`. Subclasses replace what they compute in another way.
+    """The extremes, lists, epsilons and inexpensive upper bounds of `curve`, which hold for what a subclass computes.
 
-    Single numbers are read off lists of length one, as in `AbstractTradeOff`, and `curve` is not asked for upper
-    bounds that cost nothing: a subclass delegates these where they hold for what it computes.
+    Single numbers are read off lists of length one, as in `AbstractTradeOff`. Subclasses replace what they compute in
+    another way, or how they pass on every number and every array (`_number`, `_array`).
     """
 
-    curve: AbstractTradeOff
+    def __init__(self, curve: AbstractTradeOff) -> None:
+        self.curve = curve
+        self.evidence, self.method = curve.evidence, curve.method
+
+    def _number(self, number: Enclosure) -> Enclosure:
+        """Return what is served for a number of `curve`, by default the number itself."""
+        return number
+
+    def _array(self, bounds: EnclosureArray) -> EnclosureArray:
+        """Return what is served for numbers of `curve`, by default the numbers themselves."""
+        return bounds
 
     @property
     @override
     def largest_log_ratio(self) -> Enclosure:
-        return self.curve.largest_log_ratio
+        return self._number(self.curve.largest_log_ratio)
 
     @property
     @override
     def smallest_log_ratio(self) -> Enclosure:
-        return self.curve.smallest_log_ratio
+        return self._number(self.curve.smallest_log_ratio)
 
     @property
     @override
     def singular_power(self) -> Enclosure:
-        return self.curve.singular_power
+        return self._number(self.curve.singular_power)
 
     @property
     @override
     def global_gdp_mu(self) -> Enclosure | None:
-        return self.curve.global_gdp_mu
+        known = self.curve.global_gdp_mu
+        return None if known is None else self._number(known)
 
     @property
     @override
@@ -45,12 +56,25 @@ class DelegatingCurve(AbstractTradeOff):
 
     @override
     def _points_formula(self, alpha: FloatArray) -> CurvePoints:
-        return self.curve.points(alpha)
+        points = self.curve.points(alpha)
+        return CurvePoints(*map(self._array, (points.type_two_error, points.power, points.log_slope)))
 
     @override
     def _profile_formula(self, epsilon: FloatArray) -> EnclosureArray:
-        return self.curve.profile(epsilon)
+        return self._array(self.curve.profile(epsilon))
+
+    @override
+    def _rough_profile_formula(self, epsilon: FloatArray, rate: float) -> EnclosureArray:
+        return self._array(self.curve.rough_profile(epsilon, rate))
+
+    @override
+    def epsilon_cap(self, delta: float) -> float:
+        return self.curve.epsilon_cap(delta)
+
+    @override
+    def profile_cap(self, epsilon: float) -> float:
+        return self.curve.profile_cap(epsilon)
 
     @override
     def _epsilon_formula(self, delta: float) -> Enclosure:
-        return self.curve.epsilon(delta)
+        return self._number(self.curve.epsilon(delta))

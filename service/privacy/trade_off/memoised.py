@@ -6,7 +6,6 @@ from typing import final
 
 from typing_extensions import override
 
-from service.privacy.enclosure import EnclosureArray
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
 from service.privacy.trade_off.delegating import DelegatingCurve
@@ -17,10 +16,10 @@ class MemoisedCurve(DelegatingCurve):
     """The numbers of `curve`. Points are computed once for every list of rates."""
 
     def __init__(self, curve: AbstractTradeOff, inverse: AbstractTradeOff | MemoisedCurve) -> None:
-        self.curve = curve
+        super().__init__(curve)
         self._swapped = inverse if isinstance(inverse, MemoisedCurve) else MemoisedCurve(inverse, self)
         self._known: dict[tuple[float, ...], CurvePoints] = {}
-        self.evidence, self.method, self.searches_points = curve.evidence, curve.method, curve.searches_points
+        self.searches_points = curve.searches_points
 
     @override
     def reversed(self) -> MemoisedCurve:
@@ -32,7 +31,3 @@ class MemoisedCurve(DelegatingCurve):
         if rates not in self._known:
             self._known[rates] = self.curve.points(alpha)
         return self._known[rates]
-
-    @override
-    def _rough_profile_formula(self, epsilon: FloatArray, rate: float) -> EnclosureArray:
-        return self.curve.rough_profile(epsilon, rate)

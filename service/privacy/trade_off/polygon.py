@@ -135,11 +135,6 @@ class PolygonTradeOff(AbstractTradeOff):
         value = float(self.slopes[edge])
         return Enclosure(value - SLOPES, value + SLOPES, self.evidence)
 
-    @property
-    @override
-    def singular_power(self) -> Enclosure:
-        return Enclosure.point(0.0)
-
     @override
     def reversed(self) -> AbstractTradeOff:
         return PolygonTradeOff(self.corners.swapped())

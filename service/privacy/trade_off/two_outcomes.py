@@ -50,11 +50,6 @@ class TwoOutcomesTradeOff(AbstractTradeOff):
     def smallest_log_ratio(self) -> Enclosure:
         return Enclosure.point(-self.low)
 
-    @property
-    @override
-    def singular_power(self) -> Enclosure:
-        return Enclosure.point(0.0)
-
     @override
     def reversed(self) -> AbstractTradeOff:
         return TwoOutcomesTradeOff(self.low, self.high)

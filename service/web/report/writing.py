@@ -14,7 +14,6 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, Final
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from api_schemas.assessments import AssessedThreatModel, AssessmentsRequest, AssessmentsResponse
@@ -107,6 +106,8 @@ def content_security_policy() -> str:
 
 @cache
 def _template() -> Any:
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
     environment = Environment(
         loader=PackageLoader("service.web.report", "."),
         autoescape=True,

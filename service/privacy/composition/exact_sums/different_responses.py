@@ -20,6 +20,7 @@ from typing import Final, final
 import numpy as np
 from typing_extensions import override
 
+from service.privacy.composition.exact_sums.abstract import AbstractExactSum
 from service.privacy.composition.exact_sums.two_lists import TwoLists
 from service.privacy.enclosure import Enclosure, Evidence
 from service.privacy.numerics.arrays import FloatArray
@@ -27,7 +28,6 @@ from service.privacy.numerics.roots import bracketed_roots
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 from service.privacy.trade_off.enclosed.decreasing_root import decreasing_root
 from service.privacy.trade_off.enclosed.logs import LogBounds, log
-from service.privacy.trade_off.self_inverse import AbstractSelfInverse
 
 SLACK: Final = 4 * FUNCTION_ERROR
 FARTHEST: Final = 50.0
@@ -39,7 +39,7 @@ STEPS: Final = np.array([0.0, 8.0, 1e2, 1e4, 1e6, 1e8])
 
 
 @final
-class DifferentResponses(AbstractSelfInverse):
+class DifferentResponses(AbstractExactSum):
     """The curve of a run of randomised responses of several kinds, its own inverse. Relative width about 1e-12 (delta
     where the whole run reveals next to nothing: 1e-11). Source: Murtagh, Vadhan 2016, Theorem 1.5; Kairouz, Oh,
     Viswanath 2015, Theorem 3.5.

@@ -24,6 +24,7 @@ from typing import Final, final
 import numpy as np
 from typing_extensions import override
 
+from service.privacy.composition.exact_sums.abstract import AbstractExactSum
 from service.privacy.enclosure import SMALLEST, Enclosure, Evidence
 from service.privacy.numerics.arrays import BoolArray, FloatArray, IndexArray
 from service.privacy.numerics.binomial_tails import BinomialTails, weighted_sums
@@ -31,7 +32,6 @@ from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 from service.privacy.numerics.work import did
 from service.privacy.trade_off.enclosed.logs import LogBounds, log
 from service.privacy.trade_off.enclosed.weighted_sums import log_sum
-from service.privacy.trade_off.self_inverse import AbstractSelfInverse
 
 SLACK: Final = 4 * FUNCTION_ERROR
 A_LIST: Final = 500.0
@@ -56,7 +56,7 @@ class _Segments:
 
 
 @final
-class EqualResponses(AbstractSelfInverse):
+class EqualResponses(AbstractExactSum):
     """The curve of N >= 1 randomised responses at eps > 0, its own inverse.
 
     Relative width about 1e-12 for N up to 1e6 and 1e-10 to 1e10, rates and deltas down to 1e-300. Work is

@@ -20,6 +20,7 @@ from typing import final
 import numpy as np
 from typing_extensions import override
 
+from service.privacy.composition.exact_sums.abstract import AbstractExactSum
 from service.privacy.composition.exact_sums.laplace_sums import GRID, LaplaceSums, LatticeThreshold
 from service.privacy.enclosure import Enclosure, Evidence
 from service.privacy.numerics.arrays import BoolArray, FloatArray, IndexArray
@@ -27,7 +28,6 @@ from service.privacy.numerics.roots import falling_roots
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
 from service.privacy.trade_off.enclosed.logs import LogBounds
 from service.privacy.trade_off.enclosed.weighted_sums import log_moved, log_sum
-from service.privacy.trade_off.self_inverse import AbstractSelfInverse
 
 _MARGINS = (4.0, 400.0, 1e5)
 """How far from an approximate root, in units of its uncertainty, it is proved, tried in turn."""
@@ -49,7 +49,7 @@ class _Threshold:
 
 
 @final
-class ComposedLaplace(AbstractSelfInverse):
+class ComposedLaplace(AbstractExactSum):
     """The curve of N Laplace steps, its own inverse. Relative width 1e-12 (N = 100, e = 0.1) to 1e-10.
 
     Source: composition of dominating pairs (Zhu, Dong, Wang 2022, Theorem 10); the law of the loss is exact.

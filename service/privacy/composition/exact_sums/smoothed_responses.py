@@ -24,6 +24,7 @@ import numpy as np
 from scipy.special import ndtri
 from typing_extensions import override
 
+from service.privacy.composition.exact_sums.abstract import AbstractExactSum
 from service.privacy.composition.exact_sums.convex_readings import Minimum
 from service.privacy.composition.exact_sums.smoothed_ladder import ResponseLadder, Rung
 from service.privacy.composition.exact_sums.smoothed_line import ResponseCumulants
@@ -31,13 +32,12 @@ from service.privacy.enclosure import SMALLEST, Enclosure, Evidence
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 from service.privacy.trade_off.enclosed.logs import LogBounds, log
-from service.privacy.trade_off.self_inverse import AbstractSelfInverse
 
 SLACK: Final = 4 * FUNCTION_ERROR
 
 
 @final
-class SmoothedResponses(AbstractSelfInverse):
+class SmoothedResponses(AbstractExactSum):
     """The curve of a run of many different randomised responses, its own inverse.
 
     Relative width of a few 1e-7 where no atom of the loss decides alone: delta, power and type II error alike, at rates

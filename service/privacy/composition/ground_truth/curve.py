@@ -50,7 +50,7 @@ class GroundTruthTradeOff(AbstractTradeOff):
         """The least loss sum N ln(1 - p), 1 - p the share of H1 that is H0; None where a step has no such share."""
         if self._run.gaussian_mu_squared != 0:
             return None
-        ends = [(step.count, step.log_silent) for step in self._run.steps]
+        ends = [(count, step.log_prob_unshifted) for step, count in self._run.steps]
         known = [count * end for count, end in ends if end is not None]
         return sum(known, arb(0)) if len(known) == len(ends) else None
 
@@ -83,11 +83,11 @@ class GroundTruthTradeOff(AbstractTradeOff):
         both hypotheses of a step are mixtures.
         """
         squares = self._run.gaussian_mu_squared
-        for step in self._run.steps:
+        for step, count in self._run.steps:
             own = step.global_mu_squared
             if own is None:
                 return None
-            squares += step.count * own
+            squares += count * own
         with ctx.workprec(_SURE_BITS):
             return Enclosure(*doubles(ball(squares).sqrt()), self.evidence)
 

@@ -12,20 +12,19 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from functools import partial
 from typing import Final
 
 from service.privacy.composition.ground_truth.curve import GroundTruthTradeOff
 from service.privacy.composition.ground_truth.line import GroundTruthRun
 from service.privacy.composition.ground_truth.mixture_law import ExactMixture
-from service.privacy.composition.ground_truth.mixture_steps import ExactMixtureSteps
-from service.privacy.composition.ground_truth.moments import ExactSteps
+from service.privacy.composition.ground_truth.mixture_threshold import MixtureThresholds
 from service.privacy.composition.ground_truth.search import GroundTruthSearch
-from service.privacy.composition.ground_truth.sources import ClosedSources, LineSources, Sources
-from service.privacy.composition.ground_truth.step import ExactStep
+from service.privacy.composition.ground_truth.sources import ClosedSources, GaussianThresholds, LineSources, Sources
 from service.privacy.composition.planning.options import EngineOptions
 from service.privacy.enclosure import Enclosure, Evidence
 from service.privacy.errors import OutOfDomain, UnsupportedCombination
-from service.privacy.mechanisms.abstract import GaussianMixturePart, GaussianPart, SampledGaussianPart, Steps
+from service.privacy.mechanisms.abstract import Steps
 from service.privacy.trade_off.abstract import AbstractTradeOff
 from service.privacy.trade_off.pair import TradeOffPair
 from service.privacy.trade_off.shifted.gaussian import gaussian_curve
@@ -46,7 +45,7 @@ def ground_truth_pair(steps: Steps, options: EngineOptions) -> TradeOffPair:
     if not run.steps and run.gaussian_mu_squared == 0:
         identity = gaussian_curve(Enclosure.point(0.0))
         return TradeOffPair(identity, identity, "equal laws", ("ground_truth: f(alpha) = 1 - alpha exactly.",))
-    lone = run.gaussian_mu_squared == 0 and len(run.steps) == 1 and run.steps[0].count == 1
+    lone = run.gaussian_mu_squared == 0 and len(run.steps) == 1 and run.steps[0][1] == 1
     return _pair(run, lone, _guides(steps, run, lone), options.digits)
 
 
@@ -57,45 +56,43 @@ def _pair(
     how = "a closed form" if lone or not run.steps else "line integrals at two tilts"
     note = f"ground_truth: {how} in ball arithmetic, {digits} significant digits."
     if not run.steps:
-        search = GroundTruthSearch(ClosedSources(run.gaussian_mu_squared, reflected=False), guides[0], digits)
+        sources = ClosedSources(partial(GaussianThresholds, run.gaussian_mu_squared))
+        search = GroundTruthSearch(sources, guides[0], digits)
         curve = GroundTruthTradeOff(run, search, search, reflected=False)
         return TradeOffPair(curve, curve, "Dong, Roth, Su 2022 (Gaussian differential privacy), Corollary 3.3", (note,))
     line_guide = None if lone else run.guide()
 
-    def sources(reflected: bool) -> Sources:
+    def search_of(reflected: bool) -> GroundTruthSearch:
+        sources: Sources
         if line_guide is None:
-            return ClosedSources(run.steps[0], reflected=reflected)
-        return LineSources(run, line_guide, reflected=reflected)
+            sources = ClosedSources(partial(MixtureThresholds, run.steps[0][0], reflected))
+        else:
+            sources = LineSources(run, line_guide, reflected=reflected)
+        return GroundTruthSearch(sources, guides[reflected], digits)
 
-    directions = (False, True) if not all(step.symmetric for step in run.steps) else (False, False)
-    searches = [
-        GroundTruthSearch(sources(reflected), guides[reflected], digits) for reflected in dict.fromkeys(directions)
-    ]
-    searches = [searches[0], searches[-1]]
-    add = GroundTruthTradeOff(run, searches[0], searches[1], reflected=False)
+    search = search_of(False)
+    other = search if all(step.mirrored for step, _ in run.steps) else search_of(True)
+    add = GroundTruthTradeOff(run, search, other, reflected=False)
     source = "Zhu, Dong, Wang 2022, Theorems 10 and 11 (composition of dominating pairs)"
     return TradeOffPair(add, add.reversed(), source, (note,))
 
 
 def _exact_run(steps: Steps) -> GroundTruthRun:
-    mu_squared, known = Fraction(0), list[ExactSteps]()
+    mu_squared, known = Fraction(0), list[tuple[ExactMixture, int]]()
     for step, count in steps:
         part = step.part()
-        if isinstance(part, GaussianPart):
-            above, below = part.quotient
-            mu_squared += count * (Fraction(above) / Fraction(below)) ** 2
-        elif isinstance(part, SampledGaussianPart):
-            noise, rate = part.exact or (Fraction(part.noise_multiplier), Fraction(part.sample_rate))
-            known.append(ExactStep(noise, rate, count))
-        elif isinstance(part, GaussianMixturePart) and (mixture := ExactMixture.of(part)) is not None:
-            known.append(ExactMixtureSteps(mixture, count))
-        else:
+        exact = None if part is None else part.exact_shifts
+        if exact is None:
             reason = (
                 "ball arithmetic covers Gaussian, gdp and Poisson-sampled Gaussian steps, and mixtures of shifted "
                 "Gaussians, which groups, replaced records and batches of fixed size are."
             )
             engines = ("auto", "closed_form", "discretised", "monte_carlo")
             raise UnsupportedCombination("method", f"ground_truth for {step.type}", reason, engines)
+        if len(exact.shifts) == 1:
+            mu_squared += count * (Fraction(exact.shifts[0]) / exact.noise_multiplier) ** 2
+        else:
+            known.append((ExactMixture(exact.noise_multiplier, exact.law, exact.shifts, exact.mirrored), count))
     return GroundTruthRun(mu_squared, tuple(known))
 
 

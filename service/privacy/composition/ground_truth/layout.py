@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from service.privacy.composition.ground_truth.mixture_guide import LARGEST_POWERS, MixtureGuide
 from service.privacy.composition.ground_truth.nodes import ShiftedNodes, out_of_reach
-from service.privacy.composition.ground_truth.part_guide import LARGEST_POWERS, PartGuide
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.roots import bisected
 
@@ -49,9 +49,9 @@ class LinePlan:
 
 
 class LineGuide:
-    """A run in doubles: sampled parts and plain Gaussian steps of total mu^2."""
+    """A run in doubles: mixtures of shifted Gaussians and Gaussian steps of total mu^2."""
 
-    def __init__(self, parts: tuple[PartGuide, ...], gaussian_mu_squared: float) -> None:
+    def __init__(self, parts: tuple[MixtureGuide, ...], gaussian_mu_squared: float) -> None:
         self.parts, self._mu2 = parts, gaussian_mu_squared
         self.deviation = math.sqrt(float(self.cumulants(np.array([0.5]))[1][0]))
         if not 1e-100 < self.deviation < 1e6:
@@ -181,7 +181,7 @@ class LineGuide:
             heights.append(heights[-1] * _BLOCK_RATIO)
         return (*heights, heights[-1] * _BLOCK_RATIO)
 
-    def _majorant_nodes(self, part: PartGuide, tilt: float, height: float) -> tuple[float, ShiftedNodes]:
+    def _majorant_nodes(self, part: MixtureGuide, tilt: float, height: float) -> tuple[float, ShiftedNodes]:
         value, eta = part.log_majorant(tilt, height)
         return eta, part.real_nodes(tilt, 12 + math.log(part.count) + min(max(-value, 0.0), 200.0), eta)
 

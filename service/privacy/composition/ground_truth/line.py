@@ -17,7 +17,10 @@ from functools import cached_property
 from flint import acb, acb_mat, arb, ctx
 
 from service.privacy.composition.ground_truth.layout import LineGuide, LinePlan
-from service.privacy.composition.ground_truth.moments import ExactSteps, turn_powers
+from service.privacy.composition.ground_truth.mixture_guide import MixtureGuide
+from service.privacy.composition.ground_truth.mixture_law import ExactMixture
+from service.privacy.composition.ground_truth.mixture_strip import powers
+from service.privacy.composition.ground_truth.moments import MixtureMoments
 from service.privacy.numerics.balls import GUARD_BITS, ball, log_doubles, within
 from service.privacy.numerics.work import did
 
@@ -47,19 +50,19 @@ class Threshold:
 
 @dataclass(frozen=True)
 class GroundTruthRun:
-    """Gaussian steps of total mu^2 and steps of other kinds, all exact."""
+    """Gaussian steps of total mu^2, and mixtures of shifted Gaussians with their counts, all exact."""
 
     gaussian_mu_squared: Fraction
-    steps: tuple[ExactSteps, ...]
+    steps: tuple[tuple[ExactMixture, int], ...]
 
     def guide(self) -> LineGuide:
         """The run in doubles."""
-        return LineGuide(tuple(step.guide() for step in self.steps), float(self.gaussian_mu_squared))
+        return LineGuide(tuple(MixtureGuide(*step) for step in self.steps), float(self.gaussian_mu_squared))
 
     @cached_property
     def dropped(self) -> arb:
         """Bound of the mass that all balls together leave out of H1."""
-        return sum((step.count * step.dropped for step in self.steps), arb(0))
+        return sum((count * step.dropped for step, count in self.steps), arb(0))
 
 
 A_NODE, A_TERM = 2.0, 0.1
@@ -72,7 +75,7 @@ class BallLine:
     def __init__(self, run: GroundTruthRun, plan: LinePlan, *, reflected: bool) -> None:
         self._run, self._plan, self._reflected = run, plan, reflected
         self.bits = plan.bits
-        self._parts = [step.balls() for step in run.steps]
+        self._parts = [MixtureMoments(step) for step, _ in run.steps]
         with ctx.workprec(plan.bits):
             self._tilt = 1 - ball(plan.tilt) if reflected else ball(plan.tilt)
             self._sum_up(self._values())
@@ -91,8 +94,8 @@ class BallLine:
         """K(s) from the moments of the parts."""
         mu2 = ball(self._run.gaussian_mu_squared)
         total = mu2 * (s * s - s) / 2
-        for step, moment in zip(self._run.steps, moments, strict=True):
-            total += step.count * moment.log()
+        for (_, count), moment in zip(self._run.steps, moments, strict=True):
+            total += count * moment.log()
         return total
 
     def _values(self) -> list[acb]:
@@ -103,9 +106,9 @@ class BallLine:
         for k in range(plan.length):
             z = acb(ball(plan.tilt), k * ball(plan.step))
             values.append((mu2 * (z * z - z) / 2).exp())
-        for step, part, nodes in zip(self._run.steps, self._parts, plan.parts, strict=True):
+        for (_, count), part, nodes in zip(self._run.steps, self._parts, plan.parts, strict=True):
             moments = part.line(plan.tilt, plan.step, plan.length, nodes.line)
-            values = [value * moment**step.count for value, moment in zip(values, moments, strict=True)]
+            values = [value * moment**count for value, moment in zip(values, moments, strict=True)]
         return [value.conjugate() for value in values] if self._reflected else values
 
     def _sum_up(self, values: list[acb]) -> None:
@@ -126,9 +129,9 @@ class BallLine:
         logs: list[arb] = []
         for i, t in enumerate(heights):
             total = mu2 * (tilt * tilt - tilt - t * t) / 2
-            for step, part, nodes, moment in zip(self._run.steps, self._parts, plan.parts, moments, strict=True):
+            for (_, count), part, nodes, moment in zip(self._run.steps, self._parts, plan.parts, moments, strict=True):
                 eta, grid = nodes.majorants[i]
-                total += step.count * part.majorant(plan.tilt, plan.heights[i], eta, grid, moment).log()
+                total += count * part.majorant(plan.tilt, plan.heights[i], eta, grid, moment).log()
             logs.append(total)
         blocks = arb(0)
         for i in range(len(heights) - 1):
@@ -152,7 +155,7 @@ class BallLine:
     def at(self, threshold: arb) -> Threshold:
         """The test S > c for a threshold c (an exact ball)."""
         with ctx.workprec(self.bits):
-            turns = turn_powers(acb(0, -ball(self._plan.step) * threshold).exp(), self._plan.length)
+            turns = powers(acb(0, -ball(self._plan.step) * threshold).exp(), self._plan.length)
             sums = self._coefficients * acb_mat(len(turns), 1, turns)
             scale = (-self._tilt * threshold).exp()
             lift = threshold.exp()

@@ -1,59 +1,64 @@
-"""Moments of one step that is a mixture of shifted Gaussians in ball arithmetic, every error a proved radius.
+"""One step that is a mixture of shifted Gaussians in ball arithmetic, every error a proved radius.
 
 Notation of `mixture_strip.py`: L = ln a - ln b, phi b the density of H0, b = 1, or b(y) = a(-y) where the step is
 mirrored. ln a is convex and rises with slopes m between the smallest and the largest d. In the strip
 
     |a^z b^{1-z}|(x + iq) = (a^s b^{1-s})(x) |A(x, q)|^s |A(-x, q)|^{1-s} e^{-t D},    D = arg A(x, q) + arg A(-x, q),
 
-z = s + it (without the second factors and summands where there is no mirror), D >= 0 rises with q, and |A| is in
-[1 - q^2 V/2, 1]: G of `moments.py` is e^{q^2/2} (1 - q^2 V/2)^{min(s, 0) + min(1 - s, 0)}.
+z = s + it (without the second factors and summands where there is no mirror), D >= 0, and |A| is in [l(q), 1] with
+the `least_modulus` l of the strip: G of `moments.py` is e^{q^2/2} l(q)^{min(s, 0) + min(1 - s, 0)}. Where one of the
+shifts is 0, ln a is ln(1 + sum w_i (e^{d_i x - d_i^2/2} - 1)) over the others, so that small weights keep their digits.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final, final
+from typing import Final
 
 from flint import acb, arb, ctx
-from typing_extensions import override
 
 from service.privacy.composition.ground_truth.mixture_law import ExactMixture
-from service.privacy.composition.ground_truth.mixture_strip import power_sums, strip_of, turned_sums
-from service.privacy.composition.ground_truth.moments import StepBalls
+from service.privacy.composition.ground_truth.mixture_strip import Number, power_sums, strip_of
 from service.privacy.composition.ground_truth.nodes import ShiftedNodes
 from service.privacy.numerics.balls import GUARD_BITS, ball
 
 LARGEST_OVERSHOOT: Final = 6.0
 LARGEST_HALVINGS: Final = 60
 """Nats by which a line above the exponent may exceed it, and how often a stretch is halved for that."""
+WIDENING: Final = 4
+"""Width over that of the stretch before with which a stretch is tried first."""
 EXTRA_BITS: Final = 40
 
 
-@final
-class MixtureBalls(StepBalls):
+class MixtureBalls:
     """The step at the precision in force; balls are made when they are needed."""
 
     def __init__(self, mixture: ExactMixture) -> None:
         self._mixture = mixture
         self._strip = strip_of(mixture)
-        self._made: dict[int, tuple[list[arb], list[arb]]] = {}
+        self._first = int(mixture.shifts[0] == 0)
+        self._made: dict[int, tuple[list[arb], list[arb], arb]] = {}
 
-    def _humps(self) -> tuple[list[arb], list[arb]]:
-        """w_i e^{-d_i^2/2} and d_i."""
+    def _modes(self) -> tuple[list[arb], list[arb], arb]:
+        """w_i e^{-d_i^2/2} and d_i of positive shifts, and the sum of their w_i."""
         found = self._made.get(ctx.prec)
         if found is None:
-            d = self._mixture.distances()
-            terms = [weight * (-x * x / 2).exp() for weight, x in zip(self._mixture.weights(), d, strict=True)]
-            found = self._made[ctx.prec] = (terms, d)
+            d, weights = self._mixture.distances()[self._first :], self._mixture.weights()[self._first :]
+            terms = [weight * (-x * x / 2).exp() for weight, x in zip(weights, d, strict=True)]
+            found = self._made[ctx.prec] = (terms, d, sum(weights, arb(0)))
         return found
+
+    def _log(self, of_positive: Number, shifted: arb) -> Number:
+        """ln a from the sum over positive shifts, whose weights are `shifted` together."""
+        return (of_positive - shifted).log1p() if self._first else of_positive.log()
 
     def _more_bits(self, nodes: ShiftedNodes) -> int:
         """Precision at which exponentials of exponents of this size keep that in force."""
         largest = abs(nodes.y(nodes.first)).max(abs(nodes.y(nodes.last))) * self._mixture.distances()[-1] + 1
         return ctx.prec + EXTRA_BITS + int(float(largest.log())) * 3 // 2
 
-    @override
     def _points(self, nodes: ShiftedNodes, shift: float) -> Iterator[tuple[arb, acb, acb | None]]:
+        """y, L and ln b (None for 0) at the nodes y + i shift; L on the branch that is real on the real line."""
         here = self._logs(nodes, shift, 1)
         there = self._logs(nodes, shift, -1) if self._mixture.mirrored else None
         for k, log_a in enumerate(here):
@@ -68,60 +73,60 @@ class MixtureBalls(StepBalls):
         """ln a at side y + i shift, its argument within pi/2 of that of the mean."""
         height = ball(shift)
         with ctx.workprec(self._more_bits(nodes)):
-            terms, d = self._humps()
+            terms, d, shifted = self._modes()
             start, step = side * nodes.y(nodes.first), side * ball(nodes.step)
-            values = turned_sums(terms, d, acb(start, height), step, len(nodes))
+            (values,) = power_sums(terms, d, acb(start, height), step, len(nodes))
             if height * d[-1] < arb.pi():
-                return [value.log() for value in values]  # every term's argument is between 0 and pi
+                return [self._log(value, shifted) for value in values]  # every term's argument is between 0 and pi
         with ctx.workprec(self._more_bits(nodes) + GUARD_BITS - ctx.prec):
-            terms, d = self._humps()
+            terms, d, shifted = self._modes()
             zeroth, first = power_sums(terms, d, start, step, len(nodes), 2)
-            means = [one / all_of_it for one, all_of_it in zip(first, zeroth, strict=True)]
+            rest = 1 - shifted if self._first else arb(0)
+            means = [one / (rest + others) for one, others in zip(first, zeroth, strict=True)]
             if not all(height * mean.rad() < 1 for mean in means):
                 return [acb(arb.nan(), arb.nan())] * len(nodes)
         with ctx.workprec(self._more_bits(nodes)):
-            turns = [height * mean.mid() for mean in means]
-            return [
-                (value * acb(0, -turn).exp()).log() + acb(0, turn) for value, turn in zip(values, turns, strict=True)
-            ]
+            rest = 1 - self._modes()[2] if self._first else arb(0)
+            turns = [acb(0, height * mean.mid()) for mean in means]
+            return [((rest + value) * (-turn).exp()).log() + turn for value, turn in zip(values, turns, strict=True)]
 
-    @override
     def _terms(self, s: arb, nodes: ShiftedNodes) -> Iterator[arb]:
+        """sqrt(2 pi) phi b e^{sL} at the nodes, on the real line."""
         with ctx.workprec(self._more_bits(nodes)):
-            terms, d = self._humps()
+            terms, d, shifted = self._modes()
             start, step = nodes.y(nodes.first), ball(nodes.step)
-            (here,) = power_sums(terms, d, start, step, len(nodes), 1)
-            there = power_sums(terms, d, -start, -step, len(nodes), 1)[0] if self._mixture.mirrored else None
+            (here,) = power_sums(terms, d, start, step, len(nodes))
+            there = power_sums(terms, d, -start, -step, len(nodes))[0] if self._mixture.mirrored else None
         for k, value in enumerate(here):
             y = nodes.y(nodes.first + k)
-            exponent = s * value.log() - y * y / 2
-            yield (exponent if there is None else exponent + (1 - s) * there[k].log()).exp()
+            exponent = s * self._log(value, shifted) - y * y / 2
+            yield (exponent if there is None else exponent + (1 - s) * self._log(there[k], shifted)).exp()
 
-    @override
     def _turns_upwards(self, half_width: arb) -> bool:
-        return True
+        """Whether Im L(y + i(a + e)) >= Im L(y + i(a - e)) for 0 <= a <= half_width, as long as G(a + e) is finite."""
+        return bool(half_width <= self._strip.widest)
 
-    @override
     def _growth(self, s: arb, height: arb) -> arb:
+        """G up to Im y = height, for every t >= 0; infinite where L is not known to be analytic."""
         if not height < self._strip.height:
             return arb.pos_inf()
         powers = s.min(0) + ((1 - s).min(0) if self._mixture.mirrored else 0)
-        least = 1 - height * height * self._strip.variance / 2
-        return (height * height / 2 + powers * least.log()).exp()
+        return (height * height / 2 + powers * self._strip.least_modulus(height).log()).exp()
 
     def _log_ratio(self, y: arb) -> arb:
         """ln a(y), y real."""
-        terms, d = self._humps()
-        return sum((term * (x * y).exp() for term, x in zip(terms, d, strict=True)), arb(0)).log()
+        terms, d, shifted = self._modes()
+        return self._log(sum((term * (x * y).exp() for term, x in zip(terms, d, strict=True)), arb(0)), shifted)
 
     def _mean(self, y: arb) -> arb:
         """m at y, the slope of ln a."""
-        terms, d = self._humps()
+        terms, d, shifted = self._modes()
         shares = [term * (x * y).exp() for term, x in zip(terms, d, strict=True)]
-        return sum((share * x for share, x in zip(shares, d, strict=True)), arb(0)) / sum(shares, arb(0))
+        rest = 1 - shifted if self._first else arb(0)
+        return sum((share * x for share, x in zip(shares, d, strict=True)), arb(0)) / sum(shares, rest)
 
-    @override
     def _outside(self, s: arb, nodes: ShiftedNodes) -> arb:
+        """Bound of h sum phi b e^{sL} over all nodes of the lattice that are left out (real line)."""
         with ctx.workprec(GUARD_BITS):
             h, other = ball(nodes.step), (1 - s if self._mixture.mirrored else arb(0))
             y0, y1 = nodes.y(nodes.first), nodes.y(nodes.last)
@@ -138,11 +143,11 @@ class MixtureBalls(StepBalls):
         (1 + sqrt(2 pi)/h) of its largest value. Slopes of F + u^2/2 beyond `start` are at most B, as m rises: beyond
         b >= 2 B terms fall like a geometric series of ratio e^{-h (b - B)}.
         """
-        steepest = p.max(0) * self._humps()[1][-1] + (-r).max(0) * self._mean(-start)
+        steepest = p.max(0) * self._modes()[1][-1] + (-r).max(0) * self._mean(-start)
         end = start.max(2 * steepest).upper()  # exact, so that every comparison below is decided
-        top, a = arb(0), start
+        top, a, width = arb(0), start, end - start
         while a < end:
-            b = end
+            b = (a + WIDENING * width).mid().min(end)
             line, slope, over = self._line_above(p, r, a, b)
             for _ in range(LARGEST_HALVINGS):
                 if over < LARGEST_OVERSHOOT:
@@ -151,7 +156,7 @@ class MixtureBalls(StepBalls):
                 line, slope, over = self._line_above(p, r, a, b)
             vertex = a.max(b.min(slope))
             top += (line + slope * (vertex - a) - vertex * vertex / 2).exp()
-            a = b
+            a, width = b, b - a
         parabolas = top * (1 + (2 * arb.pi()).sqrt() / h)
         last = (p * self._log_ratio(end) + r * self._log_ratio(-end) - end * end / 2).exp()
         return parabolas + last / (1 - (h * (steepest - end)).exp())
@@ -169,30 +174,29 @@ class MixtureBalls(StepBalls):
                 over += abs(coefficient * (at_a + steep * (place - a) - found)).mid()
         return value, slope, over
 
-    @override
     def log_integral_constant(self, s: float, moment: arb) -> arb:
         """ln V with int_t^inf |M(s + iu)| du/u <= V/sqrt(t): closes the sum behind the last node. `moment` is M(s).
 
-        B_eta gives G(eta) int phi a^s b^{1-s} E1(t D), E1(x) <= e^-x ln(1 + 1/x) <= x^{-1/2}, and D is at least
-        eta (1 - eta^2/(3 H^2)) times m(y), or m(y) + m(-y) >= m(0) where the step is mirrored. Else m >= d_0; and for
+        B_eta gives G(eta) int phi a^s b^{1-s} E1(t D), E1(x) <= e^-x ln(1 + 1/x) <= x^{-1/2}, and D is at least the
+        `least_turn` of the strip times m(y), or m(y) + m(-y) >= m(0) where the step is mirrored. Else m >= d_0; and for
         d_0 = 0 and any j > 0, m^{-1/2} <= d_1^{-1/2} (1 + (w_0/w_j)^{1/2} e^{-v_j/2}), v_j = d_j y - d_j^2/2, as m is
         at least d_1 times the share of shifts above 0. Completing the square, E0 a^s e^{-v_j/2} = e^{3 d_j^2/8}
         E0 a^s(y - d_j/2), which is below M(s) for s >= 0; below w_0^s and e^{|s| d_j D/2} M(s), D the largest d, for
         s < 0. Any eta serves.
         """
-        tilt, (terms, d), height = ball(s), self._humps(), self._strip.height
+        tilt, (terms, d, shifted), height = ball(s), self._modes(), self._strip.height
         eta = (height / 2).min(arb(1))
-        growth = self._growth(tilt, eta) / (eta * (1 - (eta / height) ** 2 / 3)).sqrt()
+        growth = self._growth(tilt, eta) / self._strip.least_turn(eta).sqrt()
         if self._mixture.mirrored:
             return (growth * moment / self._mean(arb(0)).sqrt()).log()
-        if d[0] > 0:
+        if not self._first:
             return (growth * moment / d[0].sqrt()).log()
         best = arb.pos_inf()
-        for term, x in zip(terms[1:], d[1:], strict=True):
+        for term, x in zip(terms, d, strict=True):
             largest = moment.upper()
             if tilt < 0:
                 steepest = largest * (-tilt * x * d[-1] / 2).exp()
-                largest = largest.max(steepest.min((tilt * terms[0].log()).exp()))
-            odds = (terms[0] / term).sqrt() * (x * x / 8).exp()
+                largest = largest.max(steepest.min((tilt * (-shifted).log1p()).exp()))
+            odds = ((1 - shifted) / term).sqrt() * (x * x / 8).exp()
             best = best.min((largest * (1 + odds)).upper())
-        return (growth * best / d[1].sqrt()).log()
+        return (growth * best / d[0].sqrt()).log()

@@ -1,4 +1,6 @@
-"""How finely the moments of a mixture of shifted Gaussians are to be summed: chosen in doubles (`part_guide.py`)."""
+"""How finely the moments of a mixture of shifted Gaussians are to be summed: chosen in doubles. Nothing is proved from
+these numbers; a poor choice only makes the radius of the result larger.
+"""
 
 from __future__ import annotations
 
@@ -7,79 +9,135 @@ from functools import cached_property
 from typing import Final, final
 
 import numpy as np
-from typing_extensions import override
 
 from service.privacy.composition.ground_truth.mixture_law import ExactMixture
 from service.privacy.composition.ground_truth.mixture_strip import in_doubles, strip_of
-from service.privacy.composition.ground_truth.nodes import out_of_reach
-from service.privacy.composition.ground_truth.part_guide import (
-    FARTHEST,
-    LARGEST_GROWTH,
-    LARGEST_PLANNING_GRID,
-    PartGuide,
-)
+from service.privacy.composition.ground_truth.nodes import ShiftedNodes, out_of_reach
 from service.privacy.numerics.arrays import FloatArray
 
+LARGEST_POWERS: Final = 600_000
+"""Powers e^{ikhL} kept at once: they bound memory (100 bytes each) and take about 0.3 microseconds each."""
+FARTHEST: Final = 60.0
+"""Beyond this y the planner only looks for the largest term."""
+LARGEST_PLANNING_GRID: Final = 50_000
+LARGEST_GROWTH: Final = 150.0
+"""Nats by which the integrand of a majorant may exceed the one on the real line."""
 LARGEST_PLANNING_WORK: Final = 4_000_000
 """Nodes times shifts."""
 CHUNK: Final = 4_000
 ETAS: Final = 20
 """Heights of majorants to choose from."""
+LARGEST_EXPONENT: Final = 600.0
+"""Exponents beyond which ln(1 + x) is taken as ln x."""
 
 
 @final
-class MixtureGuide(PartGuide):
-    """Mixtures of shifted Gaussians, mirrored or not."""
+class MixtureGuide:
+    """`count` steps that are mixtures of shifted Gaussians, mirrored or not."""
 
     def __init__(self, mixture: ExactMixture, count: int) -> None:
-        strip = strip_of(mixture)
-        self._height, self._variance = float(strip.height), float(strip.variance)
-        self._mirrored = mixture.mirrored
+        self._strip, self._mirrored, self.count = strip_of(mixture), mixture.mirrored, count
+        self._height, self._widest = float(self._strip.height), float(self._strip.widest)
         self._log_weights, self._distances = in_doubles(mixture)
-        step = min(0.25, 0.35 / math.sqrt(max(self._variance, 1e-30)))
+        self._silent = mixture.shifts[0] == 0
+        step = min(0.25, 0.35 / math.sqrt(max(float(self._strip.variance), 1e-30)))
         right = FARTHEST + 1.5 * float(self._distances[-1])
         left = right if self._mirrored else FARTHEST
         nodes = (left + right) / step
         if nodes > LARGEST_PLANNING_GRID or nodes * len(self._distances) > LARGEST_PLANNING_WORK:
             raise out_of_reach("the noise of a mixture is too small beside its shifts.")
         y = np.arange(-math.ceil(left / step), math.ceil(right / step) + 1, dtype=np.float64) * step
-        log_weight = self._log_null(y) + math.log(step / math.sqrt(2 * math.pi))
         far = np.geomspace(right, max(1e9, 4 * right), 400)
-        super().__init__(count, y, log_weight, np.concatenate([-far[::-1], far]))
+        self._y, self._far = y, np.concatenate([-far[::-1], far])
+        self._log_weight = self._log_null(y) + math.log(step / math.sqrt(2 * math.pi))
+        self._loss, self._far_loss, self._far_null = self._losses(y), self._losses(self._far), self._log_null(self._far)
 
     def _log_a(self, y: FloatArray) -> FloatArray:
-        base, d = self._log_weights - 0.5 * self._distances**2, self._distances
-        parts = [np.logaddexp.reduce(base + y[at : at + CHUNK, None] * d, axis=1) for at in range(0, len(y), CHUNK)]
+        """ln a(y): where shift 0 has a weight and terms are not large, from what the others add to 1."""
+        parts: list[FloatArray] = []
+        for at in range(0, len(y), CHUNK):
+            v = y[at : at + CHUNK, None] * self._distances - 0.5 * self._distances**2
+            found: FloatArray = np.logaddexp.reduce(self._log_weights + v, axis=1)
+            if self._silent:
+                rise = np.expm1(np.minimum(v, LARGEST_EXPONENT)) @ np.exp(self._log_weights)
+                found = np.where(v.max(axis=1) < LARGEST_EXPONENT, np.log1p(rise), found)
+            parts.append(found)
         return np.concatenate(parts)
 
-    @override
     def _losses(self, y: FloatArray) -> FloatArray:
+        """L(y)."""
         log_a = self._log_a(y)
         return log_a - self._log_a(-y) if self._mirrored else log_a
 
-    @override
     def _log_null(self, y: FloatArray) -> FloatArray:
+        """ln of the density of H0, but for a constant."""
         return self._log_a(-y) - 0.5 * y**2 if self._mirrored else -0.5 * y**2
 
-    @override
     def _tops(self, shift: float | None) -> FloatArray:
+        """Heights of strips to choose from, ascending: above the real line (None), or about a line at Im y = shift."""
         highest = min(0.97 * (self._height - (shift or 0.0)), FARTHEST)
+        if shift is not None:
+            highest = min(highest, 0.98 * self._widest)
         return np.geomspace(min(0.01, 0.1 * highest), highest, 120)
 
-    @override
-    def _places(self) -> FloatArray:
+    @cached_property
+    def _searched(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Places where the largest terms are looked for, ascending, with the loss and ln of the density of H0 there."""
         count = max(2401, math.ceil((self._y[-1] - self._y[0]) / 0.1))
         near = np.linspace(float(self._y[0]), float(self._y[-1]), count)
         outside = self._far[np.abs(self._far) > max(self._y[-1], -self._y[0])]
-        return np.concatenate([outside[outside < 0], near, outside[outside > 0]])
+        y = np.concatenate([outside[outside < 0], near, outside[outside > 0]])
+        return y, self._losses(y), self._log_null(y)
 
-    @override
     def _growth(self, tilt: float, heights: FloatArray) -> FloatArray:
-        least = np.log(np.maximum(1 - 0.5 * heights**2 * self._variance, 1e-3))
-        return 0.5 * heights**2 + self._powers(tilt) * least
+        """Nats by which the integrand may exceed the one on the real line, at these heights."""
+        least = np.log(np.maximum(self._strip.least_in_doubles(heights), 1e-3))
+        powers = min(tilt, 0.0) + (min(1 - tilt, 0.0) if self._mirrored else 0.0)
+        return 0.5 * heights**2 + powers * least
 
-    def _powers(self, tilt: float) -> float:
-        return min(tilt, 0.0) + (min(1 - tilt, 0.0) if self._mirrored else 0.0)
+    def log_moments(self, tilts: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """ln M at real tilts, and the variance of L under the tilted laws."""
+        joint = tilts[:, None] * self._loss + self._log_weight
+        top = joint.max(axis=1)
+        weights = np.exp(joint - top[:, None])
+        total = weights.sum(axis=1)
+        mean = weights @ self._loss / total
+        variance = np.maximum(weights @ self._loss**2 / total - mean**2, 0.0)
+        far = (tilts[:, None] * self._far_loss + self._far_null).max(axis=1)
+        return np.logaddexp(top + np.log(total), far), variance
+
+    def line_nodes(self, tilt: float, need: float, fineness: float, offset: float) -> tuple[ShiftedNodes, float]:
+        """Nodes for an error e^-need of M on a line, and the nats that cancel in the sum."""
+        tops = self._tops(None)
+        growth = self._growth(tilt, tops)
+        step = 2 * math.pi * tops / (2 * need + growth)
+        best = int(step.argmax())
+        top = float(tops[best])
+        shift = top * need / (2 * need + float(growth[best]))
+        cancels = float(self._growth(tilt, np.array([shift]))[0])
+        return self._nodes(tilt, need + cancels, float(step[best]) * fineness, offset, shift, top), cancels
+
+    def real_nodes(self, tilt: float, need: float, shift: float = 0.0) -> ShiftedNodes:
+        """Nodes of a sum on the real line with relative error e^-need, for the integrand at Im y = shift."""
+        tops = self._tops(shift)
+        growth = self._growth(tilt, tops + shift)
+        step = 2 * math.pi * tops / (need + growth)
+        best = int(step.argmax())
+        room = need + float(self._growth(tilt, np.array([shift]))[0])
+        return self._nodes(tilt, room, float(step[best]), 0.0, 0.0, float(tops[best]))
+
+    def _nodes(self, tilt: float, depth: float, step: float, offset: float, shift: float, top: float) -> ShiftedNodes:
+        """The nodes at which phi b e^{tilt L} exceeds e^-depth of its largest value."""
+        y, loss, log_null = self._searched
+        exponent = tilt * loss + log_null
+        kept = y[exponent > exponent.max() - depth - 3]
+        if max(kept[-1], -kept[0]) > 1e8 or (kept[-1] - kept[0]) / step > LARGEST_POWERS:
+            raise out_of_reach("an inner sum would need too many nodes.")
+        left = 0.05 if -kept[0] <= FARTHEST else -0.05 * float(kept[0])
+        right = 0.05 if kept[-1] < FARTHEST else 0.05 * float(kept[-1])
+        first = math.floor((min(float(kept[0]), -2.0) - left) / step) - 1
+        last = math.ceil((max(float(kept[-1]), 2.0) + right) / step) + 1
+        return ShiftedNodes(step, offset, first, last, shift, top)
 
     @cached_property
     def _turned(self) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -98,8 +156,8 @@ class MixtureGuide(PartGuide):
             argument[:, part] = center + np.angle(turned * np.exp(-1j * center))
         return eta, modulus, argument
 
-    @override
     def log_majorant(self, tilt: float, height: float) -> tuple[float, float]:
+        """Return about the least ln(B_eta(height)/M(tilt)) over a few eta, and that eta."""
         eta, modulus, argument = self._turned
         if self._mirrored:
             size = tilt * modulus + (1 - tilt) * modulus[:, ::-1]

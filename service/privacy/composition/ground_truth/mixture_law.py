@@ -2,113 +2,76 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import final
 
 from flint import arb, ctx
 
-from service.privacy.mechanisms.abstract import GaussianMixturePart
-from service.privacy.mechanisms.batches.shift_laws import BinomialHits, HypergeometricHits, ShiftLaw, StatedWeights
+from service.privacy.mechanisms.batches.shift_laws import ExactShifts
 from service.privacy.numerics.balls import GUARD_BITS, ball
+
+EXTRA_BITS = 40
 
 
 @final
-@dataclass(frozen=True, slots=True)
-class ExactMixture:
+class ExactMixture(ExactShifts):
     """N(0, 1) against sum w_i N(s_i/sigma, 1), or with `mirrored` the mirror image of that against it.
 
-    `shifts` are those with a weight of their own; what a law has beside them is `dropped`, that is, its mass is put to
-    the heaviest shift.
+    Shifts that have no weight of their own are left out: the weights are those of the law given the other shifts.
     """
 
-    noise_multiplier: Fraction
-    law: ShiftLaw
-    shifts: tuple[float, ...]
-    mirrored: bool
-
-    @staticmethod
-    def of(part: GaussianMixturePart) -> ExactMixture | None:
-        """None where the part does not say what its doubles are near to."""
-        if part.exact is None:
-            return None
-        law, shifts = part.exact.law, part.shifts
-        if isinstance(law, BinomialHits) and len(shifts) <= law.trials:
-            shifts = shifts[:-1]  # it stood for all hits that are too rare for a place
-        return ExactMixture(part.exact.noise_multiplier, law, shifts, part.mirrored)
+    __slots__ = ()
 
     @property
-    def log_silent(self) -> arb | None:
+    def log_prob_unshifted(self) -> arb | None:
         """ln of the weight of shift 0; None without one, or where both hypotheses are shifted."""
         if self.mirrored:
             return None
-        if isinstance(self.law, BinomialHits):
-            return self.law.trials * (-ball(self.law.rate)).log1p()
-        return self.weights()[0].log() if self.shifts[0] == 0 else None
+        base, power = self.law.unshifted(self.shifts)
+        return power * ball(base - 1).log1p() if base > 0 else None
 
     @property
-    def largest_shift(self) -> Fraction:
-        """In units of the noise, whatever its weight."""
-        largest = Fraction(self.shifts[-1])
-        if isinstance(self.law, BinomialHits):
-            largest = self.law.trials * Fraction(self.law.apart)
-        return largest / self.noise_multiplier
+    def global_mu_squared(self) -> Fraction | None:
+        """mu^2 of the least Gaussian step that no such step is easier to tell than: of the largest shift, as a smaller
+        one is no easier to tell, and no weight matters to small rates. None where both hypotheses are mixtures.
+        """
+        return None if self.mirrored else (self.law.largest(self.shifts) / self.noise_multiplier) ** 2
 
     def weights(self) -> list[arb]:
-        """Those of the shifts, at the precision in force."""
-        if isinstance(self.law, StatedWeights):
-            return [ball(weight) for weight in self.law.weights]
-        hits = [round(shift / self.law.apart) for shift in self.shifts]
-        if isinstance(self.law, BinomialHits):
-            found = _binomial(self.law, hits)
-            rest = self.dropped
-            if not rest.is_zero():  # is put where it counts least
-                most = max(range(len(hits)), key=lambda at: float(found[at].mid()))
-                found[most] += rest.union(arb(0))
-            return found
-        known = _hypergeometric(self.law)
-        return [known[number] for number in hits]
+        """Return the weights of the shifts, at the precision in force: products of odds, over their sum."""
+        with ctx.workprec(ctx.prec + EXTRA_BITS):
+            relative = self._relative()
+            total = sum(relative, arb(0))
+            return [weight / total for weight in relative]
+
+    def _relative(self) -> list[arb]:
+        relative = [arb(1)]
+        for place in self.law.places_of(self.shifts)[:-1]:
+            relative.append(relative[-1] * ball(self.law.odds(place)))
+        return relative
 
     def distances(self) -> list[arb]:
-        """s_i/sigma, at the precision in force."""
+        """Return s_i/sigma, at the precision in force."""
         return [ball(Fraction(shift) / self.noise_multiplier) for shift in self.shifts]
 
     @property
     def dropped(self) -> arb:
-        """Beyond the last and before the first of the hits that are kept the weights fall faster than geometrically."""
-        law = self.law
-        if not isinstance(law, BinomialHits) or len(self.shifts) > law.trials:
+        """Bound of the mass of the shifts that are left out: beyond the last and before the first of the others weights
+        fall faster than geometrically. Conditioning a law on an event moves no probability by more than the mass of
+        its complement.
+        """
+        places, kept = self.law.places, self.law.places_of(self.shifts)
+        if len(kept) == len(places):
             return arb(0)
         with ctx.workprec(GUARD_BITS):
-            odds = ball(law.rate / (1 - law.rate))
-            first, last = (round(self.shifts[at] / law.apart) for at in (0, -1))
-            total, after = arb(0), last + 1
-            if last < law.trials:
-                ratio = odds * (law.trials - after) / (after + 1)
-                total += _binomial(law, [after])[0] / (1 - ratio) if ratio < 1 else arb(1)
-            if first > 0:
-                ratio = (first - 1) / (odds * (law.trials - first + 2))
-                total += _binomial(law, [first - 1])[0] / (1 - ratio) if ratio < 1 else arb(1)
-            return total.upper()
+            relative, rest = self._relative(), arb(0)
+            if kept[-1] < places[-1]:
+                rest += _geometric(relative[-1], ball(self.law.odds(kept[-1])))
+            if kept[0] > places[0]:
+                rest += _geometric(relative[0], 1 / ball(self.law.odds(kept[0] - 1)))
+            return (rest / sum(relative, arb(0))).upper().min(1)
 
 
-def _binomial(law: BinomialHits, hits: list[int]) -> list[arb]:
-    """C(n, i) q^i (1 - q)^{n - i}."""
-    with ctx.workprec(ctx.prec + law.trials.bit_length() + 40):
-        hit, miss = ball(law.rate).log(), (-ball(law.rate)).log1p()
-        return [math.comb(law.trials, i) * (i * hit + (law.trials - i) * miss).exp() for i in hits]
-
-
-def _hypergeometric(law: HypergeometricHits) -> list[arb]:
-    """C(k, i) C(n - k, b - i)/C(n, b), each from the one before; b and k may change places, so that k <= b."""
-    b, k, n = max(law.drawn, law.marked), min(law.drawn, law.marked), law.among
-    with ctx.workprec(ctx.prec + 40):
-        weight = arb(1)
-        for other in range(k):
-            weight = weight * (n - b - other) / (n - other)
-        found = [weight]
-        for i in range(k):
-            weight = weight * ((k - i) * (b - i)) / ((i + 1) * (n - k - b + i + 1))
-            found.append(weight)
-        return found
+def _geometric(first: arb, ratio: arb) -> arb:
+    """Return first (ratio + ratio^2 + ...), infinite where it is not known to converge."""
+    return first * ratio / (1 - ratio) if ratio < 1 else arb.pos_inf()

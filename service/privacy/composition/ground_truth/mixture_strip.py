@@ -21,13 +21,14 @@ C <= 2 E (d^2 - D^2)(d - D) <= 4 D E (D - d)^2.
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final
+from typing import Any, Final, TypeVar, final
 
 import numpy as np
 from flint import acb, acb_mat, arb, arb_mat, ctx
+from typing_extensions import override
 
 from service.privacy.composition.ground_truth.mixture_law import ExactMixture
 from service.privacy.composition.ground_truth.nodes import out_of_reach
@@ -43,17 +44,86 @@ NEARLY: Final = 0.1
 """Share of the square of the gap to the next shift that the variance has where cells end."""
 
 
-@dataclass(frozen=True, slots=True)
-class AnalyticStrip:
-    """Up to Im y < `height` (H and the zeros kept away from), with `variance` at least V; exact numbers."""
+Number = TypeVar("Number", arb, acb)
+
+
+class AnalyticStrip(ABC):
+    """The strip Im y < `height`, in which a has no zero and arg A >= 0."""
 
     height: arb
     variance: arb
+    """At least V."""
+    widest: arb
+    """arg A(x, q + e) >= arg A(x, q - e) for 0 <= q <= `widest`, e >= 0 and q + e < `height`."""
+
+    @abstractmethod
+    def least_modulus(self, q: arb) -> arb:
+        """Return a lower bound of |A(x, q)| for all x."""
+
+    @abstractmethod
+    def least_turn(self, q: arb) -> arb:
+        """Return a lower bound of arg A(x, q)/m(x) for all x."""
+
+    @abstractmethod
+    def least_in_doubles(self, q: FloatArray) -> FloatArray:
+        """Return about the same as `least_modulus`."""
+
+
+@final
+class MixtureStrip(AnalyticStrip):
+    """The strip up to H, away from zeros, with `variance` at least V; exact numbers. arg A rises with q everywhere."""
+
+    def __init__(self, height: arb, variance: arb) -> None:
+        self.height = self.widest = height
+        self.variance = variance
+
+    @override
+    def least_modulus(self, q: arb) -> arb:
+        return 1 - q * q * self.variance / 2
+
+    @override
+    def least_turn(self, q: arb) -> arb:
+        return q * (1 - (q / self.height) ** 2 / 3)
+
+    @override
+    def least_in_doubles(self, q: FloatArray) -> FloatArray:
+        return 1 - 0.5 * q**2 * float(self.variance)
+
+
+@final
+class PairStrip(AnalyticStrip):
+    """The strip of two shifts 0 and d: A = 1 - r + r e^{iqd}, r the share of the shift d, so that m = r d,
+
+        |A|^2 = 1 - 4 r (1 - r) sin^2(qd/2) >= cos^2(qd/2),    arg A >= sin arg A >= Im A = r sin(qd),
+
+    and arg A is in [0, pi) for 0 <= qd < pi. With q d <= pi/2, e d < pi: q - e <= 0 makes arg A(q - e) <= 0; else the
+    sine of arg A(q + e) - arg A(q - e) has the sign of (1 - r) cos(qd) + r cos(ed) >= 0.
+    """
+
+    def __init__(self, distance: arb) -> None:
+        self._distance = distance
+        self.height, self.widest = (arb.pi() / distance).lower(), (arb.pi() / distance / 2).lower()
+        self.variance = (distance * distance / 4).upper()
+
+    @override
+    def least_modulus(self, q: arb) -> arb:
+        return (q * self._distance / 2).cos()
+
+    @override
+    def least_turn(self, q: arb) -> arb:
+        return (q * self._distance).sin() / self._distance
+
+    @override
+    def least_in_doubles(self, q: FloatArray) -> FloatArray:
+        return np.cos(np.minimum(0.5 * q * float(self._distance), 1.57))
 
 
 @lru_cache(maxsize=64)
 def strip_of(mixture: ExactMixture) -> AnalyticStrip:
-    """The strip of a mixture."""
+    """Return the strip of a mixture."""
+    if len(mixture.shifts) == 2 and mixture.shifts[0] == 0:
+        with ctx.workprec(STRIP_BITS):
+            return PairStrip(mixture.distances()[1])
     logs, distances = in_doubles(mixture)
     low, high = _ends(logs, distances)
     spread = float(np.sqrt(_variances(logs, distances, np.linspace(low, high, 2_000)).max()))
@@ -68,7 +138,7 @@ def strip_of(mixture: ExactMixture) -> AnalyticStrip:
         variance, least = _extremes(sums, d, half)
         # 1 - q^2 V/2 stays above 1/20.
         height = least.sqrt().min((arb(1.9) / variance).sqrt()).lower()
-        return AnalyticStrip(height, variance.upper())
+        return MixtureStrip(height, variance.upper())
 
 
 def _extremes(sums: list[list[arb]], d: list[arb], half: arb) -> tuple[arb, arb]:
@@ -143,43 +213,43 @@ def _variances(logs: FloatArray, distances: FloatArray, x: FloatArray) -> FloatA
     return share @ distances**2 - mean**2
 
 
-def power_sums(terms: list[arb], d: list[arb], start: arb, step: arb, count: int, degrees: int) -> list[list[arb]]:
-    """sum_i terms_i d_i^k e^{d_i x} at x = start + j step, j < count, for each k < degrees: matrix products."""
+def power_sums(
+    terms: list[arb], d: list[arb], start: Number, step: arb, count: int, degrees: int = 1
+) -> list[list[Number]]:
+    """Return sum_i terms_i d_i^k e^{d_i x} at x = start + j step, j < count, for each k < degrees."""
+    weights = [term * (distance * start).exp() for term, distance in zip(terms, d, strict=True)]
+    listed = [weights]
+    for _ in range(degrees - 1):
+        listed.append([weight * distance for weight, distance in zip(listed[-1], d, strict=True)])
+    return geometric_sums(listed, [(distance * step).exp() for distance in d], count)
+
+
+def geometric_sums(weights: list[list[Number]], bases: list[Any], count: int) -> list[list[Number]]:
+    """Return sum_i w_i b_i^j, j < count, for each list of weights w.
+
+    With j = a columns + b the sums are one matrix product of w_i b_i^{a columns} and b_i^b.
+    """
     rows = max(1, math.isqrt(count))
     columns = -(-count // rows)
-    left: list[list[arb]] = [[] for _ in range(degrees)]
-    right: list[arb] = []
-    for term, distance in zip(terms, d, strict=True):
-        powers = _powers((distance * step).exp(), columns + 1)
-        right += powers[:-1]
-        jumps = _powers(powers[-1], rows)
-        scaled = term * (distance * start).exp()
-        for k in range(degrees):
-            left[k] += [scaled * jump for jump in jumps]
-            scaled *= distance
-    table = arb_mat(len(d), columns, right)
-    products = [arb_mat(len(d), rows, each).transpose() * table for each in left]
+    matrix: type[Any] = acb_mat if isinstance(weights[0][0], acb) else arb_mat
+    low: list[Any] = []
+    high: list[list[Any]] = []
+    for base in bases:
+        found = powers(base, columns + 1)
+        low += found[:-1]
+        high.append(powers(found[-1], rows))
+    table = matrix(len(bases), columns, low)
+    products = [
+        matrix(len(bases), rows, [w * power for w, each in zip(one, high, strict=True) for power in each]).transpose()
+        * table
+        for one in weights
+    ]
     return [[product[a, b] for a in range(rows) for b in range(columns)][:count] for product in products]
 
 
-def turned_sums(terms: list[arb], d: list[arb], start: acb, step: arb, count: int) -> list[acb]:
-    """The same for k = 0 at complex places start + j step."""
-    rows = max(1, math.isqrt(count))
-    columns = -(-count // rows)
-    left: list[acb] = []
-    right: list[arb] = []
-    for term, distance in zip(terms, d, strict=True):
-        powers = _powers((distance * step).exp(), columns + 1)
-        right += powers[:-1]
-        scaled = term * (distance * start).exp()
-        left += [scaled * jump for jump in _powers(powers[-1], rows)]
-    product = acb_mat(len(d), rows, left).transpose() * acb_mat(len(d), columns, [acb(each) for each in right])
-    return [product[a, b] for a in range(rows) for b in range(columns)][:count]
-
-
-def _powers(base: arb, length: int) -> list[arb]:
-    """base^0, ..., base^{length - 1}, each from its halves."""
-    powers = [arb(1), base]
+def powers(base: Number, length: int) -> list[Number]:
+    """Return base^0, ..., base^{length - 1}, each from its halves: made one from the other, boxes grow every time."""
+    found = [type(base)(1), base]
     for k in range(2, length):
-        powers.append(powers[k // 2] * powers[k - k // 2])
-    return powers[:length]
+        found.append(found[k // 2] * found[k - k // 2])
+    return found[:length]

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import math
 from typing import Final, final
 
 from flint import arb, ctx
 
 from service.privacy.composition.ground_truth.line import Threshold
 from service.privacy.composition.ground_truth.mixture_law import ExactMixture
-from service.privacy.composition.ground_truth.normal import normal_tail
+from service.privacy.numerics.roots import bisected
 
 FARTHEST: Final = 2.0**100
 """Thresholds beyond are not looked for."""
@@ -18,112 +17,105 @@ ROUGH_BITS: Final = 128
 HALVINGS: Final = 40
 NEWTON_STEPS: Final = 12
 WIDENINGS: Final = 8
-
-_Function = Callable[[arb], tuple[arb, arb]]
-"""y -> a value that increases with y, and its slope."""
+_SQRT_2PI: Final = math.sqrt(2 * math.pi)
 
 
 @final
-@dataclass(frozen=True, slots=True)
 class MixtureThresholds:
     """L increases in y, so S > c is y > y(c) (add) or y < y(-c) (remove, where S = -L)."""
 
-    mixture: ExactMixture
-    reflected: bool
-    bits: int
+    def __init__(self, mixture: ExactMixture, reflected: bool, bits: int) -> None:
+        self._mirrored, self._reflected, self.bits, self._dropped = mixture.mirrored, reflected, bits, mixture.dropped
+        self._silent = not mixture.mirrored and mixture.shifts[0] == 0
+        with ctx.workprec(bits):
+            present = list(zip(mixture.weights(), mixture.distances(), strict=True))
+            self._absent = [(w, -x) for w, x in present] if mixture.mirrored else [(arb(1), arb(0))]
+            self._unshifted, self._present = present[0][0], present[self._silent :]
+            self._shifted = sum((w for w, _ in self._present), arb(0))
+            self._terms = [(w * (-x * x / 2).exp(), x) for w, x in self._present]
 
     def at(self, threshold: arb) -> Threshold:
         """By the normal law; where a shift is 0 in the mixture alone, L > ln of its weight always."""
         with ctx.workprec(self.bits):
-            loss = -threshold if self.reflected else threshold
-            weights, d = self.mixture.weights(), self.mixture.distances()
-            goal = loss
-            if not self.mixture.mirrored and d[0].is_zero():
-                above = loss.exp() - weights[0]
+            goal = loss = -threshold if self._reflected else threshold
+            if self._silent:
+                above = loss.expm1() + self._shifted
                 if not above > 0:
-                    surely = arb(0) if self.reflected else arb(1)
+                    surely = arb(0) if self._reflected else arb(1)
                     return Threshold(surely, surely, 1 - surely, arb(0))
                 goal = above.log()
             y = self._place(goal)
-            still, moved = ([arb(1)], [arb(0)]) if not self.mixture.mirrored else (weights, [-each for each in d])
-            null = [_tail(still, moved, y, side) for side in (1, -1)]
-            mixed = [_tail(weights, d, y, side) for side in (1, -1)]
-            density = self._density(y, loss)
+            null = [_tail(self._absent, y, side) for side in (1, -1)]
+            mixed = [_tail(self._present, y, side) for side in (1, -1)]
+            if self._silent:
+                mixed = [tail + self._unshifted * plain for tail, plain in zip(mixed, null, strict=True)]
+            slope = self._rising(y.mid())[1] * (goal - loss).exp()
+            density = sum((w * (-(y - x) * (y - x) / 2).exp() for w, x in self._absent), arb(0)) / slope / _SQRT_2PI
             found = (
-                Threshold(mixed[1], null[1], null[0], density * loss.exp())
-                if self.reflected
-                else Threshold(null[0], mixed[0], mixed[1], density)
+                Threshold(mixed[1], null[1], null[0], (density * loss.exp()).mid())
+                if self._reflected
+                else Threshold(null[0], mixed[0], mixed[1], density.mid())
             )
-            return found.without(self.mixture.dropped, reflected=self.reflected)
+            return found.without(self._dropped, reflected=self._reflected)
 
-    def _density(self, y: arb, loss: arb) -> arb:
-        """About that of L under H0: that of y over the slope of L."""
-        weights, d = self.mixture.weights(), self.mixture.distances()
-        plain = -y * y / 2
-        present = [w * (x * y - x * x / 2 + plain).exp() for w, x in zip(weights, d, strict=True)]
-        mixed = sum(present, arb(0))
-        slope = sum((share * x for share, x in zip(present, d, strict=True)), arb(0)) / mixed
-        if self.mixture.mirrored:
-            absent = [w * (-x * y - x * x / 2 + plain).exp() for w, x in zip(weights, d, strict=True)]
-            slope += sum((share * x for share, x in zip(absent, d, strict=True)), arb(0)) / sum(absent, arb(0))
-        return (mixed * (-loss).exp() / (slope * (2 * arb.pi()).sqrt())).mid()
+    def _rising(self, y: arb) -> tuple[arb, arb]:
+        """Value and slope of what is equal to the goal at the threshold: L, or ln of the mixture without shift 0."""
+        value, slope = self._log_sum(y)
+        if not self._mirrored:
+            return value, slope
+        there, other = self._log_sum(-y)
+        return value - there, slope + other
 
-    def _rising(self) -> _Function:
-        """What is equal to the goal at the threshold: L, or ln of the mixture without the shift 0."""
-        weights, d = self.mixture.weights(), self.mixture.distances()
-        terms = [(w * (-x * x / 2).exp(), x) for w, x in zip(weights, d, strict=True)]
-
-        def log_sum(y: arb, kept: list[tuple[arb, arb]]) -> tuple[arb, arb]:
-            shares = [(term * (x * y).exp(), x) for term, x in kept]
-            total = sum((share for share, _ in shares), arb(0))
-            return total.log(), sum((share * x for share, x in shares), arb(0)) / total
-
-        if self.mixture.mirrored:
-
-            def loss(y: arb) -> tuple[arb, arb]:
-                (here, slope), (there, other) = log_sum(y, terms), log_sum(-y, terms)
-                return here - there, slope + other
-
-            return loss
-        kept = terms[1:] if d[0].is_zero() else terms
-        return lambda y: log_sum(y, kept)
+    def _log_sum(self, y: arb) -> tuple[arb, arb]:
+        shares = [(term * (x * y).exp(), x) for term, x in self._terms]
+        total = sum((share for share, _ in shares), arb(0))
+        return total.log(), sum((share * x for share, x in shares), arb(0)) / total
 
     def _place(self, goal: arb) -> arb:
         """The y at which it is reached, proved from both sides; not a number where none is found."""
+        if len(self._terms) == 1 and not self._mirrored:
+            ((term, x),) = self._terms
+            return (goal - term.log()) / x
         with ctx.workprec(ROUGH_BITS):
-            y = _halved(self._rising(), goal)
-        value_at = self._rising()
+            y = self._rough_place(goal)
         for _ in range(NEWTON_STEPS):
-            value, slope = value_at(y)
+            value, slope = self._rising(y)
             step = ((goal - value) / slope).mid()
             if not step.is_finite():
                 return arb.nan()
             y = (y + step).mid()
             if abs(step) <= (abs(y) + 1) * arb(2) ** (-self.bits // 2):
                 break
-        value, slope = value_at(y)
+        value, slope = self._rising(y)
         reach = ((abs(value - goal).upper() / slope).mid() + (abs(y) + 1) * arb(2) ** (4 - self.bits)).mid()
         for _ in range(WIDENINGS):
             reach *= 4
             left, right = (y - reach).mid(), (y + reach).mid()
-            if value_at(left)[0] <= goal and value_at(right)[0] >= goal:
+            if self._rising(left)[0] <= goal and self._rising(right)[0] >= goal:
                 return left.union(right)
         return arb.nan()
 
-
-def _halved(value_at: _Function, goal: arb) -> arb:
-    """About the place; nothing rests on it."""
-    low, high = arb(-1), arb(1)
-    while not value_at(low)[0] < goal and low > -FARTHEST:
-        low *= 2
-    while not value_at(high)[0] > goal and high < FARTHEST:
-        high *= 2
-    for _ in range(HALVINGS):
-        middle = ((low + high) / 2).mid()
-        low, high = (middle, high) if value_at(middle)[0] < goal else (low, middle)
-    return ((low + high) / 2).mid()
+    def _rough_place(self, goal: arb) -> arb:
+        """About the place; nothing rests on it."""
+        low, high = -1.0, 1.0
+        while not self._rising(arb(low))[0] < goal and low > -FARTHEST:
+            low *= 2
+        while not self._rising(arb(high))[0] > goal and high < FARTHEST:
+            high *= 2
+        low, high = bisected(lambda y: not self._rising(arb(y))[0] < goal, low, high, HALVINGS)
+        return arb(0.5 * (low + high))
 
 
-def _tail(weights: list[arb], centers: list[arb], y: arb, side: int) -> arb:
-    """The mass of a mixture of normal laws above y (side 1), or below."""
-    return sum((w * normal_tail(side * (y - x)) for w, x in zip(weights, centers, strict=True)), arb(0))
+def normal_tail(x: arb) -> arb:
+    """P(N(0, 1) > x).
+
+    Between its values at the ends of the ball, which are exact numbers: far out the library's own bound for a ball
+    is relative to 1, not to the tail.
+    """
+    scaled = x / arb(2).sqrt()
+    return scaled.lower().erfc().union(scaled.upper().erfc()) / 2
+
+
+def _tail(parts: list[tuple[arb, arb]], y: arb, side: int) -> arb:
+    """The mass of a mixture of normal laws (weight, center) above y (side 1), or below."""
+    return sum((w * normal_tail(side * (y - x)) for w, x in parts), arb(0))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Protocol, final
@@ -11,12 +12,8 @@ from flint import arb, ctx
 
 from service.privacy.composition.ground_truth.layout import LineGuide
 from service.privacy.composition.ground_truth.line import BallLine, GroundTruthRun, Threshold
-from service.privacy.composition.ground_truth.mixture_steps import ExactMixtureSteps
-from service.privacy.composition.ground_truth.mixture_threshold import MixtureThresholds
-from service.privacy.composition.ground_truth.moments import ExactSteps
+from service.privacy.composition.ground_truth.mixture_threshold import normal_tail
 from service.privacy.composition.ground_truth.nodes import out_of_reach
-from service.privacy.composition.ground_truth.normal import normal_tail
-from service.privacy.composition.ground_truth.step import ExactStep
 from service.privacy.numerics.balls import ball
 
 MOST_BITS = 20_000
@@ -67,46 +64,12 @@ class GaussianThresholds:
             return Threshold(normal_tail(score), normal_tail(score - mu), normal_tail(mu - score), density)
 
 
-@dataclass(frozen=True, slots=True)
-class SampledStepThresholds:
-    """One sampled step: L increases in y, so S > c is y > y(c) (add) or y < y(-c) (remove, where S = -L)."""
-
-    step: ExactStep
-    reflected: bool
-    bits: int
-
-    def at(self, threshold: arb) -> Threshold:
-        """By the normal law; L > ln(1 - p) always."""
-        with ctx.workprec(self.bits):
-            sigma, rate = ball(self.step.noise_multiplier), ball(self.step.sample_rate)
-            loss = -threshold if self.reflected else threshold
-            above = loss.expm1() / rate + 1
-            if not above > 0:
-                surely = arb(0) if self.reflected else arb(1)
-                return Threshold(surely, surely, 1 - surely, arb(0))
-            y = sigma * above.log() + 1 / (2 * sigma)
-            slope = sigma * loss.exp() / (rate * above)
-            density = slope * (-y * y / 2).exp() / (2 * arb.pi()).sqrt()
-            side = -1 if self.reflected else 1
-            null, mixed = self._tails(side * y, side / sigma)
-            missed_null, missed_mixed = self._tails(-side * y, -side / sigma)
-            if self.reflected:
-                return Threshold(mixed, null, missed_null, density * loss.exp())
-            return Threshold(null, mixed, missed_mixed, density)
-
-    def _tails(self, y: arb, shift: arb) -> tuple[arb, arb]:
-        """P(N(0, 1) > y), and its mixture with P(N(0, 1) > y - shift)."""
-        rate, plain = ball(self.step.sample_rate), normal_tail(y)
-        return plain, (1 - rate) * plain + rate * normal_tail(y - shift)
-
-
 @final
 class ClosedSources:
-    """The closed forms, with as many bits as are asked for."""
+    """Closed forms with as many bits as are needed. `thresholds` gives the source with a number of bits."""
 
-    def __init__(self, law: Fraction | ExactSteps, *, reflected: bool) -> None:
-        """`law`: mu^2 of Gaussian steps, or a single sampled step or mixture."""
-        self._law, self._reflected = law, reflected
+    def __init__(self, thresholds: Callable[[int], ThresholdSource]) -> None:
+        self._thresholds = thresholds
 
     def near(self, threshold: float, log_value: float, nats: float) -> tuple[ThresholdSource, ...]:
         """One source: nothing is approximated.
@@ -119,14 +82,7 @@ class ClosedSources:
         precision = nats / math.log(2) + 2 * math.log2(exponent) + 80
         if not precision <= MOST_BITS:
             raise out_of_reach("it would take more precision than is worth waiting for.")
-        bits = math.ceil(precision)
-        if isinstance(self._law, Fraction):
-            return (GaussianThresholds(self._law, bits),)
-        if isinstance(self._law, ExactMixtureSteps):
-            return (MixtureThresholds(self._law.mixture, self._reflected, bits),)
-        if isinstance(self._law, ExactStep):
-            return (SampledStepThresholds(self._law, self._reflected, bits),)
-        raise out_of_reach("no closed form of its only step is known.")
+        return (self._thresholds(math.ceil(precision)),)
 
     def guess(self, false_positive_rate: float) -> float:  # noqa: ARG002 - of the protocol
         """The middle of everything: closed forms are searched from anywhere."""

@@ -27,6 +27,15 @@ SMOOTHED_RESPONSES: Final = 1e-3
 hardly better.
 """
 
+GLRT_STEPS: Final = 1e-6
+"""Finest width of lattices of steps whose directions are unrelated: finer ones cost ten seconds for every number."""
+
+MEMBERSHIP_STEPS: Final = 1e-5
+"""Finest width of lattices of steps against the membership adversary: every node needs tails of two chi-square laws."""
+
+POPULATION: Final = 1e-3
+"""Finest width of composed curves of a law of susceptibilities: its intervals leave more open."""
+
 _STRAIGHT, _STRAIGHT_OF_MANY = 1e-9, 1e-8
 """Relative widths that neighbouring straight contours may improve. In runs of many different steps the rounding of
 shared sums leaves the second width deep in the tail, on every contour.

@@ -22,19 +22,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, ClassVar, Final, final
+from typing import ClassVar, Final, final
 
 from typing_extensions import override
 
-from service.privacy.mechanisms.abstract import AbstractStep, Part
+from service.privacy.mechanisms.abstract import AbstractStep, DescribedStep
 from service.privacy.mechanisms.batches.batch_mean import BatchMean
 from service.privacy.mechanisms.batches.shift_laws import BinomialHits, HypergeometricHits
 from service.privacy.mechanisms.batches.shifted_mixture import ShiftedMixtureStep, hits_of_many, hits_step
-from service.privacy.mechanisms.neighbours import ADD_OR_REMOVE, ONE_ADDED, REPLACE, ZERO_OUT, Neighbours
-from service.privacy.trade_off.pair import TradeOffPair
-
-if TYPE_CHECKING:
-    from service.privacy.losses.law import LossLaw
+from service.privacy.mechanisms.neighbours import ADD_OR_REMOVE, REPLACE, ZERO_OUT, Neighbours
 
 BATCHES: Final = "batches of fixed size"
 MOST_SHIFTS: Final = 256
@@ -43,7 +39,7 @@ TOO_MANY: Final = f"a batch may hold more than {MOST_SHIFTS} of them, and mixtur
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FixedBatches(AbstractStep):
+class FixedBatches(DescribedStep):
     """The noisy sum over a uniform batch, a share `sample_rate` of all records of the larger data set, drawn with
     `replacement` or without; `batch_size` of `dataset_size` where these are known, which groups and replacement want.
 
@@ -94,15 +90,3 @@ class FixedBatches(AbstractStep):
             raise neighbours.refused(BATCHES, TOO_MANY, ("fewer records",))
         law = BinomialHits(b, Fraction(k, n), apart=2.0) if self.replacement else HypergeometricHits(b, k, n, apart=2.0)
         return hits_step(self.noise_multiplier, law)
-
-    @override
-    def curves(self) -> TradeOffPair:
-        return self.under(ONE_ADDED).curves()
-
-    @override
-    def part(self) -> Part | None:
-        return self.under(ONE_ADDED).part()
-
-    @override
-    def loss_law(self) -> LossLaw:
-        return self.under(ONE_ADDED).loss_law()

@@ -21,13 +21,10 @@ from typing_extensions import override
 from service.privacy.mechanisms.abstract import AbstractStep, GaussianMixturePart, ResolvedStep
 from service.privacy.mechanisms.batches.batch_mean import BatchMean
 from service.privacy.mechanisms.batches.shift_laws import (
-    BinomialHits,
     ExactShifts,
-    HypergeometricHits,
+    HitsLaw,
     ShiftLaw,
     StatedWeights,
-    binomial_counts,
-    hypergeometric_counts,
 )
 from service.privacy.mechanisms.gdp import Gdp
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF, rounded
@@ -94,8 +91,10 @@ class ShiftedMixtureStep(ResolvedStep):
 
     @override
     def part(self) -> GaussianMixturePart:
-        noise = float(self.noise_multiplier)
-        exact = None if self.law is None else ExactShifts(self.noise_multiplier, self.law)
+        noise, exact = float(self.noise_multiplier), None
+        if self.law is not None:
+            own = len(self.shifts) - (len(self.shifts) < len(self.law.places))  # the last one then stands for the rest
+            exact = ExactShifts(self.noise_multiplier, self.law, self.shifts[:own], self.mirrored)
         return GaussianMixturePart(noise, self.shifts, self.weights, self.mirrored, UNIT_ROUNDOFF, exact)
 
     @override
@@ -171,13 +170,9 @@ def mixture_step(
     return ShiftedMixtureStep(noise_multiplier=noise_multiplier, shifts=tuple(shifts), weights=weights, law=stated)
 
 
-def hits_step(noise_multiplier: Fraction, law: BinomialHits | HypergeometricHits) -> AbstractStep:
+def hits_step(noise_multiplier: Fraction, law: HitsLaw) -> AbstractStep:
     """`mixture_step` of the hits of a law that are not too many for weights of their own."""
-    counts, whole = (
-        binomial_counts(law.trials, law.rate)
-        if isinstance(law, BinomialHits)
-        else hypergeometric_counts(law.drawn, law.marked, law.among)
-    )
+    counts, whole = law.counts()
     known = [(hits * law.apart, count) for hits, count in enumerate(counts) if count]
     if len(known) <= 2:
         return mixture_step(noise_multiplier, ((shift, Fraction(count, whole)) for shift, count in known), law)

@@ -16,32 +16,9 @@ from service.privacy.trade_off.delegating import DelegatingCurve
 class Approximate(DelegatingCurve):
     """The readings of `curve`, as evidence asymptotic."""
 
-    evidence = Evidence.ASYMPTOTIC
-
     def __init__(self, curve: AbstractTradeOff) -> None:
-        self.curve = curve
-        self.method = curve.method
-
-    @property
-    @override
-    def largest_log_ratio(self) -> Enclosure:
-        return _unproved(self.curve.largest_log_ratio)
-
-    @property
-    @override
-    def smallest_log_ratio(self) -> Enclosure:
-        return _unproved(self.curve.smallest_log_ratio)
-
-    @property
-    @override
-    def singular_power(self) -> Enclosure:
-        return _unproved(self.curve.singular_power)
-
-    @property
-    @override
-    def global_gdp_mu(self) -> Enclosure | None:
-        known = self.curve.global_gdp_mu
-        return None if known is None else _unproved(known)
+        super().__init__(curve)
+        self.evidence = Evidence.ASYMPTOTIC
 
     @override
     def reversed(self) -> AbstractTradeOff:
@@ -49,17 +26,13 @@ class Approximate(DelegatingCurve):
         return self if inverse is self.curve else Approximate(inverse)
 
     @override
+    def _number(self, number: Enclosure) -> Enclosure:
+        return replace(number, evidence=Evidence.ASYMPTOTIC)
+
+    @override
     def _power_at_formula(self, rate: float) -> Enclosure:
-        return _unproved(self.curve.power_at(rate))
+        return self._number(self.curve.power_at(rate))
 
     @override
     def _profile_at_formula(self, epsilon: float) -> Enclosure:
-        return _unproved(self.curve.profile_at(epsilon))
-
-    @override
-    def _epsilon_formula(self, delta: float) -> Enclosure:
-        return _unproved(self.curve.epsilon(delta))
-
-
-def _unproved(number: Enclosure) -> Enclosure:
-    return replace(number, evidence=Evidence.ASYMPTOTIC)
+        return self._number(self.curve.profile_at(epsilon))

@@ -19,9 +19,9 @@ class BySizeOfQuery(DelegatingCurve):
     """`few` for up to MOST_PLACES numbers at once, each of which costs it a search; `many` for longer lists."""
 
     def __init__(self, few: AbstractTradeOff, many: AbstractTradeOff) -> None:
+        super().__init__(many)
         self.few = few
-        self.curve = many
-        self.evidence, self.method = Evidence.weakest(few.evidence, many.evidence), many.method
+        self.evidence = Evidence.weakest(few.evidence, many.evidence)
 
     @override
     def reversed(self) -> AbstractTradeOff:

@@ -15,7 +15,7 @@ from service.privacy.numerics.arrays import BoolArray, FloatArray
 from service.privacy.numerics.work import is_spent
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
 from service.privacy.trade_off.delegating import DelegatingCurve
-from service.privacy.trade_off.enclosed.logs import log_ends
+from service.privacy.trade_off.enclosed.logs import log_ends, relative_widths
 
 WIDE: Final = 1e-6
 """Relative width from which parts are asked: whatever is narrower, a part could narrow by no more."""
@@ -35,9 +35,8 @@ class DataProcessingBound(DelegatingCurve):
     is_capped = True
 
     def __init__(self, whole: AbstractTradeOff, parts: Callable[[], Sequence[AbstractTradeOff]]) -> None:
-        self.curve = whole
+        super().__init__(whole)
         self._make_parts = parts
-        self.evidence, self.method = whole.evidence, whole.method
 
     @cached_property
     def parts(self) -> Sequence[AbstractTradeOff]:
@@ -74,7 +73,7 @@ class DataProcessingBound(DelegatingCurve):
     @override
     def _points_formula(self, alpha: FloatArray) -> CurvePoints:
         points = self.curve.points(alpha)
-        wide = _wide(points.power) | _wide(points.type_two_error)
+        wide = (relative_widths(points.power) > WIDE) | (relative_widths(points.type_two_error) > WIDE)
         if not wide.any() or is_spent():
             return points
         read = [part.points(alpha[wide]) for part in self.parts]
@@ -97,22 +96,10 @@ class DataProcessingBound(DelegatingCurve):
     @override
     def _profile_formula(self, epsilon: FloatArray) -> EnclosureArray:
         profile = self.curve.profile(epsilon)
-        wide = _wide(profile)
+        wide = relative_widths(profile) > WIDE
         if not wide.any() or is_spent():
             return profile
         return _from_below(profile, [part.profile(epsilon[wide]) for part in self.parts], wide)
-
-    @override
-    def _rough_profile_formula(self, epsilon: FloatArray, rate: float) -> EnclosureArray:
-        return self.curve.rough_profile(epsilon, rate)
-
-    @override
-    def epsilon_cap(self, delta: float) -> float:
-        return self.curve.epsilon_cap(delta)
-
-    @override
-    def profile_cap(self, epsilon: float) -> float:
-        return self.curve.profile_cap(epsilon)
 
     @override
     def _epsilon_formula(self, delta: float) -> Enclosure:
@@ -127,13 +114,6 @@ class DataProcessingBound(DelegatingCurve):
         if least > found.upper + ROUNDING * (1 + abs(found.upper)):
             raise NumericalFailure("a part tells more than the whole, beyond rounding")
         return Enclosure(min(least, found.upper), found.upper, found.evidence)
-
-
-def _wide(bounds: EnclosureArray) -> BoolArray:
-    lower, upper = log_ends(bounds)
-    with np.errstate(invalid="ignore"):
-        gap = np.where(upper > lower, lower - upper, 0.0)
-    return np.asarray(-np.expm1(gap) > WIDE)
 
 
 def _from_below(whole: EnclosureArray, parts: Sequence[EnclosureArray], where: BoolArray) -> EnclosureArray:

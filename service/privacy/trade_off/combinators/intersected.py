@@ -11,12 +11,12 @@ from typing_extensions import override
 
 from service.privacy.enclosure import Enclosure, EnclosureArray, Evidence
 from service.privacy.errors import NumericalFailure
-from service.privacy.numerics.arrays import FloatArray
+from service.privacy.numerics.arrays import BoolArray, FloatArray
 from service.privacy.numerics.work import is_spent
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
 from service.privacy.trade_off.combinators.second_engine import SecondEngine
 from service.privacy.trade_off.delegating import DelegatingCurve
-from service.privacy.trade_off.enclosed.logs import log_ends
+from service.privacy.trade_off.enclosed.logs import log_ends, relative_widths
 
 MOST_PLACES = 8
 """A list with more wide places than this is left to the first engine: the second would take minutes."""
@@ -39,9 +39,8 @@ class Intersected(DelegatingCurve):
         tolerance: float,
         asked: SecondEngine | None = None,
     ) -> None:
+        super().__init__(first)
         self._make_second, self._tolerance, self._asked = second, tolerance, asked
-        self.curve = first
-        self.evidence, self.method = first.evidence, first.method
 
     @property
     def second(self) -> AbstractTradeOff:
@@ -93,35 +92,20 @@ class Intersected(DelegatingCurve):
         return _tightened(profile, self.second.profile(epsilon[wide]), wide)
 
     @override
-    def _rough_profile_formula(self, epsilon: FloatArray, rate: float) -> EnclosureArray:
-        return self.curve.rough_profile(epsilon, rate)
-
-    @override
-    def epsilon_cap(self, delta: float) -> float:
-        return self.curve.epsilon_cap(delta)
-
-    @override
-    def profile_cap(self, epsilon: float) -> float:
-        return self.curve.profile_cap(epsilon)
-
-    @override
     def _epsilon_formula(self, delta: float) -> Enclosure:
         found = self.curve.epsilon(delta)
         if found.relative_width() <= self._tolerance or is_spent():
             return found
         return found.intersected(self.second.epsilon(delta))
 
-    def _wide(self, bounds: EnclosureArray) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-        lower, upper = log_ends(bounds)
-        with np.errstate(invalid="ignore"):
-            gap = np.where(upper > lower, lower - upper, 0.0)
-        return -np.expm1(gap) > self._tolerance
+    def _wide(self, bounds: EnclosureArray) -> BoolArray:
+        return relative_widths(bounds) > self._tolerance
 
 
 def _tightened(
     first: EnclosureArray,
     second: EnclosureArray,
-    where: np.ndarray[tuple[int], np.dtype[np.bool_]],
+    where: BoolArray,
     *,
     logarithms: bool = True,
 ) -> EnclosureArray:

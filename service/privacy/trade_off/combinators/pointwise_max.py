@@ -17,7 +17,7 @@ from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 from service.privacy.numerics.work import is_spent
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
 from service.privacy.trade_off.combinators.common_tangent import envelope_epsilon
-from service.privacy.trade_off.combinators.extremes import larger_in_logs, smaller_in_logs, smallest
+from service.privacy.trade_off.combinators.extremes import larger, largest, smaller, smallest
 from service.privacy.trade_off.enclosed.decreasing_root import decreasing_root
 from service.privacy.trade_off.enclosed.logs import log, log_down, log_ends, logged
 from service.privacy.trade_off.enclosed.weighted_sums import log_sum
@@ -71,9 +71,7 @@ class PointwiseMax(AbstractTradeOff):
     @override
     def smallest_log_ratio(self) -> Enclosure:
         # Near alpha = 1 f is e^l (1 - alpha), and 0 where l is minus infinity.
-        first, second = self.first.smallest_log_ratio, self.second.smallest_log_ratio
-        evidence = Evidence.weakest(first.evidence, second.evidence)
-        return Enclosure(max(first.lower, second.lower), max(first.upper, second.upper), evidence)
+        return largest(self.first.smallest_log_ratio, self.second.smallest_log_ratio)
 
     @property
     @override
@@ -94,8 +92,8 @@ class PointwiseMax(AbstractTradeOff):
     @override
     def _points_formula(self, alpha: FloatArray) -> CurvePoints:
         first, second = self.first.points(alpha), self.second.points(alpha)
-        power = smaller_in_logs(first.power, second.power)
-        error = larger_in_logs(first.type_two_error, second.type_two_error)
+        power = smaller(logged(first.power), logged(second.power))
+        error = larger(logged(first.type_two_error), logged(second.type_two_error))
         one = _surely_smaller(first.power, second.power)
         other = _surely_smaller(second.power, first.power)
         one |= _surely_smaller(second.type_two_error, first.type_two_error)

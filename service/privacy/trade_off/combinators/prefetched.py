@@ -30,9 +30,9 @@ class PrefetchedCurve(DelegatingCurve):
     is_capped = True
 
     def __init__(self, curve: AbstractTradeOff, known: Mapping[Known, Enclosure], *, reflected: bool) -> None:
-        self.curve, self._known, self._reflected = curve, known, reflected
-        self.evidence, self.method, self.searches_points = curve.evidence, curve.method, curve.searches_points
-        self.has_only_profile = curve.has_only_profile
+        super().__init__(curve)
+        self._known, self._reflected = known, reflected
+        self.searches_points, self.has_only_profile = curve.searches_points, curve.has_only_profile
 
     @override
     def reversed(self) -> PrefetchedCurve:

@@ -23,7 +23,6 @@ from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
 from service.privacy.trade_off.combinators.points_by_profile import ProfiledSide, points_by_profile
-from service.privacy.trade_off.enclosed.decreasing_root import decreasing_root
 from service.privacy.trade_off.enclosed.logs import log_ends
 
 
@@ -134,17 +133,6 @@ class ShiftedMixture(AbstractTradeOff):
                 moved: FloatArray = total + side * (error + 4 * UNIT_ROUNDOFF * np.abs(total))
                 sums.append(np.where(np.isfinite(total), moved, total))
         return sums[0], sums[1]
-
-    @override
-    def _epsilon_formula(self, delta: float) -> Enclosure:
-        most = self.largest_log_ratio.upper
-        if math.isinf(most):
-            most = 1.0
-            while self.profile_at(most).upper > delta:
-                most *= 2
-                if most > 1e15:
-                    return Enclosure(0.0, math.inf, self.evidence)
-        return decreasing_root(self._profile_formula, delta, 0.0, max(most, 0.0), self.evidence)
 
     @override
     def _points_formula(self, alpha: FloatArray) -> CurvePoints:

@@ -13,8 +13,8 @@ from service.privacy.errors import NumericalFailure
 from service.privacy.numerics.arrays import BoolArray, FloatArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
-from service.privacy.trade_off.combinators.extremes import larger, largest
-from service.privacy.trade_off.enclosed.logs import log, log_down, log_ends, log_up, logged
+from service.privacy.trade_off.combinators.extremes import larger, largest, smallest
+from service.privacy.trade_off.enclosed.logs import log, log_down, log_ends, log_up, logged, placed
 
 HALVINGS = 60
 SLACK = 2 * FUNCTION_ERROR
@@ -69,9 +69,7 @@ class Symmetrised(AbstractTradeOff):
     @property
     @override
     def smallest_log_ratio(self) -> Enclosure:
-        first, second = self.first.smallest_log_ratio, self.second.smallest_log_ratio
-        evidence = Evidence.weakest(first.evidence, second.evidence)
-        return Enclosure(min(first.lower, second.lower), min(first.upper, second.upper), evidence)
+        return smallest(self.first.smallest_log_ratio, self.second.smallest_log_ratio)
 
     @property
     @override
@@ -96,10 +94,7 @@ class Symmetrised(AbstractTradeOff):
         if not left.any():
             return first
         both = larger(logged(first)[left], self.second.profile(epsilon[left]))
-        ends = [end.copy() for end in (first.lower, first.upper, *log_ends(first))]
-        for end, found in zip(ends, (both.lower, both.upper, *log_ends(both)), strict=True):
-            end[left] = found
-        return EnclosureArray(*ends)
+        return placed(first, left, both)
 
     @override
     def _profile_at_formula(self, epsilon: float) -> Enclosure:
@@ -306,23 +301,11 @@ def _surely_active(points: CurvePoints, alpha: FloatArray, other: AbstractTradeO
 
 
 def _placed(points: CurvePoints, at: BoolArray, others: CurvePoints) -> CurvePoints:
-    """The points, at some places the others."""
-
-    def ends(first: tuple[FloatArray, ...], second: tuple[FloatArray, ...]) -> EnclosureArray:
-        copies = [end.copy() for end in first]
-        for copy, other in zip(copies, second, strict=True):
-            copy[at] = other
-        return EnclosureArray(*copies)
-
-    def rates(first: EnclosureArray, second: EnclosureArray) -> EnclosureArray:
-        return ends((first.lower, first.upper, *log_ends(first)), (second.lower, second.upper, *log_ends(second)))
-
-    slope, other = points.log_slope, others.log_slope
-    return CurvePoints(
-        rates(points.type_two_error, others.type_two_error),
-        rates(points.power, others.power),
-        ends((slope.lower, slope.upper), (other.lower, other.upper)),
-    )
+    """Return the points, in which `others` stand at the true entries of `at`."""
+    slope = EnclosureArray(points.log_slope.lower.copy(), points.log_slope.upper.copy())
+    slope.lower[at], slope.upper[at] = others.log_slope.lower, others.log_slope.upper
+    errors = placed(points.type_two_error, at, others.type_two_error)
+    return CurvePoints(errors, placed(points.power, at, others.power), slope)
 
 
 def _log_sum(first: FloatArray, second: FloatArray, side: int) -> FloatArray:

@@ -20,7 +20,7 @@ from service.privacy.enclosure import SMALLEST, Enclosure, EnclosureArray, Evide
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
-from service.privacy.trade_off.enclosed.logs import log, log_ends, moved
+from service.privacy.trade_off.enclosed.logs import log, log_ends, moved, spanned
 from service.privacy.trade_off.enclosed.weighted_sums import log_sum
 
 SLACK = 4 * FUNCTION_ERROR
@@ -144,9 +144,7 @@ class WithSingularMass(AbstractTradeOff):
             moved(error_low, -most, -rounding * most),
             np.minimum(moved(error_high, -least, rounding * least), 0.0),
         )
-        power = self._raised(
-            EnclosureArray(near.power.lower, far.power.upper, log_ends(near.power)[0], log_ends(far.power)[1])
-        )
+        power = self._raised(spanned(near.power, far.power))
         over, surely_over = high >= 1, low >= 1
         slope = EnclosureArray(
             np.where(over, -np.inf, far.log_slope.lower), np.where(surely_over, -np.inf, near.log_slope.upper)
@@ -158,11 +156,7 @@ class WithSingularMass(AbstractTradeOff):
         low, high = (float(end[0]) for end in self._inner_rates(np.array([rate])))
         near = self.curve.power_at(low)
         far = near if low == high else self.curve.power_at(high)
-        logs = [log_ends(EnclosureArray(np.array([end.lower]), np.array([end.upper]))) for end in (near, far)]
-        log_low = logs[0][0] if near.log_lower is None else np.array([near.log_lower])
-        log_high = logs[1][1] if far.log_upper is None else np.array([far.log_upper])
-        bounds = EnclosureArray(np.array([near.lower]), np.array([far.upper]), log_low, log_high)
-        return self._raised(bounds).at(0, self.evidence)
+        return self._raised(spanned(EnclosureArray.of(near), EnclosureArray.of(far))).at(0, self.evidence)
 
     def _inner_rates(self, alpha: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Both ends of alpha/(1 - Delta), at most 1."""

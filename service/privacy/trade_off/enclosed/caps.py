@@ -118,31 +118,26 @@ def number_of_guess(power: Enclosure, rate: float) -> Enclosure:
 
 
 def _lowered(bounds: EnclosureArray, most: FloatArray, log_most: FloatArray | None, certain: bool) -> EnclosureArray:
-    """Both kinds of upper ends brought down."""
-    upper, log_upper = np.minimum(bounds.upper, most), bounds.log_upper
-    if log_upper is not None and log_most is not None:
-        log_upper = np.minimum(log_upper, log_most)
-    crossed = _crossed(bounds.lower, upper, bounds.log_lower, log_upper, certain)
-    if not crossed:
+    """Return the bounds with both kinds of upper ends brought down, and lower ends above them."""
+    upper, log_upper = np.minimum(bounds.upper, most), _picked(np.minimum, bounds.log_upper, log_most)
+    if not _crossed(bounds.lower, upper, bounds.log_lower, log_upper, certain):
         return EnclosureArray(bounds.lower, upper, bounds.log_lower, log_upper)
-    log_lower = bounds.log_lower
-    if log_lower is not None and log_upper is not None:
-        log_lower = np.minimum(log_lower, log_upper)
+    log_lower = _picked(np.minimum, bounds.log_lower, log_upper)
     return EnclosureArray(np.minimum(bounds.lower, upper), upper, log_lower, log_upper)
 
 
 def _raised(bounds: EnclosureArray, least: FloatArray, log_least: FloatArray | None, certain: bool) -> EnclosureArray:
-    """Both kinds of lower ends brought up."""
-    lower, log_lower = np.maximum(bounds.lower, least), bounds.log_lower
-    if log_lower is not None and log_least is not None:
-        log_lower = np.maximum(log_lower, log_least)
-    crossed = _crossed(lower, bounds.upper, log_lower, bounds.log_upper, certain)
-    if not crossed:
+    """Return the bounds with both kinds of lower ends brought up, and upper ends below them."""
+    lower, log_lower = np.maximum(bounds.lower, least), _picked(np.maximum, bounds.log_lower, log_least)
+    if not _crossed(lower, bounds.upper, log_lower, bounds.log_upper, certain):
         return EnclosureArray(lower, bounds.upper, log_lower, bounds.log_upper)
-    log_upper = bounds.log_upper
-    if log_lower is not None and log_upper is not None:
-        log_upper = np.maximum(log_upper, log_lower)
+    log_upper = _picked(np.maximum, bounds.log_upper, log_lower)
     return EnclosureArray(lower, np.maximum(bounds.upper, lower), log_lower, log_upper)
+
+
+def _picked(pick: np.ufunc, logs: FloatArray | None, other: FloatArray | None) -> FloatArray | None:
+    """Return the picked logarithms, or `logs` where either is absent."""
+    return logs if logs is None or other is None else pick(logs, other)
 
 
 def _crossed(

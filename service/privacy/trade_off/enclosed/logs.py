@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from service.privacy.enclosure import EnclosureArray
-from service.privacy.numerics.arrays import FloatArray
+from service.privacy.numerics.arrays import BoolArray, FloatArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 
 
@@ -54,6 +54,32 @@ def logged(bounds: EnclosureArray) -> EnclosureArray:
 def with_logs(lower: FloatArray, upper: FloatArray) -> EnclosureArray:
     """Bounds in [0, 1] together with the logarithms of their ends."""
     return EnclosureArray(lower, upper, log_down(lower), log_up(upper))
+
+
+def chosen(where: BoolArray, yes: EnclosureArray, no: EnclosureArray) -> EnclosureArray:
+    """Return the bounds `yes` where a condition holds and `no` elsewhere, in [0, 1], with logarithms."""
+    pairs = zip((yes.lower, yes.upper, *log_ends(yes)), (no.lower, no.upper, *log_ends(no)), strict=True)
+    return EnclosureArray(*(np.where(where, one, other) for one, other in pairs))
+
+
+def spanned(low: EnclosureArray, high: EnclosureArray) -> EnclosureArray:
+    """Return the bounds from the lower ends of `low` to the upper ends of `high`, in [0, 1], with logarithms."""
+    return EnclosureArray(low.lower, high.upper, log_ends(low)[0], log_ends(high)[1])
+
+
+def placed(bounds: EnclosureArray, where: BoolArray, others: EnclosureArray) -> EnclosureArray:
+    """Return bounds in [0, 1], with logarithms, in which `others` stand at the true entries of `where`, in order."""
+    ends = [end.copy() for end in (bounds.lower, bounds.upper, *log_ends(bounds))]
+    for end, found in zip(ends, (others.lower, others.upper, *log_ends(others)), strict=True):
+        end[where] = found
+    return EnclosureArray(*ends)
+
+
+def relative_widths(bounds: EnclosureArray) -> FloatArray:
+    """Return (upper - lower)/upper from the logarithms; 0 where the ends are equal or out of order."""
+    lower, upper = log_ends(bounds)
+    with np.errstate(invalid="ignore"):
+        return -np.expm1(np.where(upper > lower, lower - upper, 0.0))
 
 
 def scaled(

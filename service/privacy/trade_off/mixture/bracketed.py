@@ -15,7 +15,6 @@ from service.privacy.enclosure import Enclosure, EnclosureArray, Evidence
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
-from service.privacy.trade_off.enclosed.decreasing_root import decreasing_root
 from service.privacy.trade_off.enclosed.logs import log, log_down, log_ends, log_up
 from service.privacy.trade_off.enclosed.weighted_sums import WeightedSums, log_sum
 
@@ -101,15 +100,6 @@ class BracketedMixture(AbstractTradeOff):
         low = self._sums_below.of_logs(np.stack([ends[0] for part, ends in pairs if part.below > 0]), -1)
         high = self._sums_above.of_logs(np.stack([ends[1] for part, ends in pairs if part.above > 0]), 1)
         return EnclosureArray.from_logs(np.minimum(low, high), high)
-
-    @override
-    def _epsilon_formula(self, delta: float) -> Enclosure:
-        most = 1.0
-        while self.profile_at(most).upper > delta:
-            most *= 2
-            if most > STEEPEST:
-                return Enclosure(0.0, np.inf, self.evidence)
-        return decreasing_root(self._profile_formula, delta, 0.0, most, self.evidence)
 
     @override
     @np.errstate(all="ignore")

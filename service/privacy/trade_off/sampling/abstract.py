@@ -17,7 +17,7 @@ from service.privacy.losses.sampled_ratio import base_log_ratio, sampled_log_rat
 from service.privacy.numerics.arrays import BoolArray, FloatArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
-from service.privacy.trade_off.enclosed.logs import log_down, log_ends, log_up, moved, scaled
+from service.privacy.trade_off.enclosed.logs import chosen, log_ends, moved, scaled, with_logs
 
 SLACK = 8 * UNIT_ROUNDOFF
 BaseT = TypeVar("BaseT", bound=AbstractTradeOff)
@@ -134,12 +134,7 @@ def low_profile(bounds: EnclosureArray, below: BoolArray, epsilon: FloatArray) -
     value = -np.expm1(np.minimum(epsilon, 0.0))
     # `below` is decided in doubles; beside the edge the truth is larger by less than this slack.
     slack = 4 * FUNCTION_ERROR
-    lower = np.where(below, value * (1 - slack), bounds.lower)
-    upper = np.where(below, np.minimum(value * (1 + slack), 1.0), bounds.upper)
-    log_lower, log_upper = log_ends(bounds)
-    return EnclosureArray(
-        lower, upper, np.where(below, log_down(lower), log_lower), np.where(below, log_up(upper), log_upper)
-    )
+    return chosen(below, with_logs(value * (1 - slack), np.minimum(value * (1 + slack), 1.0)), bounds)
 
 
 def sampled_enclosure(ratio: Enclosure, rate: float) -> Enclosure:

@@ -20,7 +20,7 @@ from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
 from service.privacy.trade_off.enclosed.decreasing_root import decreasing_root
-from service.privacy.trade_off.enclosed.logs import log_ends, scaled
+from service.privacy.trade_off.enclosed.logs import chosen, log_ends, scaled
 from service.privacy.trade_off.sampling.abstract import SLACK, AbstractSampledAdd, AbstractSampledRemove
 from service.privacy.trade_off.shifted.curve import AbstractShifted
 
@@ -34,11 +34,6 @@ MOST_WIDENINGS = 60
 @final
 class PoissonSampledAdd(AbstractSampledAdd[AbstractShifted]):
     """The add direction of a shifted law."""
-
-    @property
-    @override
-    def singular_power(self) -> Enclosure:
-        return Enclosure.point(0.0)
 
     @property
     @override
@@ -64,11 +59,6 @@ class PoissonSampledRemove(AbstractSampledRemove[AbstractShifted]):
 
     @property
     @override
-    def singular_power(self) -> Enclosure:
-        return Enclosure.point(0.0)
-
-    @property
-    @override
     def global_gdp_mu(self) -> Enclosure | None:
         """That of the other direction: g_mu is its own inverse."""
         return self.base.global_gdp_mu
@@ -91,7 +81,7 @@ class PoissonSampledRemove(AbstractSampledRemove[AbstractShifted]):
         slope_left, slope_right = (self._base_slope(-sign * t) for t in (left, right))
         steepest = sampled_log_ratio(np.maximum(slope_left.upper, slope_right.upper), self.rate).upper
         flattest = sampled_log_ratio(np.minimum(slope_left.lower, slope_right.lower), self.rate).lower
-        return CurvePoints(_chosen(low, far, near), _chosen(low, near, far), EnclosureArray(-steepest, -flattest))
+        return CurvePoints(chosen(low, far, near), chosen(low, near, far), EnclosureArray(-steepest, -flattest))
 
     def _base_slope(self, point: FloatArray) -> EnclosureArray:
         value, error = self.base.law.log_ratio(point, self.base.shift.upper)
@@ -170,13 +160,3 @@ class PoissonSampledRemove(AbstractSampledRemove[AbstractShifted]):
         factor = math.log(self.rate) - np.logaddexp(math.log(self.rate), math.log(self.rest) + v)
         error = FUNCTION_ERROR * (4 + 2 * abs(math.log(self.rate)) + 2 * abs(math.log(self.rest)) + np.abs(v))
         return scaled(log_lower, log_upper, factor, error)
-
-
-def _chosen(where: np.ndarray, yes: EnclosureArray, no: EnclosureArray) -> EnclosureArray:
-    (yes_low, yes_high), (no_low, no_high) = log_ends(yes), log_ends(no)
-    return EnclosureArray(
-        np.where(where, yes.lower, no.lower),
-        np.where(where, yes.upper, no.upper),
-        np.where(where, yes_low, no_low),
-        np.where(where, yes_high, no_high),
-    )

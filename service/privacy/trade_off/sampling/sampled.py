@@ -18,7 +18,6 @@ from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.roots import bracketed_roots
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
-from service.privacy.trade_off.enclosed.decreasing_root import decreasing_root
 from service.privacy.trade_off.enclosed.logs import log_ends
 from service.privacy.trade_off.sampling.abstract import AbstractSampledAdd, AbstractSampledRemove, mixed_reading
 
@@ -52,14 +51,8 @@ class SampledRemove(AbstractSampledRemove[AbstractTradeOff]):
     rate is alpha = (1 - p)(1 - a) + p b, the power 1 - a and the type II error a.
 
     b (from alpha = 1/2 or so onwards a, and the complement of the equation) is enclosed by two rates at which
-    enclosures prove which side they are on.
+    enclosures prove which side they are on. No power is singular, as H0 contains (1 - p) H1.
     """
-
-    @property
-    @override
-    def singular_power(self) -> Enclosure:
-        """H0 contains (1 - p) H1."""
-        return Enclosure.point(0.0)
 
     @override
     def reversed(self) -> AbstractTradeOff:
@@ -144,9 +137,3 @@ class SampledRemove(AbstractSampledRemove[AbstractTradeOff]):
         if inverse:
             return mixed_reading(rates, self.rate, self.inverse.power(rates), self.rest)
         return mixed_reading(rates, self.rest, self.base.power(rates), self.rate)
-
-    @override
-    def _epsilon_formula(self, delta: float) -> Enclosure:
-        if float(self._profile_formula(np.zeros(1)).upper[0]) <= delta:
-            return Enclosure(0.0, 0.0, self.evidence)
-        return decreasing_root(self._profile_formula, delta, 0.0, self.largest_log_ratio.upper, self.evidence)

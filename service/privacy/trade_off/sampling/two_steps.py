@@ -85,11 +85,6 @@ class TwoSteps(AbstractTradeOff):
     def smallest_log_ratio(self) -> Enclosure:
         return _added(self.alone.smallest_log_ratio, self.rest.smallest_log_ratio)
 
-    @property
-    @override
-    def singular_power(self) -> Enclosure:
-        return Enclosure.point(0.0)
-
     @override
     def reversed(self) -> TwoSteps:
         return self._reversed

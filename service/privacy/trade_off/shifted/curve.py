@@ -11,7 +11,8 @@ from typing_extensions import override
 from service.privacy.enclosure import SMALLEST, Enclosure, EnclosureArray, Evidence, single
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
-from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
+from service.privacy.trade_off.abstract import CurvePoints
+from service.privacy.trade_off.self_inverse import AbstractSelfInverse
 from service.privacy.trade_off.shifted.location_law import LocationLaw
 
 # Rows of one array: lower and upper end of the power, then upper and lower end of the type II error.
@@ -21,12 +22,12 @@ STEP_OUTWARD = OUTWARD * SMALLEST
 SLOPE_OUTWARD = OUTWARD[:2]
 
 
-class AbstractShifted(AbstractTradeOff):
+class AbstractShifted(AbstractSelfInverse):
     """f(alpha) = F(F^-1(1 - alpha) - mu), for a law F and a shift mu > 0 that is known up to rounding.
 
     Both readings come from ln F on their own side: power = F(x + mu), type II error = F(-x - mu), x = F^-1(alpha),
     evaluated at both ends of the argument. Relative error: a few u times (1 + |ln value|) (Laplace) or (1 + x^2 + (x +
-    mu)^2) (normal). The curve is its own inverse.
+    mu)^2) (normal).
     """
 
     evidence = Evidence.EXACT
@@ -40,17 +41,6 @@ class AbstractShifted(AbstractTradeOff):
     def shift_ends(self) -> FloatArray:
         """Of the shift; for readings of lists."""
         return np.array([[self.shift.lower], [self.shift.upper]])
-
-    @property
-    @final
-    @override
-    def singular_power(self) -> Enclosure:
-        return Enclosure.point(0.0)
-
-    @final
-    @override
-    def reversed(self) -> AbstractTradeOff:
-        return self
 
     @final
     @override

@@ -16,7 +16,7 @@ from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 from service.privacy.trade_off.abstract import AbstractTradeOff
 from service.privacy.trade_off.approximate_dp import ApproximateDpTradeOff
 from service.privacy.trade_off.enclosed.decreasing_root import decreasing_root, decreasing_root_near
-from service.privacy.trade_off.enclosed.logs import log_down, log_ends, log_up
+from service.privacy.trade_off.enclosed.logs import chosen, with_logs
 from service.privacy.trade_off.enclosed.ulps import ERF_ERROR, SCALED_ERFC_ERROR, above
 from service.privacy.trade_off.shifted.curve import AbstractShifted
 from service.privacy.trade_off.shifted.location_law import NORMAL
@@ -64,11 +64,6 @@ class GaussianTradeOff(AbstractShifted):
     @override
     def largest_log_ratio(self) -> Enclosure:
         return Enclosure.point(math.inf)
-
-    @property
-    @override
-    def smallest_log_ratio(self) -> Enclosure:
-        return Enclosure.point(-math.inf)
 
     @property
     @override
@@ -187,12 +182,8 @@ def reflected(bounds: EnclosureArray, epsilon: FloatArray) -> EnclosureArray:
     e = np.where(negative, epsilon, 0.0)
     rest, factor = -np.expm1(e), np.exp(e)
     slack = 4 * FUNCTION_ERROR
-    lower = np.where(negative, (rest + factor * bounds.lower) * (1 - slack), bounds.lower)
-    upper = np.where(negative, np.minimum((rest + factor * bounds.upper) * (1 + slack), 1.0), bounds.upper)
-    log_lower, log_upper = log_ends(bounds)
-    return EnclosureArray(
-        lower, upper, np.where(negative, log_down(lower), log_lower), np.where(negative, log_up(upper), log_upper)
-    )
+    lower, upper = (rest + factor * bounds.lower) * (1 - slack), (rest + factor * bounds.upper) * (1 + slack)
+    return chosen(negative, with_logs(lower, np.minimum(upper, 1.0)), bounds)
 
 
 def _log_profile(epsilon: FloatArray, mu: FloatArray, difference: Difference) -> tuple[FloatArray, FloatArray]:

@@ -191,11 +191,6 @@ class GaussianMixtureTradeOff(AbstractTradeOff):
 
     @property
     @override
-    def singular_power(self) -> Enclosure:
-        return Enclosure.point(0.0)
-
-    @property
-    @override
     def global_gdp_mu(self) -> Enclosure | None:
         """The largest distance, whatever its weight, where one side is N(0, 1): N(d) is never harder to tell than a
         mixture of nearer humps, and as bad in the limit alpha -> 0. Not known for two mixtures.

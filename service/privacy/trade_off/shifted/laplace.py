@@ -33,11 +33,6 @@ class LaplaceTradeOff(AbstractShifted):
     def largest_log_ratio(self) -> Enclosure:
         return self.shift
 
-    @property
-    @override
-    def smallest_log_ratio(self) -> Enclosure:
-        return Enclosure(-self.shift.upper, -self.shift.lower, self.shift.evidence)
-
     @override
     def _profile_formula(self, epsilon: FloatArray) -> EnclosureArray:
         lower, upper = (

@@ -14,13 +14,15 @@ from scipy.special import ndtri
 
 from service.privacy.composition.ground_truth.engine import _guides, _pair
 from service.privacy.composition.ground_truth.line import BallLine, GroundTruthRun
+from service.privacy.composition.ground_truth.mixture_law import ExactMixture
+from service.privacy.composition.ground_truth.moments import MixtureMoments
 from service.privacy.composition.ground_truth.nodes import ShiftedNodes
-from service.privacy.composition.ground_truth.step import ExactStep, SampledGaussianBalls
 from service.privacy.composition.planning.choose import pair
 from service.privacy.composition.planning.cost import ground_truth
 from service.privacy.composition.planning.options import EngineOptions
 from service.privacy.enclosure import DecimalEnclosure, Enclosure, Evidence
 from service.privacy.errors import OutOfDomain, UnsupportedCombination
+from service.privacy.mechanisms.batches.shift_laws import StatedWeights
 from service.privacy.mechanisms.neighbours import Neighbours
 from service.privacy.trade_off.pair import TradeOffPair
 from tests.privacy.cases import built, dpsgd, gaussian, laplace, sampled
@@ -52,6 +54,10 @@ def reach_digits(decimal: DecimalEnclosure | None, digits: int) -> bool:
     return upper - lower <= 2 * upper * Fraction(10) ** (1 - digits)
 
 
+def sampled_mixture(noise: Fraction, rate: Fraction) -> ExactMixture:
+    return ExactMixture(noise, StatedWeights((1 - rate, rate)), (0.0, 1.0))
+
+
 def exact_pair(row: dict[str, Any], digits: int) -> TradeOffPair:
     """The curves for a row's parameters as the decimal fractions that are printed."""
     given = row["inputs"]
@@ -59,7 +65,7 @@ def exact_pair(row: dict[str, Any], digits: int) -> TradeOffPair:
     if rate == 1:
         run = GroundTruthRun(steps / noise**2, ())
     else:
-        run = GroundTruthRun(Fraction(0), (ExactStep(noise, rate, steps),))
+        run = GroundTruthRun(Fraction(0), ((sampled_mixture(noise, rate), steps),))
     lone = steps == 1
     elementary = built(sampled(float(rate), gaussian(float(noise)))).elementary_steps()
     return _pair(run, lone, _guides(elementary, run, lone), digits)
@@ -182,7 +188,7 @@ def test_beyond_the_range_of_the_loss_the_profile_is_known_exactly() -> None:
 @pytest.mark.parametrize("reflected", [False, True])
 def test_coarse_lines_are_wide_and_right(run: tuple[float, float, int], nats: float, reflected: bool) -> None:
     """The bounds of truncation, aliasing and quadrature must hold where they are large, wherever the line stands."""
-    exact = GroundTruthRun(Fraction(0), (ExactStep(Fraction(run[0]), Fraction(run[1]), run[2]),))
+    exact = GroundTruthRun(Fraction(0), ((sampled_mixture(Fraction(run[0]), Fraction(run[1])), run[2]),))
     guide = exact.guide()
     deviation = guide.deviation
     for center in (-0.5 * deviation, 1.5 * deviation):
@@ -210,7 +216,7 @@ def test_coarse_lines_are_wide_and_right(run: tuple[float, float, int], nats: fl
 @pytest.mark.parametrize("tilt", [-6.5, -0.5, 0.5, 3.0])
 def test_moments_and_majorants_enclose_direct_integration(step: tuple[float, float], tilt: float) -> None:
     sigma, rate = step
-    part = SampledGaussianBalls(ExactStep(Fraction(sigma), Fraction(rate), 1))
+    part = MixtureMoments(sampled_mixture(Fraction(sigma), Fraction(rate)))
     with mpmath.workdps(30):  # the trapezoidal rule: its error falls like e^{-2 pi a/h}, a up to pi sigma
         spacing = mpmath.mpf(1) / 32
         points = [k * spacing for k in range(-32 * 13, 32 * 24)]

@@ -12,8 +12,8 @@ from service.privacy.composition.planning.options import EngineOptions
 from service.privacy.enclosure import Enclosure, EnclosureArray, Evidence
 from service.privacy.mechanisms.abstract import Steps
 from service.privacy.mechanisms.domain import MU
-from service.privacy.numerics.arrays import FloatArray
-from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
+from service.privacy.trade_off.abstract import AbstractTradeOff
+from service.privacy.trade_off.delegating import DelegatingCurve
 from service.privacy.trade_off.pair import TradeOffPair
 from service.privacy.trade_off.shifted.gaussian import GaussianTradeOff
 
@@ -36,57 +36,21 @@ def clt_pair(steps: Steps, options: EngineOptions) -> TradeOffPair:
 
 
 @final
-class CentralLimitTradeOff(AbstractTradeOff):
+class CentralLimitTradeOff(DelegatingCurve):
     """g_mu as an approximation: both ends of every number are the closed form's upper end."""
 
-    evidence = Evidence.ASYMPTOTIC
-    method = "clt"
-
     def __init__(self, mu: float) -> None:
-        self.mu = mu
-        self._limit = GaussianTradeOff(Enclosure.point(mu))
-
-    @property
-    @override
-    def largest_log_ratio(self) -> Enclosure:
-        return _approximate(self._limit.largest_log_ratio)
-
-    @property
-    @override
-    def smallest_log_ratio(self) -> Enclosure:
-        return _approximate(self._limit.smallest_log_ratio)
-
-    @property
-    @override
-    def singular_power(self) -> Enclosure:
-        return _approximate(self._limit.singular_power)
-
-    @property
-    @override
-    def global_gdp_mu(self) -> Enclosure:
-        return _approximate(self._limit.global_gdp_mu)
+        super().__init__(GaussianTradeOff(Enclosure.point(mu)))
+        self.evidence, self.method, self.mu = Evidence.ASYMPTOTIC, "clt", mu
 
     @override
     def reversed(self) -> AbstractTradeOff:
         return self
 
     @override
-    def _points_formula(self, alpha: FloatArray) -> CurvePoints:
-        points = self._limit.points(alpha)
-        return CurvePoints(*map(_upper_ends, (points.type_two_error, points.power, points.log_slope)))
+    def _number(self, number: Enclosure) -> Enclosure:
+        return Enclosure(number.upper, number.upper, Evidence.ASYMPTOTIC, number.log_upper, number.log_upper)
 
     @override
-    def _profile_formula(self, epsilon: FloatArray) -> EnclosureArray:
-        return _upper_ends(self._limit.profile(epsilon))
-
-    @override
-    def _epsilon_formula(self, delta: float) -> Enclosure:
-        return _approximate(self._limit.epsilon(delta))
-
-
-def _upper_ends(bounds: EnclosureArray) -> EnclosureArray:
-    return EnclosureArray(bounds.upper, bounds.upper, bounds.log_upper, bounds.log_upper)
-
-
-def _approximate(known: Enclosure) -> Enclosure:
-    return Enclosure(known.upper, known.upper, Evidence.ASYMPTOTIC, known.log_upper, known.log_upper)
+    def _array(self, bounds: EnclosureArray) -> EnclosureArray:
+        return EnclosureArray(bounds.upper, bounds.upper, bounds.log_upper, bounds.log_upper)
