@@ -19,9 +19,10 @@ from service.privacy.mechanisms.abstract import ResolvedStep
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 from service.privacy.numerics.work import is_spent
-from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
+from service.privacy.trade_off.abstract import CurvePoints
 from service.privacy.trade_off.enclosed.logs import log_down, log_up, with_logs
 from service.privacy.trade_off.pair import TradeOffPair
+from service.privacy.trade_off.self_inverse import AbstractSelfInverse
 from service.privacy.trade_off.symmetric_polygon import SymmetricPolygon
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ class ExponentialRun(ResolvedStep):
 
 
 @final
-class ExponentialRunTradeOff(AbstractTradeOff):
+class ExponentialRunTradeOff(AbstractSelfInverse):
     """The worst case over adaptive compositions of exponential steps, in the worst order; its own inverse.
 
     An adversary may also draw the strategy at random, so that the curve is the conjugate of the profile. delta to 1e-3
@@ -80,21 +81,6 @@ class ExponentialRunTradeOff(AbstractTradeOff):
         """Sum of the epsilons: every step at its largest loss."""
         slack = 2 * UNIT_ROUNDOFF
         return Enclosure(self._largest * (1 - slack), self._largest * (1 + slack), Evidence.CERTIFIED)
-
-    @property
-    @override
-    def smallest_log_ratio(self) -> Enclosure:
-        largest = self.largest_log_ratio
-        return Enclosure(-largest.upper, -largest.lower, Evidence.CERTIFIED)
-
-    @property
-    @override
-    def singular_power(self) -> Enclosure:
-        return Enclosure.point(0.0)
-
-    @override
-    def reversed(self) -> AbstractTradeOff:
-        return self
 
     @cached_property
     def _made(self) -> SymmetricPolygon:

@@ -73,11 +73,6 @@ class GroundTruthTradeOff(AbstractTradeOff):
             return Enclosure(*doubles(end), self.evidence)
 
     @property
-    def singular_power(self) -> Enclosure:
-        """0: all laws have the same support."""
-        return Enclosure.point(0.0)
-
-    @property
     def global_gdp_mu(self) -> Enclosure | None:
         """sqrt(sum N/sigma^2) whatever the rates: sampling only helps, and its help vanishes as alpha -> 0. None where
         both hypotheses of a step are mixtures.

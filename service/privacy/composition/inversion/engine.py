@@ -82,12 +82,6 @@ class ContourTradeOff(AbstractTradeOff):
 
     @property
     @override
-    def singular_power(self) -> Enclosure:
-        """0: all laws have the same support."""
-        return Enclosure.point(0.0)
-
-    @property
-    @override
     def global_gdp_mu(self) -> Enclosure | None:
         """sqrt(sum N/sigma^2) whatever the rates: sampling only helps, and its help vanishes as alpha -> 0. Of the
         shifts of a mixture the largest counts then. Not known where other steps are there, or mirrored mixtures.

@@ -52,7 +52,7 @@ def evaluate_epsilon(run: RunContours, delta: float) -> Enclosure:
             rounds = _FEW_ROUNDS
             break
         rounds = _ROUNDS if tilt.contour.ends.all() else rounds
-        found = epsilon_on_line(grid, delta, run.good_width)
+        found = epsilon_on_contour(grid, tilt, delta, run.good_width)
         if run.run.is_straight and (found is None or found.relative_width() > wide):
             nearer = _near_core(grid, tilt, delta)
             found = nearer if found is None or nearer is None else found.intersected(nearer)
@@ -82,9 +82,11 @@ def _on_deformed_contours(run: RunContours, delta: float, known: Enclosure) -> E
     return None if proved is None else known.intersected(Enclosure(*proved, EVIDENCE))
 
 
-def epsilon_on_line(grid: TiltGrid, delta: float, good_width: float) -> Enclosure | None:
-    """Return the root of delta(eps) = delta on the nearest contour, proved from both sides; None where it cannot."""
-    tilt = grid.for_delta(delta)
+def epsilon_on_contour(grid: TiltGrid, tilt: Tilt, delta: float, good_width: float) -> Enclosure | None:
+    """Return the root of delta(eps) = delta, proved from both sides on the nearest contour; None where it cannot.
+
+    `tilt`: where the search begins, as of `TiltGrid.for_delta`.
+    """
     level = np.array([delta])
     threshold = solve_profile(tilt.contour, level)
     if not 0 < threshold[0] < math.inf:

@@ -55,11 +55,6 @@ class _Asked(AbstractTradeOff):
 
     @property
     @override
-    def singular_power(self) -> Enclosure:
-        return Enclosure.point(0.0)
-
-    @property
-    @override
     def global_gdp_mu(self) -> NoReturn:
         raise _NoSingleNumber
 

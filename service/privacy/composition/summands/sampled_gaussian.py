@@ -284,15 +284,15 @@ class TruncatedSampledGaussian(TruncatedTrapezoid):
 
     @cached_property
     def _left_end(self) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-        """Loss and weight of the first node, ln(1 - p), and half the square of the first node; (parts,) each."""
+        """Loss and weight of the first node, ln(1 - p), and -ln of a bound of Phi at that node; (parts,) each."""
         grid = self.grid
-        return grid.loss[:, 0], grid.weight[:, 0], np.log1p(-self.rate), 0.5 * grid.x[:, 0] ** 2
+        return grid.loss[:, 0], grid.weight[:, 0], np.log1p(-self.rate), 0.5 * grid.x[:, 0] ** 2 + math.log(2)
 
     @override
     def beyond(self, tilts: FloatArray, shift: FloatArray) -> FloatArray:
         """Return the mass left of the first node: Phi(y) max(w^s, (1-p)^s) of the integral, and as much of the sum."""
-        loss, weight, least_loss, half_square = self._left_end
-        return np.exp(np.maximum(tilts * loss, tilts * least_loss) - half_square - math.log(2) - shift) + weight
+        loss, weight, least_loss, fallen = self._left_end
+        return np.exp(np.maximum(tilts * loss, tilts * least_loss) - (fallen + shift)) + weight
 
     @cached_property
     def majorant_stride(self) -> int:

@@ -34,6 +34,9 @@ _LARGEST_LOSS = 600.0
 _NEGLIGIBLE = 1e-14
 """A bound of K's trapezoid error below this needs no sharper one."""
 
+_SIDES = np.array([0.5005, 0.5005])
+"""Shares of the terms of the end nodes that bound their sides, with room for rounding."""
+
 FEW_STEPS = 100
 """Runs with fewer steps have transforms that fall slowly: their contours are long and want finer steps."""
 
@@ -83,7 +86,7 @@ class TrapezoidNodes:
         parts = [np.ones_like(self.loss), self.loss, self.loss**2, self.relative_error, self.loss_error]
         return np.stack(parts, axis=-1)
 
-    @property
+    @cached_property
     def inside(self) -> BoolArray:
         """Which nodes have weight, shape (parts, nodes)."""
         return np.isfinite(self.log_weight)
@@ -96,8 +99,11 @@ class TrapezoidNodes:
 
     def at_ends(self, values: FloatArray) -> FloatArray:
         """The columns of an array (..., parts, nodes) at each part's first and last node, shape (..., parts, 2)."""
-        ends = np.stack([self.start, self.stop - 1], axis=-1)
-        return np.take_along_axis(values, np.broadcast_to(ends, (*values.shape[:-1], 2)), axis=-1)
+        return values[..., *self._end_indices]
+
+    @cached_property
+    def _end_indices(self) -> tuple[IndexArray, IndexArray]:
+        return np.arange(len(self.start))[:, None], np.stack([self.start, self.stop - 1], axis=-1)
 
     def both(self, of_a: FloatArray) -> FloatArray:
         """Return a quantity of a plus that of b, which has none unless mirrored."""
@@ -279,12 +285,15 @@ class TruncatedTrapezoid(TruncatedSummand):
         all nodes is too coarse an upper Riemann sum serves; the best of three strips is taken.
         """
         grid = self.grid
-        low = np.minimum(tilts, 0.0) + (np.minimum(1 - tilts, 0.0) if grid.mirrored else 0.0)
+        low = np.minimum(tilts, 0.0)
+        if grid.mirrored:
+            low = low + np.minimum(1 - tilts, 0.0)
         coarse = self.kernels[:, None] + low * self.least_everywhere[:, None]
         error = 2.1 * np.exp(coarse.min(axis=0))
-        large = self.over_run(error).reshape(len(tilts), -1).max(axis=1) >= _NEGLIGIBLE
+        large = self.over_run(error) >= _NEGLIGIBLE
         if not large.any():
             return error
+        large = large.reshape(len(tilts), -1).any(axis=1)
         s, total = tilts[large][:, :, None], np.broadcast_to(total, error.shape)[large]
         weights = np.exp(s * grid.loss + grid.log_weight) if weights is None else weights[large]
         slope = np.maximum(*self.slopes(s))
@@ -314,11 +323,11 @@ class TruncatedTrapezoid(TruncatedSummand):
         if flipped:
             slope = slope + np.abs(1 - s) * flipped[0]
         exponents = s * loss + log_weight + 0.5 * self.grid.step * slope
-        if tilts.min() < 0 or flipped:
-            growth = np.minimum(s, 0.0) * least
-            exponents = exponents + (growth + np.minimum(1 - s, 0.0) * flipped[1] if flipped else growth)
-        sides = np.exp(exponents - shift[:, :, None])
-        return 0.5 * sides.sum(axis=-1) * 1.001 + self.beyond(tilts, shift)
+        growth = np.minimum(s, 0.0) * least
+        if flipped:
+            growth = growth + np.minimum(1 - s, 0.0) * flipped[1]
+        exponents = exponents + growth
+        return np.exp(exponents - shift[:, :, None]) @ _SIDES + self.beyond(tilts, shift)
 
 
 def log_error(relative: FloatArray, log_total: FloatArray) -> FloatArray:

@@ -190,8 +190,12 @@ class TrapezoidOnContour(LineSummand):
         ends = self.log_weights + field.log_largest + 0.5 * h * self.outward
         sides = side_terms(ends[:, None], field.turn_rate[:, None], q[:, None], t, h)
         sides = np.where(self.grid.inside, sides, np.inf)
-        sizes = self.weights + np.exp(np.minimum(self.log_weights + 0.5 * h * self.slope, 700.0))
-        return least_ends(inside, sides, sizes, self.middle) + self._at_origin
+        return least_ends(inside, sides, self._sizes, self.middle) + self._at_origin
+
+    @cached_property
+    def _sizes(self) -> FloatArray:
+        """The terms of the sum and of the integral of the modulus, at every node."""
+        return self.weights + np.exp(np.minimum(self.log_weights + 0.5 * self.grid.step * self.slope, 700.0))
 
     @cached_property
     def slope(self) -> FloatArray:
@@ -324,9 +328,12 @@ def side_terms(
     ln 2/pi < 0.25 of them, or with e^{s^2/2} to 0.5: 1.3 in all. Else the growing half, whose exponent is convex in s,
     is below q/h times the larger of its values at s = 0 and s = q. A bound of e^700 is as good as none.
     """
-    growth = t * rate + 0.5 * q
+    growth, terms = t * rate + 0.5 * q, (1.3 + more) * np.exp(ends)
+    fast: BoolArray = np.greater(growth, 1.5 * math.pi / h)
+    if not fast.any():
+        return terms
     grown = np.exp(np.minimum(ends + q * np.maximum(growth - 2 * math.pi / h, 0.0), 700.0))
-    return (1.3 + more) * np.exp(ends) + q / h * (growth > 1.5 * math.pi / h) * grown
+    return terms + q / h * fast * grown
 
 
 def least_ends(inside: FloatArray, sides: FloatArray, beyond: FloatArray, middle: int) -> FloatArray:
@@ -334,10 +341,8 @@ def least_ends(inside: FloatArray, sides: FloatArray, beyond: FloatArray, middle
     its right; nodes along the last axis.
     """
     left, right = slice(middle, None, -1), slice(middle, None)
-    return sum(
-        (_least_end(inside[..., part], sides[..., part], beyond[..., part]) for part in (left, right)),
-        np.zeros(inside.shape[:-1]),
-    )
+    ends = [_least_end(inside[..., part], sides[..., part], beyond[..., part]) for part in (left, right)]
+    return ends[0] + ends[1]
 
 
 def _least_end(inside: FloatArray, side: FloatArray, beyond: FloatArray) -> FloatArray:

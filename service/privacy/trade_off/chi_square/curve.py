@@ -112,11 +112,6 @@ class ChiSquareTradeOff(AbstractTradeOff):
 
     @property
     @override
-    def singular_power(self) -> Enclosure:
-        return Enclosure.point(0.0)
-
-    @property
-    @override
     def global_gdp_mu(self) -> Enclosure:
         return self._mu
 

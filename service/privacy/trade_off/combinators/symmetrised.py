@@ -177,7 +177,7 @@ class Symmetrised(AbstractTradeOff):
         loose = ~middle & ~tangents.first_active & ~tangents.second_active & (highest - lowest > LOOSE)
         if loose.any():
             left[loose], right[loose], lowest[loose] = self._bisected(
-                left[loose], right[loose], alpha[loose], lowest[loose], at_first, at_second, loose
+                left[loose], right[loose], alpha[loose], lowest[loose], at_first[loose], at_second[loose]
             )
         power = EnclosureArray.from_logs(self._in_order(lowest, highest, "power"), highest)
         errors = self._type_two_errors(alpha, first, second, middle, tangents, power)
@@ -225,19 +225,15 @@ class Symmetrised(AbstractTradeOff):
         lowest: FloatArray,
         at_first: EnclosureArray,
         at_second: EnclosureArray,
-        which: BoolArray,
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Shrink [left, right] around the minimiser while the active curve is certain; then the lower end it proves."""
         left, right = np.maximum(left, -STEEPEST), np.minimum(right, STEEPEST)
         for _ in range(HALVINGS):
             c = 0.5 * (left + right)
             f, g = self.first.profile(c), self.second.profile(c)
-            falls = ((f.lower > g.upper) & (c < at_first.lower[which])) | (
-                (g.lower > f.upper) & (c < at_second.lower[which])
-            )
-            rises = ((f.lower > g.upper) & (c > at_first.upper[which])) | (
-                (g.lower > f.upper) & (c > at_second.upper[which])
-            )
+            first, second = f.lower > g.upper, g.lower > f.upper
+            falls = (first & (c < at_first.lower)) | (second & (c < at_second.lower))
+            rises = (first & (c > at_first.upper)) | (second & (c > at_second.upper))
             if not (falls | rises).any():
                 break
             left, right = np.where(falls, c, left), np.where(rises, c, right)

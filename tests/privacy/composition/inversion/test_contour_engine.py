@@ -14,7 +14,7 @@ from flint import acb, arb, ctx
 from mpmath import mpf
 
 from service.privacy.composition.inversion.engine import contour_pair
-from service.privacy.composition.inversion.epsilons import epsilon_on_line
+from service.privacy.composition.inversion.epsilons import epsilon_on_contour
 from service.privacy.composition.inversion.line_runs import OneRun
 from service.privacy.composition.inversion.loss_transform import LossTransform, TransformLine
 from service.privacy.composition.summands.sampled_gaussian import SampledGaussianSteps, TruncatedSampledGaussian
@@ -356,6 +356,6 @@ def test_a_telling_run_finds_its_epsilon_on_its_first_line(noise: float) -> None
             sums, known = tilt.contour.approximate(at)[0], tilt.contour.integrals(at)
         assert known.lower[2] * (1 - 1e-9) <= sums[2] <= known.upper[2] * (1 + 1e-9)
         with np.errstate(over="ignore"):
-            found = epsilon_on_line(grid, 1e-5, 1e-9)
+            found = epsilon_on_contour(grid, tilt, 1e-5, 1e-9)
         assert found is not None
         assert found.relative_width() <= 1e-10

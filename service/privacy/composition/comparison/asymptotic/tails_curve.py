@@ -193,11 +193,6 @@ class ApproximateTradeOff(AbstractTradeOff):
     def smallest_log_ratio(self) -> Enclosure:
         return _known(-self._loss.largest if self._reflected else self._loss.smallest)
 
-    @property
-    @override
-    def singular_power(self) -> Enclosure:
-        return Enclosure.point(0.0)
-
     @override
     def reversed(self) -> AbstractTradeOff:
         return ApproximateTradeOff(self._loss, self._tails, self.method, reflected=not self._reflected)
