@@ -65,7 +65,7 @@ class ContourTradeOff(AbstractTradeOff):
         self.run, self._accuracy, self._reflected = run, accuracy, reflected
 
     @cached_property
-    def lines(self) -> RunContours:
+    def contours(self) -> RunContours:
         """Made when something is read."""
         return RunContours(self.run, self._accuracy, reflected=self._reflected)
 
@@ -73,12 +73,12 @@ class ContourTradeOff(AbstractTradeOff):
     @override
     def largest_log_ratio(self) -> Enclosure:
         """See `RunContours`, here and below."""
-        return self.lines.largest_log_ratio
+        return self.contours.largest_log_ratio
 
     @property
     @override
     def smallest_log_ratio(self) -> Enclosure:
-        return self.lines.smallest_log_ratio
+        return self.contours.smallest_log_ratio
 
     @property
     @override
@@ -98,25 +98,25 @@ class ContourTradeOff(AbstractTradeOff):
 
     @override
     def _points_formula(self, alpha: FloatArray) -> CurvePoints:
-        return evaluate_points(self.lines, alpha, 2)
+        return evaluate_points(self.contours, alpha, 2)
 
     @override
     def _power_at_formula(self, rate: float) -> Enclosure:
         """The power alone: where it is next to 1 no line is asked for digits of the type II error."""
-        return evaluate_points(self.lines, np.array([rate]), 1).power.at(0, self.evidence)
+        return evaluate_points(self.contours, np.array([rate]), 1).power.at(0, self.evidence)
 
     @override
     def _profile_formula(self, epsilon: FloatArray) -> EnclosureArray:
-        return evaluate_profile(self.lines, epsilon)
+        return evaluate_profile(self.contours, epsilon)
 
     @override
     def _rough_profile_formula(self, epsilon: FloatArray, rate: float) -> EnclosureArray:
-        return evaluate_roughly(self.lines, epsilon, rate)
+        return evaluate_roughly(self.contours, epsilon, rate)
 
     @override
     def _epsilon_formula(self, delta: float) -> Enclosure:
-        return evaluate_epsilon(self.lines, delta)
+        return evaluate_epsilon(self.contours, delta)
 
     @override
     def epsilon_cap(self, delta: float) -> float:
-        return epsilon_cap(self.lines, delta)
+        return epsilon_cap(self.contours, delta)

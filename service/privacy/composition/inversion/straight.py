@@ -21,8 +21,8 @@ import math
 
 import numpy as np
 
-from service.privacy.composition.inversion.line_runs import LineRuns
 from service.privacy.composition.inversion.readings.contour import Integrals
+from service.privacy.composition.inversion.runs_on_contours import RunsOnContours
 from service.privacy.enclosure import SMALLEST
 from service.privacy.numerics.arrays import BoolArray, ComplexArray, FloatArray
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
@@ -69,7 +69,7 @@ class StraightContour:
     Thresholds of one line are any array; of several, those of an array (..., R) are one for each.
     """
 
-    def __init__(self, runs: LineRuns, center: FloatArray, deviation: FloatArray, reach: FloatArray) -> None:
+    def __init__(self, runs: RunsOnContours, center: FloatArray, deviation: FloatArray, reach: FloatArray) -> None:
         """Lines at `runs.theta`, laid out for thresholds center +- reach (valid, if wider, beyond); all of shape (R,).
 
         `center` = K'(theta) and `deviation` = sqrt K''(theta) steer the layout; nothing is proved from them.
@@ -108,7 +108,7 @@ class StraightContour:
         self._fixed_error = node_error + _truncation(runs, self.step, (self.counts + 1) * self.step)
         self._prepare_errors(runs)
 
-    def _lay_out(self, runs: LineRuns, low: FloatArray, high: FloatArray) -> None:
+    def _lay_out(self, runs: RunsOnContours, low: FloatArray, high: FloatArray) -> None:
         """Choose the step h (aliases below e^-goal over [low, high]) and the nodes (majorant below e^-goal)."""
         theta, sd = self.theta, self.deviation
         self.value, self.value_error = runs.origin
@@ -180,7 +180,7 @@ class StraightContour:
         whole = (4, *thresholds.shape)
         return sums.reshape(whole), log_scale.reshape(whole)
 
-    def _prepare_errors(self, runs: LineRuns) -> None:
+    def _prepare_errors(self, runs: RunsOnContours) -> None:
         """What is the same at every threshold."""
         self._slopes = self.theta - _SCALE_POLES
         self._center_size, self._phase_rounding = np.abs(self.center), 4 * UNIT_ROUNDOFF * self._phase_size[:, None]
@@ -244,7 +244,7 @@ def _by_integral(poles: FloatArray) -> FloatArray:
     return poles[:3]
 
 
-def _height(runs: LineRuns, deviation: FloatArray, goal: FloatArray, highest: FloatArray) -> FloatArray:
+def _height(runs: RunsOnContours, deviation: FloatArray, goal: FloatArray, highest: FloatArray) -> FloatArray:
     """Heights above which the majorant is about e^-goal; infinite where a few tries find none up to the highest: they
     steer, nothing rests on them.
     """
@@ -273,7 +273,7 @@ def _first_at(goal: FloatArray, reached: FloatArray, heights: FloatArray) -> Flo
     return heights[before, lines] + np.clip(share, 0.0, 1.0) * (heights[after, lines] - heights[before, lines])
 
 
-def _truncation(runs: LineRuns, step: FloatArray, first: FloatArray) -> FloatArray:
+def _truncation(runs: RunsOnContours, step: FloatArray, first: FloatArray) -> FloatArray:
     """Bound of the nodes from height `first` on, for the three kernels, relative to their scales; shape (3, R).
 
     |F| is below a majorant that decreases, so blocks [t, 8t] contribute (1/pi) e^{U(t)} (ln 8 + h/t); beyond the
