@@ -1,7 +1,7 @@
 """The `contour` engine: certified curves of runs of Gaussian, Laplace, Poisson-sampled and two-point steps, and of
 sampled steps with a chi-square statistic, of any length.
 
-Every reading is taken on a line of the grid that is near its saddle point; `straight.py` has the integrals and
+Every number is evaluated on a contour of the grid that is near its saddle point; `straight.py` has the integrals and
 their errors. At a threshold c the test "S > c" is a point of the curve and e^c the slope of a tangent, so for ANY c
 
     power(alpha) <= power(c) + e^c (alpha - alpha(c)),      type II error >= beta(c) + e^c (alpha(c) - alpha),
@@ -51,7 +51,7 @@ def contour_pair(
 
 @final
 class ContourTradeOff(AbstractTradeOff):
-    """One direction of a run, read off the lines of its tilt grids.
+    """One direction of a run, evaluated on the contours of its tilt grids.
 
     Relative width: 1e-13 to 1e-11 for runs whose sampled-step count and noise keep the loss unimodal (tested on the
     reference cases and on random runs); 1e-10 to 1e-6 on deformed contours, where one rare step dominates (tiny rates,
@@ -66,7 +66,7 @@ class ContourTradeOff(AbstractTradeOff):
 
     @cached_property
     def contours(self) -> RunContours:
-        """Made when something is read."""
+        """Contours and bounds of this direction, built on first use."""
         return RunContours(self.run, self._accuracy, reflected=self._reflected)
 
     @property
@@ -91,7 +91,7 @@ class ContourTradeOff(AbstractTradeOff):
 
     @override
     def reversed(self) -> ContourTradeOff:
-        """The other direction of the same run: the same curve where the loss of every step has a symmetric law."""
+        """Return the other direction of the run: this curve where the loss of every step has a symmetric law."""
         if self.run.is_symmetric:
             return self
         return ContourTradeOff(self.run, self._accuracy, reflected=not self._reflected)
@@ -102,7 +102,7 @@ class ContourTradeOff(AbstractTradeOff):
 
     @override
     def _power_at_formula(self, rate: float) -> Enclosure:
-        """The power alone: where it is next to 1 no line is asked for digits of the type II error."""
+        """Return the power alone: where it is next to 1, digits of the type II error are not needed."""
         return evaluate_points(self.contours, np.array([rate]), 1).power.at(0, self.evidence)
 
     @override

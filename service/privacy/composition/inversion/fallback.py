@@ -1,4 +1,4 @@
-"""Bounds of a run that need no contour line: always valid, seldom tight.
+"""Bounds of a run that need no inversion contour: always valid, seldom tight.
 
 With q = prod (1 - p_i)^{N_i}, the chance that no step samples the record, and g the curve of the run's Gaussian steps
 alone (g = identity without any): H1 = q G1 + (1 - q) R for some law R, and forgetting the sampled steps is data
