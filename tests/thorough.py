@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
@@ -10,3 +12,16 @@ import pytest
 def thorough(*values: Any) -> Any:
     """A row of `parametrize` that takes long."""
     return pytest.param(*values, marks=pytest.mark.thorough)
+
+
+def crossed(*columns: Iterable[Any]) -> list[Any]:
+    """Return all combinations of the columns as rows of `parametrize`.
+
+    `make test` runs a part in which every value stands, beside others each time; the rest takes long.
+    """
+    lists = [list(column) for column in columns]
+    longest = max(map(len, lists))
+    kept = {tuple(i % len(values) for values in lists) for i in range(longest)}
+    indices = itertools.product(*(range(len(values)) for values in lists))
+    rows = ((key, tuple(values[i] for values, i in zip(lists, key, strict=True))) for key in indices)
+    return [row if key in kept else thorough(*row) for key, row in rows]

@@ -24,11 +24,11 @@ EPSILON: dict[str, Any] = {"type": "epsilon", "delta": 1e-5}
 POWER: dict[str, Any] = {"type": "trade_off", "false_positive_rates": [0.01]}
 GAUSSIAN: dict[str, Any] = {"type": "gaussian", "noise_multiplier": 2.0}
 DPSGD: dict[str, Any] = {"type": "dpsgd", "noise_multiplier": 1.0, "sample_rate": 0.02, "steps": 200}
-SHUFFLED: dict[str, Any] = {"type": "dpsgd", "noise_multiplier": 1.0, "sampling": "shuffled", "epochs": 2.0} | {
+SHUFFLED: dict[str, Any] = {"type": "dpsgd", "noise_multiplier": 1.0, "sampling": "shuffled", "epochs": 1.0} | {
     "batch_size": 50,
     "dataset_size": 1000,
 }
-NOISY_SGD: dict[str, Any] = {"type": "noisy_sgd", "dataset_size": 50, "batch_size": 25, "dimension": 20, "steps": 3} | {
+NOISY_SGD: dict[str, Any] = {"type": "noisy_sgd", "dataset_size": 50, "batch_size": 25, "dimension": 20, "steps": 1} | {
     "noise_std": 0.1,
     "max_grad_norm": 1.0,
 }

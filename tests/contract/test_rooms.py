@@ -102,11 +102,11 @@ _CORE = """
     trade_off.shifted trade_off trade_off.combinators trade_off.sampling trade_off.chi_square trade_off.pair
     trade_off.mixture trade_off.pointwise_max_pair mechanisms composition.planning.accuracy
     composition.planning.options composition.planning.cost_model
-    composition.planning.plan composition.inversion.readings composition.summands composition.exact_sums.laplace_reach
-    composition.exact_sums.laplace_sums composition.exact_sums.laplace_curves composition.planning.parts
-    composition.inversion.deformed composition.inversion composition.lattice composition.ground_truth
-    composition.exact_sums composition.comparison composition.adaptive_exponential composition.planning
-    conversions threat_models questions audits pmp calibration
+    composition.planning.plan composition.inversion.readings composition.summands composition.exact_sums.abstract
+    composition.exact_sums.laplace_reach composition.exact_sums.laplace_sums composition.exact_sums.laplace_curves
+    composition.planning.parts composition.inversion.deformed composition.inversion composition.lattice
+    composition.ground_truth composition.exact_sums composition.comparison composition.adaptive_exponential
+    composition.planning conversions threat_models questions audits pmp calibration
 """
 CORE = _CORE.split()
 MOST_FILES = 20

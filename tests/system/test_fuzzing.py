@@ -7,11 +7,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.patience import PATIENCE
 from tests.system.servers import served
+from tests.thorough import thorough
 
 
-def test_the_live_service_keeps_what_its_document_promises(tmp_path: Path) -> None:
+@pytest.mark.parametrize("examples", [5, thorough(12)])
+def test_the_live_service_keeps_what_its_document_promises(tmp_path: Path, examples: int) -> None:
     # Dear requests are refused, so that time goes to many requests rather than to a few computations.
     with served(tmp_path, log_level="error", max_cost="3000000", time_limit_seconds=str(PATIENCE)) as client:
         command = [
@@ -24,7 +28,7 @@ def test_the_live_service_keeps_what_its_document_promises(tmp_path: Path) -> No
             "--checks=all",
             # What fits the schema may still be refused: rules across fields, combinations without a theorem, costs.
             "--exclude-checks=positive_data_acceptance",
-            "--max-examples=12",
+            f"--max-examples={examples}",
             f"--request-timeout={PATIENCE:g}",
             f"--max-response-time={PATIENCE:g}",  # else ten seconds, for which a request may prefer to wait
             "--seed=1",

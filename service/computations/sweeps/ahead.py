@@ -11,8 +11,8 @@ from api_schemas.bounds import BoundsRequest
 from api_schemas.questions import QuestionSpec
 from service.computations.answers import said
 from service.computations.bounds import Setting, setting_of
-from service.privacy.composition.inversion.many import Wanted, read_ahead, run_of
-from service.privacy.composition.inversion.recorded_queries import asked_of
+from service.privacy.composition.inversion.many import Wanted, evaluate_together, run_of
+from service.privacy.composition.inversion.recorded_queries import recorded_queries_of
 from service.privacy.composition.inversion.run import ContourRun
 from service.privacy.composition.planning.contour_inversion import CONTOUR
 from service.privacy.composition.summands.sampled_gaussian import SampledGaussianSteps
@@ -55,7 +55,7 @@ def settings_of(requests: Sequence[BoundsRequest | None], wanted: range) -> list
 @lru_cache(maxsize=2)  # pieces that are shorter than a block ask for it again
 def _read_together(asked: tuple[Asked, ...], width: float) -> tuple[Mapping[Known, Enclosure], ...]:
     wanted = [Wanted(ContourRun.of(0.0, (steps,)), readings) for steps, readings in asked]
-    read_ahead(wanted, width)
+    evaluate_together(wanted, width)
     return tuple(each.known for each in wanted)
 
 
@@ -83,4 +83,4 @@ def _knowing(setting: Setting | None, known: Mapping[Known, Enclosure] | None) -
 
 @lru_cache(maxsize=MOST_QUESTIONS)
 def _readings(question: QuestionSpec) -> tuple[Known, ...]:
-    return asked_of(lambda curves: said(curves, question, 1.0))
+    return recorded_queries_of(lambda curves: said(curves, question, 1.0))

@@ -70,6 +70,8 @@ class LossLaw(ABC):
     """Essential supremum of the finite losses, nats."""
     singular_mass: float
     """P1(L = inf) = P0(L = -inf). Everything else describes the law given that L is finite."""
+    gaussian_mu_squared: float | None = None
+    """mu^2 of a normal law of a Gaussian step; None for other laws."""
     holds_its_mass: bool = True
     """Whether what stands for the law in doubles is a law: of losses too far apart for its nodes it is not."""
 
@@ -96,7 +98,7 @@ class GaussianLossLaw(LossLaw):
     """L of N(0, 1) against N(mu, 1): itself normal, with mean -mu^2/2 (H0) or mu^2/2 (H1) and variance mu^2."""
 
     def __init__(self, mu: float) -> None:
-        self.mu = mu
+        self.mu, self.gaussian_mu_squared = mu, mu**2
         self.smallest, self.largest = (-math.inf, math.inf) if mu > 0 else (0.0, 0.0)
         self.singular_mass = 0.0
 

@@ -105,6 +105,16 @@ class StepPart:
         return None
 
     @property
+    def gaussian_shift(self) -> Enclosure | None:
+        """mu of a step that composes as a Gaussian shift; None for others."""
+        return None
+
+    @property
+    def decays(self) -> bool:
+        """Whether the transform of the loss falls off along any contour, as the loss has a density."""
+        return True
+
+    @property
     def exact_shifts(self) -> ExactShifts | None:
         """The step as a mixture of shifted Gaussians without any rounding; None where it is not known as one."""
         return None
@@ -124,6 +134,11 @@ class GaussianPart(StepPart):
     def spread(self) -> float:
         """About the standard deviation of the loss."""
         return self.shift.upper
+
+    @property
+    @override
+    def gaussian_shift(self) -> Enclosure:
+        return self.shift
 
     @property
     @override
@@ -182,6 +197,11 @@ class LaplacePart(StepPart):
 
     @property
     @override
+    def decays(self) -> bool:
+        return False
+
+    @property
+    @override
     def jump(self) -> tuple[float, float]:
         return 1 / self.loss, self.sample_rate
 
@@ -197,6 +217,11 @@ class TwoPointPart(StepPart):
     def spread(self) -> float:
         """About the standard deviation of the loss."""
         return min(max(self.epsilon, self.delta), 1.0)
+
+    @property
+    @override
+    def decays(self) -> bool:
+        return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -332,6 +357,17 @@ class AbstractStep(AbstractMechanism):
     def rounded(self, side: int) -> AbstractStep:  # noqa: ARG002 - most parameters are doubles
         """The step with parameters that are doubles: no easier to attack (side -1), or no harder (side 1)."""
         return self
+
+    def sides(self) -> tuple[Steps, AbstractStep, str | None] | None:
+        """Return, of a step that is known from two sides, steps that are attained, a step that dominates, and the
+        sentence that names both theorems; None for others.
+        """
+        return None
+
+    @property
+    def adaptive_range(self) -> float | None:
+        """The range of the loss of a step whose worst pair depends on all earlier results; None for others."""
+        return None
 
     @abstractmethod
     def loss_law(self) -> LossLaw:

@@ -66,6 +66,11 @@ class Exponential(AbstractStep):
             source="Dong, Durfee, Rogers 2020 (bounded range), worst shift of generalised randomised response",
         )
 
+    @property
+    @override
+    def adaptive_range(self) -> float:
+        return self.epsilon
+
     @override
     def loss_law(self) -> LossLaw:
         from service.privacy.losses.steps import bounded_range_loss

@@ -56,6 +56,10 @@ class BracketedStep(ResolvedStep):
         return TradeOffPair(add, remove, most.source, most.notes, bracket=self.bracket)
 
     @override
+    def sides(self) -> tuple[Steps, AbstractStep, str | None]:
+        return self.below, self.above, self.bracket
+
+    @override
     def loss_law(self) -> LossLaw:
         return self.above.loss_law()
 

@@ -45,6 +45,8 @@ NEGLIGIBLE: Final = 38.0
 class TailTable:
     """For k = first, first + 1, ...: ln P(K = k); P(K > k)/P(K = k) and its logarithm (within 3 u of itself more);
     relative error bounds of the mass and of what is beyond.
+
+    Far below the mode P(K > k)/P(K = k) may exceed every double. It is infinite there, and so is its error bound.
     """
 
     first: int
@@ -231,8 +233,9 @@ def weighted_sums(ratios: FloatArray, weights: FloatArray, row: int) -> FloatArr
     total = 0.0
     firsts, factors = sums[:, 0].tolist(), links.tolist()
     for i in range(rows - 1, -1, -1):
-        following[i] = factors[i] * total
-        total = firsts[i] + following[i]
+        carried = factors[i] * total
+        following[i] = carried
+        total = firsts[i] + carried
     with np.errstate(invalid="ignore", divide="ignore"):
         return ((sums + following[:, None]) / products).reshape(-1)[: len(ratios)]
 

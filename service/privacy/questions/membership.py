@@ -54,7 +54,7 @@ def attack_accuracy(curve: AbstractTradeOff, prior: float, false_positive_rate: 
     if false_positive_rate is None:
         return Reading(_bayes_accuracy(curve, prior), "upper", BAYES)
     _check("false_positive_rate", false_positive_rate)
-    power = _power(curve, false_positive_rate)
+    power = curve.power_at(false_positive_rate)
     correct = (1 - prior) * (1 - false_positive_rate)
     if prior in (0.0, 1.0):
         lower, upper = (correct, correct) if prior == 0 else (power.lower, power.upper)
@@ -78,19 +78,16 @@ def positive_predictive_value(
     safe: SafeEnd = "upper" if side == "at_most" else "lower"
     if prior in (0.0, 1.0):
         return Reading(Enclosure.point(prior), safe, THUDI)
-    if false_positive_rate is not None:
-        _check("false_positive_rate", false_positive_rate)
-    notes: tuple[str, ...] = ()
-    if false_positive_rate == 0:
-        false_positive_rate, notes = None, (LIMIT,)
-    if false_positive_rate is None:
+    _check("false_positive_rate", false_positive_rate or 0.0)
+    if not false_positive_rate:
         ratio = largest_log_ratio(curve) if side == "at_most" else _inf_ratio(curve)
+        notes = () if false_positive_rate is None else (LIMIT,)
         notes += unbounded(ratio, "1" if side == "at_most" else "0", "positive_predictive_value")
         found = posterior_at_log_ratio(Odds.of(prior), ratio)
         return Reading(_on_side(found, prior, side), safe, THUDI, notes)
     alpha = Enclosure.point(false_positive_rate)
     if side == "at_most":
-        truth = _power(curve, false_positive_rate)
+        truth = curve.power_at(false_positive_rate)
     else:
         truth = type_two_error_at_complement(curve, false_positive_rate)
     return Reading(_on_side(posterior(Odds.of(prior), truth, alpha), prior, side), safe, THUDI)
@@ -109,13 +106,10 @@ def negative_predictive_value(
     safe: SafeEnd = "upper" if side == "at_most" else "lower"
     if prior in (0.0, 1.0):
         return Reading(Enclosure.point(1 - prior), safe, THUDI)
-    notes: tuple[str, ...] = ()
-    if false_positive_rate is not None:
-        _check("false_positive_rate", false_positive_rate)
-        if false_positive_rate == 1:
-            false_positive_rate, notes = None, (LIMIT_OF_NEGATIVES,)
-    if false_positive_rate is None:
+    _check("false_positive_rate", false_positive_rate or 0.0)
+    if false_positive_rate in (None, 1):
         ratio = _inf_ratio(curve) if side == "at_most" else largest_log_ratio(curve)
+        notes = () if false_positive_rate is None else (LIMIT_OF_NEGATIVES,)
         negated = Enclosure(-ratio.upper, -ratio.lower, ratio.evidence)
         notes += unbounded(ratio, "1" if side == "at_most" else "0", "negative_predictive_value")
         found = posterior_at_log_ratio(Odds.of(prior).reversed(), negated)
@@ -193,10 +187,6 @@ def _bayes_accuracy(curve: AbstractTradeOff, prior: float) -> Enclosure:
     lower, upper = float(profile.lower[0]), float(profile.upper[1])
     value = widened(larger + smaller * lower, larger + smaller * upper, curve.evidence)
     return value.within(prior if prior > 0.5 else _rest(prior, "at_most"), 1.0)
-
-
-def _power(curve: AbstractTradeOff, rate: float) -> Enclosure:
-    return curve.power_at(rate)
 
 
 def _inf_ratio(curve: AbstractTradeOff) -> Enclosure:

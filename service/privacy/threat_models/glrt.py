@@ -68,7 +68,7 @@ class Glrt(RelaxedThreatModel):
             raise OutOfDomain("unknown_direction", self.unknown_direction, f"one of {', '.join(DIRECTIONS)}")
 
     @override
-    def own_plan(self, mechanism: AbstractMechanism, method: str, options: EngineOptions) -> Plan:
+    def own_plan(self, mechanism: AbstractMechanism, method: str, options: EngineOptions, worst: Plan | None) -> Plan:
         steps = self._steps(mechanism)
         if self._composes(steps, method):
             return _composed(steps, method, options)

@@ -101,7 +101,7 @@ class Membership(RelaxedThreatModel):
             raise OutOfDomain("population", float(total), "subpopulations whose weights sum to 1 (within 1e-12)")
 
     @override
-    def own_plan(self, mechanism: AbstractMechanism, method: str, options: EngineOptions) -> Plan:
+    def own_plan(self, mechanism: AbstractMechanism, method: str, options: EngineOptions, worst: Plan | None) -> Plan:
         run = run_of(mechanism)
         engine = self._engine(run)
         known = engines_of(engine, self.step_curve)
@@ -111,7 +111,7 @@ class Membership(RelaxedThreatModel):
         own = self._relaxed(run, options, method)
         if self._beats_worst_case(run):
             return replace(own, build=partial(_with_nothing_hidden, own))
-        worst = WORST_CASE.plan(mechanism, "auto", options)
+        worst = worst or WORST_CASE.plan(mechanism, "auto", options)
         return Plan(own.engine, cost.larger_of(own.cost, worst.cost), partial(_larger, own, worst))
 
     def _engine(self, run: MembershipRun) -> str:

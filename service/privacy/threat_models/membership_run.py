@@ -152,11 +152,7 @@ def plan_of(
         return Plan(engine, cost.GAUSSIAN, partial(_approximated, run, susceptibility, composition))
     if run.is_sampled:
         return _composed_gaussians(run, susceptibility, options)
-    return Plan(
-        engine,
-        cost.GAUSSIAN,
-        partial(_composed_exactly, run, susceptibility),
-    )
+    return Plan(engine, cost.GAUSSIAN, partial(_composed_exactly, run, susceptibility))
 
 
 def _exact(run: MembershipRun, susceptibility: float) -> TradeOffPair:

@@ -74,7 +74,7 @@ class AdversaryMixture(RelaxedThreatModel):
         return [part.threat_model for part in self.components]
 
     @override
-    def own_plan(self, mechanism: AbstractMechanism, method: str, options: EngineOptions) -> Plan:
+    def own_plan(self, mechanism: AbstractMechanism, method: str, options: EngineOptions, worst: Plan | None) -> Plan:
         options = options.for_parts(len(self.components))
         plans = [model.plan(mechanism, method, options) for model in self._models]
         if len(plans) == 1:

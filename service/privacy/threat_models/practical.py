@@ -98,14 +98,14 @@ class Practical(RelaxedThreatModel):
         check_fields(self)
 
     @override
-    def own_plan(self, mechanism: AbstractMechanism, method: str, options: EngineOptions) -> Plan:
+    def own_plan(self, mechanism: AbstractMechanism, method: str, options: EngineOptions, worst: Plan | None) -> Plan:
         if method not in METHODS:
             reason = "a stated parameter has its curve in closed form, and nothing to compose."
             raise UnsupportedCombination("method", f"{method} for practical", reason, METHODS)
         own = choose.plan(self._stated, CLOSED_FORM)
-        if not _serves(REPLACED, mechanism):
+        if not self.is_bounded(mechanism):
             return replace(own, build=partial(_alone, own))
-        worst = REPLACED.plan(mechanism, "auto", options)
+        worst = worst or REPLACED.plan(mechanism, "auto", options)
         return Plan(own.engine, cost.larger_of(own.cost, worst.cost), partial(_larger, own, worst))
 
     @override

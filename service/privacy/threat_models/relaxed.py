@@ -29,16 +29,20 @@ class RelaxedThreatModel(AbstractThreatModel):
         self, mechanism: AbstractMechanism, method: str = "auto", options: EngineOptions = DEFAULT_OPTIONS
     ) -> Plan:
         """Return the plan of this attacker, whose curves have those of the worst case where these are a bound."""
-        own = self.own_plan(mechanism, method, options)
         try:
             worst = self.worst_case(mechanism).plan(mechanism, "auto", options)
         except UnsupportedCombination:
+            worst = None
+        own = self.own_plan(mechanism, method, options, worst)
+        if worst is None:
             return own
         return replace(own, build=partial(self._beside_worst_case, own, worst, mechanism), worst_case=worst)
 
     @abstractmethod
-    def own_plan(self, mechanism: AbstractMechanism, method: str, options: EngineOptions) -> Plan:
-        """Return the plan of this attacker. Raises UnsupportedCombination like `plan`."""
+    def own_plan(self, mechanism: AbstractMechanism, method: str, options: EngineOptions, worst: Plan | None) -> Plan:
+        """Return the plan of this attacker. `worst`: that of `worst_case`, where it is served. Raises
+        UnsupportedCombination like `plan`.
+        """
 
     def _beside_worst_case(self, own: Plan, worst: Plan, mechanism: AbstractMechanism) -> TradeOffPair:
         curves = own.curves

@@ -58,3 +58,18 @@ def test_weighted_sums_are_their_definition(row: int) -> None:
     for j, found in enumerate(weighted_sums(ratios, weights, row)):
         products = np.append(1.0, np.cumprod(ratios[j:-1]))
         assert found == pytest.approx(float(products @ weights[j:]), rel=1e-13)
+
+
+@pytest.mark.parametrize(("trials", "log_odds"), [(10**6, 0.0), (5000, 3.0), (2000, 30.0)])
+def test_nothing_is_claimed_of_tails_that_exceed_every_double(trials: int, log_odds: float) -> None:
+    tails = BinomialTails(trials, log_odds)
+    rows = tails.at(np.array([0, trials // 4, tails.mode]))
+    assert np.isinf(rows.beyond[:2]).all()
+    assert np.isinf(rows.beyond_error[:2]).all()
+    assert rows.beyond_error[2] < 1e-6
+    with mpmath.workdps(60):
+        for index, place in enumerate((0, trials // 4, tails.mode)):
+            gammas = mpmath.loggamma(place + 1) + mpmath.loggamma(trials - place + 1)
+            odds = mpmath.mpf(log_odds)
+            mass = mpmath.loggamma(trials + 1) - gammas + place * odds - trials * mpmath.log1p(mpmath.exp(odds))
+            assert abs(rows.log_mass[index] - mass) <= rows.mass_error[index]

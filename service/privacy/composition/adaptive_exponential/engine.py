@@ -32,6 +32,7 @@ from service.privacy.composition.adaptive_exponential.fixed_shifts import FixedS
 from service.privacy.composition.adaptive_exponential.nodes import grid_for
 from service.privacy.composition.lattice.engine import discretised_pair
 from service.privacy.composition.planning.options import EngineOptions
+from service.privacy.composition.planning.parts import exponentials
 from service.privacy.mechanisms.abstract import Steps, merged
 from service.privacy.mechanisms.exponential import Exponential
 from service.privacy.mechanisms.pure_dp import PureDp
@@ -67,9 +68,8 @@ Engine = Callable[[Steps, EngineOptions], TradeOffPair]
 
 def adaptive_exponential_pair(steps: Steps, options: EngineOptions) -> TradeOffPair:
     """The curves of a run in which `several_exponentials` are."""
-    groups = tuple((float(step.epsilon), count) for step, count in steps if isinstance(step, Exponential))
-    groups = tuple(sorted(group for group in groups if group[0] > 0))
-    others = tuple((step, count) for step, count in steps if not isinstance(step, Exponential))
+    groups = tuple(sorted((float(epsilon), count) for epsilon, count in exponentials(steps) if epsilon > 0))
+    others = tuple((step, count) for step, count in steps if step.adaptive_range is None)
     inside = _joint(groups)
     left = tuple(group for group in groups if group not in inside)
     reason = "discretised: worst shifts of exponential steps, chosen after all earlier results, in the worst order."
@@ -113,7 +113,7 @@ def sampled(engine: Engine) -> Engine:
         options = options.for_parts(2)
         above = engine(steps, options)
         halves = merged(
-            (PureDp(epsilon=0.5 * step.epsilon) if isinstance(step, Exponential) else step, count)
+            (step if step.adaptive_range is None else PureDp(epsilon=0.5 * step.adaptive_range), count)
             for step, count in steps
         )
         add = Bracketed(engine(halves, options).add, above.add)

@@ -20,27 +20,26 @@ from typing import Final, final
 import numpy as np
 from typing_extensions import override
 
+from service.privacy.composition.exact_sums.abstract import AbstractExactSum
 from service.privacy.composition.exact_sums.two_lists import TwoLists
-from service.privacy.enclosure import Enclosure, EnclosureArray, Evidence
+from service.privacy.enclosure import Enclosure, Evidence
 from service.privacy.numerics.arrays import FloatArray
+from service.privacy.numerics.roots import bracketed_roots
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
-from service.privacy.trade_off.abstract import CurvePoints
 from service.privacy.trade_off.enclosed.decreasing_root import decreasing_root
-from service.privacy.trade_off.enclosed.logs import log
-from service.privacy.trade_off.self_inverse import AbstractSelfInverse
+from service.privacy.trade_off.enclosed.logs import LogBounds, log
 
 SLACK: Final = 4 * FUNCTION_ERROR
-MOST_ROUNDS: Final = 120
-CLOSE: Final = 1e-15
-"""Width of a bracket times the logarithm of the mass between its ends: what the chord may lose."""
+FARTHEST: Final = 50.0
+"""Nats by which an empty tail is taken to be below a level, where one is searched for."""
 NEAR: Final = 0.9
 """Share of a tail from which a difference of two loses more digits than sums without differences."""
 STEPS: Final = np.array([0.0, 8.0, 1e2, 1e4, 1e6, 1e8])
-"""Beyond the ends of a bracket, in units of rounding, where they are proved."""
+"""Beyond a root, in units of rounding, where thresholds are tried in turn."""
 
 
 @final
-class DifferentResponses(AbstractSelfInverse):
+class DifferentResponses(AbstractExactSum):
     """The curve of a run of randomised responses of several kinds, its own inverse. Relative width about 1e-12 (delta
     where the whole run reveals next to nothing: 1e-11). Source: Murtagh, Vadhan 2016, Theorem 1.5; Kairouz, Oh,
     Viswanath 2015, Theorem 3.5.
@@ -64,18 +63,8 @@ class DifferentResponses(AbstractSelfInverse):
         return self._largest
 
     @override
-    def _points_formula(self, alpha: FloatArray) -> CurvePoints:
-        rows = np.empty((6, len(alpha)))
-        with np.errstate(all="ignore"):
-            for low in (True, False):
-                which = np.flatnonzero((alpha <= 0.5) == low)
-                if len(which):
-                    rows[:, which] = self._low(alpha[which]) if low else self._high(1 - alpha[which])
-        return CurvePoints(
-            EnclosureArray.from_logs(rows[2], np.minimum(rows[3], 0.0)),
-            EnclosureArray.from_logs(rows[0], np.minimum(rows[1], 0.0)),
-            EnclosureArray(rows[4], rows[5]),
-        )
+    def _points_of_half(self, level: FloatArray, *, low: bool) -> FloatArray:
+        return self._low(level) if low else self._high(level)
 
     def _low(self, alpha: FloatArray) -> FloatArray:
         """Both ends of ln power, ln type II error and the slope, shape (6, n), at rates of at most 1/2."""
@@ -134,60 +123,34 @@ class DifferentResponses(AbstractSelfInverse):
         return np.vstack((rows, np.clip(left - nudge, -most, most), np.clip(right + nudge, -most, most)))
 
     def _bracket(self, level: FloatArray, hypothesis: int) -> tuple[FloatArray, FloatArray]:
-        """Thresholds proved to be left and right of where the tail comes down to e^level."""
-        low, high = self._search(level, hypothesis)
-        unit = 4 * self._nudge + 4 * UNIT_ROUNDOFF * np.abs(low)
-        slack = self._lists.error + SLACK * (1 + np.abs(level))
-        edge = self._largest.upper * (1 + 1e-12) + self._nudge
-        left, right = np.full(len(level), -edge), np.full(len(level), edge)
-        for step in STEPS[::-1]:
-            for side, ends in ((-1, left), (1, right)):
-                tried = np.clip((low if side < 0 else high) + side * step * unit, -edge, edge)
-                tail = self._lists.log_tails(tried)[hypothesis]
-                proved = tail - slack >= level if side < 0 else tail + slack <= level
-                ends[proved] = tried[proved]
-        return left, right
+        """Return thresholds proved to be left and right of where the tail comes down to e^level."""
 
-    def _search(self, level: FloatArray, hypothesis: int) -> tuple[FloatArray, FloatArray]:
-        """About the same, by interpolation and halving in turn."""
-        edge = self._largest.upper
-        low, high = np.full(len(level), -edge - self._nudge), np.full(len(level), edge + self._nudge)
-        above, below = -level, np.full(len(level), -50.0 - np.abs(level))
-        active = np.arange(len(level))
-        for turn in range(MOST_ROUNDS):
-            width = high[active] - low[active]
-            between = width * np.minimum(above[active] - below[active], 1.0)
-            active = active[(width > 2 * self._nudge) & (between > CLOSE)]
-            if not len(active):
-                break
-            a, b = low[active], high[active]
-            share = above[active] / (above[active] - below[active])
-            guess = np.where(np.isfinite(share), np.clip(share, 0.0, 1.0), 0.5) if turn % 3 else 0.5
-            if turn % 3 == 2:  # a little to the other side, so that both ends move
-                guess = np.clip(guess + np.where(share < 0.5, 1e-3, -1e-3) * 0.5, 0.0, 1.0)
-            middle = np.clip(a + guess * (b - a), a + 0.25 * self._nudge, b - 0.25 * self._nudge)
-            value = self._lists.log_tails(middle)[hypothesis] - level[active]
-            value = np.where(np.isfinite(value), value, -50.0 - np.abs(level[active]))
-            left = value > 0
-            low[active], high[active] = np.where(left, middle, a), np.where(left, b, middle)
-            above[active] = np.where(left, value, above[active])
-            below[active] = np.where(left, below[active], value)
-        return low, high
+        def excess(thresholds: FloatArray) -> FloatArray:
+            value = self._lists.log_tails(thresholds)[hypothesis] - level
+            return np.where(np.isfinite(value), value, -FARTHEST - np.abs(level))
+
+        edge = self._largest.upper * (1 + 1e-12) + self._nudge
+        root = bracketed_roots(excess, np.full(len(level), -edge), np.full(len(level), edge))
+        unit = 4 * self._nudge + 4 * UNIT_ROUNDOFF * np.abs(root)
+        slack = self._lists.error + SLACK * (1 + np.abs(level))
+        ends = np.full(len(level), -edge), np.full(len(level), edge)
+        for side, end in zip((-1, 1), ends, strict=True):
+            rest = np.arange(len(level))
+            for step in STEPS:
+                tried = np.clip(root[rest] + side * (0.5 * self._nudge + step * unit[rest]), -edge, edge)
+                proved = side * (self._lists.log_tails(tried)[hypothesis] - level[rest]) <= -slack[rest]
+                end[rest[proved]] = tried[proved]
+                rest = rest[~proved]
+                if not len(rest):
+                    break
+        return ends
 
     @override
-    def _profile_formula(self, epsilon: FloatArray) -> EnclosureArray:
-        with np.errstate(all="ignore"):
-            shift = 2 * self._lists.loss_error + 2 * UNIT_ROUNDOFF * np.abs(epsilon)
-            positive = np.abs(epsilon)
-            lower, upper = self._log_delta(positive + shift, -1), self._log_delta(np.maximum(positive - shift, 0.0), 1)
-            lower = np.where(positive >= self._largest.lower, -np.inf, lower)
-            upper = np.where(positive >= self._largest.upper, -np.inf, upper)
-            # delta(-e) = 1 - e^-e + e^-e delta(e).
-            e, negative = np.minimum(epsilon, 0.0), epsilon < 0
-            start = log(-np.expm1(e))
-            lower, upper = (np.where(negative, np.logaddexp(start, e + end), end) for end in (lower, upper))
-            rounding = np.where(negative, SLACK * (1 + np.abs(start) * (start > -np.inf)), 0.0)
-            return EnclosureArray.from_logs(np.minimum(lower - rounding, 0.0), np.minimum(upper + rounding, 0.0))
+    def _log_profile(self, epsilon: FloatArray) -> LogBounds:
+        shift = 2 * self._lists.loss_error + 2 * UNIT_ROUNDOFF * epsilon
+        lower, upper = self._log_delta(epsilon + shift, -1), self._log_delta(np.maximum(epsilon - shift, 0.0), 1)
+        lower = np.where(epsilon >= self._largest.lower, -np.inf, lower)
+        return LogBounds(lower, np.where(epsilon >= self._largest.upper, -np.inf, upper))
 
     def _log_delta(self, epsilon: FloatArray, side: int) -> FloatArray:
         """One end of ln delta(eps), eps >= 0: by two tails where they are far apart, else without differences."""
@@ -202,9 +165,7 @@ class DifferentResponses(AbstractSelfInverse):
         return np.where(likely > -np.inf, better, -np.inf)
 
     @override
-    def _epsilon_formula(self, delta: float) -> Enclosure:
-        if self.profile_at(0.0).upper <= delta:
-            return Enclosure(0.0, 0.0, self.evidence)
+    def _epsilon_of_less(self, delta: float) -> Enclosure:
         return decreasing_root(self._profile_formula, delta, 0.0, self._largest.upper, self.evidence)
 
 

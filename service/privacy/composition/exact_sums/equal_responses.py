@@ -19,19 +19,19 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from dataclasses import dataclass
-from typing import Final, NamedTuple, final
+from typing import Final, final
 
 import numpy as np
 from typing_extensions import override
 
-from service.privacy.enclosure import SMALLEST, Enclosure, EnclosureArray, Evidence
+from service.privacy.composition.exact_sums.abstract import AbstractExactSum
+from service.privacy.enclosure import SMALLEST, Enclosure, Evidence
 from service.privacy.numerics.arrays import BoolArray, FloatArray, IndexArray
 from service.privacy.numerics.binomial_tails import BinomialTails, weighted_sums
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 from service.privacy.numerics.work import did
-from service.privacy.trade_off.abstract import CurvePoints
-from service.privacy.trade_off.enclosed.logs import log
-from service.privacy.trade_off.self_inverse import AbstractSelfInverse
+from service.privacy.trade_off.enclosed.logs import LogBounds, log
+from service.privacy.trade_off.enclosed.weighted_sums import log_sum
 
 SLACK: Final = 4 * FUNCTION_ERROR
 A_LIST: Final = 500.0
@@ -40,13 +40,6 @@ STEEP: Final = 300.0
 """Log-odds beyond which the median is n or 0."""
 _MARGINS: Final = np.array([2.0, 16.0, 1e3, 1e6])
 """How far from an approximate root, in units of its uncertainty, it is proved, tried together."""
-
-
-class LogBounds(NamedTuple):
-    """Both ends of natural logarithms."""
-
-    lower: FloatArray
-    upper: FloatArray
 
 
 @final
@@ -63,7 +56,7 @@ class _Segments:
 
 
 @final
-class EqualResponses(AbstractSelfInverse):
+class EqualResponses(AbstractExactSum):
     """The curve of N >= 1 randomised responses at eps > 0, its own inverse.
 
     Relative width about 1e-12 for N up to 1e6 and 1e-10 to 1e10, rates and deltas down to 1e-300. Work is
@@ -89,63 +82,45 @@ class EqualResponses(AbstractSelfInverse):
         return self._largest
 
     @override
-    def _points_formula(self, alpha: FloatArray) -> CurvePoints:
-        rows = np.empty((6, len(alpha)))
-        with np.errstate(all="ignore"):
-            for concave in (True, False):
-                which = np.flatnonzero((alpha <= 0.5) == concave)
-                if len(which):
-                    level = alpha[which] if concave else 1 - alpha[which]  # exact
-                    rows[:, which] = self._read(level, concave)
-        return CurvePoints(
-            EnclosureArray.from_logs(rows[2], rows[3]),
-            EnclosureArray.from_logs(rows[0], rows[1]),
-            EnclosureArray(rows[4], rows[5]),
-        )
-
-    def _read(self, level: FloatArray, concave: bool) -> FloatArray:
-        """Both ends of ln power, of ln type II error and of the log slope, shape (6, n), at rates `level` <= 1/2
-        (`concave`), or 1 - `level`.
-
-        Then the laws change places: tails of K under H1 are rates, and type II errors those under H0.
-        """
+    def _points_of_half(self, level: FloatArray, *, low: bool) -> FloatArray:
+        """Above 1/2 the laws change places: tails of K under H1 are rates, and type II errors those under H0."""
         did(A_LIST)
-        null, other = self._laws if concave else self._laws[::-1]
+        null, other = self._laws if low else self._laws[::-1]
         found = self._segments(level, null)
         mass = self._log_mass(other, null, found.k)
         beyond = self._log_beyond(other, null, found.k)
         before = self._log_beyond(null, other, self._steps - found.k)  # of N - K
         short, over = np.maximum(-found.low, 0.0), np.maximum(found.high - 1, 0.0)
-        low, high = np.clip(found.low, 0.0, 1.0), np.clip(found.high, 0.0, 1.0)
+        least, most = np.clip(found.low, 0.0, 1.0), np.clip(found.high, 0.0, 1.0)
         ratio, last = null.ratios(found.k), null.ratios(found.k - 1)
         # On a neighbouring segment slopes differ by e^{2 eps}: convex sums may grow by it, concave ones do not.
-        growth = 0.0 if concave else 2 * self._step * (1 + SLACK)
+        growth = 0.0 if low else 2 * self._step * (1 + SLACK)
         up = LogBounds(
-            _log_sum(beyond.lower, mass.lower + log(low), -1) + _log_rest(short / ratio),
-            _log_sum(_log_sum(beyond.upper, mass.upper + log(high), 1), mass.upper + growth + log(over), 1),
+            log_sum(beyond.lower, mass.lower + log(least), -1) + _log_rest(short / ratio),
+            log_sum(log_sum(beyond.upper, mass.upper + log(most), 1), mass.upper + growth + log(over), 1),
         )
         growth = 2 * self._step * (1 + SLACK) - growth
         down = LogBounds(
-            _log_sum(before.lower, mass.lower + log(1 - high), -1) + _log_rest(over * last),
-            _log_sum(_log_sum(before.upper, mass.upper + log(1 - low), 1), mass.upper + growth + log(short), 1),
+            log_sum(before.lower, mass.lower + log(1 - most), -1) + _log_rest(over * last),
+            log_sum(log_sum(before.upper, mass.upper + log(1 - least), 1), mass.upper + growth + log(short), 1),
         )
-        power, error = (up, down) if concave else (down, up)
+        power, error = (up, down) if low else (down, up)
         log_level, log_rest = np.log(level), np.log1p(-level)
         rounding = SLACK * np.abs(log_level)
-        log_alpha, log_beta = (log_level, log_rest) if concave else (log_rest, log_level)
-        side = 1.0 if concave else -1.0
+        log_alpha, log_beta = (log_level, log_rest) if low else (log_rest, log_level)
+        side = 1.0 if low else -1.0
         steepest = side * self._loss(found.k + np.where(found.low <= 0, side, 0.0) * side)
         flattest = side * self._loss(found.k - np.where(found.high >= 1, side, 0.0) * side)
         slope_low, slope_high = np.minimum(steepest, flattest), np.maximum(steepest, flattest)
-        most = self._largest.upper
+        largest = self._largest.upper
         return np.array(
             [
                 np.maximum(power.lower, log_alpha - rounding - SLACK * np.abs(log_alpha)),
                 np.minimum(power.upper, 0.0),
                 np.minimum(error.lower, 0.0),
                 np.minimum(error.upper, np.minimum(log_beta + rounding + SLACK * np.abs(log_beta), 0.0)),
-                np.maximum(slope_low - 4 * UNIT_ROUNDOFF * np.abs(slope_low), -most),
-                np.minimum(slope_high + 4 * UNIT_ROUNDOFF * np.abs(slope_high), most),
+                np.maximum(slope_low - 4 * UNIT_ROUNDOFF * np.abs(slope_low), -largest),
+                np.minimum(slope_high + 4 * UNIT_ROUNDOFF * np.abs(slope_high), largest),
             ]
         )
 
@@ -215,24 +190,7 @@ class EqualResponses(AbstractSelfInverse):
         return LogBounds(low, high)
 
     @override
-    def _profile_formula(self, epsilon: FloatArray) -> EnclosureArray:
-        with np.errstate(all="ignore"):
-            positive = self._log_delta(np.abs(epsilon))
-            # delta(-e) = 1 - e^-e + e^-e delta(e).
-            e = np.minimum(epsilon, 0.0)
-            start = log(-np.expm1(e))
-            lower, upper = (
-                np.where(
-                    epsilon < 0,
-                    _log_sum(start + side * SLACK * np.abs(start), e * (1 - side * SLACK) + end, side),
-                    end,
-                )
-                for side, end in ((-1, positive.lower), (1, positive.upper))
-            )
-            return EnclosureArray.from_logs(np.minimum(lower, 0.0), np.minimum(upper, 0.0))
-
-    def _log_delta(self, epsilon: FloatArray) -> LogBounds:
-        """ln delta(eps) for eps >= 0."""
+    def _log_profile(self, epsilon: FloatArray) -> LogBounds:
         j = self._first_above(epsilon)
         low, high = np.full(len(j), -np.inf), np.full(len(j), -np.inf)
         which = np.flatnonzero(j <= self._steps)
@@ -308,21 +266,18 @@ class EqualResponses(AbstractSelfInverse):
         return (product - epsilon) + rest
 
     @override
-    def _epsilon_formula(self, delta: float) -> Enclosure:
-        with np.errstate(all="ignore"):
-            if float(self._profile_formula(np.zeros(1)).upper[0]) <= delta:
-                return Enclosure(0.0, 0.0, self.evidence)
-            root, uncertainty = self._root(delta)
-            steps = np.concatenate((-_MARGINS[::-1], _MARGINS)) * uncertainty
-            # The losses around the root as well: between them it may be known to a few nats only.
-            beside = self._loss(np.floor(0.5 * (root / self._step + self._steps)) + np.arange(-1, 3))
-            tried = np.clip(np.concatenate((root + steps, beside)), 0.0, self._largest.upper)
-            read = self._log_delta(tried)
-            level, slack = math.log(delta), SLACK * (1 + abs(math.log(delta)))
-            above, below = read.lower >= level + slack, read.upper <= level - slack
-            lower = float(tried[above].max()) if above.any() else 0.0
-            upper = float(tried[below].min()) if below.any() else self._largest.upper
-            return Enclosure(lower, max(lower, upper), self.evidence)
+    def _epsilon_of_less(self, delta: float) -> Enclosure:
+        root, uncertainty = self._root(delta)
+        steps = np.concatenate((-_MARGINS[::-1], _MARGINS)) * uncertainty
+        # The losses around the root as well: between them it may be known to a few nats only.
+        beside = self._loss(np.floor(0.5 * (root / self._step + self._steps)) + np.arange(-1, 3))
+        tried = np.clip(np.concatenate((root + steps, beside)), 0.0, self._largest.upper)
+        read = self._log_profile(tried)
+        level, slack = math.log(delta), SLACK * (1 + abs(math.log(delta)))
+        above, below = read.lower >= level + slack, read.upper <= level - slack
+        lower = float(tried[above].max()) if above.any() else 0.0
+        upper = float(tried[below].min()) if below.any() else self._largest.upper
+        return Enclosure(lower, max(lower, upper), self.evidence)
 
     def _root(self, delta: float) -> tuple[float, float]:
         """About where delta(eps) = delta > 0 is below delta(0), and how uncertain that is."""
@@ -373,12 +328,6 @@ def _first_at_most(law: BinomialTails, level: float, start: int, end: int) -> in
 def _is_direct(law: BinomialTails, k: IndexArray) -> BoolArray:
     """Whether the tail above k is at most about a half, and summed itself."""
     return k >= law.mode
-
-
-def _log_sum(first: FloatArray, second: FloatArray, side: int) -> FloatArray:
-    """ln(e^first + e^second), rounded down (side -1) or up (side 1)."""
-    value = np.logaddexp(first, second)
-    return np.where(np.isfinite(value), value + side * SLACK * (1 + np.abs(value)), value)
 
 
 def _log_rest(share: FloatArray) -> FloatArray:

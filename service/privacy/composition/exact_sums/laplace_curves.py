@@ -20,14 +20,14 @@ from typing import final
 import numpy as np
 from typing_extensions import override
 
-from service.privacy.composition.exact_sums.laplace_sums import GRID, LaplaceSums, LatticeThreshold, LogEnclosure
-from service.privacy.enclosure import Enclosure, EnclosureArray, Evidence
+from service.privacy.composition.exact_sums.abstract import AbstractExactSum
+from service.privacy.composition.exact_sums.laplace_sums import GRID, LaplaceSums, LatticeThreshold
+from service.privacy.enclosure import Enclosure, Evidence
 from service.privacy.numerics.arrays import BoolArray, FloatArray, IndexArray
 from service.privacy.numerics.roots import falling_roots
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
-from service.privacy.trade_off.abstract import CurvePoints
+from service.privacy.trade_off.enclosed.logs import LogBounds
 from service.privacy.trade_off.enclosed.weighted_sums import log_moved, log_sum
-from service.privacy.trade_off.self_inverse import AbstractSelfInverse
 
 _MARGINS = (4.0, 400.0, 1e5)
 """How far from an approximate root, in units of its uncertainty, it is proved, tried in turn."""
@@ -42,14 +42,14 @@ class _Threshold:
     """
 
     c: FloatArray
-    power: LogEnclosure
-    error: LogEnclosure
+    power: LogBounds
+    error: LogBounds
     excess_low: FloatArray
     excess_high: FloatArray
 
 
 @final
-class ComposedLaplace(AbstractSelfInverse):
+class ComposedLaplace(AbstractExactSum):
     """The curve of N Laplace steps, its own inverse. Relative width 1e-12 (N = 100, e = 0.1) to 1e-10.
 
     Source: composition of dominating pairs (Zhu, Dong, Wang 2022, Theorem 10); the law of the loss is exact.
@@ -74,48 +74,37 @@ class ComposedLaplace(AbstractSelfInverse):
         return self._largest
 
     @override
-    def _points_formula(self, alpha: FloatArray) -> CurvePoints:
-        with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
-            rows = np.array([[-np.inf, -np.inf, -np.inf], [0.0, 0.0, np.inf]])[:, :, None] * np.ones(len(alpha))
-            for low in (True, False):
-                which = np.flatnonzero((alpha <= 0.5) == low)
-                if len(which):
-                    rows[:, :, which] = self._points(alpha[which], low)
-        power, error, slope = ((rows[0, row], rows[1, row]) for row in range(3))
-        return CurvePoints(EnclosureArray.from_logs(*error), EnclosureArray.from_logs(*power), EnclosureArray(*slope))
-
-    def _points(self, alpha: FloatArray, low: bool) -> FloatArray:
-        """Both ends of ln power, ln type II error and log slope, shape (2, 3, n); rates all at most 1/2, or all
-        above.
-        """
-        smaller = alpha if low else 1 - alpha  # exact
-        level = np.log(smaller)
+    def _points_of_half(self, level: FloatArray, *, low: bool) -> FloatArray:
+        log_level = np.log(level)
         # Above 1/2 the power of the mirrored run is the smaller of the two rates.
-        cell, share, spread = self._root(level, 0 if low else 1)
-        rows = self._simple_bounds(alpha, level, low)
-        left = np.arange(len(alpha))
+        cell, share, spread = self._root(log_level, 0 if low else 1)
+        rows = self._simple_bounds(level, low)
+        left = np.arange(len(level))
         for margin in _MARGINS:
             step = np.minimum(margin * spread[left], 1.0)
             outer = LatticeThreshold.of(cell[left], share[left] + step, self._steps, closed=False)
             inner = LatticeThreshold.of(cell[left], share[left] - step, self._steps, closed=True)
-            right, near = self._threshold(outer, level[left], low), self._threshold(inner, level[left], low)
+            right, near = self._threshold(outer, log_level[left], low), self._threshold(inner, log_level[left], low)
             if not low:  # mirrored thresholds are in the opposite order
                 right, near = near, right
-            proved = self._read(right, near, level[left])
+            proved = self._read(right, near, log_level[left])
             rows[0][:, left] = np.maximum(rows[0][:, left], proved[0])
             rows[1][:, left] = np.minimum(rows[1][:, left], proved[1])
             left = left[~_on_both_sides(right, near)]
             if len(left) == 0:
                 break
             spread = np.maximum(spread, self._sums.error)
-        return rows
+        return rows.swapaxes(0, 1).reshape(6, -1)
 
-    def _simple_bounds(self, alpha: FloatArray, level: FloatArray, low: bool) -> FloatArray:
-        """Slopes within [-N e, N e], and what follows from them and from guessing."""
+    def _simple_bounds(self, level: FloatArray, low: bool) -> FloatArray:
+        """Return both bounds of ln power, ln type II error and log slope, shape (2, 3, n), that follow from slopes
+        within [-N e, N e] and from guessing.
+        """
         most = self._largest.upper
-        log_alpha, log_rest = (level, np.log1p(-alpha)) if low else (np.log1p(-(1 - alpha)), level)
-        rounding = _SLACK * (1 + np.abs(level) + most)
-        every = np.ones_like(alpha)
+        log_level, other = np.log(level), np.log1p(-level)
+        log_alpha, log_rest = (log_level, other) if low else (other, log_level)
+        rounding = _SLACK * (1 + np.abs(log_level) + most)
+        every = np.ones_like(level)
         return np.array(
             [
                 [log_alpha - rounding, log_rest - most - rounding, -most * every],
@@ -189,23 +178,15 @@ class ComposedLaplace(AbstractSelfInverse):
         return LatticeThreshold.of(cell, share, self._steps, closed=False)
 
     @override
-    def _profile_formula(self, epsilon: FloatArray) -> EnclosureArray:
-        with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
-            most = self._largest
-            inside = np.clip(epsilon, -most.upper, most.upper)
-            scaled = inside / self._sums.loss
-            error = 4 * UNIT_ROUNDOFF * (np.abs(scaled) + self._steps)
-            v = 0.5 * (scaled + self._steps)
-            lower = self._sums.profile(self._at(v + error + 2 / GRID)).lower
-            upper = self._sums.profile(self._at(v - error)).upper
-            lower = np.where(epsilon >= most.lower, -np.inf, lower)
-            upper = np.where(epsilon >= most.upper, -np.inf, upper)
-            # No loss is so small: all of H1 - e^eps H0.
-            plain = np.log(-np.expm1(np.minimum(epsilon, -1e-300)))
-            slack = _SLACK * (np.abs(plain) + 1e-300)
-            lower = np.where(epsilon < 0, np.fmax(lower, plain - slack), lower)
-            upper = np.where(epsilon <= -most.upper, plain + slack, upper)
-            return EnclosureArray.from_logs(np.minimum(lower, 0.0), np.minimum(upper, 0.0))
+    def _log_profile(self, epsilon: FloatArray) -> LogBounds:
+        most = self._largest
+        scaled = np.minimum(epsilon, most.upper) / self._sums.loss
+        error = 4 * UNIT_ROUNDOFF * (scaled + self._steps)
+        v = 0.5 * (scaled + self._steps)
+        lower = self._sums.profile(self._at(v + error + 2 / GRID)).lower
+        upper = self._sums.profile(self._at(v - error)).upper
+        lower = np.where(epsilon >= most.lower, -np.inf, lower)
+        return LogBounds(lower, np.where(epsilon >= most.upper, -np.inf, upper))
 
     def _at(self, v: FloatArray) -> LatticeThreshold:
         """A place at or a little below v."""
@@ -213,27 +194,24 @@ class ComposedLaplace(AbstractSelfInverse):
         return self._place(whole.astype(np.intp), np.clip(v, 0.0, self._steps) - whole)
 
     @override
-    def _epsilon_formula(self, delta: float) -> Enclosure:
-        with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
-            if float(self._profile_formula(np.zeros(1)).upper[0]) <= delta:
-                return Enclosure(0.0, 0.0, self.evidence)
-            level = math.log(delta)
-            slack = _SLACK * (1 + abs(level))
-            most = self._largest.upper
-            cell, share, spread = self._profile_root(level)
-            left, right = 0.0, most
-            for margin in _MARGINS:
-                step = np.minimum(margin * spread, 1.0) * np.array([-1.0, 1.0])
-                place = self._place(np.repeat(cell, 2), share + step)
-                read, c = self._sums.profile(place), self._sums.threshold(place)
-                c = c + 8 * UNIT_ROUNDOFF * np.array([-1.0, 1.0]) * np.abs(c)
-                if read.lower[0] >= level + slack:
-                    left = max(left, float(c[0]))
-                if read.upper[1] <= level - slack:
-                    right = min(right, float(c[1]))
-                if left > 0 and right < most:
-                    break
-            return Enclosure(left, max(left, right), self.evidence)
+    def _epsilon_of_less(self, delta: float) -> Enclosure:
+        level = math.log(delta)
+        slack = _SLACK * (1 + abs(level))
+        most = self._largest.upper
+        cell, share, spread = self._profile_root(level)
+        left, right = 0.0, most
+        for margin in _MARGINS:
+            step = np.minimum(margin * spread, 1.0) * np.array([-1.0, 1.0])
+            place = self._place(np.repeat(cell, 2), share + step)
+            read, c = self._sums.profile(place), self._sums.threshold(place)
+            c = c + 8 * UNIT_ROUNDOFF * np.array([-1.0, 1.0]) * np.abs(c)
+            if read.lower[0] >= level + slack:
+                left = max(left, float(c[0]))
+            if read.upper[1] <= level - slack:
+                right = min(right, float(c[1]))
+            if left > 0 and right < most:
+                break
+        return Enclosure(left, max(left, right), self.evidence)
 
     def _profile_root(self, level: float) -> tuple[IndexArray, FloatArray, FloatArray]:
         """Cell and share of v with ln delta about the level, and how uncertain the share is."""

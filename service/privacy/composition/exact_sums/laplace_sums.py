@@ -28,6 +28,7 @@ from service.privacy.numerics.arrays import FloatArray, IndexArray
 from service.privacy.numerics.bernstein import hyperbolic_moments, moving_integrals, right_parts, series_length
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
 from service.privacy.numerics.work import did
+from service.privacy.trade_off.enclosed.logs import LogBounds
 
 _SMALL = 1e-290
 _RANGE = 690.0
@@ -64,19 +65,6 @@ class LatticeThreshold:
         return LatticeThreshold(
             np.where(inner, steps - 1, steps) - self.cell, np.where(inner, 1 - self.share, 0.0), not self.closed
         )
-
-
-@dataclass(frozen=True, slots=True)
-class LogEnclosure:
-    """Natural logarithms of both ends of numbers."""
-
-    lower: FloatArray
-    upper: FloatArray
-
-    @property
-    def middle(self) -> FloatArray:
-        """About the number itself."""
-        return np.where(self.lower > -np.inf, 0.5 * (self.lower + self.upper), self.upper)
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +176,7 @@ class LaplaceSums:
         cells = np.arange(self.steps + 1)
         return LatticeThreshold(cells, np.zeros(self.steps + 1), closed=False)
 
-    def tails(self, place: LatticeThreshold) -> tuple[LogEnclosure, LogEnclosure]:
+    def tails(self, place: LatticeThreshold) -> tuple[LogBounds, LogBounds]:
         """ln of P(V > v), or of P(V >= v), under H0 and under H1."""
         rest = self._rest(place)
         shift = np.zeros_like(place.share)
@@ -218,7 +206,7 @@ class LaplaceSums:
         total = self._tails[hypothesis][place.cell + 1] + rest.width * here * (rest.part * weights).sum(axis=1)
         return total + (place.share == 0) * self.points[place.cell] * here if place.closed else total
 
-    def profile(self, place: LatticeThreshold) -> LogEnclosure:
+    def profile(self, place: LatticeThreshold) -> LogBounds:
         """ln delta at the threshold e (2 v - N): twice the sum of e^{e (v - N/2)} sinh(e (w - v)) dW over w > v."""
         scaled, centre = self._profile(place)
         floor = self._underflow(0.5 * self.steps * self.loss - centre)
@@ -263,12 +251,12 @@ class LaplaceSums:
             growth = growth + self.steps * self.loss
         return lost * np.exp(np.minimum(growth, _RANGE))
 
-    def _ends(self, scaled: FloatArray, shift: FloatArray, floor: FloatArray, omitted: FloatArray) -> LogEnclosure:
+    def _ends(self, scaled: FloatArray, shift: FloatArray, floor: FloatArray, omitted: FloatArray) -> LogBounds:
         """Outward logarithms of scaled e^shift, with what was left out above."""
         lower, upper = self._log(np.maximum(scaled - floor, 0.0)) + shift, self._log(scaled + floor) + shift
         rounding = self.error + 8 * UNIT_ROUNDOFF * np.where(np.isfinite(upper), np.abs(upper), 0.0)
         upper = np.logaddexp(upper + rounding, omitted)
-        return LogEnclosure(np.minimum(lower - rounding, 0.0), np.minimum(upper + rounding, 0.0))
+        return LogBounds(np.minimum(lower - rounding, 0.0), np.minimum(upper + rounding, 0.0))
 
     def _log(self, scaled: FloatArray) -> FloatArray:
         """ln without the scale, taken off first: logarithms of numbers near 1 have small errors."""

@@ -11,9 +11,8 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import Final, TypeVar, final
 
-from service.privacy.composition.exact_sums.convex_readings import ConvexNodes, Minimum
+from service.privacy.composition.exact_sums.convex_readings import ConvexNodes
 from service.privacy.composition.exact_sums.smoothed_line import LineNodes, ResponseCumulants, SmoothedLine
-from service.privacy.enclosure import Enclosure
 
 Reading = TypeVar("Reading")
 
@@ -170,44 +169,30 @@ class ResponseLadder:
         reached = [rung for rung in (*self.inner, *self.outer) if rung.low <= c <= rung.high and rung.legible]
         return min(reached, key=lambda rung: abs(c - rung.mean) / rung.deviation, default=None)
 
-    def minimum_at_rate(self, log_rate: float, score: float) -> tuple[Rung, Minimum] | None:
-        """min D(c) + e^log_rate e^c, or the same of minus E0 min(e^L, e^c): the power or minus the type II error at a
-        rate of at most 1/2, from a rung that brackets it.
-        """
-        while self.outer[-1].score < score and self.extend():
-            pass
-        rungs = [*self.inner, *self.outer]
-        start = min(range(len(rungs)), key=lambda i: abs(rungs[i].score - score))
-        return self._walk(rungs, start, lambda rung: rung.profile.minimum(log_rate), 1)
-
-    def minimum_at_power(self, log_power: float, score: float) -> tuple[Rung, Minimum] | None:
-        """max e^-c (e^log_power - D(c)): the rate at which the power is that, of at most 1/2."""
-        while self.outer[-1].other_score < score and self.extend():
-            pass
-        start = min(range(len(self.outer)), key=lambda i: abs(self.outer[i].other_score - score))
-        return self._walk(self.outer, start, lambda rung: rung.inverse.minimum(log_power), -1)
-
-    def at_profile(
-        self, log_delta: float, read: Callable[[Rung], tuple[Enclosure | None, int]]
-    ) -> tuple[Rung, Enclosure] | None:
-        """What is read of a level of the profile, from a rung that brackets it."""
-        while self.outer[-1].log_profile > log_delta and self.extend():
-            pass
-        rungs = [*self.inner, *self.outer]
-        start = min(range(len(rungs)), key=lambda i: abs(rungs[i].log_profile - log_delta))
-        return self._walk(rungs, start, read, 1)
-
-    def _walk(
-        self, rungs: list[Rung], start: int, read: Callable[[Rung], tuple[Reading | None, int]], side: int
+    def first_reading(
+        self,
+        score: Callable[[Rung], float],
+        wanted: float,
+        read: Callable[[Rung], tuple[Reading | None, int]],
+        *,
+        swapped: bool = False,
     ) -> tuple[Rung, Reading] | None:
-        """The first reading that succeeds, from `start` on, where each tells on which side it is looked for."""
-        at, seen = start, set[int]()
+        """Return the first reading that succeeds, with its rung; None where none does.
+
+        The search starts at the rung whose score, which increases with its tilt, is nearest to the wanted one. `read`
+        returns the reading, or None with the side on which it may be: 1 towards larger losses, -1 towards smaller ones.
+        `swapped`: only rungs of r > 1/2 are read, and sides are those of minus the loss.
+        """
+        while score(self.outer[-1]) < wanted and self.extend():
+            pass
+        rungs = self.outer if swapped else [*self.inner, *self.outer]
+        at, seen = min(range(len(rungs)), key=lambda i: abs(score(rungs[i]) - wanted)), set[int]()
         while 0 <= at < len(rungs) and at not in seen and rungs[at].legible:
             seen.add(at)
-            found, direction = read(rungs[at])
+            found, side = read(rungs[at])
             if found is not None:
                 return rungs[at], found
-            at += side * direction
-            if at == len(rungs) and self.extend() and rungs is not self.outer:
+            at += -side if swapped else side
+            if at == len(rungs) and self.extend() and not swapped:
                 rungs.append(self.outer[-1])
         return None

@@ -24,21 +24,20 @@ import numpy as np
 from scipy.special import ndtri
 from typing_extensions import override
 
+from service.privacy.composition.exact_sums.abstract import AbstractExactSum
 from service.privacy.composition.exact_sums.convex_readings import Minimum
 from service.privacy.composition.exact_sums.smoothed_ladder import ResponseLadder, Rung
 from service.privacy.composition.exact_sums.smoothed_line import ResponseCumulants
-from service.privacy.enclosure import SMALLEST, Enclosure, EnclosureArray, Evidence
+from service.privacy.enclosure import SMALLEST, Enclosure, Evidence
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
-from service.privacy.trade_off.abstract import CurvePoints
-from service.privacy.trade_off.enclosed.logs import log
-from service.privacy.trade_off.self_inverse import AbstractSelfInverse
+from service.privacy.trade_off.enclosed.logs import LogBounds, log
 
 SLACK: Final = 4 * FUNCTION_ERROR
 
 
 @final
-class SmoothedResponses(AbstractSelfInverse):
+class SmoothedResponses(AbstractExactSum):
     """The curve of a run of many different randomised responses, its own inverse.
 
     Relative width of a few 1e-7 where no atom of the loss decides alone: delta, power and type II error alike, at rates
@@ -70,10 +69,11 @@ class SmoothedResponses(AbstractSelfInverse):
         return self._largest
 
     @override
-    def _points_formula(self, alpha: FloatArray) -> CurvePoints:
-        with np.errstate(all="ignore"):
-            rows = np.array([self._low(rate) if rate <= 0.5 else self._high(1 - rate) for rate in alpha.tolist()]).T
-        return CurvePoints(_below_one(rows[2], rows[3]), _below_one(rows[0], rows[1]), EnclosureArray(rows[4], rows[5]))
+    def _points_of_half(self, level: FloatArray, *, low: bool) -> FloatArray:
+        rows = np.array([self._low(rate) if low else self._high(rate) for rate in level.tolist()]).T
+        for first in (0, 2):
+            rows[first], rows[first + 1] = _below_one(rows[first], rows[first + 1])
+        return rows
 
     def _low(self, alpha: float) -> list[float]:
         """Both ends of ln power, ln type II error and the slope at a rate of at most 1/2."""
@@ -83,7 +83,11 @@ class SmoothedResponses(AbstractSelfInverse):
         least = min(least - SLACK * (1 + abs(least) + abs(log_alpha)), 0.0)
         rows = [least, 0.0, -math.inf, 0.0, -most, most]
         # At smaller rates than that of the largest loss nothing else is to be read.
-        read = None if log_alpha <= self._log_top else self._ladder.minimum_at_rate(log_alpha, -float(ndtri(alpha)))
+        read = None
+        if log_alpha > self._log_top:
+            read = self._ladder.first_reading(
+                lambda rung: rung.score, -float(ndtri(alpha)), lambda rung: rung.profile.minimum(log_alpha)
+            )
         if read is not None:
             rung, found = read
             low, high = _rounded(found, rung)
@@ -99,42 +103,40 @@ class SmoothedResponses(AbstractSelfInverse):
         return self._log_overlap - log_alpha + SLACK * (abs(self._log_overlap) + abs(log_alpha))
 
     def _high(self, rest: float) -> list[float]:
-        """The same at the rate 1 - rest, above 1/2: beta = max_c e^-c (rest - D(c)): the curve is its own inverse."""
-        most = self._largest.upper
-        rows = [-math.inf, 0.0, -math.inf, math.log(rest), -most, most]
-        read = self._ladder.minimum_at_power(math.log(rest), -float(ndtri(rest)))
+        """Return the numbers of `_low` at the rate 1 - rest, above 1/2: beta = max_c e^-c (rest - D(c))."""
+        log_rest, most = math.log(rest), self._largest.upper
+        rows = [-math.inf, 0.0, -math.inf, log_rest, -most, most]
+        read = self._ladder.first_reading(
+            lambda rung: rung.other_score,
+            -float(ndtri(rest)),
+            lambda rung: rung.inverse.minimum(log_rest),
+            swapped=True,
+        )
         if read is not None:
             rung, found = read
             low, high = _rounded(found, rung)
-            high = min(high, math.log(rest) * (1 - SLACK))
+            high = min(high, log_rest * (1 - SLACK))
             rows[:4] = [_complement(high), _complement(low), low, high]
             rows[4:] = max(found.left, -most), min(found.right, most)
         # Outcomes with the smallest loss alone are accepted last.
-        if math.log(rest) <= self._log_top + self._largest.lower:
-            least = math.log(rest) - self._largest.lower
-            rows[3] = min(rows[3], least + SLACK * (1 + abs(math.log(rest)) + abs(least)))
+        if log_rest <= self._log_top + self._largest.lower:
+            least = log_rest - self._largest.lower
+            rows[3] = min(rows[3], least + SLACK * (1 + abs(log_rest) + abs(least)))
         rows[3] = min(rows[3], self._overlapping(math.log1p(-rest)))
         rows[0] = max(rows[0], _complement(rows[3]))
         return rows
 
     @override
-    def _profile_formula(self, epsilon: FloatArray) -> EnclosureArray:
-        with np.errstate(all="ignore"):
-            positive = np.abs(epsilon)
-            lower, upper = np.full_like(positive, -np.inf), np.zeros_like(positive)
-            rungs = [self._ladder.for_threshold(c) if c < self._largest.upper else None for c in positive.tolist()]
-            for rung in dict.fromkeys(rung for rung in rungs if rung is not None):
-                which = np.array([chosen is rung for chosen in rungs])
-                lower[which], upper[which] = self._log_delta(rung, positive[which])
-            upper = np.where(positive >= self._largest.upper, -np.inf, upper)
-            overlap = 0.5 * (self._log_overlap + positive) + SLACK * (abs(self._log_overlap) + positive)
-            lower = np.maximum(lower, log(-np.expm1(np.minimum(overlap, 0.0))) - SLACK)
-            # delta(-e) = 1 - e^-e + e^-e delta(e).
-            e, negative = np.minimum(epsilon, 0.0), epsilon < 0
-            start = log(-np.expm1(e))
-            lower, upper = (np.where(negative, np.logaddexp(start, e + end), end) for end in (lower, upper))
-            rounding = np.where(negative, SLACK * (1 + np.abs(start) * (start > -np.inf)), 0.0)
-            return _below_one(lower - rounding, upper + rounding)
+    def _log_profile(self, epsilon: FloatArray) -> LogBounds:
+        lower, upper = np.full_like(epsilon, -np.inf), np.zeros_like(epsilon)
+        rungs = [self._ladder.for_threshold(c) if c < self._largest.upper else None for c in epsilon.tolist()]
+        for rung in dict.fromkeys(rung for rung in rungs if rung is not None):
+            which = np.array([chosen is rung for chosen in rungs])
+            lower[which], upper[which] = self._log_delta(rung, epsilon[which])
+        upper = np.where(epsilon >= self._largest.upper, -np.inf, upper)
+        overlap = 0.5 * (self._log_overlap + epsilon) + SLACK * (abs(self._log_overlap) + epsilon)
+        lower = np.maximum(lower, log(-np.expm1(np.minimum(overlap, 0.0))) - SLACK)
+        return _below_one(lower, upper)
 
     def _log_delta(self, rung: Rung, c: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Both ends of ln delta at thresholds that the rung reads."""
@@ -149,23 +151,20 @@ class SmoothedResponses(AbstractSelfInverse):
         return ends[0], ends[1]
 
     @override
-    def _epsilon_formula(self, delta: float) -> Enclosure:
-        with np.errstate(all="ignore"):
-            if self.profile_at(0.0).upper <= delta:
-                return Enclosure(0.0, 0.0, self.evidence)
-            low, high = 2 * math.log1p(-delta) - self._log_overlap, self._largest.upper
-            low = max(low - SLACK * (abs(self._log_overlap) + 2 * abs(math.log1p(-delta))), 0.0)
+    def _epsilon_of_less(self, delta: float) -> Enclosure:
+        low, high = 2 * math.log1p(-delta) - self._log_overlap, self._largest.upper
+        low = max(low - SLACK * (abs(self._log_overlap) + 2 * abs(math.log1p(-delta))), 0.0)
 
-            def read(rung: Rung) -> tuple[Enclosure | None, int]:
-                nonlocal low, high
-                left, right = self._crossing(rung, delta)
-                low, high = max(low, left), min(high, right)
-                if left == -math.inf or right == math.inf:
-                    return None, int(left > -math.inf) - int(right < math.inf)
-                return Enclosure(low, max(low, high), self.evidence), 0
+        def read(rung: Rung) -> tuple[Enclosure | None, int]:
+            nonlocal low, high
+            left, right = self._crossing(rung, delta)
+            low, high = max(low, left), min(high, right)
+            if left == -math.inf or right == math.inf:
+                return None, int(left > -math.inf) - int(right < math.inf)
+            return Enclosure(low, max(low, high), self.evidence), 0
 
-            found = self._ladder.at_profile(math.log(delta), read)
-            return found[1] if found else Enclosure(low, max(low, high), self.evidence)
+        found = self._ladder.first_reading(lambda rung: -rung.log_profile, -math.log(delta), read)
+        return found[1] if found else Enclosure(low, max(low, high), self.evidence)
 
     def _crossing(self, rung: Rung, delta: float) -> tuple[float, float]:
         """Thresholds of a rung at which the profile is surely above and surely below delta; infinite for none."""
@@ -186,9 +185,9 @@ def _rounded(found: Minimum, rung: Rung) -> tuple[float, float]:
     return ends[0], ends[1]
 
 
-def _below_one(lower: FloatArray, upper: FloatArray) -> EnclosureArray:
-    """Numbers that are never 1, by the logarithms of their ends."""
-    return EnclosureArray.from_logs(np.minimum(lower, 0.0) - SMALLEST, np.minimum(upper + SMALLEST, 0.0))
+def _below_one(lower: FloatArray, upper: FloatArray) -> LogBounds:
+    """Return bounds of the logarithms of numbers that are below 1."""
+    return LogBounds(np.minimum(lower, 0.0) - SMALLEST, np.minimum(upper + SMALLEST, 0.0))
 
 
 def _complement(end: float) -> float:

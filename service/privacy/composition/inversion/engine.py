@@ -1,7 +1,7 @@
 """The `contour` engine: certified curves of runs of Gaussian, Laplace, Poisson-sampled and two-point steps, and of
 sampled steps with a chi-square statistic, of any length.
 
-Every reading is taken on a line of the grid that is near its saddle point; `straight.py` has the integrals and
+Every number is evaluated on a contour of the grid that is near its saddle point; `straight.py` has the integrals and
 their errors. At a threshold c the test "S > c" is a point of the curve and e^c the slope of a tangent, so for ANY c
 
     power(alpha) <= power(c) + e^c (alpha - alpha(c)),      type II error >= beta(c) + e^c (alpha(c) - alpha),
@@ -51,7 +51,7 @@ def contour_pair(
 
 @final
 class ContourTradeOff(AbstractTradeOff):
-    """One direction of a run, read off the lines of its tilt grids.
+    """One direction of a run, evaluated on the contours of its tilt grids.
 
     Relative width: 1e-13 to 1e-11 for runs whose sampled-step count and noise keep the loss unimodal (tested on the
     reference cases and on random runs); 1e-10 to 1e-6 on deformed contours, where one rare step dominates (tiny rates,
@@ -65,20 +65,20 @@ class ContourTradeOff(AbstractTradeOff):
         self.run, self._accuracy, self._reflected = run, accuracy, reflected
 
     @cached_property
-    def lines(self) -> RunContours:
-        """Made when something is read."""
+    def contours(self) -> RunContours:
+        """Contours and bounds of this direction, built on first use."""
         return RunContours(self.run, self._accuracy, reflected=self._reflected)
 
     @property
     @override
     def largest_log_ratio(self) -> Enclosure:
         """See `RunContours`, here and below."""
-        return self.lines.largest_log_ratio
+        return self.contours.largest_log_ratio
 
     @property
     @override
     def smallest_log_ratio(self) -> Enclosure:
-        return self.lines.smallest_log_ratio
+        return self.contours.smallest_log_ratio
 
     @property
     @override
@@ -91,32 +91,32 @@ class ContourTradeOff(AbstractTradeOff):
 
     @override
     def reversed(self) -> ContourTradeOff:
-        """The other direction of the same run: the same curve where the loss of every step has a symmetric law."""
+        """Return the other direction of the run: this curve where the loss of every step has a symmetric law."""
         if self.run.is_symmetric:
             return self
         return ContourTradeOff(self.run, self._accuracy, reflected=not self._reflected)
 
     @override
     def _points_formula(self, alpha: FloatArray) -> CurvePoints:
-        return evaluate_points(self.lines, alpha, 2)
+        return evaluate_points(self.contours, alpha, 2)
 
     @override
     def _power_at_formula(self, rate: float) -> Enclosure:
-        """The power alone: where it is next to 1 no line is asked for digits of the type II error."""
-        return evaluate_points(self.lines, np.array([rate]), 1).power.at(0, self.evidence)
+        """Return the power alone: where it is next to 1, digits of the type II error are not needed."""
+        return evaluate_points(self.contours, np.array([rate]), 1).power.at(0, self.evidence)
 
     @override
     def _profile_formula(self, epsilon: FloatArray) -> EnclosureArray:
-        return evaluate_profile(self.lines, epsilon)
+        return evaluate_profile(self.contours, epsilon)
 
     @override
     def _rough_profile_formula(self, epsilon: FloatArray, rate: float) -> EnclosureArray:
-        return evaluate_roughly(self.lines, epsilon, rate)
+        return evaluate_roughly(self.contours, epsilon, rate)
 
     @override
     def _epsilon_formula(self, delta: float) -> Enclosure:
-        return evaluate_epsilon(self.lines, delta)
+        return evaluate_epsilon(self.contours, delta)
 
     @override
     def epsilon_cap(self, delta: float) -> float:
-        return epsilon_cap(self.lines, delta)
+        return epsilon_cap(self.contours, delta)

@@ -1,4 +1,4 @@
-"""Upper bounds of epsilon that need no line."""
+"""Upper bounds of epsilon that need no contour."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ _SMALLEST_DEVIATION = 1e-12
 
 
 @np.errstate(all="ignore")
-def epsilon_cap(lines: RunContours, delta: float) -> float:
-    """By Chernoff, at a few tilts; never above the largest loss."""
-    most = max(lines.largest_log_ratio.upper, 0.0)
-    first = lines.run.levels(delta, abs(float(ndtri(delta))))[0]
-    transform = lines.run.transform(TRUNCATION_DIGITS[first], reflected=lines.reflected)
+def epsilon_cap(contours: RunContours, delta: float) -> float:
+    """Return the least Chernoff bound of epsilon(delta) at a few tilts, at most the largest loss, in nats."""
+    most = max(contours.largest_log_ratio.upper, 0.0)
+    first = contours.run.levels(delta, abs(float(ndtri(delta))))[0]
+    transform = contours.run.transform(TRUNCATION_DIGITS[first], reflected=contours.reflected)
     if transform is None:
         return most
     # In units of the core, and in nats, where few jumps rule.
-    s = 1 + np.concatenate([_CAP_TILTS / max(lines.run.deviation, _SMALLEST_DEVIATION), _CAP_JUMPS])
+    s = 1 + np.concatenate([_CAP_TILTS / max(contours.run.deviation, _SMALLEST_DEVIATION), _CAP_JUMPS])
     cumulants = transform.cumulants(s)
     dropped = np.array([transform.log_dropped[1]])
     caps = chernoff_caps(s[:, None], cumulants.value[:, None], cumulants.error[:, None], dropped, delta)
@@ -36,10 +36,11 @@ def epsilon_cap(lines: RunContours, delta: float) -> float:
 def chernoff_caps(
     tilts: FloatArray, value: FloatArray, error: FloatArray, log_dropped: FloatArray, delta: FloatArray | float
 ) -> FloatArray:
-    """Upper bounds of epsilon(delta) of R runs: delta(eps) <= e^{K(s) - (s-1) eps} (1/s)(1-1/s)^{s-1} and what the cut
-    leaves out of H1, solved for eps at tilts s > 1 (`fallback.py`).
+    """Return upper bounds of epsilon(delta) of R runs, in nats, shape (R,).
 
-    `tilts`, K there and its `error`: (S, R), where NaN stands for nothing known; `log_dropped`: ln of what is left out.
+    delta(eps) <= e^{K(s) - (s-1) eps} (1/s)(1-1/s)^{s-1}, plus the truncated mass of H1, is solved for eps at tilts
+    s > 1 (`fallback.py`). `tilts`, K there and its `error`: shape (S, R), NaN where unknown; `log_dropped`: ln of the
+    truncated mass.
     """
     left = delta * (1 - _CAP_SLACK) - np.exp(log_dropped)
     parts = np.stack([value, error, -np.log(tilts), (tilts - 1) * np.log1p(-1 / tilts)])

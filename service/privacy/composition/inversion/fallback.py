@@ -1,4 +1,4 @@
-"""Bounds of a run that need no contour line: always valid, seldom tight.
+"""Bounds of a run that need no inversion contour: always valid, seldom tight.
 
 With q = prod (1 - p_i)^{N_i}, the chance that no step samples the record, and g the curve of the run's Gaussian steps
 alone (g = identity without any): H1 = q G1 + (1 - q) R for some law R, and forgetting the sampled steps is data
@@ -108,7 +108,7 @@ class FallbackBounds:
             s = tilts[beyond]
             exponent = (1 - 1 / s) * np.log(alpha)[:, None] + log_moment[beyond] / s
             holder = exponent.min(axis=1) + _SLACK * (1 + np.abs(np.log(alpha)))
-            upper = np.minimum(upper, np.logaddexp(holder, self._log_dropped))
+            upper = np.minimum(upper, np.logaddexp(holder, self._log_truncated))
         return lower, np.minimum(upper + _SLACK, 0.0)
 
     def _next_to_the_largest_loss(self, alpha: FloatArray) -> FloatArray:
@@ -152,10 +152,10 @@ class FallbackBounds:
         if not inside.any():
             return np.zeros_like(alpha)
         markov = (log_moment[inside] - (1 - tilts[inside]) * np.log(alpha)[:, None]).min(axis=1)
-        return np.minimum(np.logaddexp(markov, self._log_dropped), 0.0)
+        return np.minimum(np.logaddexp(markov, self._log_truncated), 0.0)
 
     @property
-    def _log_dropped(self) -> float:
+    def _log_truncated(self) -> float:
         """ln of the mass of H1 that the moments leave out."""
         return -math.inf if self._transform is None else self._transform.log_dropped[1]
 
@@ -182,13 +182,13 @@ class FallbackBounds:
             falls = (s - 1) * epsilon[:, None]
             chernoff = log_moment[beyond] - falls - np.log(s) + (s - 1) * np.log1p(-1 / s)
             rounding = _SLACK * (1 + np.abs(falls) + np.abs(log_moment[beyond]))
-            upper = np.minimum(upper, np.logaddexp((chernoff + rounding).min(axis=1), self._log_dropped))
+            upper = np.minimum(upper, np.logaddexp((chernoff + rounding).min(axis=1), self._log_truncated))
         inside = (tilts > 0) & (tilts < 1)
         if inside.any():
             exponents = (1 - tilts[inside]) * epsilon[:, None]
             rounding = _SLACK * (1 + np.abs(exponents) + np.abs(log_moment[inside]))
             missed = (log_moment[inside] + exponents + rounding).min(axis=1)
-            missed = np.minimum(np.logaddexp(missed, self._log_dropped), 0.0)
+            missed = np.minimum(np.logaddexp(missed, self._log_truncated), 0.0)
             with np.errstate(divide="ignore"):
                 lower = np.maximum(lower, np.log(-np.expm1(missed)))
         lower = np.where(np.isfinite(lower), lower - _SLACK * (1 + np.abs(lower)), lower)

@@ -8,7 +8,6 @@ from typing import Final, Literal
 from service.privacy.composition.planning.parts import Counted
 from service.privacy.mechanisms.abstract import (
     GaussianMixturePart,
-    GaussianPart,
     LaplacePart,
     SampledGaussianPart,
     TwoPointPart,
@@ -57,7 +56,7 @@ def is_direct(parts: tuple[Counted, ...]) -> bool:
 def shape_of(parts: tuple[Counted, ...]) -> tuple[Shape, float]:
     """Return the shape of the loss, and the expected number of steps that take a record."""
     gaussian = math.sqrt(
-        min(math.fsum(count * part.shift.upper**2 for part, count in parts if isinstance(part, GaussianPart)), 1e300)
+        min(math.fsum(count * mu.upper**2 for part, count in parts if (mu := part.gaussian_shift) is not None), 1e300)
     )
     jumping = [(*part.jump, count) for part, count in parts if part.jump is not None]
     stated = [(part.epsilon, count) for part, count in parts if isinstance(part, TwoPointPart)]

@@ -83,7 +83,7 @@ def _log_sum(logs: list[FloatArray]) -> float:
     return float(np.logaddexp.reduce(np.concatenate(logs))) if logs else -np.inf
 
 
-class TransformLine:
+class TransformOnContour:
     """A run's K on the contour Re z = theta, relative to K(theta)."""
 
     def __init__(self, transform: LossTransform, theta: float) -> None:

@@ -1,11 +1,12 @@
-"""Many runs read together, each of one kind of Poisson-sampled Gaussian step: what costs the overhead of many small
-arrays for each run alone is an array with one entry for each run here. Lines, errors and readings are those of single
-runs (`straight.py`, `readings/`); only what is laid out where is decided here, for all runs at once:
+"""Evaluation of many runs together, each of one kind of Poisson-sampled Gaussian step.
+
+A single run pays the overhead of many small arrays; arrays with one entry for each run pay it once. Contours, errors
+and enclosures are those of single runs (`straight.py`, `readings/`). This module chooses the contours of all runs:
 
 - runs of equal noise and rate share the nodes of their transforms, and a table of cumulants of one step at some tilts;
-- every run has a line at the tilt of the table that serves its readings best, and one line for readings that are near
-  each other, as a line loses few digits a deviation or two beside its saddle point;
-- what is not narrow then is left to the run alone, which has other levels, neighbouring contours and deformed contours.
+- every run has a contour at the tilt of the table that serves its numbers best. Numbers that are near each other share
+  a contour, because a contour loses few digits a deviation or two beside its saddle point;
+- numbers that stay wide are left to the run alone, which has other levels, neighbouring contours and deformed contours.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import numpy as np
 from scipy.special import erfc, ndtri
 
 from service.privacy.composition.inversion.engine import ContourTradeOff
-from service.privacy.composition.inversion.many_lines import Task
+from service.privacy.composition.inversion.many_contours import Task
 from service.privacy.composition.inversion.many_tilts import Steps, Table
 from service.privacy.composition.inversion.run import TRUNCATION_DIGITS, ContourRun
 from service.privacy.composition.summands.sampled_gaussian import ends_are_light
@@ -35,7 +36,7 @@ from service.privacy.trade_off.combinators.prefetched import Known
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class Wanted:
-    """Readings of one run, and what is `known` of them in the end."""
+    """Numbers of one run to evaluate, and what is `known` of them in the end."""
 
     run: ContourRun
     readings: tuple[Known, ...]
@@ -43,18 +44,18 @@ class Wanted:
 
 
 def run_of(curve: AbstractTradeOff) -> ContourRun | None:
-    """The run whose lines a curve reads first; None where it reads none, or where they are not read together."""
+    """Return the run whose contours evaluate a curve first; None without one, or of several kinds of steps."""
     while isinstance(curve, DataProcessingBound | Intersected):
         curve = curve.curve
     return curve.run if isinstance(curve, ContourTradeOff) and curve.run.only_step is not None else None
 
 
 @np.errstate(all="ignore")
-def read_ahead(wanted: Iterable[Wanted], width: float) -> None:
-    """Read what is narrower than the relative `width` together, into what is `known` of each run.
+def evaluate_together(wanted: Iterable[Wanted], width: float) -> None:
+    """Evaluate numbers together, and keep those narrower than the relative `width` in `known` of each run.
 
-    epsilon in both directions: the second is read only where a bound of it, which is kept as well, is not below the
-    first.
+    Where epsilon is needed in both directions, a bound of that of the remove direction is kept as well. The remove
+    direction is evaluated only where its bound is not below epsilon of the add direction.
     """
     tasks = [task for each in wanted for task in _tasks(each)]
     _read_at_levels([task for task in tasks if not task.is_second], width)
@@ -92,11 +93,11 @@ def _read(tasks: Sequence[Task], levels: IndexArray, width: float) -> None:
     """Evaluate all tasks, some steps at a time. `levels`: indices in `TRUNCATION_DIGITS`."""
     if not tasks:
         return
-    by_line: dict[tuple[int, bool], list[int]] = {}
+    by_direction: dict[tuple[int, bool], list[int]] = {}
     for index, task in enumerate(tasks):
-        by_line.setdefault((id(task.run), task.wanted.reflected), []).append(index)
+        by_direction.setdefault((id(task.run), task.wanted.reflected), []).append(index)
     by_step: dict[tuple[float, float, int], list[list[Task]]] = {}
-    for places in by_line.values():
+    for places in by_direction.values():
         step, level = tasks[places[0]].step, int(levels[places].max())
         key = step.noise_multiplier, step.sample_rate, level
         by_step.setdefault(key, []).append([tasks[place] for place in places])
@@ -104,9 +105,9 @@ def _read(tasks: Sequence[Task], levels: IndexArray, width: float) -> None:
     for block in steps.blocks():
         indices: list[int] = block.tolist()
         listed = [(part, each) for part, index in enumerate(indices) for each in runs[index]]
-        for lines in Table(steps, block).lines(listed):
+        for batch in Table(steps, block).batches(listed):
             try:
-                lines.read(width)
+                batch.evaluate(width)
             except NumericalFailure:
                 continue  # whichever run it is says so alone
 

@@ -11,7 +11,13 @@ import numpy as np
 from scipy.special import ndtri
 
 from service.privacy.composition.inversion.epsilon_caps import chernoff_caps
-from service.privacy.composition.inversion.many_lines import GROUPS_TOGETHER, Line, Lines, Task, grouped
+from service.privacy.composition.inversion.many_contours import (
+    GROUPS_TOGETHER,
+    ContourBatch,
+    PlannedContour,
+    Task,
+    grouped,
+)
 from service.privacy.composition.inversion.run import TRUNCATION_DIGITS
 from service.privacy.composition.inversion.tilts import LARGEST_TRUNCATION, cancellation, log_profiles, tail_scores
 from service.privacy.composition.summands.sampled_gaussian import SampledGaussianSteps, TruncatedSampledGaussian
@@ -29,16 +35,16 @@ _NEAREST_TILT, _FARTHEST_TILT, _RATIO = 0.35, 11.0, 1.22
 """Tilts of the table: their distances from 1/2 in inverse deviations of the loss, and how they grow."""
 
 _FROM_POLES = 0.25
-"""Inverse deviations that a line stays away from the poles at least."""
+"""Least distance of a contour from the poles, in inverse deviations."""
 
 _NEAR = 3.5
-"""Deviations within which readings share a line."""
+"""Deviations within which thresholds share a contour."""
 
 _FARTHEST = 6.0
-"""Deviations from its saddle point to which a line may have to reach: what is farther is ruled by rare jumps."""
+"""Most deviations from its saddle point that a contour serves: rare jumps rule farther thresholds."""
 
 _MARGIN = 0.9
-"""Deviations beside the guessed thresholds for which a line is laid out."""
+"""Deviations beside the guessed thresholds for which a contour is laid out."""
 
 _ADD_ONE = 1e-15
 """Rounding of a number of steps times the cumulant of one."""
@@ -105,7 +111,7 @@ class Table:
         self.value, self.first, self.second = found.value / most, found.first / most, found.second / most
         self._error = found.error / most + _ADD_ONE * np.abs(self.value)
 
-    def lines(self, runs: Sequence[tuple[int, Sequence[Task]]]) -> Iterator[Lines]:
+    def batches(self, runs: Sequence[tuple[int, Sequence[Task]]]) -> Iterator[ContourBatch]:
         """Yield the contours that serve the tasks of all runs, those that are alike together.
 
         `runs`: the index of each run's step, and its tasks, all in one direction.
@@ -113,7 +119,7 @@ class Table:
         for reflected in (False, True):
             chosen = [(part, tasks) for part, tasks in runs if tasks[0].wanted.reflected is reflected]
             if chosen:
-                yield from _Runs(self, chosen, reflected).lines()
+                yield from _Runs(self, chosen, reflected).batches()
         self._keep_caps([(part, task) for part, tasks in runs for task in tasks if task.is_first])
 
     def _keep_caps(self, chosen: Sequence[tuple[int, Task]]) -> None:
@@ -147,17 +153,17 @@ class _Runs:
         self._deviation = np.sqrt(self._count * table.second[rising])
         self._core = table.core[self._part] * np.sqrt(self._count)
 
-    def lines(self) -> Iterator[Lines]:
+    def batches(self) -> Iterator[ContourBatch]:
         """Yield the contours, those on one side of the poles and with as many tasks of each kind together."""
-        alike: dict[tuple[int, tuple[str, ...]], list[Line]] = {}
-        for line in self._placed():
-            kinds = tuple(sorted(task.wanted.quantity for task in line.tasks))
-            alike.setdefault((line.region, kinds), []).append(line)
-        for lines in alike.values():
-            for groups in grouped(lines, self.parts.rate):
-                yield Lines(self.parts, groups, reflected=self._reflected)
+        alike: dict[tuple[int, tuple[str, ...]], list[PlannedContour]] = {}
+        for contour in self._placed():
+            kinds = tuple(sorted(task.wanted.quantity for task in contour.tasks))
+            alike.setdefault((contour.region, kinds), []).append(contour)
+        for contours in alike.values():
+            for groups in grouped(contours, self.parts.rate):
+                yield ContourBatch(self.parts, groups, reflected=self._reflected)
 
-    def _placed(self) -> Iterator[Line]:
+    def _placed(self) -> Iterator[PlannedContour]:
         """Return a contour for every run, or several where its readings are far apart."""
         owner, guesses, asked = self._guesses()
         low, high = np.full(len(self._core), np.inf), np.full(len(self._core), -np.inf)
@@ -177,9 +183,9 @@ class _Runs:
         reach = np.maximum(most - center, center - least) + _MARGIN * deviation
         part, count = self._part[run], self._count[run]
         columns = row, part, count, theta, center, deviation, reach
-        for places, *line in zip(groups.values(), *(each.tolist() for each in columns), strict=True):
-            if line[0] >= 0 and line[-1] <= _FARTHEST * line[-2]:
-                yield Line([asked[place] for place in places], *line)
+        for places, *layout in zip(groups.values(), *(each.tolist() for each in columns), strict=True):
+            if layout[0] >= 0 and layout[-1] <= _FARTHEST * layout[-2]:
+                yield PlannedContour([asked[place] for place in places], *layout)
 
     def _guesses(self) -> tuple[IndexArray, FloatArray, list[Task]]:
         """Return the run of each task, about its threshold, and the tasks."""

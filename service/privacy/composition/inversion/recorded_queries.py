@@ -1,9 +1,10 @@
-"""Which single numbers a question will read off a curve: asked of a curve that has none."""
+"""Single numbers that a question needs of a curve, recorded by a curve that has none."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, NoReturn, final
 
 import numpy as np
@@ -20,28 +21,26 @@ _ABOUT = Enclosure(0.5, 0.5, Evidence.ASYMPTOTIC)
 
 
 class _NoSingleNumber(Exception):
-    """Lists are asked for, which are not read ahead."""
+    """Raised where a question needs a list, which is not evaluated ahead."""
 
 
-def asked_of(read: Callable[[TradeOffPair], Any]) -> tuple[Known, ...]:
-    """The numbers that `read` asks for, up to the first that is none."""
-    add = _Asked([], reflected=False)
-    try:
+def recorded_queries_of(read: Callable[[TradeOffPair], Any]) -> tuple[Known, ...]:
+    """Return the numbers that `read` evaluates on a pair of curves, up to the first list."""
+    add = _RecordingCurve([], reflected=False)
+    with suppress(_NoSingleNumber, PrivacyComputationError):
         read(TradeOffPair(add, add.reversed(), ""))
-    except (_NoSingleNumber, PrivacyComputationError):
-        return tuple(dict.fromkeys(add.noted))
-    return tuple(dict.fromkeys(add.noted))
+    return tuple(dict.fromkeys(add.recorded))
 
 
 @final
-class _Asked(AbstractTradeOff):
-    """Takes note of what is read, and answers with anything."""
+class _RecordingCurve(AbstractTradeOff):
+    """A curve that records the numbers it is evaluated at, and returns arbitrary values."""
 
     evidence = Evidence.ASYMPTOTIC
     method = "contour"
 
-    def __init__(self, noted: list[Known], *, reflected: bool) -> None:
-        self.noted, self._reflected = noted, reflected
+    def __init__(self, recorded: list[Known], *, reflected: bool) -> None:
+        self.recorded, self._reflected = recorded, reflected
 
     @property
     @override
@@ -59,8 +58,8 @@ class _Asked(AbstractTradeOff):
         raise _NoSingleNumber
 
     @override
-    def reversed(self) -> _Asked:
-        return _Asked(self.noted, reflected=not self._reflected)
+    def reversed(self) -> _RecordingCurve:
+        return _RecordingCurve(self.recorded, reflected=not self._reflected)
 
     @override
     def _points_formula(self, alpha: FloatArray) -> CurvePoints:
@@ -68,16 +67,16 @@ class _Asked(AbstractTradeOff):
 
     @override
     def _profile_formula(self, epsilon: FloatArray) -> EnclosureArray:
-        self.noted += [Known(self._reflected, "profile", float(each)) for each in epsilon]
+        self.recorded += [Known(self._reflected, "profile", float(each)) for each in epsilon]
         about = np.full_like(epsilon, 0.5)
         return EnclosureArray(about, about)
 
     @override
     def _power_at_formula(self, rate: float) -> Enclosure:
-        self.noted.append(Known(self._reflected, "power", rate))
+        self.recorded.append(Known(self._reflected, "power", rate))
         return _ABOUT
 
     @override
     def _epsilon_formula(self, delta: float) -> Enclosure:
-        self.noted.append(Known(self._reflected, "epsilon", delta))
+        self.recorded.append(Known(self._reflected, "epsilon", delta))
         return _ABOUT

@@ -20,7 +20,7 @@ from service.privacy.numerics.rounding import UNIT_ROUNDOFF
 from service.privacy.numerics.work import is_spent
 
 EVIDENCE: Final = Evidence.CERTIFIED
-"""Of all readings."""
+"""Evidence of all numbers."""
 
 _MANY = 8
 """Different steps of one kind from which rounding of their shared sums decides the width, and contours cost more."""
@@ -46,7 +46,7 @@ class RunContours:
 
     @cached_property
     def fallback(self) -> FallbackBounds:
-        """Bounds that need no line. Laplace and two-point steps always say something of the record."""
+        """Bounds that need no contour. Laplace and two-point steps are never without information on the record."""
         transform = self.run.transform(TRUNCATION_DIGITS[-1], reflected=self.reflected)
         steps, never = self.run.sampled_gaussian or (), self.run.log_prob_never_sampled
         return FallbackBounds(self.run.gaussian_mu_squared, never, self.reflected, transform, steps, self.run.global_mu)

@@ -1,7 +1,7 @@
-"""A vertical line Re z = theta: tails and profile of the loss S near one threshold, with every error bounded.
+"""Inversion contours Re z = theta: tails and profile of the loss S near one threshold, with every error bounded.
 
-Several lines of as many runs are evaluated together: arrays have one entry for each line, R, at the end, and one line
-is an array of one.
+Contours of R runs are evaluated together: the last axis of arrays has one entry for each contour. A single contour is
+an array of one.
 
 With kernels 1/z, 1/(z-1), 1/(z(z-1)) the inversion integrals are
 
@@ -21,8 +21,8 @@ import math
 
 import numpy as np
 
-from service.privacy.composition.inversion.line_runs import LineRuns
 from service.privacy.composition.inversion.readings.contour import Integrals
+from service.privacy.composition.inversion.runs_on_contours import RunsOnContours
 from service.privacy.enclosure import SMALLEST
 from service.privacy.numerics.arrays import BoolArray, ComplexArray, FloatArray
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
@@ -36,7 +36,7 @@ _POLES_SCALED = np.array([[[0.0]], [[0.0]], [[1.0]], [[0.0]]])
 """The poles of the kernels: integral (tail under H0, tail under H1, profile), place, residue, whether e^c scales it."""
 
 _SIDES = np.array([[[0]], [[1]]])
-"""Of a line: right, left."""
+"""Indices of the right and the left side of a contour."""
 
 _SCALE_POLES = np.array([[[0.0]], [[1.0]], [[1.0]], [[0.0]]])
 """Integral q carries the scale e^{K(theta) - (theta - pole) c}; the fourth is the density under H0."""
@@ -50,8 +50,8 @@ _SHORT_PERIOD = 14.0
 
 _HEIGHTS_TRIED = np.array([1.0, 1.15, 1.35, 1.7, 1.95, 2.3, 2.9])
 _HEIGHT_ROUNDS, _FINE_ROUNDS = 7, 2
-"""Multiples of a Gaussian loss's height at which a line may end, how often they are raised, and how often by fine
-steps: transforms that fall slowly end at a hundred times the height or more.
+"""Multiples of a Gaussian loss's height at which a contour may end, how often they are raised, and how often by fine
+steps: transforms that decay slowly end at a hundred times the height or more.
 """
 
 _BLOCK_RATIO = 8.0
@@ -60,28 +60,28 @@ _BLOCK_ROUNDS = 5
 """Blocks of heights [t, 8t] behind the last node are bounded two at a time."""
 
 _MOST_OF_A_POLE = 4.0
-"""Times the sum of the sizes of a line's terms, which bounds sums and, nearly, integrals: their difference is less."""
+"""Times the sum of the moduli of a contour's terms, which bounds sums and, nearly, integrals and their difference."""
 
 
 class StraightContour:
-    """The nodes of lines and the bounds of what they leave out; `integrals` evaluates them at any thresholds.
+    """Nodes of contours and bounds of their truncation errors; `integrals` evaluates them at any thresholds.
 
-    Thresholds of one line are any array; of several, those of an array (..., R) are one for each.
+    Thresholds of one contour are any array; those of R contours are an array (..., R), one for each.
     """
 
-    def __init__(self, runs: LineRuns, center: FloatArray, deviation: FloatArray, reach: FloatArray) -> None:
-        """Lines at `runs.theta`, laid out for thresholds center +- reach (valid, if wider, beyond); all of shape (R,).
+    def __init__(self, runs: RunsOnContours, center: FloatArray, deviation: FloatArray, reach: FloatArray) -> None:
+        """Lay out contours at `runs.theta` for thresholds center +- reach (valid, if wider, beyond); all of shape (R,).
 
         `center` = K'(theta) and `deviation` = sqrt K''(theta) steer the layout; nothing is proved from them.
         """
         self.theta, self.center, self.deviation = runs.theta, center, deviation
         self._lay_out(runs, center - reach, center + reach)
         self._prepare_aliases()
-        line = runs.values(self.step, self.counts)
-        exponents: ComplexArray = line.difference
-        error: FloatArray = line.error
+        values = runs.values(self.step, self.counts)
+        exponents: ComplexArray = values.difference
+        error: FloatArray = values.error
         t = self.step[:, None] * np.arange(self.nodes + 1)
-        if (self.counts < self.nodes).any():  # what lies beyond a line's own nodes is theirs who need more
+        if (self.counts < self.nodes).any():  # nodes beyond a contour's own serve other contours
             own = np.arange(self.nodes + 1) <= self.counts[:, None]
             exponents, error = np.where(own, exponents, -np.inf), np.where(own, error, 0.0)
         share = np.repeat((self.step / math.pi)[:, None], self.nodes + 1, axis=1)
@@ -108,7 +108,7 @@ class StraightContour:
         self._fixed_error = node_error + _truncation(runs, self.step, (self.counts + 1) * self.step)
         self._prepare_errors(runs)
 
-    def _lay_out(self, runs: LineRuns, low: FloatArray, high: FloatArray) -> None:
+    def _lay_out(self, runs: RunsOnContours, low: FloatArray, high: FloatArray) -> None:
         """Choose the step h (aliases below e^-goal over [low, high]) and the nodes (majorant below e^-goal)."""
         theta, sd = self.theta, self.deviation
         self.value, self.value_error = runs.origin
@@ -128,7 +128,7 @@ class StraightContour:
         highest = runs.most_nodes * self.step
         heights = _height(runs, sd, goal, highest)
         self.ends = np.isfinite(heights) & (heights <= highest) & runs.is_affordable(heights, self.step)
-        """Whether the transform becomes next to nothing within reach: else no line of the run has many digits."""
+        """Whether the transform becomes next to nothing within reach: else no contour of the run has many digits."""
         nodes = heights / self.step
         if not self.ends.all():
             nodes = np.where(self.ends, nodes, runs.few_nodes(self.step))
@@ -136,7 +136,7 @@ class StraightContour:
         self.nodes = int(self.counts.max())
 
     def integrals(self, thresholds: FloatArray) -> Integrals:
-        """Enclosures of I0(c), I1(c), ID(c) for each threshold c."""
+        """Return enclosures of I0(c), I1(c), ID(c) for each threshold c."""
         c = thresholds.reshape(-1, len(self.theta))
         shift = c - self.center
         found = self._sums.real(shift)
@@ -180,8 +180,8 @@ class StraightContour:
         whole = (4, *thresholds.shape)
         return sums.reshape(whole), log_scale.reshape(whole)
 
-    def _prepare_errors(self, runs: LineRuns) -> None:
-        """What is the same at every threshold."""
+    def _prepare_errors(self, runs: RunsOnContours) -> None:
+        """Compute the error terms that no threshold changes."""
         self._slopes = self.theta - _SCALE_POLES
         self._center_size, self._phase_rounding = np.abs(self.center), 4 * UNIT_ROUNDOFF * self._phase_size[:, None]
         self._largest_pole_log = np.abs(self._pole_logs[:, 0]).max(axis=0)
@@ -197,7 +197,7 @@ class StraightContour:
         self._most_of_poles = _MOST_OF_A_POLE * self._size[_POLES_ROW, None]
 
     def _log_cut(self, c: FloatArray) -> FloatArray:
-        """ln of what the cut law leaves out of each integral."""
+        """Return ln of what truncation of the law leaves out of each integral."""
         if not self._mirrored.any():
             return self._log_cut_beyond
         # ID is E0(e^c - w)_+ where theta < 0; else (w - e^c)_+ <= w keeps the mass of H0 out of it.
@@ -221,7 +221,7 @@ class StraightContour:
         self._side_tilts = self._tilts.reshape(sides)[::-1]
         self._side_offsets = (self._side_tilts - self.theta)[:, :, None]
         self._side_bases = base.reshape(sides)[::-1, :, None]
-        self._lines = np.arange(len(self.theta))
+        self._runs = np.arange(len(self.theta))
         gaps = _POLES_AT - self.theta
         self._pole_signs = (-np.sign(gaps) * _POLES_RESIDUE)[:, None]
         self._pole_is_right: BoolArray = (gaps > 0)[:, None]
@@ -233,18 +233,18 @@ class StraightContour:
         their tilts, (4, M, R), which are known terms.
         """
         exponents = self._side_bases - self._side_offsets * c
-        chosen: FloatArray = self._side_tilts[_SIDES, exponents.argmin(axis=1), self._lines]
+        chosen: FloatArray = self._side_tilts[_SIDES, exponents.argmin(axis=1), self._runs]
         right, left = np.greater(chosen[0], _POLES_ALONG), np.less(chosen[1], _POLES_ALONG)
         return exponents.min(axis=1), np.where(self._pole_is_right, right, left)
 
 
 def _by_integral(poles: FloatArray) -> FloatArray:
-    """The poles of each integral added up: (3, M, R) from (4, M, R), which it changes."""
+    """Return the sums over the poles of each integral, (3, M, R), from (4, M, R), which is overwritten."""
     poles[2] += poles[3]
     return poles[:3]
 
 
-def _height(runs: LineRuns, deviation: FloatArray, goal: FloatArray, highest: FloatArray) -> FloatArray:
+def _height(runs: RunsOnContours, deviation: FloatArray, goal: FloatArray, highest: FloatArray) -> FloatArray:
     """Heights above which the majorant is about e^-goal; infinite where a few tries find none up to the highest: they
     steer, nothing rests on them.
     """
@@ -264,16 +264,16 @@ def _height(runs: LineRuns, deviation: FloatArray, goal: FloatArray, highest: Fl
 
 
 def _first_at(goal: FloatArray, reached: FloatArray, heights: FloatArray) -> FloatArray:
-    """The heights at which a goal is reached, by linear interpolation; `reached` rises; (T, R)."""
+    """Return the heights at which a goal is reached, by linear interpolation; `reached` rises; (T, R)."""
     above = np.argmax(reached > goal, axis=0)
     after, before = above, np.maximum(above - 1, 0)
-    lines = np.arange(len(goal))
-    low, high = reached[before, lines], reached[after, lines]
+    runs = np.arange(len(goal))
+    low, high = reached[before, runs], reached[after, runs]
     share = np.where(high > low, (goal - low) / np.where(high > low, high - low, 1.0), 0.0)
-    return heights[before, lines] + np.clip(share, 0.0, 1.0) * (heights[after, lines] - heights[before, lines])
+    return heights[before, runs] + np.clip(share, 0.0, 1.0) * (heights[after, runs] - heights[before, runs])
 
 
-def _truncation(runs: LineRuns, step: FloatArray, first: FloatArray) -> FloatArray:
+def _truncation(runs: RunsOnContours, step: FloatArray, first: FloatArray) -> FloatArray:
     """Bound of the nodes from height `first` on, for the three kernels, relative to their scales; shape (3, R).
 
     |F| is below a majorant that decreases, so blocks [t, 8t] contribute (1/pi) e^{U(t)} (ln 8 + h/t); beyond the

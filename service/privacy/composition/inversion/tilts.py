@@ -16,8 +16,8 @@ from typing import Protocol
 import numpy as np
 from scipy.special import ndtri
 
-from service.privacy.composition.inversion.line_runs import OneRun
 from service.privacy.composition.inversion.loss_transform import LossTransform
+from service.privacy.composition.inversion.runs_on_contours import RunOnContour
 from service.privacy.composition.inversion.straight import StraightContour
 from service.privacy.composition.summands.abstract import RealCumulants
 from service.privacy.errors import NumericalFailure
@@ -123,10 +123,10 @@ class Tilt:
             raise NumericalFailure("only a loss with a complex transform has inversion contours")
         deviation = np.array([self.deviation])
         return StraightContour(
-            OneRun(self._transform, self.theta), np.array([self.threshold]), deviation, _REACH * deviation
+            RunOnContour(self._transform, self.theta), np.array([self.threshold]), deviation, _REACH * deviation
         )
 
-    def loses(self, threshold: float, other: Tilt) -> float:
+    def excess_cancellation(self, threshold: float, other: Tilt) -> float:
         """Return how many nats more the threshold loses at this tilt than at another."""
         return self.value - other.value - (self.theta - other.theta) * threshold
 
@@ -293,7 +293,7 @@ class TiltGrid:
         longest = max(_SHORT * self.core_deviation, best.deviation)
         short = [tilt for tilt in right[:end] if tilt.deviation <= longest]
         nearest = min(short, key=lambda tilt: abs(tilt.score - _SHARED_SCORE), default=best)
-        return nearest if nearest.loses(threshold, best) <= slack else best
+        return nearest if nearest.excess_cancellation(threshold, best) <= slack else best
 
     def reaches(self, thresholds: FloatArray) -> BoolArray:
         """Return whether saddle points of the grid come within a standard deviation of each threshold."""
@@ -343,7 +343,7 @@ class TiltGrid:
         it loses hardly more.
         """
         best = self.for_thresholds(np.array([threshold]))[0]
-        return tilt if best.theta <= 0 or tilt.loses(threshold, best) <= _SHARED_SLACK else best
+        return tilt if best.theta <= 0 or tilt.excess_cancellation(threshold, best) <= _SHARED_SLACK else best
 
     def near_core(self, below: float = math.inf) -> Tilt | None:
         """Return the outermost tilt, right of the pole at 0 and smaller than `below`, whose contour is short and has an

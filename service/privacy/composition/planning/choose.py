@@ -26,7 +26,6 @@ from service.privacy.composition.planning.parts import contour_parts
 from service.privacy.composition.planning.plan import Plan, mixed_plan
 from service.privacy.errors import UnsupportedCombination
 from service.privacy.mechanisms.abstract import AbstractMechanism, AbstractStep, Steps, merged
-from service.privacy.mechanisms.groups import BracketedStep
 from service.privacy.mechanisms.mixture import Mixture
 from service.privacy.mechanisms.neighbours import ONE_ADDED, Neighbours
 from service.privacy.trade_off.combinators.bracketed import Bracketed
@@ -97,7 +96,7 @@ def _composition(steps: Steps, kind: str, method: str, options: EngineOptions) -
     """`plan` of the steps of a mechanism of this kind."""
     if method in ALONE and is_single(steps) and type(steps[0][0]) in closed_forms.PLAIN:
         return closed_forms.one_step(steps[0][0])
-    if any(isinstance(step, BracketedStep) for step, _ in steps):
+    if any(step.sides() is not None for step, _ in steps):
         return _between(steps, kind, method, options)
     if is_bracket(steps):
         return _bracket(steps, kind, method, options)
@@ -172,7 +171,7 @@ def _between_theorems(below: Plan, above: Plan, steps: Steps) -> TradeOffPair:
 
 def _between(steps: Steps, kind: str, method: str, options: EngineOptions) -> Plan:
     """Steps that are known from two sides: one composition of what is attained, and one of what dominates."""
-    sides = [(_sides(step), count) for step, count in steps]
+    sides = [(step.sides() or (((step, 1),), step, None), count) for step, count in steps]
     above = merged((dominating, count) for (_, dominating, _), count in sides)
     sentences = dict.fromkeys(bracket for (_, _, bracket), _ in sides if bracket)
     if method not in CERTAIN:
@@ -184,11 +183,6 @@ def _between(steps: Steps, kind: str, method: str, options: EngineOptions) -> Pl
     least = _composition(below, kind, "auto" if sentences else method, options)
     most = _composition(above, kind, method, options)
     return Plan(most.engine, summed([least.cost, most.cost]), partial(_enclosed, least, most, tuple(sentences)))
-
-
-def _sides(step: AbstractStep) -> tuple[Steps, AbstractStep, str | None]:
-    """Return steps that are attained, a step that dominates, and the sentence that names both theorems."""
-    return (step.below, step.above, step.bracket) if isinstance(step, BracketedStep) else (((step, 1),), step, None)
 
 
 def _enclosed(least: Plan, most: Plan, sentences: tuple[str, ...]) -> TradeOffPair:

@@ -8,13 +8,12 @@ from functools import partial
 from typing import Final, cast
 
 from service.privacy.composition.exact_sums.exact_runs import Responses, responses_of
-from service.privacy.composition.exact_sums.laplace_reach import can_sum
 from service.privacy.composition.planning import cost
 from service.privacy.composition.planning.cost_model import Ceiling, CostModel
-from service.privacy.composition.planning.parts import Counted, shifts_beside
+from service.privacy.composition.planning.parts import Counted, loss_of_sum, shifts_beside
 from service.privacy.composition.planning.plan import CLOSED_FORM, Plan
 from service.privacy.enclosure import Enclosure, Evidence
-from service.privacy.mechanisms.abstract import AbstractStep, GaussianPart, Steps
+from service.privacy.mechanisms.abstract import AbstractStep, Steps
 from service.privacy.mechanisms.approximate_dp import ApproximateDp
 from service.privacy.mechanisms.exponential import Exponential
 from service.privacy.mechanisms.gaussian import Gaussian
@@ -61,17 +60,10 @@ def _one_step(step: AbstractStep) -> TradeOffPair:
 
 def gaussian_sum(parts: tuple[Counted, ...] | None) -> Plan | None:
     """Steps all of which are Gaussian."""
-    shifts = _gaussians(parts)
-    if shifts is None:
+    shifts = tuple((mu, count) for part, count in parts or () if (mu := part.gaussian_shift) is not None)
+    if parts is None or len(shifts) < len(parts):
         return None
     return Plan(CLOSED_FORM, cost.ONE_CURVE, partial(_composed_gaussians, shifts), cost.CEILING_OF_ONE_CURVE)
-
-
-def _gaussians(parts: tuple[Counted, ...] | None) -> tuple[tuple[Enclosure, int], ...] | None:
-    if parts is None:
-        return None
-    shifts = tuple((part.shift, count) for part, count in parts if isinstance(part, GaussianPart))
-    return shifts if len(shifts) == len(parts) else None
 
 
 def _composed_gaussians(shifts: tuple[tuple[Enclosure, int], ...]) -> TradeOffPair:
@@ -91,9 +83,10 @@ def summed(steps: Steps) -> Plan | None:
     if responses is not None:
         return Plan(CLOSED_FORM, cost.response_sums(responses), partial(_responses, responses))
     (step, count), *others = steps
-    if others or not isinstance(step, Laplace) or not can_sum(count, step.largest_loss):
+    loss = loss_of_sum(step, count)
+    if others or loss is None:
         return None
-    return Plan(CLOSED_FORM, cost.laplace_sums(count, step.largest_loss), partial(_composed_laplace, steps))
+    return Plan(CLOSED_FORM, cost.laplace_sums(count, loss), partial(_composed_laplace, steps))
 
 
 def _responses(run: Responses) -> TradeOffPair:
@@ -122,7 +115,7 @@ def beside_two_points(steps: Steps) -> Plan | None:
     if found is None:
         return None
     (step, count), losses = found
-    loss = step.largest_loss if isinstance(step, Laplace) else 0.0
+    loss = loss_of_sum(step, count) or 0.0
     return Plan(CLOSED_FORM, cost.mixture_of_shifts(losses, count, loss), partial(_shifted, steps, ((step, count),)))
 
 

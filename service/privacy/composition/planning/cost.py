@@ -15,7 +15,7 @@ from service.privacy.composition.inversion.loss_shape import is_direct, shape_of
 from service.privacy.composition.planning.cost_model import Ceiling, CostModel, ReadingCosts, summed
 from service.privacy.composition.planning.options import DEFAULT_OPTIONS, EngineOptions
 from service.privacy.composition.planning.parts import Counted, exponentials
-from service.privacy.mechanisms.abstract import GaussianMixturePart, GaussianPart, SampledGaussianPart, Steps
+from service.privacy.mechanisms.abstract import GaussianMixturePart, SampledGaussianPart, Steps
 
 # Engine                         build  evaluate  per point, in microseconds
 ONE_CURVE: Final = CostModel(50, 250, 5, one_curve=True)
@@ -174,7 +174,8 @@ def saddlepoint(steps: Steps, _options: EngineOptions) -> CostModel:
 
 def monte_carlo(steps: Steps, options: EngineOptions) -> CostModel:
     """Return the cost of Monte Carlo: the first evaluation pays for the draws of both hypotheses."""
-    laws = [count for step, count in steps if not isinstance(step.part(), GaussianPart)]
+    parts = [(step.part(), count) for step, count in steps]
+    laws = [count for part, count in parts if part is None or part.gaussian_shift is None]
     tables = sum(count.bit_length() + count.bit_count() - 1 for count in laws) * DRAWN_CHUNK / 2
     drawn = DRAWN_CHUNK * len(laws) * (1 + 2 * options.samples / CHUNK) + options.samples / 2
     return summed([SAMPLED_RUN, CostModel(tables + drawn, 0, 0)])

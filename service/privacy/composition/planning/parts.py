@@ -6,8 +6,7 @@ import math
 from typing import Final
 
 from service.privacy.composition.exact_sums.laplace_reach import can_sum, log_atoms
-from service.privacy.mechanisms.abstract import AbstractStep, LaplacePart, Part, Steps, TwoPointPart
-from service.privacy.mechanisms.exponential import Exponential
+from service.privacy.mechanisms.abstract import AbstractStep, LaplacePart, Part, Steps
 from service.privacy.mechanisms.laplace import Laplace
 
 LARGEST_LAPLACE: Final = 20.0
@@ -42,7 +41,7 @@ def contour_parts(steps: Steps) -> tuple[Counted, ...] | None:
     variance = math.fsum(count * (part.loss * part.sample_rate) ** 2 for part, count in laplace)
     if variance > LARGEST_DEVIATION**2:
         return None
-    if all(isinstance(part, LaplacePart | TwoPointPart) for part, _ in known):
+    if not any(part.decays for part, _ in known):
         frozen = math.fsum(count * log_atoms(part.loss, part.sample_rate) for part, count in laplace)
         return known if frozen <= -FROZEN else None
     return known
@@ -63,8 +62,14 @@ def shifts_beside(steps: Steps) -> tuple[tuple[AbstractStep, int], int] | None:
     if len(others) != 1:
         return None
     ((step, count),) = others
-    summed = isinstance(step, Laplace) and can_sum(count, step.largest_loss)
-    return ((step, count), losses) if (count == 1 or summed) and losses <= MOST_SHIFTS[count > 1] else None
+    if count > 1 and loss_of_sum(step, count) is None:
+        return None
+    return ((step, count), losses) if losses <= MOST_SHIFTS[count > 1] else None
+
+
+def loss_of_sum(step: AbstractStep, count: int) -> float | None:
+    """Return the largest loss of a Laplace step of which `count` have exact sums; None for other steps."""
+    return step.largest_loss if isinstance(step, Laplace) and can_sum(count, step.largest_loss) else None
 
 
 def several_exponentials(steps: Steps) -> bool:
@@ -76,4 +81,4 @@ def several_exponentials(steps: Steps) -> bool:
 
 def exponentials(steps: Steps) -> list[tuple[float, int]]:
     """Return epsilon and the count of exponential steps."""
-    return [(step.epsilon, count) for step, count in steps if isinstance(step, Exponential)]
+    return [(known, count) for step, count in steps if (known := step.adaptive_range) is not None]

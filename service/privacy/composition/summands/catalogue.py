@@ -12,9 +12,9 @@ from typing import Any, cast
 from service.privacy.composition.summands.abstract import LineSummand, RunScale, Summand, TruncatedSummand
 from service.privacy.composition.summands.gaussian_mixture import GaussianMixtureSteps, TruncatedGaussianMixture
 from service.privacy.composition.summands.gaussian_mixture_contour import GaussianMixtureOnContour
-from service.privacy.composition.summands.sampled_chi_square import SampledChiSquareParts
+from service.privacy.composition.summands.sampled_chi_square import TruncatedSampledChiSquare
+from service.privacy.composition.summands.sampled_chi_square_contour import SampledChiSquareOnContour
 from service.privacy.composition.summands.sampled_chi_square_grid import ChiSquareSteps
-from service.privacy.composition.summands.sampled_chi_square_line import SampledChiSquareLine
 from service.privacy.composition.summands.sampled_gaussian import SampledGaussianSteps, TruncatedSampledGaussian
 from service.privacy.composition.summands.sampled_gaussian_contour import SampledGaussianOnContour
 from service.privacy.composition.summands.sampled_laplace import LaplaceSteps, SampledLaplaceParts
@@ -67,7 +67,7 @@ _TRUNCATED: dict[type[Summand], type[Any]] = {
     LaplaceSteps: SampledLaplaceParts,
     TwoPointSteps: TwoPointParts,
     GaussianMixtureSteps: TruncatedGaussianMixture,
-    ChiSquareSteps: SampledChiSquareParts,
+    ChiSquareSteps: TruncatedSampledChiSquare,
 }
 
 _ON_LINE: dict[type[TruncatedSummand], type[Any]] = {
@@ -75,7 +75,7 @@ _ON_LINE: dict[type[TruncatedSummand], type[Any]] = {
     SampledLaplaceParts: SampledLaplaceLine,
     TwoPointParts: TwoPointLine,
     TruncatedGaussianMixture: GaussianMixtureOnContour,
-    SampledChiSquareParts: SampledChiSquareLine,
+    TruncatedSampledChiSquare: SampledChiSquareOnContour,
 }
 
 

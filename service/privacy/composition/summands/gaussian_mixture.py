@@ -25,7 +25,7 @@ from service.privacy.composition.summands.abstract import RunScale, Summand
 from service.privacy.composition.summands.gaussian_mixture_nodes import GaussianMixtureNodes, MixtureTerms, log_ratio
 from service.privacy.composition.summands.trapezoid import (
     FEW_STEPS,
-    TruncatedTrapezoid,
+    NormalTrapezoid,
     highest_turn,
     smooth_spacing,
 )
@@ -157,7 +157,7 @@ def _is_light(loss: Callable[[float], float], end: float, steps_log: float, thet
     return heaviest_tilt(end, 30.0) >= min(theta, jumps)
 
 
-class TruncatedGaussianMixture(TruncatedTrapezoid):
+class TruncatedGaussianMixture(NormalTrapezoid):
     """N_i steps each of mixtures of shifted Gaussians, all mirrored or none, as one summand of the run's K."""
 
     is_gaussian = True
@@ -296,7 +296,7 @@ class TruncatedGaussianMixture(TruncatedTrapezoid):
 
     @cached_property
     def least_everywhere(self) -> FloatArray:
-        """See `TruncatedTrapezoid`, here and below."""
+        """See `NormalTrapezoid`, here and below."""
         return self.log_least.min(axis=-1)
 
     @cached_property

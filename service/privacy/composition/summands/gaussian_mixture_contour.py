@@ -181,7 +181,7 @@ class MixtureMajorants:
         summed = np.exp(self.log_terms - t * self.turn).sum(axis=-1) * (1 + 1e-12)
         strip = np.exp(np.minimum(self.log_strip - t * self.strip_turn, 600.0)).sum(axis=-1)
         q, h = self.width[..., None], self.step[:, None]
-        sides = side_terms(self.log_ends, self.end_rates, q, t, h, self.eta[..., None] / h)
+        sides = side_terms(self.log_ends, t * self.end_rates + 0.5 * q, q, h, self.eta[..., None] / h)
         ends = least_ends(np.zeros_like(sides), sides, self.sizes, self.middle)
         bounds = np.log(summed + strip + ends) + 0.5 * self.eta**2 + 1e-12
         return np.fmin(np.where(np.isnan(bounds), 0.0, bounds), 0.0)

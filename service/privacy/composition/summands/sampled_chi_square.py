@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
 from typing_extensions import override
 
-from service.privacy.composition.summands.abstract import RealCumulants, RunScale, TruncatedSummand, in_chunks
-from service.privacy.composition.summands.node_sums import excess, tilted, untilting
+from service.privacy.composition.summands.abstract import RunScale
 from service.privacy.composition.summands.sampled_chi_square_grid import (
     LEAST_PLACE,
     ChiSquareGrid,
@@ -23,10 +23,10 @@ from service.privacy.composition.summands.sampled_chi_square_grid import (
     ChiSquareSteps,
 )
 from service.privacy.composition.summands.sampled_chi_square_strips import ChiSquareStrip, strip_at
-from service.privacy.composition.summands.trapezoid import highest_turn, log_error, smooth_spacing
+from service.privacy.composition.summands.trapezoid import TruncatedTrapezoid, highest_turn, smooth_spacing
+from service.privacy.composition.summands.trapezoid_contour import side_terms
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.roots import bisected
-from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 
 _STRIPS = np.array([0.12, 0.25, 0.45, 0.7, 0.9])
 """Widths of strips over the widest."""
@@ -35,7 +35,7 @@ _MOST_NODES = 8_000
 """Of finer grids."""
 
 
-class SampledChiSquareParts(TruncatedSummand):
+class TruncatedSampledChiSquare(TruncatedTrapezoid):
     """N equal steps, 0 < p < 1, as one summand of a run's K. Arrays: one part, nodes."""
 
     def __init__(self, steps: ChiSquareSteps, deviation: float, digits: float, halvings: int = 0) -> None:
@@ -59,23 +59,17 @@ class SampledChiSquareParts(TruncatedSummand):
         self.log_dropped_null = np.array([law.log_tail(self._low)])
         alternative = math.log(law.rate) + law.log_tail(self._low, present=True)
         self.log_dropped_alternative = np.logaddexp(self.log_dropped_null, alternative)
-        """ln of the mass of H0 and of H1 beyond the cut, per step; shape (1,)."""
+        self._known: dict[float, ChiSquareStrip] = {}
 
     @classmethod
     @override
-    def of_group(cls, group: tuple[ChiSquareSteps, ...], digits: float, scale: RunScale) -> SampledChiSquareParts:
-        return SampledChiSquareParts(group[0], scale.deviation, digits)
-
-    @property
-    @override
-    def log_dropped(self) -> tuple[FloatArray, FloatArray]:
-        counts = np.log(self.count)
-        return counts + self.log_dropped_null, counts + self.log_dropped_alternative
+    def of_group(cls, group: tuple[ChiSquareSteps, ...], digits: float, scale: RunScale) -> TruncatedSampledChiSquare:
+        return TruncatedSampledChiSquare(group[0], scale.deviation, digits)
 
     @cached_property
-    def finer(self) -> SampledChiSquareParts | None:
+    def finer(self) -> TruncatedSampledChiSquare | None:
         """The same with half the step, as high lines need; None where that would be too many nodes."""
-        return SampledChiSquareParts(*self._given, self._halvings + 1) if 2 * self.size <= _MOST_NODES else None
+        return TruncatedSampledChiSquare(*self._given, self._halvings + 1) if 2 * self.size <= _MOST_NODES else None
 
     def _is_dropped(self, s: float, goal: float) -> bool:
         present = math.log(self.law.rate) + self.law.log_tail(s, present=True)
@@ -104,104 +98,94 @@ class SampledChiSquareParts(TruncatedSummand):
         return ChiSquareGrid.build(self.law, self._low + half, self._high, self._step)
 
     @cached_property
-    def strips(self) -> tuple[ChiSquareStrip, ...]:
-        """Strips behind trapezoid errors; none is as wide as to turn w by pi."""
-        widest = min(self.grid.widest, 0.95 * math.pi / self.law.spread, 0.95 * 2 * math.pi / self.grid.spacing)
-        return tuple(one for one in (strip_at(self.grid, float(a)) for a in widest * _STRIPS) if one.valid)
+    def _strips(self) -> list[ChiSquareStrip]:
+        """Strips behind trapezoid errors; none is so wide as to turn w by pi, and e^{-2 pi a/h} < 1e-3 on all."""
+        widest = min(self.grid.widest, 0.95 * math.pi / self.law.spread, 0.95 * 2 * math.pi / self._step)
+        strips = [self.strip(float(a)) for a in widest * _STRIPS]
+        usable = [strip for strip in strips if strip.valid and strip.a > 1.2 * self._step]
+        if not usable:
+            none = replace(strips[0], growth=np.full_like(strips[0].growth, np.inf), valid=False)
+            self._known[none.a] = none
+            usable = [none]
+        return usable
 
-    def trapezoid_errors(self, tilts: FloatArray, log_weights: FloatArray, heights: FloatArray) -> FloatArray:
-        """Bounds of |M_h - M| at tilt + i height, relative to M(tilt), and of what the same does to M(tilt) itself,
-        added up; shape (S,). `log_weights`: of the tilted law, (S, nodes).
-
-        Up to a node J the rectangle rule; on the side at J the integrand is at most e^{q (t near + Q a)} times the term
-        of its cell over h: both halves are below 4/pi terms where that grows slower than 3/4 of e^{2 pi q/h}, and below
-        2 a/h terms of what it grows faster else. From J on the sizes of sum and integral. The best J serves.
-        """
-        h, kept = self.grid.spacing, self.grid.kept
-        best = np.full(len(tilts), np.inf)
-        log_weights = log_weights[:, :kept]
-        tilt, t = tilts[:, None], heights[:, None]
-        for strip in self.strips:
-            near = strip.near[:kept]
-            flat = 0.5 * h * (1 + 1e-9) * (self.grid.log_slope[0, :kept] + np.abs(tilt) * near)
-            settled = log_weights + strip.growth[:kept] * strip.a**2 + tilt * strip.log_modulus[:kept] + flat
-            turned = t * (strip.argument[:kept] + 0.5 * h * (1 + 1e-9) * near)
-            kernel = 1.001 * math.exp(-2 * math.pi * strip.a / h) if strip.a > 1.2 * h else math.inf
-            inside = kernel * np.cumsum(np.exp(settled + turned) + np.exp(settled), axis=1)
-            grows = strip.a * np.maximum(t * near + strip.growth[:kept] * strip.a - 1.5 * math.pi / h, 0.0)
-            raised = np.maximum(tilt, 0.0) * strip.log_raise[:kept] + np.minimum(tilt, 0.0) * strip.log_least[:kept]
-            side = (1.3 + 2 * strip.a / h * (grows > 0)) * np.exp(log_weights + flat + grows + raised)
-            sizes = np.exp(log_weights) + np.exp(log_weights + flat)
-            beyond = np.zeros_like(sizes)
-            beyond[:, :-1] = np.cumsum(sizes[:, :0:-1], axis=1)[:, ::-1]
-            best = np.fmin(best, (inside + side + beyond).min(axis=1) + side[:, 0])
-        return 2 * best * (1 + 1e-9)
-
-    def left_out(self, tilts: FloatArray, log_totals: FloatArray) -> FloatArray:
-        """What lies beyond the grid where T is large, relative to M, shape (S,)."""
-        loss, least = float(self.grid.loss[0, 0]), math.log1p(-self.law.rate)
-        tail = self.law.log_tail(float(self.grid.places[0]) + 0.5 * self.grid.spacing, upper=True)
-        return np.exp(tail + np.maximum(tilts * loss, tilts * least) - log_totals)
+    def strip(self, a: float) -> ChiSquareStrip:
+        """Return the strip of half-width `a`, which all tilts share."""
+        if a not in self._known:
+            self._known[a] = strip_at(self.grid, a)
+        return self._known[a]
 
     @cached_property
-    def identity_error(self) -> float:
-        """Error per step of the sums at tilts 0 and 1 behind E0(w - 1) = 0."""
-        tilts = np.array([0.0, 1.0])
-        log_weights, log_totals = self.grid.log_tilted(tilts)
-        errors = self.trapezoid_errors(tilts, log_weights, np.zeros(2)) + self.left_out(tilts, log_totals)
-        dropped = np.exp(self.log_dropped_null) + np.exp(self.log_dropped_alternative)
-        return float((errors * np.exp(log_totals)).sum() + dropped[0])
+    def half_widths(self) -> FloatArray:
+        """Half-widths of the strips, shape (strips, 1)."""
+        return np.array([[strip.a] for strip in self._strips])
 
-    def cumulants(self, tilts: FloatArray) -> RealCumulants:
-        """K, K', K'' at real tilts, shape (S,), with a bound of the error of K, infinite where the grid ends too early.
+    @cached_property
+    def kernels(self) -> FloatArray:
+        """-2 pi q/h."""
+        return -2 * math.pi * self.half_widths / self._step
 
-        Plain sums, as for sampled Gaussian steps: the error grows like N u; a line's prefactor takes `value` instead.
+    @cached_property
+    def log_least(self) -> FloatArray:
+        """See `TruncatedTrapezoid`, here and below."""
+        return np.array([[strip.log_least] for strip in self._strips])
+
+    @cached_property
+    def least_everywhere(self) -> FloatArray:
+        """The least over the nodes with weight."""
+        return self.log_least[..., : self.grid.kept].min(axis=-1)
+
+    @cached_property
+    def _log_largest(self) -> FloatArray:
+        """ln of upper bounds of |A| on the strips over the cells, shape (strips, 1, nodes)."""
+        return np.array([[strip.log_raise] for strip in self._strips])
+
+    @cached_property
+    def _log_density_growth(self) -> FloatArray:
+        """Q q^2 on the strips over the cells, shape (strips, 1, nodes)."""
+        return np.array([[strip.growth * strip.a**2] for strip in self._strips])
+
+    @override
+    def log_growth(self, tilt: FloatArray, strip: int) -> FloatArray:
+        raised = np.maximum(tilt, 0.0) * self._log_largest[strip]
+        return super().log_growth(tilt, strip) + raised + self._log_density_growth[strip]
+
+    @override
+    def log_growth_everywhere(self, tilts: FloatArray) -> FloatArray:
+        largest, density = (x[..., : self.grid.kept].max(-1) for x in (self._log_largest, self._log_density_growth))
+        return super().log_growth_everywhere(tilts) + np.maximum(tilts, 0.0) * largest[:, None] + density[:, None]
+
+    @cached_property
+    def _ends(self) -> tuple[FloatArray, ...]:
+        """Loss and ln of the weight, of the strips bounds of |d ln w/ds|, ln |A| from below and above, and Q q, at the
+        end nodes; (strips, 1, 1, 2).
         """
-        return in_chunks(self._cumulants, tilts, self.size * len(_STRIPS))
+        grid, ends = self.grid, [0, self.grid.kept - 1]
+        log_weight = grid.log_weight + 0.5 * self._step * grid.log_slope
+        near = np.array([[strip.near] for strip in self._strips])
+        growth = np.array([[strip.growth * strip.a] for strip in self._strips])
+        columns = (grid.loss[None], log_weight[None], near, self.log_least, self._log_largest, growth)
+        return tuple(column[:, :, None, ends] for column in columns)
 
-    @np.errstate(over="ignore", invalid="ignore", under="ignore")
-    def _cumulants(self, tilts: FloatArray) -> RealCumulants:
-        grid, count = self.grid, self.count[0]
-        log_weights, log_total = grid.log_tilted(tilts)
-        weights, loss = np.exp(log_weights), grid.loss[0]
-        total = weights.sum(axis=1)
-        mean = weights @ loss / total
-        square = (weights * (loss - mean[:, None]) ** 2).sum(axis=1) / total
-        rounding = weights @ grid.relative_error[0] + np.abs(tilts) * (weights @ grid.loss_error[0])
-        rounding += 2 * grid.loss.shape[1] * UNIT_ROUNDOFF
-        truncation = self.trapezoid_errors(tilts, log_weights, np.zeros_like(tilts)) + self.left_out(tilts, log_total)
-        relative = rounding + truncation
-        error = log_error(relative, log_total)
-        return RealCumulants(count * log_total, count * mean, count * square, count * error * 1.001, count * truncation)
+    @override
+    def sides(self, tilts: FloatArray, shift: FloatArray) -> FloatArray:
+        loss, log_weight, near, least, largest, growth = self._ends
+        s = tilts[:, :, None]
+        size = np.maximum(s, 0.0) * largest + np.minimum(s, 0.0) * least + 0.5 * self._step * np.abs(s) * near
+        ends = s * loss + log_weight + size - shift[:, :, None]
+        return side_terms(ends, growth, self.half_widths[..., None, None], self.grid.step).sum(axis=-1)
 
-    @np.errstate(over="ignore", invalid="ignore", under="ignore")
-    def value(self, theta: float) -> tuple[float, float, FloatArray, float, float]:
-        """K(theta) and a bound of its error, which does not grow with the number of steps; the tilted weights of sum 1,
-        ln M(theta), and the error of their sum.
+    @override
+    def slopes(self, tilt: FloatArray | float) -> tuple[FloatArray, FloatArray]:
+        slope = self.grid.log_slope + np.abs(tilt) * self._strips[0].near
+        return slope, slope
 
-        M(s) - 1 = E0(e^{sL} - 1 - s(e^L - 1)), because E0(w - 1) = 0: every summand is second order in L.
-        """
-        grid, tilt = self.grid, np.array([theta])
-        all_weights, shifts = tilted(grid.loss, grid.log_weight, tilt[:, None])
-        weights, shift = all_weights[0], float(shifts[0, 0])
-        summands, size = excess(grid.loss, grid.weight, grid.growth, theta, weights)
-        if shift == 0:
-            total = 1 + float(summands.sum())
-            log_total = math.log1p(max(float(summands.sum()), -1 + 1e-300))
-            moved = untilting(grid.loss, grid.alternative, theta, weights, np.ones(1))
-        else:
-            total, size, moved = float(weights.sum()), weights, weights
-            log_total = shift + math.log(total)
-        rounding = float(np.sum(size * grid.relative_error + 1.1 * abs(theta) * grid.loss_error * moved)) / total
-        rounding += shift * UNIT_ROUNDOFF
-        log_weights, log_sums = grid.log_tilted(tilt)
-        errors = self.trapezoid_errors(tilt, log_weights, np.zeros(1)) + self.left_out(tilt, log_sums)
-        # The sums behind the identity have errors too: 1 - M_h(0) counts once, M_h(1) - M_h(0) s times.
-        identity = 2 * (1 + abs(theta)) * self.identity_error * math.exp(min(-log_total, 700.0))
-        relative = rounding + float(errors[0]) + identity
-        error = (1.1 * relative if relative < 0.1 else math.inf) + 8 * FUNCTION_ERROR * abs(log_total)
-        number = float(self.count[0])
-        return number * log_total, number * error * 1.001, weights / total, log_total, rounding
+    @override
+    def cut_error(self, tilts: FloatArray, shift: FloatArray) -> FloatArray:
+        """Return what lies beyond the grid where T is large."""
+        loss, least = float(self.grid.loss[0, 0]), math.log1p(-self.law.rate)
+        tail = self.law.log_tail(float(self.grid.places[0]) + 0.5 * self._step, upper=True)
+        return np.exp(tail + np.maximum(tilts * loss, tilts * least) - shift)
 
 
 def _place(is_far: Callable[[float], bool], center: float, side: int) -> float:

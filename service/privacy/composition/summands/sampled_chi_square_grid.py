@@ -215,17 +215,11 @@ class ChiSquareGrid(TrapezoidNodes):
             density_slope=density_slope[None],
         )
 
-    def log_tilted(self, tilts: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """ln of weights e^{sL} less ln of their sums, shape (S, nodes), and these, shape (S,)."""
-        joint = tilts[:, None] * self.loss + self.log_weight
-        top = joint.max(axis=1)
-        total = top + np.log(np.exp(joint - top[:, None]).sum(axis=1))
-        return joint - total[:, None], total
-
     @property
     def places(self) -> FloatArray:
-        """s at the nodes, shape (nodes,)."""
-        return self.law.center - self.x[0]
+        """s at the nodes, or that of the last with weight, shape (nodes,)."""
+        s = self.law.center - self.x[0]
+        return np.maximum(s, s[self.kept - 1])
 
     @property
     def is_bent(self) -> bool:
@@ -286,4 +280,4 @@ def _slopes(law: ChiSquareStep, s: FloatArray, step: float) -> tuple[FloatArray,
     speed = law.deviation / (1 + np.exp(-(s + 0.5 * step)))
     rising = max(-nu, 0.0) * speed / low
     slope = (np.maximum(np.abs(at_low), np.abs(at_high)) + 1e-15) * speed * (1 + 1e-9) + rising
-    return slope + 1 / (1 + np.exp(np.minimum(s - 0.5 * step, 700.0))), slope
+    return (slope + 1 / (1 + np.exp(np.minimum(s - 0.5 * step, 700.0)))) * (1 + 1e-9), slope

@@ -62,8 +62,7 @@ class ChiSquareStrip:
 
 def strip_at(grid: ChiSquareGrid, a: float) -> ChiSquareStrip:
     """What the integrand of any tilt is at most on the line s - ia, and on the way to it."""
-    s = grid.places.copy()
-    s[grid.kept :] = s[grid.kept - 1]
+    s = grid.places
     return ChiSquareStrip(a, *_on_line(grid, s, a), *_over_cells(grid, s, a))
 
 
@@ -94,24 +93,24 @@ def _over_cells(
     low, high = s - 0.5 * h * (1 + 1e-9), s + 0.5 * h * (1 + 1e-9)
     product = np.where((low < 0) & (high > 0), 0.25, np.maximum(_both(low), _both(high)))
     rest = 1 - np.minimum(4 * product * square, 1 - 1e-9)
-    upper = np.exp(np.clip(high, -340.0, 340.0))
+    upper = np.exp(np.minimum(high, 340.0))
     small = np.exp(-np.maximum(low, 0.0))
-    turn = np.where(upper < 1, upper / (1 + upper), 1 / (1 + upper**-2.0)) if bent else 1 / (1 - small)
-    speed = 1 / np.sqrt(1 + upper**-2.0) if bent else turn
+    speed = upper / np.hypot(1.0, upper) if bent else 1 / (1 - small)
+    turn = np.where(upper < 1, upper / (1 + upper), speed**2) if bent else speed
     tau = law.deviation * (np.logaddexp(0.0, low) + 0.5 * np.log(rest))
     tau = np.maximum(tau, law.deviation * 0.5 * np.log1p(np.exp(low) * (np.exp(low) + 2 * math.cos(a))) if bent else 0)
     statistic = law.deviation * np.logaddexp(0.0, low)
     lost = 0.5 * law.deviation * product / rest
-    reach = (law.deviation * turn) ** 2
-    grows = max(0.5 * law.degrees - 1, 0.0) * reach / (2 * tau * tau)
+    square_rate = (law.deviation * turn / tau) ** 2
+    grows = max(0.5 * law.degrees - 1, 0.0) * square_rate / 2
     grows = grows + lost * (0.5 + 1 / law.deviation + (0.5 / tau if law.degrees == 1 else 0.0))
-    grows = grows + mean_slope(law, statistic)[1] * reach / (4 * tau)
+    grows = grows + mean_slope(law, statistic)[1] * square_rate * tau / 4
     near_r = np.minimum(1.0, grid.responsibility[0] * np.exp(0.5 * h * law.spread * speed))
     raised_most = np.minimum(law.spread * 2 * product * square / rest, 700.0)
     near_grown, log_raise = _raised(near_r, raised_most)
     widest = np.minimum(law.spread * a * turn * _MOST, math.pi)
     cosine = np.cos(0.5 * widest)
-    near = near_grown * law.spread * speed * _MOST / np.maximum(cosine, 1e-9)
+    near = near_grown * law.spread * speed * _MOST**2 / np.maximum(cosine, 1e-9)
     least = np.log(np.maximum(np.maximum(1 - 2 * near_grown * np.sin(0.5 * widest) ** 2, cosine), 1e-12))
     valid = bool((widest[: grid.kept] < 0.99 * math.pi).all())
     return grows * _MOST, near, least, log_raise, valid

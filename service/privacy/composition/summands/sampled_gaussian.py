@@ -25,7 +25,7 @@ from typing_extensions import override
 from service.privacy.composition.summands.abstract import RunScale, Summand
 from service.privacy.composition.summands.sampled_gaussian_nodes import GaussianNodeLayout, SampledGaussianNodes
 from service.privacy.composition.summands.sampled_gaussian_shared import moment_sums
-from service.privacy.composition.summands.trapezoid import TruncatedTrapezoid, highest_turn, smooth_spacing
+from service.privacy.composition.summands.trapezoid import NormalTrapezoid, highest_turn, smooth_spacing
 from service.privacy.numerics.arrays import BoolArray, FloatArray, IndexArray
 from service.privacy.numerics.rounding import SUM_BLOCK
 
@@ -114,7 +114,7 @@ def ends_are_light(
     return np.asarray(at_end >= np.minimum(theta, heaviest.min(axis=0)))
 
 
-class TruncatedSampledGaussian(TruncatedTrapezoid):
+class TruncatedSampledGaussian(NormalTrapezoid):
     """N_i steps each of Poisson-sampled Gaussians (sigma_i, p_i), 0 < p_i < 1."""
 
     is_gaussian = True
@@ -227,7 +227,7 @@ class TruncatedSampledGaussian(TruncatedTrapezoid):
 
     @cached_property
     def grid(self) -> SampledGaussianNodes:
-        """See `TruncatedTrapezoid`, here and below."""
+        """See `NormalTrapezoid`, here and below."""
         return SampledGaussianNodes.build(self.sigma, self.rate, self._layout)
 
     @override

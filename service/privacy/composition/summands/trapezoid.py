@@ -10,6 +10,7 @@ Its sides are half way between nodes. With A(x, q) = a(x + iq)/a(x), B likewise,
     |M_h - M| <= 2 e^{q^2/2 - 2 pi q/h} int phi a^s b^{1-s} |A|^s |B|^{1-s}/(1 - e^{-2 pi q/h}) + sides
 
 at a real tilt s. |A|^s <= 1 for s >= 0, and else at most the least |A| to the power s; the same holds for B and 1 - s.
+A law with another density f than phi overrides both bounds of growth, with |f(x + iq)| <= e^{Q q^2} f(x).
 A law has its nodes, lower bounds of |A| on three strips, and bounds of slopes over the cells of the nodes.
 """
 
@@ -161,30 +162,42 @@ class TruncatedTrapezoid(TruncatedSummand):
     @cached_property
     @abstractmethod
     def kernels(self) -> FloatArray:
-        """q^2/2 - 2 pi q/h of three strips, shape (3, parts)."""
+        """q^2/2 - 2 pi q/h of a few strips, or -2 pi q/h where the growth counts q^2; shape (strips, parts)."""
 
     @cached_property
     @abstractmethod
     def least_everywhere(self) -> FloatArray:
-        """ln of a lower bound of |A| on the three strips at all nodes, shape (3, parts)."""
+        """ln of a lower bound of |A| on the strips at all nodes, shape (strips, parts)."""
 
     @cached_property
     @abstractmethod
     def log_least(self) -> FloatArray:
-        """ln of lower bounds of |A| on the three strips over the cells, shape (3, parts, nodes)."""
-
-    @cached_property
-    @abstractmethod
-    def end_slopes(self) -> tuple[FloatArray, FloatArray]:
-        """Bounds of |d ln a/dx| over the cells, and ln of lower bounds of |A| on all strips; (parts, nodes) each."""
+        """ln of lower bounds of |A| on the strips over the cells, shape (strips, parts, nodes)."""
 
     @abstractmethod
     def slopes(self, tilt: FloatArray | float) -> tuple[FloatArray, FloatArray]:
         """Upper bounds of -d ln(phi a^s b^{1-s})/dx and of d ln(phi a^s b^{1-s})/dx over the cell of each node."""
 
-    def beyond(self, tilts: FloatArray, shift: FloatArray) -> FloatArray | float:  # noqa: ARG002 - mostly none
-        """Bound of the part of M(s) e^{-shift} that lies beyond nodes where the law is not cut, shape (S, parts)."""
-        return 0.0
+    def log_growth(self, tilt: FloatArray, strip: int) -> FloatArray:
+        """Return ln of an upper bound of |A|^s |B|^{1-s} on a strip over the cells, shape (S, parts, nodes)."""
+        return self.grid.lowered(tilt, self.log_least[strip])
+
+    def log_growth_everywhere(self, tilts: FloatArray) -> FloatArray:
+        """Return an upper bound of `log_growth` at all nodes, shape (strips, S, parts)."""
+        low = np.minimum(tilts, 0.0)
+        if self.grid.mirrored:
+            low = low + np.minimum(1 - tilts, 0.0)
+        return low * self.least_everywhere[:, None]
+
+    def sides(self, tilts: FloatArray, shift: FloatArray) -> FloatArray | None:  # noqa: ARG002 - mostly the same
+        """Return bounds of the integrals on the sides of each strip, scaled by e^{-shift}, shape (strips, S, parts);
+        None where `cut_error` has them.
+        """
+        return None
+
+    @abstractmethod
+    def cut_error(self, tilts: FloatArray, shift: FloatArray) -> FloatArray:
+        """Return a bound of what the ends of the nodes add to the error of M(s), times e^{-shift}, shape (S, parts)."""
 
     def shared_sums(self, tilts: FloatArray) -> FloatArray | None:  # noqa: ARG002 - mostly none
         """`columns` summed with the weights e^{sL}, shape (S, parts, 5), where parts share their losses; else None."""
@@ -225,7 +238,7 @@ class TruncatedTrapezoid(TruncatedSummand):
         log_total = shift + np.log(total)
         nodes = self.grid.x.shape[1]
         rounding = (sums[:, :, 3] + np.abs(at) * sums[:, :, 4]) / total + 2 * nodes * UNIT_ROUNDOFF
-        truncation = self._quadrature_error(at, weights, total) + self._cut_error(at, shift) / total
+        truncation = self._quadrature_error(at, weights, total, shift) + self.cut_error(at, shift) / total
         error = log_error(rounding + truncation, log_total)
         return RealCumulants(
             self.over_run(log_total),
@@ -262,8 +275,8 @@ class TruncatedTrapezoid(TruncatedSummand):
         summed = np.log1p(np.maximum(change, -1 + 1e-300))
         log_total = shift + np.asarray(np.where(better, summed, np.log(plain)), dtype=np.float64)
         rounding = np.asarray(np.where(better, second / total, error), dtype=np.float64)
-        cut = self._cut_error(tilts, shift[None])[0] / total
-        quadrature = self._quadrature_error(tilts, all_weights, total)[0]
+        cut = self.cut_error(tilts, shift[None])[0] / total
+        quadrature = self._quadrature_error(tilts, all_weights, total, shift[None])[0]
         return TiltedMoments(tilt, weights, shift, total, log_total, rounding, cut, quadrature)
 
     def value(self, moments: TiltedMoments) -> tuple[FloatArray, FloatArray]:
@@ -274,22 +287,26 @@ class TruncatedTrapezoid(TruncatedSummand):
     @cached_property
     def identity_error(self) -> FloatArray:
         """Error per step of the sums at tilts 0 and 1 behind E0(w - 1) = 0: trapezoid, truncation, and sides."""
-        ends = self._cut_error(np.array([[0.0], [1.0]]), np.zeros((2, len(self.count))))
+        tilts, none = np.array([[0.0], [1.0]]), np.zeros((2, len(self.count)))
         dropped = np.exp(np.logaddexp(self.log_dropped_null, self.log_dropped_alternative))
-        return 2.1 * np.exp(self.kernels.min(axis=0)) + dropped + ends.sum(axis=0)
+        quadrature = self._quadrature_error(tilts, None, none + 1, none).max(axis=0)
+        return quadrature + dropped + self.cut_error(tilts, none).sum(axis=0)
 
-    def _quadrature_error(self, tilts: FloatArray, weights: FloatArray | None, total: FloatArray) -> FloatArray:
-        """Trapezoid error of M(s) but for the sides, relative to M(s), shape (S, parts); `tilts`: (S, 1) or (S, parts).
+    def _quadrature_error(
+        self, tilts: FloatArray, weights: FloatArray | None, total: FloatArray, shift: FloatArray
+    ) -> FloatArray:
+        """Return a bound of the trapezoid error of M(s) but for `cut_error`, relative to M(s), shape (S, parts).
+
+        `tilts`: of shape (S, 1) or (S, parts); `weights` and `total` are scaled by e^{-shift}.
 
         2.1 for 2/(1 - e^{-2 pi q/h}): wherever the bound is below 0.05, 2 pi q/h is at least 3. Where the least |A| of
-        all nodes is too coarse an upper Riemann sum serves; the best of three strips is taken.
+        all nodes is too coarse an upper Riemann sum serves; the best strip is taken.
         """
         grid = self.grid
-        low = np.minimum(tilts, 0.0)
-        if grid.mirrored:
-            low = low + np.minimum(1 - tilts, 0.0)
-        coarse = self.kernels[:, None] + low * self.least_everywhere[:, None]
-        error = 2.1 * np.exp(coarse.min(axis=0))
+        sides = self.sides(tilts, shift)
+        sides = np.zeros((len(self.kernels), 1, 1)) if sides is None else sides / total
+        coarse = 2.1 * np.exp(self.kernels[:, None] + self.log_growth_everywhere(tilts))
+        error = np.min(coarse + sides, axis=0)
         large = self.over_run(error) >= _NEGLIGIBLE
         if not large.any():
             return error
@@ -297,22 +314,37 @@ class TruncatedTrapezoid(TruncatedSummand):
         s, total = tilts[large][:, :, None], np.broadcast_to(total, error.shape)[large]
         weights = np.exp(s * grid.loss + grid.log_weight) if weights is None else weights[large]
         slope = np.maximum(*self.slopes(s))
-        for kernel, log_least in zip(self.kernels, self.log_least, strict=True):
-            growth = np.exp(grid.lowered(s, log_least) + 0.5 * grid.step * slope)
+        for strip, kernel in enumerate(self.kernels):
+            growth = np.exp(self.log_growth(s, strip) + 0.5 * grid.step * slope)
             summed = np.sum(np.where(weights > 0, weights * growth, 0.0), axis=-1) / total
-            error[large] = np.fmin(error[large], 2.1 * np.exp(kernel) * np.maximum(summed, 1.0))
+            sharp = 2.1 * np.exp(kernel) * np.maximum(summed, 1.0)
+            error[large] = np.fmin(error[large], sharp + np.broadcast_to(sides[strip], error.shape)[large])
         return error
+
+
+class NormalTrapezoid(TruncatedTrapezoid):
+    """Steps whose H0 has the normal density phi: sides are the same for all strips."""
+
+    @cached_property
+    @abstractmethod
+    def end_slopes(self) -> tuple[FloatArray, FloatArray]:
+        """Bounds of |d ln a/dx| over the cells, and ln of lower bounds of |A| on all strips; (parts, nodes) each."""
+
+    def beyond(self, tilts: FloatArray, shift: FloatArray) -> FloatArray | float:  # noqa: ARG002 - mostly none
+        """Bound of the part of M(s) e^{-shift} that lies beyond nodes where the law is not cut, shape (S, parts)."""
+        return 0.0
 
     @cached_property
     def _ends(self) -> tuple[FloatArray, ...]:
-        """The quantities of `_cut_error` at the end nodes, shape (parts, 2)."""
+        """The quantities of `cut_error` at the end nodes, shape (parts, 2)."""
         grid, (steep, least) = self.grid, self.end_slopes
         columns = (grid.loss, grid.log_weight, steep, least)
         flipped = (steep[:, ::-1], least[:, ::-1]) if grid.mirrored else ()
         return tuple(grid.at_ends(column) for column in (*columns, *flipped))
 
-    def _cut_error(self, tilts: FloatArray, shift: FloatArray) -> FloatArray:
-        """Bound of what the ends of the nodes add to the error of M(s), scaled by e^{-shift}, shape (S, parts).
+    @override
+    def cut_error(self, tilts: FloatArray, shift: FloatArray) -> FloatArray:
+        """Return the sides of all strips, and what lies beyond the nodes.
 
         A side is half a cell from an end node, and weighted with 1/(1 + e^{2 pi |Im x|/h}): as e^{q^2/2} stays below
         the root of that weight's growth, it is less than half a term. phi falls outwards.

@@ -39,7 +39,10 @@ ETA_FACTORS = np.array([0.5, 0.65, 0.8, 0.95, 1.15, 1.5, 2.2, 5.0, 30.0])
 
 @dataclass(frozen=True, slots=True)
 class StripField:
-    """|a^z b^{1-z}| on strips |Im x| <= q around a contour, relative to that on the real axis; (E, parts, nodes)."""
+    """|a^z b^{1-z}| on strips |Im x| <= q around a contour, relative to that on the real axis; (E, parts, nodes).
+
+    All but `growth` leave out what the density phi grows by.
+    """
 
     log_size: FloatArray
     """ln |A|^theta |B|^{1-theta} at the nodes, at the height q."""
@@ -53,6 +56,8 @@ class StripField:
     """A bound of |dD/dx| over the cells, for all heights up to q."""
     turn_rate: FloatArray
     """A bound of |dD/dq| over the cells, for all heights up to q."""
+    growth: FloatArray | float = 0.5
+    """Q: |phi(x + iq)| is at most e^{Q q^2} phi(x)."""
 
 
 class EtaMajorants(Protocol):
@@ -183,12 +188,13 @@ class TrapezoidOnContour(LineSummand):
         """
         h, t, field = self.grid.step, heights[:, :, None], self.field(q)
         q = q[..., None]
-        kernel = 0.5 * q**2 - 2 * math.pi * q / h + 1e-3
+        kernel = field.growth * q**2 - 2 * math.pi * q / h + 1e-3
         settled = self.log_weights + field.log_size + 0.5 * h * field.size_slope + kernel
         turned = np.abs(field.turn) + 0.5 * h * field.turn_slope
         inside = np.exp(settled[:, None] + t * turned[:, None]) + np.exp(settled)[:, None]
         ends = self.log_weights + field.log_largest + 0.5 * h * self.outward
-        sides = side_terms(ends[:, None], field.turn_rate[:, None], q[:, None], t, h)
+        growth = t * field.turn_rate[:, None] + (field.growth * q)[:, None]
+        sides = side_terms(ends[:, None], growth, q[:, None], h)
         sides = np.where(self.grid.inside, sides, np.inf)
         return least_ends(inside, sides, self._sizes, self.middle) + self._at_origin
 
@@ -319,16 +325,16 @@ def difference_rounding(
 
 
 def side_terms(
-    ends: FloatArray, rate: FloatArray, q: FloatArray, t: FloatArray, h: FloatArray, more: FloatArray | float = 0.0
+    ends: FloatArray, growth: FloatArray, q: FloatArray, h: FloatArray, more: FloatArray | float = 0.0
 ) -> FloatArray:
     """Bound of the integral on a side half a cell from each node, in units of M(theta), and of `more` terms.
 
-    |integrand| <= e^{ends}/h e^{s g} there, g = t rate + q/2, against e^{-2 pi s/h}, 0 <= s <= q. Where g is below 3/4
-    of 2 pi/h, the two halves of a side add up to (4 + ln 2)/(2 pi) < 0.75 terms, and the side at t = 0 to
-    ln 2/pi < 0.25 of them, or with e^{s^2/2} to 0.5: 1.3 in all. Else the growing half, whose exponent is convex in s,
-    is below q/h times the larger of its values at s = 0 and s = q. A bound of e^700 is as good as none.
+    |integrand| <= e^{ends}/h e^{s g} there, g = t |dD/dq| + Q q the `growth`, against e^{-2 pi s/h}, 0 <= s <= q. Where
+    g is below 3/4 of 2 pi/h, the two halves of a side add up to (4 + ln 2)/(2 pi) < 0.75 terms, and the side at t = 0
+    to ln 2/pi < 0.25 of them, or with e^{Q s^2} to 0.5: 1.3 in all. Else the growing half, whose exponent is convex in
+    s, is below q/h times the larger of its values at s = 0 and s = q. A bound of e^700 is as good as none.
     """
-    growth, terms = t * rate + 0.5 * q, (1.3 + more) * np.exp(ends)
+    terms = (1.3 + more) * np.exp(ends)
     fast: BoolArray = np.greater(growth, 1.5 * math.pi / h)
     if not fast.any():
         return terms

@@ -17,7 +17,7 @@ from service.privacy.numerics.chi_square.law import ChiSquareLogTails, Noncentra
 from service.privacy.numerics.chi_square.quantiles import quantiles
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
-from service.privacy.trade_off.chi_square.ratio import AbstractLogRatio, reversed_ratio
+from service.privacy.trade_off.chi_square.ratio import AbstractLogRatio
 from service.privacy.trade_off.enclosed.decreasing_root import decreasing_root
 from service.privacy.trade_off.enclosed.logs import log, log_down, log_up
 
@@ -117,7 +117,7 @@ class ChiSquareTradeOff(AbstractTradeOff):
 
     @override
     def reversed(self) -> ChiSquareTradeOff:
-        return ChiSquareTradeOff(self._alternative, self._null, reversed_ratio(self._ratio), self._mu, self._gain)
+        return ChiSquareTradeOff(self._alternative, self._null, self._ratio.reversed(), self._mu, self._gain)
 
     @override
     def _points_formula(self, alpha: FloatArray) -> CurvePoints:

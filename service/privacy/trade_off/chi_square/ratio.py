@@ -34,6 +34,10 @@ class AbstractLogRatio(ABC):
     def inverse(self, value: FloatArray) -> FloatArray:
         """About the t >= 0 with L(t) = value, without an error bound; 0 where L reaches no such value."""
 
+    def reversed(self) -> AbstractLogRatio:
+        """Return -L: the ratio of the exchanged hypotheses."""
+        return ReversedLogRatio(self)
+
 
 @final
 class LinearLogRatio(AbstractLogRatio):
@@ -145,10 +149,9 @@ class ReversedLogRatio(AbstractLogRatio):
     def inverse(self, value: FloatArray) -> FloatArray:
         return self.ratio.inverse(-value)
 
-
-def reversed_ratio(ratio: AbstractLogRatio) -> AbstractLogRatio:
-    """-L, without a sign before a sign."""
-    return ratio.ratio if isinstance(ratio, ReversedLogRatio) else ReversedLogRatio(ratio)
+    @override
+    def reversed(self) -> AbstractLogRatio:
+        return self.ratio
 
 
 def _log_cosh(y: FloatArray) -> Ends:

@@ -19,6 +19,7 @@ from service.privacy.trade_off.combinators.second_engine import SecondEngine
 from service.privacy.trade_off.delegating import DelegatingCurve
 from service.privacy.trade_off.enclosed.logs import log_ends, relative_widths
 
+Ends = tuple[FloatArray, FloatArray]
 MOST_PLACES = 8
 """A list with more wide places than this is left to the first engine: the second would take minutes."""
 FAINTEST = -690.0
@@ -69,10 +70,11 @@ class Intersected(DelegatingCurve):
         if not self._is_asked_for(int(wide.sum())):
             return points
         other = self.second.points(alpha[wide])
+        slope, found = points.log_slope, other.log_slope
         return CurvePoints(
             _tightened(points.type_two_error, other.type_two_error, wide),
             _tightened(points.power, other.power, wide),
-            _tightened(points.log_slope, other.log_slope, wide, logarithms=False),
+            EnclosureArray(*_met((slope.lower, slope.upper), (found.lower, found.upper), wide)),
         )
 
     @override
@@ -117,27 +119,16 @@ class Intersected(DelegatingCurve):
         return relative_widths(bounds) > self._tolerance
 
 
-def _tightened(
-    first: EnclosureArray,
-    second: EnclosureArray,
-    where: BoolArray,
-    *,
-    logarithms: bool = True,
-) -> EnclosureArray:
-    """The first enclosures, intersected with the second at some places. Raises NumericalFailure where they
-    do not meet.
-    """
-    if logarithms:
-        (lower, upper), (other_lower, other_upper) = log_ends(first), log_ends(second)
-        lower, upper = lower.copy(), upper.copy()
-    else:
-        lower, upper = first.lower.copy(), first.upper.copy()
-        other_lower, other_upper = second.lower, second.upper
-    lower[where], upper[where] = np.maximum(lower[where], other_lower), np.minimum(upper[where], other_upper)
+def _tightened(first: EnclosureArray, second: EnclosureArray, where: BoolArray) -> EnclosureArray:
+    """Return the first bounds in [0, 1], intersected with the second ones at the true entries of `where`."""
+    lower, upper = _met(log_ends(first), log_ends(second), where)
+    return EnclosureArray.from_logs(np.minimum(lower, 0.0), np.minimum(upper, 0.0))
+
+
+def _met(first: Ends, second: Ends, where: BoolArray) -> Ends:
+    """Return the intersected ends. Raises NumericalFailure where they do not meet."""
+    lower, upper = (end.copy() for end in first)
+    lower[where], upper[where] = np.maximum(lower[where], second[0]), np.minimum(upper[where], second[1])
     if (lower > upper).any():
         raise NumericalFailure("two certified enclosures of one number do not meet")
-    return (
-        EnclosureArray.from_logs(np.minimum(lower, 0.0), np.minimum(upper, 0.0))
-        if logarithms
-        else EnclosureArray(lower, upper)
-    )
+    return lower, upper

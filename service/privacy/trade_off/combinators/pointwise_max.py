@@ -20,12 +20,11 @@ from service.privacy.trade_off.combinators.common_tangent import envelope_epsilo
 from service.privacy.trade_off.combinators.extremes import larger, largest, smaller, smallest
 from service.privacy.trade_off.enclosed.decreasing_root import decreasing_root
 from service.privacy.trade_off.enclosed.logs import log, log_down, log_ends, logged
+from service.privacy.trade_off.enclosed.ulps import LARGEST_SCORE, LEAST_SCORE
 from service.privacy.trade_off.enclosed.weighted_sums import log_sum
 
 ASIDE: Final = (1e-3, 1e-6)
 """How far from eps profiles are read to enclose the rate at which a line of slope e^eps touches a curve (nats)."""
-LEAST_SCORE, LARGEST_SCORE = -37.5, 8.2
-"""Phi of them are the smallest normal double, and the last one below 1."""
 SLACK: Final = 8 * FUNCTION_ERROR
 
 

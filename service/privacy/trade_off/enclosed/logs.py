@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from service.privacy.enclosure import EnclosureArray
 from service.privacy.numerics.arrays import BoolArray, FloatArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
+
+
+class LogBounds(NamedTuple):
+    """Both bounds of natural logarithms, arrays of one shape."""
+
+    lower: FloatArray
+    upper: FloatArray
+
+    @property
+    def middle(self) -> FloatArray:
+        """A value between the bounds: the upper one where the lower one is minus infinity."""
+        return np.where(self.lower > -np.inf, 0.5 * (self.lower + self.upper), self.upper)
 
 
 def log(values: FloatArray) -> FloatArray:

@@ -18,6 +18,8 @@ LOG_NORMAL_CDF_ERROR = 8 * UNIT_ROUNDOFF
 SCALED_ERFC_ERROR = 24 * UNIT_ROUNDOFF
 ERF_ERROR = 8 * UNIT_ROUNDOFF
 LOG_QUANTILE_ERROR = 1e-11
+LEAST_SCORE, LARGEST_SCORE = -37.5, 8.2
+"""Normal scores whose probabilities are the smallest normal double, and the last one below 1."""
 
 
 def quotient(numerator: float, denominator: float) -> Enclosure:

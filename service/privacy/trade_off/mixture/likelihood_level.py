@@ -15,14 +15,13 @@ from service.privacy.numerics.falling_search import FallingSearch, Looked
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
 from service.privacy.trade_off.enclosed.logs import log, log_ends
+from service.privacy.trade_off.enclosed.ulps import LARGEST_SCORE, LEAST_SCORE
 
 ALPHA_LOW, ALPHA_HIGH, REST_LOW, REST_HIGH, ERROR_LOW, ERROR_HIGH, POWER_LOW, POWER_HIGH, SLOPE_LOW, SLOPE_HIGH = range(
     10
 )
 """Rows: both ends of alpha, 1 - alpha, ln f(alpha), ln power, log slope."""
 ROWS: Final = 10
-LEAST_SCORE, LARGEST_SCORE = -37.5, 8.2
-"""Phi of them are the smallest normal double, and the last one below 1."""
 BEYOND_HALF: Final = 1.0
 """Both searches reach a little beyond alpha = 1/2, so that neither ends at a root."""
 UNREACHABLE: Final = -690.0

@@ -19,10 +19,9 @@ from service.privacy.numerics.roots import bracketed_roots
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
 from service.privacy.trade_off.enclosed.logs import log_ends
+from service.privacy.trade_off.enclosed.ulps import LEAST_SCORE
 from service.privacy.trade_off.sampling.abstract import AbstractSampledAdd, AbstractSampledRemove, mixed_reading
 
-LEAST_SCORE, LARGEST_SCORE = -37.5, 8.2
-"""Phi of them are the smallest normal double, and the last one below 1."""
 RADII: Final = np.array([[2.0], [32.0], [512.0]]) * UNIT_ROUNDOFF
 WIDER: Final = 4096.0
 MOST_WIDENINGS: Final = 5

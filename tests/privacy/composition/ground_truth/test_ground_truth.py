@@ -28,6 +28,7 @@ from service.privacy.trade_off.pair import TradeOffPair
 from tests.privacy.cases import built, dpsgd, gaussian, laplace, sampled
 from tests.privacy.digits import KINDS, checked
 from tests.privacy.references import rows
+from tests.thorough import crossed, thorough
 
 C1 = dpsgd(1.0, 0.01, 1000)
 IMAGENET = dpsgd(2.5, 16384 / 1281167, 71590)
@@ -101,8 +102,7 @@ def test_the_reference_has_rows() -> None:
     assert len(SGM_ROWS) > 30
 
 
-@pytest.mark.parametrize("spec", [C1, IMAGENET, MIXED, dpsgd(1.5, 0.4, 12)], ids=["c1", "imagenet", "mixed", "few"])
-@pytest.mark.parametrize("direction", ["add", "remove"])
+@pytest.mark.parametrize(("spec", "direction"), crossed([C1, IMAGENET, MIXED, dpsgd(1.5, 0.4, 12)], ["add", "remove"]))
 def test_more_digits_lie_inside_fewer(spec: dict[str, Any], direction: str) -> None:
     previous: list[tuple[Fraction, Fraction]] = []
     for digits in (15, 25, 40):
@@ -120,7 +120,7 @@ def meet(first: Enclosure, second: Enclosure) -> bool:
     return first.lower <= second.upper and second.lower <= first.upper
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", [*range(1, 4), *map(thorough, (0, 4, 5))])
 def test_agrees_with_the_contour_engine_on_random_runs(seed: int) -> None:
     random = np.random.default_rng(seed)
     spec = dpsgd(10 ** random.uniform(0, 1.5), 10 ** random.uniform(-3, -0.1), int(10 ** random.uniform(1.3, 6)))
@@ -183,9 +183,10 @@ def test_beyond_the_range_of_the_loss_the_profile_is_known_exactly() -> None:
     assert curves.remove.epsilon(0.9).upper == 0
 
 
-@pytest.mark.parametrize("nats", [3.0, 9.0, 20.0])
-@pytest.mark.parametrize("run", [(1.0, 0.1, 30), (1.2, 0.4, 8), (3.0, 0.01, 5000), (2.0, 0.9, 40)])
-@pytest.mark.parametrize("reflected", [False, True])
+@pytest.mark.parametrize(
+    ("run", "nats", "reflected"),
+    crossed([(1.0, 0.1, 30), (1.2, 0.4, 8), (3.0, 0.01, 5000), (2.0, 0.9, 40)], [3.0, 9.0, 20.0], [False, True]),
+)
 def test_coarse_lines_are_wide_and_right(run: tuple[float, float, int], nats: float, reflected: bool) -> None:
     """The bounds of truncation, aliasing and quadrature must hold where they are large, wherever the line stands."""
     exact = GroundTruthRun(Fraction(0), ((sampled_mixture(Fraction(run[0]), Fraction(run[1])), run[2]),))
@@ -212,8 +213,7 @@ def test_coarse_lines_are_wide_and_right(run: tuple[float, float, int], nats: fl
                 assert wide.false_positive_rate.overlaps(sharp.false_positive_rate)
 
 
-@pytest.mark.parametrize("step", [(1.0, 0.1), (0.4, 0.7), (5.0, 0.001)])
-@pytest.mark.parametrize("tilt", [-6.5, -0.5, 0.5, 3.0])
+@pytest.mark.parametrize(("step", "tilt"), crossed([(1.0, 0.1), (0.4, 0.7), (5.0, 0.001)], [-6.5, -0.5, 0.5, 3.0]))
 def test_moments_and_majorants_enclose_direct_integration(step: tuple[float, float], tilt: float) -> None:
     sigma, rate = step
     part = MixtureMoments(sampled_mixture(Fraction(sigma), Fraction(rate)))

@@ -32,7 +32,7 @@ from service.privacy.mechanisms.neighbours import ONE_REPLACED, Neighbours
 from service.privacy.trade_off.pair import TradeOffPair
 from tests.privacy.agreement import meet
 from tests.privacy.cases import built, dpsgd, gaussian, sampled
-from tests.thorough import thorough
+from tests.thorough import crossed, thorough
 
 NOISE = Fraction(3, 2)
 STATED = StatedWeights((Fraction(7, 10), Fraction(1, 5), Fraction(1, 10)))
@@ -56,8 +56,7 @@ def ratio(mixture: ExactMixture, x: Any) -> Any:
     return mpmath.fsum(w * mpmath.exp(d * x - d * d / 2) for w, d in zip(*humps(mixture), strict=True))
 
 
-@pytest.mark.parametrize("mixture", MIXTURES.values(), ids=MIXTURES)
-@pytest.mark.parametrize("tilt", [-3.5, 0.5, 2.5])
+@pytest.mark.parametrize(("mixture", "tilt"), crossed(MIXTURES.values(), [-3.5, 0.5, 2.5]))
 def test_moments_and_majorants_enclose_direct_integration(mixture: ExactMixture, tilt: float) -> None:
     part, heights = MixtureMoments(mixture), (0, 1, 4)
     with mpmath.workdps(30):  # the trapezoidal rule: its error falls like e^{-2 pi q/h}, q the height of the strip

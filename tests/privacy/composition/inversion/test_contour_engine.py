@@ -15,8 +15,8 @@ from mpmath import mpf
 
 from service.privacy.composition.inversion.engine import contour_pair
 from service.privacy.composition.inversion.epsilons import epsilon_on_contour
-from service.privacy.composition.inversion.line_runs import OneRun
-from service.privacy.composition.inversion.loss_transform import LossTransform, TransformLine
+from service.privacy.composition.inversion.loss_transform import LossTransform, TransformOnContour
+from service.privacy.composition.inversion.runs_on_contours import RunOnContour
 from service.privacy.composition.summands.sampled_gaussian import SampledGaussianSteps, TruncatedSampledGaussian
 from tests.thorough import thorough
 
@@ -72,7 +72,7 @@ def test_cumulants_enclose_direct_integration(run: tuple[float, float, int]) -> 
             truth = run[2] * mpmath.log(_moment(run, mpmath.mpc(tilt)).real)
             plain = transform.cumulants(np.array([tilt]))
             assert abs(mpf(float(plain.value[0])) - truth) <= float(plain.error[0])
-            value, error = TransformLine(transform, tilt).origin()
+            value, error = TransformOnContour(transform, tilt).origin()
             assert abs(mpf(value) - truth) <= error
             assert error <= float(plain.error[0]) or error < 1e-11
 
@@ -87,7 +87,7 @@ def test_lines_of_strong_runs_next_to_the_poles_enclose_direct_integration(seed:
     transform = _transform(run, reflected=reflected)
     deviation = math.sqrt(float(transform.cumulants(np.array([0.5])).second[0]))
     for pole, side in itertools.product((0, 1), (-1, 1)):
-        line = OneRun(transform, pole + side * float(10 ** random.uniform(-4, 0.5)) / max(deviation, 1.0))
+        line = RunOnContour(transform, pole + side * float(10 ** random.uniform(-4, 0.5)) / max(deviation, 1.0))
         (value,), (error,), (tilt,) = *line.origin, line.theta
         with mpmath.workdps(40):
             there = 1 - mpf(float(tilt)) if reflected else mpf(float(tilt))
@@ -101,7 +101,7 @@ def test_line_values_enclose_direct_integration(run: tuple[float, float, int]) -
     tilt = _tilts(transform)[-1]
     deviation = math.sqrt(float(transform.cumulants(np.array([tilt])).second[0]))
     nodes = 12
-    line = TransformLine(transform, tilt).values(8.0 / deviation / nodes, nodes)
+    line = TransformOnContour(transform, tilt).values(8.0 / deviation / nodes, nodes)
     with mpmath.workdps(30):
         base = _moment(run, mpmath.mpc(tilt))
         for k in (1, 5, nodes):
@@ -117,7 +117,7 @@ def test_majorants_are_above_the_moment(run: tuple[float, float, int], reflected
     transform = _transform(run, reflected=reflected)
     tilt = _tilts(transform)[-1]
     deviation = math.sqrt(float(transform.cumulants(np.array([tilt])).second[0]))
-    line = TransformLine(transform, tilt)
+    line = TransformOnContour(transform, tilt)
     log_variation = line.log_variation()
     base_tilt = 1 - tilt if reflected else tilt
     with mpmath.workdps(25):
@@ -267,7 +267,7 @@ def test_cuts_of_different_depth_agree() -> None:
     alpha, epsilon = np.array([1e-4]), np.array([2.0])
     readings = []
     for digits in (40.0, 80.0, 160.0):
-        grid = add.lines.grid(digits)
+        grid = add.contours.grid(digits)
         assert grid is not None
         points = read_points(grid.for_rates(alpha)[0].contour, alpha)
         profile = read_profile(grid.for_thresholds(epsilon)[0].contour, epsilon)
@@ -348,7 +348,7 @@ def test_a_telling_run_finds_its_epsilon_on_its_first_line(noise: float) -> None
     """Where one pole's alias terms are beyond all doubles, sums without bounds agree with those that have them."""
     add, remove = contour_pair(0.0, (SampledGaussianSteps(noise, 0.1, 5000),))
     for curve in (add, remove):
-        grid = curve.lines.grid(80.0)
+        grid = curve.contours.grid(80.0)
         assert grid is not None
         tilt = grid.for_delta(1e-5)
         at = np.array([tilt.threshold])

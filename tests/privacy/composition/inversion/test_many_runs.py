@@ -10,8 +10,8 @@ import pytest
 from numpy.random import Generator
 
 from service.privacy.composition.inversion.engine import contour_pair
-from service.privacy.composition.inversion.many import Wanted, read_ahead, run_of
-from service.privacy.composition.inversion.recorded_queries import asked_of
+from service.privacy.composition.inversion.many import Wanted, evaluate_together, run_of
+from service.privacy.composition.inversion.recorded_queries import recorded_queries_of
 from service.privacy.composition.inversion.run import ContourRun
 from service.privacy.composition.summands.sampled_gaussian import SampledGaussianSteps
 from service.privacy.enclosure import Enclosure, Evidence
@@ -53,7 +53,7 @@ def alone(steps: SampledGaussianSteps, known: Known) -> Enclosure:
 
 def together(steps: list[SampledGaussianSteps], asked: list[tuple[Known, ...]]) -> list[Wanted]:
     wanted = [Wanted(ContourRun.of(0.0, (each,)), known) for each, known in zip(steps, asked, strict=True)]
-    read_ahead(wanted, 1e-6)
+    evaluate_together(wanted, 1e-6)
     return wanted
 
 
@@ -165,10 +165,10 @@ def test_what_is_known_is_said_and_the_rest_is_read() -> None:
 
 
 def test_questions_say_what_they_read() -> None:
-    assert asked_of(lambda pair: pair.both.epsilon(1e-5)) == (
+    assert recorded_queries_of(lambda pair: pair.both.epsilon(1e-5)) == (
         Known(False, "epsilon", 1e-5),
         Known(True, "epsilon", 1e-5),
     )
-    assert asked_of(lambda pair: pair.remove.power_at(0.1)) == (Known(True, "power", 0.1),)
-    assert asked_of(lambda pair: pair.add.profile_at(0.0)) == (Known(False, "profile", 0.0),)
-    assert asked_of(lambda pair: pair.add.points(np.array([0.1, 0.2]))) == ()
+    assert recorded_queries_of(lambda pair: pair.remove.power_at(0.1)) == (Known(True, "power", 0.1),)
+    assert recorded_queries_of(lambda pair: pair.add.profile_at(0.0)) == (Known(False, "profile", 0.0),)
+    assert recorded_queries_of(lambda pair: pair.add.points(np.array([0.1, 0.2]))) == ()

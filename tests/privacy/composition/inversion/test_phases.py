@@ -14,7 +14,7 @@ import pytest
 from mpmath import mpf
 
 from service.privacy.composition.inversion.engine import contour_pair
-from service.privacy.composition.inversion.loss_transform import LossTransform, TransformLine
+from service.privacy.composition.inversion.loss_transform import LossTransform, TransformOnContour
 from service.privacy.composition.summands.sampled_gaussian import SampledGaussianSteps, TruncatedSampledGaussian
 from service.privacy.numerics.work import at_most
 
@@ -51,7 +51,7 @@ def test_shared_sums_enclose_direct_integration(tilt: float) -> None:
     summand = TruncatedSampledGaussian(steps, 0.3, 80.0)
     transform = LossTransform(0.0, (summand,))
     assert summand.grid.soft is not None
-    line = TransformLine(transform, tilt)
+    line = TransformOnContour(transform, tilt)
     values = line.values(3.0, 8)
     value, error = line.origin()
     plain = transform.cumulants(np.array([tilt]))

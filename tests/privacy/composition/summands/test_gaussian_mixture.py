@@ -17,7 +17,7 @@ from mpmath import mpf
 from scipy.special import ndtr
 
 from service.privacy.composition.inversion.engine import contour_pair
-from service.privacy.composition.inversion.loss_transform import LossTransform, TransformLine
+from service.privacy.composition.inversion.loss_transform import LossTransform, TransformOnContour
 from service.privacy.composition.summands.gaussian_mixture import GaussianMixtureSteps, TruncatedGaussianMixture
 from service.privacy.composition.summands.sampled_gaussian import SampledGaussianSteps
 from service.privacy.composition.summands.sampled_laplace import LaplaceSteps
@@ -71,7 +71,7 @@ def test_sums_enclose_direct_integration(seed: int) -> None:
     transform = LossTransform(0.0, (TruncatedGaussianMixture((GaussianMixtureSteps(part, count),), 0.1, 80.0),))
     deviation = math.sqrt(float(transform.cumulants(np.array([0.5])).second[0]))
     tilt = 0.5 + (-2.0 if seed % 2 else 2.0) / max(deviation, 0.5)
-    line, plain = TransformLine(transform, tilt), transform.cumulants(np.array([tilt]))
+    line, plain = TransformOnContour(transform, tilt), transform.cumulants(np.array([tilt]))
     value, error = line.origin()
     step = 1.0 / deviation
     values = line.values(step, 8)

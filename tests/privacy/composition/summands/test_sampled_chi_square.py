@@ -15,9 +15,9 @@ import pytest
 from mpmath import mpf
 
 from service.privacy.composition.inversion.engine import contour_pair
-from service.privacy.composition.summands.sampled_chi_square import SampledChiSquareParts
+from service.privacy.composition.summands.sampled_chi_square import TruncatedSampledChiSquare
+from service.privacy.composition.summands.sampled_chi_square_contour import SampledChiSquareOnContour
 from service.privacy.composition.summands.sampled_chi_square_grid import ChiSquareStep, ChiSquareSteps
-from service.privacy.composition.summands.sampled_chi_square_line import SampledChiSquareLine
 from service.privacy.composition.summands.sampled_chi_square_strips import strip_at
 from service.privacy.enclosure import Enclosure, EnclosureArray
 from service.privacy.threat_models.membership_step import full_batches
@@ -67,10 +67,10 @@ def _moment(steps: ChiSquareSteps, z: mpmath.mpc) -> mpmath.mpc:
     ],
 )
 def test_moments_against_integrals(steps: ChiSquareSteps) -> None:
-    parts = SampledChiSquareParts(steps, 1.0, 40.0)
+    parts = TruncatedSampledChiSquare(steps, 1.0, 40.0)
     with mpmath.workdps(30):
         for theta in (0.4,):
-            line = SampledChiSquareLine(parts, theta)
+            line = SampledChiSquareOnContour(parts, theta)
             deviation = math.sqrt(float(parts.cumulants(np.array([theta])).second[0]))
             step = 1.5 / deviation
             values = line.values(step, 2)
@@ -101,7 +101,7 @@ def test_strips_bound_the_integrand() -> None:
     with mpmath.workdps(30):
         for _ in range(40):
             steps = _random_steps(source, 2_000)
-            parts = SampledChiSquareParts(steps, 1.0, 22.0)
+            parts = TruncatedSampledChiSquare(steps, 1.0, 22.0)
             grid, law = parts.grid, parts.law
             a = source.uniform(0.2, 0.95) * min(grid.widest, math.pi / law.spread)
             strip = strip_at(grid, a)
@@ -125,9 +125,9 @@ def test_majorants_hold_at_every_height() -> None:
     source = random.Random(8)
     for _ in range(12):
         steps = _random_steps(source)
-        parts = SampledChiSquareParts(steps, 1.0, 22.0)
-        line = SampledChiSquareLine(parts, source.uniform(-0.5, 2.0))
-        deviation = math.sqrt(float(parts.cumulants(np.array([line.theta])).second[0]))
+        parts = TruncatedSampledChiSquare(steps, 1.0, 22.0)
+        line = SampledChiSquareOnContour(parts, source.uniform(-0.5, 2.0))
+        deviation = math.sqrt(float(parts.cumulants(line.theta).second[0]))
         heights = np.geomspace(0.1, 12, 30) / deviation
         whole, single = line.log_majorants(heights)
         assert (np.diff(whole) <= 1e-12).all()

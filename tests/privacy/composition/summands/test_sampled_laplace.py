@@ -13,7 +13,7 @@ from mpmath import mpf
 
 from service.privacy.composition.exact_sums.laplace_reach import log_atoms
 from service.privacy.composition.inversion.engine import contour_pair
-from service.privacy.composition.inversion.loss_transform import LossTransform, TransformLine
+from service.privacy.composition.inversion.loss_transform import LossTransform, TransformOnContour
 from service.privacy.composition.planning.choose import pair
 from service.privacy.composition.planning.options import EngineOptions
 from service.privacy.composition.summands.abstract import LineValues
@@ -99,7 +99,7 @@ def test_values_on_a_line_hold(steps: tuple[LaplaceSteps, ...], theta: float) ->
 @pytest.mark.parametrize("theta", [-2.0, 3.0])
 def test_majorants_and_frozen_parts_hold(steps: tuple[LaplaceSteps, ...], theta: float) -> None:
     parts = SampledLaplaceParts(steps)
-    line = TransformLine(LossTransform(0.0, (parts,)), theta)
+    line = TransformOnContour(LossTransform(0.0, (parts,)), theta)
     own = SampledLaplaceLine(parts, theta)
     heights = np.array([2.0, 9.0, 30.0]) / math.sqrt(float(parts.cumulants(np.array([theta])).second[0]))
     heights = np.append(heights, 1.1 * max(own.last_height, float(heights[-1])))
@@ -129,7 +129,7 @@ def test_majorants_hold_where_losses_are_too_short_to_fall(seed: int) -> None:
     usual = LaplaceSteps(random.uniform(0.5, 2.0), random.uniform(0.05, 1.0), int(random.integers(20, 300)))
     short = LaplaceSteps(10.0 ** -random.uniform(14, 15), 10.0 ** -random.uniform(294, 300), int(random.integers(1, 9)))
     parts = SampledLaplaceParts((usual, short))
-    line = TransformLine(LossTransform(0.0, (parts,)), theta)
+    line = TransformOnContour(LossTransform(0.0, (parts,)), theta)
     own = SampledLaplaceLine(parts, theta)
     heights = np.array([0.1, 2.0, 9.0, 30.0]) / math.sqrt(float(parts.cumulants(np.array([theta])).second[0]))
     heights = np.append(heights, 1.1 * max(own.last_height, float(heights[-1])))

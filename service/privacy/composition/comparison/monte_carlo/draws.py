@@ -10,7 +10,7 @@ from typing import final
 import numpy as np
 
 from service.privacy.composition.comparison.monte_carlo.drawn_lattice import FIRST_CELLS, DrawnLaw, repeated_law
-from service.privacy.losses.law import ComposedLoss, GaussianLossLaw, Hypothesis
+from service.privacy.losses.law import ComposedLoss, Hypothesis
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.rounding import sum_error
 from service.privacy.numerics.work import did
@@ -43,7 +43,7 @@ class Draws:
     @cached_property
     def sums(self) -> tuple[DrawnLaw, ...]:
         """The laws of the sums of equal steps that are not Gaussian."""
-        others = [(law, count) for law, count in self.loss.parts if not isinstance(law, GaussianLossLaw)]
+        others = [(law, count) for law, count in self.loss.parts if law.gaussian_mu_squared is None]
         tolerance = ROUNDING_SHARE / (self.samples * max(len(others), 1))
         return tuple(repeated_law(law, count, tolerance) for law, count in others)
 
@@ -61,7 +61,7 @@ class Draws:
         sizes = (
             count * math.sqrt(float(law.cumulants(1)[1] + law.cumulants(1)[0] ** 2))
             for law, count in self.loss.parts
-            if not isinstance(law, GaussianLossLaw)
+            if law.gaussian_mu_squared is None
         )
         return MEAN_ERROR * math.fsum(sizes)
 
@@ -84,7 +84,7 @@ class Draws:
     def _drawn(self, hypothesis: Hypothesis) -> FloatArray:
         did(A_DRAW * self.samples * (1 + len(self.loss.parts)))
         random = np.random.Generator(np.random.PCG64([self.seed, hypothesis]))
-        mu_squared = math.fsum(c * law.mu**2 for law, c in self.loss.parts if isinstance(law, GaussianLossLaw))
+        mu_squared = math.fsum(count * (law.gaussian_mu_squared or 0.0) for law, count in self.loss.parts)
         drawn = np.zeros(self.samples)
         for start in range(0, self.samples, CHUNK):
             chunk = drawn[start : start + CHUNK]

@@ -120,7 +120,7 @@ class DeformedRun:
             if contour is None:
                 break
             moved = math.nan
-            for line in self._lines(contour):
+            for line in self._contours(contour):
                 result.tighten(here, read_points(line, rates))
                 if result.width()[0] <= self._accuracy.deformed_is_narrow:
                     return result
@@ -141,7 +141,7 @@ class DeformedRun:
         result, here = Readings(np.full((1, 1), -np.inf), np.zeros((1, 1))), np.zeros(1, dtype=np.intp)
         contour = self._contour(epsilon, log_delta, 2)
         if contour is not None:
-            for line in self._lines(contour):
+            for line in self._contours(contour):
                 result.tighten(here, read_profile(line, np.array([epsilon])))
                 if result.width()[0] <= self._accuracy.deformed_is_narrow:
                     break
@@ -159,7 +159,7 @@ class DeformedRun:
             if contour is None:
                 break
             moved = math.nan
-            for line in self._lines(contour):
+            for line in self._contours(contour):
                 moved = self._next_epsilon(line, delta, low, high)
                 proved = _proved_root(line, moved, delta) if low <= moved <= high else None
                 if proved is not None:
@@ -233,7 +233,7 @@ class DeformedRun:
         distance = abs(threshold + self._least if self._reflected else threshold - self._least)
         return distance + math.sqrt(self._mu_squared)
 
-    def _lines(self, contour: Contour) -> Iterator[DeformedContour]:
+    def _contours(self, contour: Contour) -> Iterator[DeformedContour]:
         """The contour in doubles, then in the platform's long doubles where these are longer."""
         kinds: list[Float] = [np.float64]
         if roundoff(np.longdouble) < UNIT_ROUNDOFF:

@@ -1,4 +1,4 @@
-"""Lines of many runs that are laid out alike, and their tasks: see `many.py`."""
+"""Contours of many runs that are laid out alike, and their tasks; see `many.py`."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Final, NamedTuple, final
 
 import numpy as np
 
-from service.privacy.composition.inversion.line_runs import mirrored_exactly, unmirrored
 from service.privacy.composition.inversion.readings.points import read_points
 from service.privacy.composition.inversion.readings.profile import read_profile
 from service.privacy.composition.inversion.readings.roots import prove_root, solve_profile
 from service.privacy.composition.inversion.run import ContourRun
+from service.privacy.composition.inversion.runs_on_contours import mirrored_exactly, unmirrored
 from service.privacy.composition.inversion.straight import StraightContour
 from service.privacy.composition.summands.abstract import LineValues
 from service.privacy.composition.summands.sampled_gaussian import SampledGaussianSteps, TruncatedSampledGaussian
@@ -23,19 +23,19 @@ from service.privacy.numerics.rounding import UNIT_ROUNDOFF
 from service.privacy.trade_off.combinators.prefetched import Known
 
 LONGEST: Final = 1_500
-"""Nodes of a line beyond which a run is left to itself."""
+"""Nodes of a contour beyond which a run is evaluated alone."""
 
-GROUPS_TOGETHER, LINES_TOGETHER = 32, 96
-"""Steps, or groups of lines, that are evaluated together, and how many lines: their arrays stay near the processor."""
+GROUPS_TOGETHER, CONTOURS_TOGETHER = 32, 96
+"""Most steps, or groups of contours, and most contours that are evaluated together: their arrays fit into caches."""
 
 _ALIKE = 1.6
-"""Ratio of the numbers of steps of lines that share their nodes: each has up to 1.3 times the nodes it needs alone."""
+"""Largest ratio of the numbers of steps of contours that share nodes: each has up to 1.3 times the nodes it needs."""
 
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class Task:
-    """One reading. `is_second`: epsilon of the remove direction, where that of add is read as well."""
+    """One number. `is_second`: epsilon of the remove direction, where that of add is evaluated as well."""
 
     run: ContourRun
     step: SampledGaussianSteps
@@ -50,7 +50,7 @@ class Task:
 
     @property
     def is_known(self) -> bool:
-        """Whether it has been read."""
+        """Whether the number has been evaluated."""
         return self.wanted in self.known
 
     @property
@@ -60,7 +60,7 @@ class Task:
 
 
 @final
-class Line(NamedTuple):
+class PlannedContour(NamedTuple):
     """One contour: its tasks, and its layout.
 
     `row`: of the tilt `theta` in the table, the same for contours of equal steps that have the same.
@@ -77,29 +77,29 @@ class Line(NamedTuple):
 
     @property
     def region(self) -> int:
-        """On how many poles' right side it lies."""
+        """Number of poles on the left of the contour."""
         return (self.theta > 0) + (self.theta > 1)
 
 
-def grouped(lines: Sequence[Line], rates: FloatArray) -> Iterator[list[list[Line]]]:
+def grouped(contours: Sequence[PlannedContour], rates: FloatArray) -> Iterator[list[list[PlannedContour]]]:
     """Yield contours of one step at one tilt, as groups that are about as long, some at a time.
 
     `rates`: sampling rates of the steps, which steer.
     """
-    groups: list[list[Line]] = []
-    for line in sorted(lines, key=lambda line: (line.part, line.row, line.number)):
-        first = groups[-1][0] if groups else line
-        alike = line.number <= _ALIKE * first.number
-        if groups and alike and (line.part, line.row) == (first.part, first.row):
-            groups[-1].append(line)
+    groups: list[list[PlannedContour]] = []
+    for contour in sorted(contours, key=lambda contour: (contour.part, contour.row, contour.number)):
+        first = groups[-1][0] if groups else contour
+        alike = contour.number <= _ALIKE * first.number
+        if groups and alike and (contour.part, contour.row) == (first.part, first.row):
+            groups[-1].append(contour)
         else:
-            groups.append([line])
+            groups.append([contour])
     groups.sort(key=lambda group: group[0].number * rates[group[0].part])
-    chosen, count = list[list[Line]](), 0
+    chosen, count = list[list[PlannedContour]](), 0
     for group in groups:
-        for start in range(0, len(group), LINES_TOGETHER):
-            piece = group[start : start + LINES_TOGETHER]
-            if chosen and (len(chosen) == GROUPS_TOGETHER or count + len(piece) > LINES_TOGETHER):
+        for start in range(0, len(group), CONTOURS_TOGETHER):
+            piece = group[start : start + CONTOURS_TOGETHER]
+            if chosen and (len(chosen) == GROUPS_TOGETHER or count + len(piece) > CONTOURS_TOGETHER):
                 yield chosen
                 chosen, count = [], 0
             chosen.append(piece)
@@ -109,39 +109,41 @@ def grouped(lines: Sequence[Line], rates: FloatArray) -> Iterator[list[list[Line
 
 
 @final
-class Lines:
-    """Lines that are read together: all on the same side of the poles, and with tasks of the same kinds."""
+class ContourBatch:
+    """Contours that are evaluated together: all on the same side of the poles, and with tasks of the same kinds."""
 
-    def __init__(self, parts: TruncatedSampledGaussian, groups: Sequence[Sequence[Line]], *, reflected: bool) -> None:
-        """`groups`: lines of one step at one tilt, by rising numbers of steps."""
+    def __init__(
+        self, parts: TruncatedSampledGaussian, groups: Sequence[Sequence[PlannedContour]], *, reflected: bool
+    ) -> None:
+        """`groups`: contours of one step at one tilt, by rising numbers of steps."""
         self._parts, self._groups, self._reflected = parts, groups, reflected
 
-    def read(self, width: float) -> None:
-        """Keep what is narrow enough. Raises NumericalFailure."""
-        lines = [line for group in self._groups for line in group]
+    def evaluate(self, width: float) -> None:
+        """Evaluate all tasks, and keep the numbers that are narrow enough. Raises NumericalFailure."""
+        planned = [each for group in self._groups for each in group]
         part, count, theta, center, deviation, reach = (
-            np.array(column) for column in zip(*(line[2:] for line in lines), strict=True)
+            np.array(column) for column in zip(*(each[2:] for each in planned), strict=True)
         )
         groups = Groups.of([len(group) for group in self._groups])
         runs = ManyRuns(self._parts, part, count, theta, groups, reflected=self._reflected)
-        # A layout for a narrower loss serves: so the lines of a group have one.
-        line = StraightContour(runs, center, deviation[groups.first][groups.place], reach)
-        sorted_tasks = [sorted(each.tasks, key=lambda task: task.wanted.quantity) for each in lines]
+        # A layout for a narrower loss serves: so the contours of a group have one.
+        contour = StraightContour(runs, center, deviation[groups.first][groups.place], reach)
+        sorted_tasks = [sorted(each.tasks, key=lambda task: task.wanted.quantity) for each in planned]
         for tasks in zip(*sorted_tasks, strict=True):
-            self._read(line, tasks, width)
+            self._evaluate(contour, tasks, width)
 
-    def _read(self, line: StraightContour, tasks: Sequence[Task], width: float) -> None:
-        """One task of each line."""
+    def _evaluate(self, contour: StraightContour, tasks: Sequence[Task], width: float) -> None:
+        """Evaluate one task of each contour."""
         at = np.array([task.wanted.at for task in tasks])
         match tasks[0].wanted.quantity:
             case "power":
-                points = read_points(line, at)
+                points = read_points(contour, at)
                 found = EnclosureArray.from_logs(points.lower[0], points.upper[0])
             case "profile":
-                read = read_profile(line, at)
+                read = read_profile(contour, at)
                 found = EnclosureArray.from_logs(read.lower[0], read.upper[0])
             case _:
-                found = EnclosureArray(*prove_root(line, solve_profile(line, at), at))
+                found = EnclosureArray(*prove_root(contour, solve_profile(contour, at), at))
         narrow = (found.lower > 0) & (found.upper - found.lower <= width * found.upper)  # false for NaN
         for index, task in enumerate(tasks):
             if narrow[index]:
@@ -150,7 +152,7 @@ class Lines:
 
 @final
 class Groups(NamedTuple):
-    """Lines one after the other that belong together: of each group the first and the last, and the group of each."""
+    """Consecutive contours in groups: indices of first and last of each group, and the group of each contour."""
 
     first: IndexArray
     last: IndexArray
@@ -158,7 +160,7 @@ class Groups(NamedTuple):
 
     @staticmethod
     def of(sizes: Sequence[int]) -> Groups:
-        """Groups of so many lines."""
+        """Return groups of so many contours."""
         lengths = np.array(sizes, dtype=np.intp)
         ends = lengths.cumsum()
         return Groups(ends - lengths, ends - 1, np.repeat(np.arange(len(sizes)), lengths))
@@ -166,11 +168,11 @@ class Groups(NamedTuple):
 
 @final
 class ManyRuns:
-    """`LineRuns` of one kind of sampled Gaussian step each, in one direction.
+    """`RunsOnContours` of one kind of sampled Gaussian step each, in one direction.
 
-    K of N steps is N times that of one, so that the lines of a group, which are at one tilt, share their nodes and what
-    costs most: the transform of one step there. It is taken for the most steps of the group, and a share of it serves
-    fewer, with three roundings more.
+    K of N steps is N times that of one step. The contours of a group are at one tilt, so they share their nodes and the
+    transform of one step there, which costs most. The transform is computed for the most steps of the group; a share of
+    it serves fewer steps, with three roundings more.
     """
 
     def __init__(
@@ -183,25 +185,25 @@ class ManyRuns:
         *,
         reflected: bool,
     ) -> None:
-        """Of each line its part, its number of steps and its tilt."""
+        """`part`, `count` and `theta`: the part of each contour, its number of steps and its tilt, shape (R,)."""
         self._groups, self._reflected = groups, reflected
         self.theta = mirrored_exactly(theta) if reflected else theta
         self._count, self._share = count, count / count[groups.last][groups.place]
         self._parts = parts.of(part[groups.first], count[groups.last])
         own = self.theta[groups.first]
-        self._line = SampledGaussianOnContour(self._parts, 1 - own if reflected else own)
+        self._contour = SampledGaussianOnContour(self._parts, 1 - own if reflected else own)
         self.gaussian_mu_squared = np.zeros_like(theta)
 
     @property
     def origin(self) -> tuple[FloatArray, FloatArray]:
-        """See `LineRuns`, here and below."""
-        value, error = (self._shared(each) for each in self._line.origins)
+        """See `RunsOnContours`, here and below."""
+        value, error = (self._shared(each) for each in self._contour.origins)
         error = error + 8 * UNIT_ROUNDOFF * np.abs(value)
         return value, error + (unmirrored(self.theta) if self._reflected else 0.0)
 
     @property
     def log_dropped(self) -> tuple[FloatArray, FloatArray]:
-        """ln of what the cut leaves out."""
+        """ln of the truncated mass of H0 and of H1."""
         counts, place = np.log(self._count), self._groups.place
         null = counts + self._parts.log_dropped_null[place]
         alternative = counts + self._parts.log_dropped_alternative[place]
@@ -210,31 +212,31 @@ class ManyRuns:
     @property
     def log_variation(self) -> FloatArray:
         """ln V."""
-        return self._line.log_variations()[self._groups.place]
+        return self._contour.log_variations()[self._groups.place]
 
     @property
     def most_nodes(self) -> FloatArray:
-        """Runs whose lines are longer are left to themselves, ..."""
+        """`LONGEST`: runs with longer contours are evaluated alone."""
         return np.full_like(self.theta, float(LONGEST))
 
     def few_nodes(self, step: FloatArray) -> FloatArray:
-        """... so that it does not matter what these have."""
+        """Return 4: what such short contours enclose is wide, and not kept."""
         return np.full_like(step, 4.0)
 
     def is_affordable(self, heights: FloatArray, step: FloatArray) -> BoolArray:
-        """Whatever has few nodes."""
+        """Return whether each contour has few nodes."""
         return heights < LONGEST * step
 
     def longest(self, periods: FloatArray) -> FloatArray:
-        """The lines of a group have the period that serves all of them."""
+        """Return the period that serves all contours of a group."""
         return np.maximum.reduceat(periods, self._groups.first)[self._groups.place]
 
     def atomic_mass(self, _: FloatArray) -> float:
-        """There are no atoms."""
+        """Return 0: sampled Gaussian steps have no atoms."""
         return 0.0
 
     def log_bounds(self, tilts: FloatArray) -> FloatArray:
-        """K and its error."""
+        """Return K plus a bound of its error."""
         own = tilts[:, self._groups.first]
         cumulants = self._parts.cumulants(1 - own if self._reflected else own)
         value, error = self._shared(cumulants.value), self._shared(cumulants.error)
@@ -242,20 +244,20 @@ class ManyRuns:
         return np.where(np.isfinite(error), value + error, np.inf)
 
     def values(self, step: FloatArray, counts: IndexArray) -> LineValues:
-        """At the nodes of the lines."""
+        """Return K at the nodes of the contours, relative to K at their tilts."""
         first = self._groups.first
-        found = self._line.values(step[first, None], int(counts.max()), counts[first])
+        found = self._contour.values(step[first, None], int(counts.max()), counts[first])
         share, place = self._share[:, None], self._groups.place
         difference = found.difference[place] * share
         error = found.error[place] * (share * (1 + 4 * UNIT_ROUNDOFF)) + 8 * UNIT_ROUNDOFF * np.abs(difference)
         return LineValues(np.conj(difference) if self._reflected else difference, error)
 
     def log_majorants(self, heights: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Above the heights, which are those of the group; by the fewest steps in it, as every step only lowers it."""
+        """Return majorants above the heights of each group, by its fewest steps, as every step only lowers them."""
         first, place = self._groups.first, self._groups.place
-        _, single = self._line.log_majorants(heights[:, first])
+        _, single = self._contour.log_majorants(heights[:, first])
         return (single * self._count[first])[:, place], single[:, place]
 
     def _shared(self, values: FloatArray) -> FloatArray:
-        """What grows with the number of steps, of every line from that of the most steps of its group."""
+        """Return what is proportional to the number of steps, for every contour, from that of the most steps."""
         return values[..., self._groups.place] * self._share

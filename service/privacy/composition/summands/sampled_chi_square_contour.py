@@ -1,0 +1,195 @@
+"""Sampled steps with a chi-square statistic on a vertical line Re z = theta: values of K, errors, and majorants of |M|.
+
+Notation of `sampled_chi_square_grid.py`. E_theta is the expectation under the law tilted by e^{theta L}, so that
+M(theta + it)/M(theta) = E_theta e^{itL}. Its modulus for all heights from t on is bounded in three ways:
+
+    by values on heights t_k: between two of them |E_theta e^{it(L - m)}|, m the mean, changes per unit of t by at most
+    min(sqrt(Var L), t Var L), and by that over half of their distance from the larger end;
+    by the integral on Im s = -eta, where arg w >= 0: the sum over cells of weights e^{Q eta^2} |w/w(s)|^theta
+    e^{-t arg w}, which falls with t;
+    by V/t: t |M| <= |psi| at the ends + int |psi'|, psi = f_T w^theta/(r B), integrating by parts.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import cached_property
+
+import numpy as np
+from typing_extensions import override
+
+from service.privacy.composition.summands.abstract import LineValues
+from service.privacy.composition.summands.sampled_chi_square import TruncatedSampledChiSquare
+from service.privacy.composition.summands.sampled_chi_square_grid import mean_slope
+from service.privacy.composition.summands.trapezoid_contour import StripField, TrapezoidOnContour
+from service.privacy.numerics.arrays import FloatArray, IndexArray
+
+_ETAS = np.array([0.05, 0.09, 0.15, 0.25, 0.4, 0.6, 0.8])
+"""Lines of majorants, over the largest that turns w by less than pi."""
+_LARGEST_ETA = 6.0
+_MANY_HEIGHTS = np.geomspace(1e-4, 1.0, 20)
+"""Heights, over the highest, at which trapezoid errors are taken: they grow."""
+_NEGLIGIBLE = 1e-13
+"""A trapezoid error of the whole run, on the real scale, below this needs no finer nodes."""
+_FALL, _LEAST_FALL = 60.0, 1.5
+"""Nats that the majorant of all steps should fall by on the heights with values, and the most for one step."""
+_RATIO, _SHARE = 1.08, 0.15
+"""Neighbouring heights with values: their ratio near the axis, and their distance times E|L - m| further up."""
+_MOST_CELLS = 3_000
+_AT_ONCE = 200_000
+"""Heights times nodes evaluated at once."""
+_GAIN_STEPS = np.geomspace(1.0, 1e4, 400)
+
+
+class SampledChiSquareOnContour(TrapezoidOnContour):
+    """Equal steps with a chi-square statistic, tilted by theta."""
+
+    def __init__(self, parts: TruncatedSampledChiSquare, theta: float) -> None:
+        super().__init__(parts, theta)
+        self.law, self.nodes = parts, parts.grid
+
+    @property
+    @override
+    def half_widths(self) -> FloatArray:
+        return self.law.half_widths
+
+    @override
+    def field(self, height: FloatArray) -> StripField:
+        """The strips of the law; they are as high as `height`, shape (E, 1)."""
+        theta, strips = float(self.theta[0]), [self.law.strip(float(a)) for a in height[:, 0]]
+        near = np.array([[strip.near] for strip in strips])
+        return StripField(
+            theta * np.array([[strip.log_modulus] for strip in strips]),
+            np.array([[strip.argument] for strip in strips]),
+            np.array([[max(theta, 0.0) * strip.log_raise + min(theta, 0.0) * strip.log_least] for strip in strips]),
+            self.nodes.log_slope + abs(theta) * near,
+            near,
+            near,
+            np.array([[strip.growth] for strip in strips]),
+        )
+
+    @override
+    @np.errstate(over="ignore", invalid="ignore", under="ignore")
+    def strip_errors(self, heights: FloatArray, q: FloatArray) -> FloatArray:
+        return super().strip_errors(heights, q)
+
+    @override
+    def values(self, step: float | FloatArray, nodes: int, last: IndexArray | None = None) -> LineValues:
+        """Return values on finer nodes where the contour is too high for these."""
+        missed = np.fmin.reduce(self.strip_errors(np.array([[nodes]]) * step, self.half_widths))
+        if self.parts.over_run(missed - self._at_origin).max() > _NEGLIGIBLE and self.law.finer is not None:
+            return SampledChiSquareOnContour(self.law.finer, float(self.theta[0])).values(step, nodes)
+        return super().values(step, nodes, last)
+
+    @property
+    @override
+    def variation_terms(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """L' = r B T', |L''/L'| <= (1 - r) B T' + |T''/T'|. Where T is larger than on the grid d ln psi/dT <=
+        d ln f/dT + B (1 + max(-theta, 0) r) falls, and psi with it from where that is negative: ln psi gains at most
+        the sum of its positive values over steps in T. It never is negative where N <= 2, and V is infinite.
+        """
+        law, s, r, half = self.nodes.law, self.nodes.places, self.nodes.responsibility, 0.5 * self.nodes.spacing
+        speed = 1 / (1 + np.exp(-(s + half)))
+        bent = law.spread * speed + 1 / (1 + np.exp(np.minimum(s - half, 700.0)))
+        statistic = law.deviation * float(np.logaddexp(0.0, s[0])) * _GAIN_STEPS
+        near = min(1.0, float(r[0, 0]) * math.exp(half * law.spread))
+        slope = max(0.5 * law.degrees - 1, 0.0) / statistic - 0.5 + mean_slope(law, statistic)[1]
+        slope = slope + law.steepness * (1 + max(-float(self.theta[0]), 0.0) * near)
+        gain = float((np.maximum(slope[:-1], 0.0) * np.diff(statistic)).sum()) * (1 + 1e-9)
+        first = 2 * math.exp(min(gain, 700.0)) if slope[-1] <= -1e-9 else math.inf
+        return np.log(law.spread * r) - np.logaddexp(0.0, -s), bent[None], np.array([first])
+
+    @override
+    def build_majorants(self, height: FloatArray, center: FloatArray | None) -> ChiSquareMajorants:
+        return self._all_majorants
+
+    @cached_property
+    def _all_majorants(self) -> ChiSquareMajorants:
+        return ChiSquareMajorants(self)
+
+
+class ChiSquareMajorants:
+    """Bounds of |M/M(theta)| from a height on: by values on many heights, by paths Im s = -eta, and by V/t."""
+
+    eta = np.zeros((1, 1))
+
+    def __init__(self, contour: SampledChiSquareOnContour) -> None:
+        self._contour = contour
+        self._log_variation = contour.log_variation()
+
+    @cached_property
+    def _paths(self) -> list[tuple[FloatArray, FloatArray, float]]:
+        """For each eta: ln of the terms at t = 0, the least arg w of each cell, and what does not fall."""
+        contour, law, grid = self._contour, self._contour.law, self._contour.nodes
+        widest = min(grid.widest, 0.9 * math.pi / grid.law.spread, _LARGEST_ETA)
+        etas = np.array([[eta] for eta in widest * _ETAS if law.strip(float(eta)).valid]).reshape(-1, 1)
+        if not len(etas):
+            return []
+        field, half = contour.field(etas), 0.5 * grid.spacing
+        flat = contour.log_weights + half * field.size_slope + field.growth * etas[:, None] ** 2
+        # From the real axis to the path at both ends.
+        sides = np.exp(grid.at_ends(flat + field.log_largest)[:, 0]).sum(axis=-1) * etas[:, 0] / grid.spacing
+        all_terms, all_turns = flat + field.log_size, np.maximum(field.turn - half * field.turn_slope, 0.0)
+        found: list[tuple[FloatArray, FloatArray, float]] = []
+        for terms, turn, side in zip(all_terms[:, 0], all_turns[:, 0], sides, strict=True):
+            alive = terms > terms.max() - 80.0
+            found.append((terms[alive], turn[alive], float(side + contour.cut[0] + np.exp(terms[~alive]).sum())))
+        return found
+
+    @np.errstate(over="ignore", under="ignore")
+    def _log_far(self, heights: FloatArray) -> FloatArray:
+        """Return ln of a bound of |M/M(theta)| from each height on, by the paths Im s = -eta and by V/t."""
+        with np.errstate(divide="ignore"):
+            best = np.minimum(self._log_variation - np.log(heights), 0.0)
+        for terms, turn, constant in self._paths:
+            sums = np.exp(terms - heights[:, None] * turn).sum(axis=1) + constant
+            best = np.minimum(best, np.log(sums) + 1e-9)
+        return best
+
+    def _trapezoid_error(self, heights: FloatArray) -> FloatArray:
+        """Return bounds of the trapezoid errors of M(theta + it)/M(theta), each of the next of a few heights."""
+        few = heights[-1] * _MANY_HEIGHTS
+        errors = np.fmin.reduce(self._contour.strip_errors(few[:, None], self._contour.half_widths))[:, 0]
+        return errors[np.minimum(np.searchsorted(few * (1 + 1e-12), heights), len(few) - 1)]
+
+    @cached_property
+    def _looked_up(self) -> tuple[FloatArray, FloatArray]:
+        """Heights, and ln of bounds of |M/M(theta)| from each of them on."""
+        contour, window = self._contour, self._contour.window
+        number, left_out = float(contour.parts.count[0]), float((contour.cut + contour.omitted)[0])
+        loss, weights = contour.grid.loss[0], contour.weights[0]
+        centred = loss - float(weights @ loss)
+        # The sum is a trapezoid sum too: on the strips |L - m| is larger by at most what ln |w| changes and pi.
+        farthest = float(np.abs(centred).max()) + 40.0
+        missed = float(self._trapezoid_error(np.zeros(1))[0]) + left_out
+        variance = float(weights @ centred**2) * (1 + 1e-9) + missed * farthest**2
+        spread = math.sqrt(variance) * (1 + 1e-9)
+        first = 0.2 / (spread * math.sqrt(number))
+        candidates = first * np.geomspace(1.0, 1e7, 100)
+        far = self._log_far(candidates)
+        enough = np.flatnonzero(far <= -min(_FALL / number, _LEAST_FALL))
+        last = float(candidates[enough[0]]) if len(enough) else float(candidates[-1])
+        turn = max(_SHARE / ((_RATIO - 1) * spread * first), 2.0)
+        near = first * _RATIO ** np.arange(math.ceil(math.log(turn) / math.log(_RATIO)), dtype=np.float64)
+        near = near[near < last]
+        start, stride = float(near[-1]), _SHARE / spread
+        count = min(math.ceil((last - start) / stride), _MOST_CELLS)
+        further = start + stride * np.arange(1, count + 1, dtype=np.float64)
+        heights = np.concatenate([near, further])
+        rows = max(1, _AT_ONCE // len(loss[window]))
+        pieces = (heights[i : i + rows, None] * centred[window] for i in range(0, len(heights), rows))
+        modulus = np.abs(np.concatenate([np.exp(1j * phases) @ weights[window] for phases in pieces]))
+        modulus += contour.rounding_error(heights)[0] + self._trapezoid_error(heights) + 4 * left_out
+        slope = np.minimum(spread, heights[1:] * variance)
+        cells = np.maximum(modulus[:-1], modulus[1:]) + 0.5 * np.diff(heights) * slope * (1 + 1e-9)
+        far = self._log_far(heights)
+        logs = np.append(np.minimum(np.log(np.maximum(cells, 1e-300)), far[:-1]), far[-1])
+        return heights, np.minimum(np.maximum.accumulate(logs[::-1])[::-1], 0.0)
+
+    def log_bounds(self, heights: FloatArray) -> FloatArray:
+        """See `EtaMajorants`."""
+        heights = heights[:, 0]
+        places, bounds = self._looked_up
+        cell = np.searchsorted(places, heights, side="right") - 1
+        looked = np.where(cell < 0, 0.0, bounds[np.clip(cell, 0, len(places) - 1)])
+        return np.minimum(looked, self._log_far(heights))[:, None, None]
