@@ -70,7 +70,7 @@ class AnalyticStrip(ABC):
 
 
 @final
-class MixtureStrip(AnalyticStrip):
+class MixtureBallStrip(AnalyticStrip):
     """The strip up to H, away from zeros, with `variance` at least V; exact numbers. arg A rises with q everywhere."""
 
     def __init__(self, height: arb, variance: arb) -> None:
@@ -138,7 +138,7 @@ def strip_of(mixture: ExactMixture) -> AnalyticStrip:
         variance, least = _extremes(sums, d, half)
         # 1 - q^2 V/2 stays above 1/20.
         height = least.sqrt().min((arb(1.9) / variance).sqrt()).lower()
-        return MixtureStrip(height, variance.upper())
+        return MixtureBallStrip(height, variance.upper())
 
 
 def _extremes(sums: list[list[arb]], d: list[arb], half: arb) -> tuple[arb, arb]:
