@@ -121,8 +121,11 @@ class LineSources:
         c, scale = (-center, 0.0) if self._reflected else (center, center)
         base = nats + scale - log_value
         tilt = guide.best_tilt(c, base)
+        deviation = guide.tilted_deviation(tilt)
+        if not deviation > 0:
+            raise out_of_reach("its loss varies too little or too much.")
         plans = [
             guide.plan(s, c, reach, max(base + guide.excess(s, c), nats), second=second)
-            for s, second in ((tilt, False), (tilt + 0.37 / guide.tilted_deviation(tilt), True))
+            for s, second in ((tilt, False), (tilt + 0.37 / deviation, True))
         ]
         return tuple(BallLine(self._run, plan, reflected=self._reflected) for plan in plans)

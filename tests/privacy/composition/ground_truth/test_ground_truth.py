@@ -258,6 +258,9 @@ def test_what_it_cannot_serve_names_engines_that_can() -> None:
         truth(dpsgd(0.3, 1e-6, 100)).add.power_at(1e-3)
     assert refusal.value.field == "method"
     with pytest.raises(UnsupportedCombination) as refusal:
+        truth(dpsgd(0.01, 1e-9, 2), 15).add.power_at(1e-3)  # no variance at its tilt is left in doubles
+    assert refusal.value.field == "method"
+    with pytest.raises(UnsupportedCombination) as refusal:
         pair(built(C1), "ground_truth", Neighbours("replace_one", records=2))
     assert refusal.value.field == "threat_model"
     with pytest.raises(OutOfDomain):
