@@ -41,7 +41,7 @@ NARROWED: Final = "Narrowed by the other answers of this response: the profile i
 @final
 @dataclass(slots=True)
 class _Family:
-    """What is known of both directions of a pair of curves, and of the worse of both.
+    """Record numbers of both directions of a pair of curves, and of the worse of both.
 
     delta and epsilon of `both` are the larger of those of `add` and `remove`; its power is no smaller than theirs.
     """

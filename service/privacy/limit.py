@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class WidthLimit(StrEnum):
-    """What keeps an enclosure wide. Each has one sentence of advice on the wire."""
+    """Reason for a wide enclosure. Each has one sentence of advice on the wire."""
 
     NO_BOUNDS = "no_bounds"
     """The engine computes an approximation that has no error bound."""

@@ -89,17 +89,17 @@ class JointBounds:
         return high
 
     def _highest(self) -> Iterator[Logs]:
-        """Pairs (eps, upper end of ln delta(eps))."""
+        """Yield pairs (eps, upper end of ln delta(eps))."""
         yield from ((eps, high) for eps, (_, high) in self.profile.items())
         yield from ((high, _up(math.log(delta))) for delta, (_, high) in self.epsilon.items() if high < math.inf)
 
     def _lowest(self) -> Iterator[Logs]:
-        """Pairs (eps, lower end of ln delta(eps))."""
+        """Yield pairs (eps, lower end of ln delta(eps))."""
         yield from ((eps, low) for eps, (low, _) in self.profile.items())
         yield from ((low, _down(math.log(delta))) for delta, (low, _) in self.epsilon.items() if low > 0)
 
     def _chords(self, eps: float) -> Iterator[float]:
-        """Upper ends of ln delta(eps): between two points of the profile, the first of which may be (x = 0, 1).
+        """Yield upper ends of ln delta(eps): between two points of the profile, the first of which may be (x = 0, 1).
 
         With x = e^eps a chord has the weights (x'' - x)/(x'' - x') and (x - x')/(x'' - x').
         """
@@ -113,7 +113,7 @@ class JointBounds:
             yield _up(_log_sum(weight + first, other + second))
 
     def _chords_below(self, alpha: float) -> Iterator[float]:
-        """Lower ends of ln P(alpha): on chords of two lower ends, with (0, 0) and (1, 1) among them."""
+        """Yield lower ends of ln P(alpha): on chords of two lower ends, with (0, 0) and (1, 1) among them."""
         points = sorted([(0.0, -math.inf), (1.0, 0.0), *((rate, low) for rate, (low, _) in self.power.items())])
         lefts = [point for point in points if point[0] < alpha][-NEAREST:]
         rights = [point for point in points if point[0] > alpha][:NEAREST]
