@@ -118,7 +118,8 @@ class JointBounds:
         lefts = [point for point in points if point[0] < alpha][-NEAREST:]
         rights = [point for point in points if point[0] > alpha][:NEAREST]
         for (left, first), (right, second) in product(lefts, rights):
-            weights = math.log((right - alpha) / (right - left)), math.log((alpha - left) / (right - left))
+            whole = math.log(right - left)  # a quotient of subnormal rates would be rounded too far
+            weights = math.log(right - alpha) - whole, math.log(alpha - left) - whole
             yield _down(_log_sum(weights[0] + first, weights[1] + second))
 
 

@@ -108,3 +108,9 @@ def test_extreme_arguments_have_bounds(eps: float) -> None:
     known = JointBounds(profile={0.0: (-1.0, -0.5), 1e7: (-1e9, -1e8)}, power={1e-300: (-2.0, -1.0)})
     low, high = known.log_profile(eps)
     assert low <= high
+
+
+@pytest.mark.parametrize("alpha", [5e-324, 1e-323, 1.5e-323, 1e-310])
+def test_chords_at_subnormal_rates_are_no_powers_above_the_truth(alpha: float) -> None:
+    known = JointBounds(power={0.6: (math.log(0.6), math.log(0.6))})  # of a run that reveals nothing: P(alpha) = alpha
+    assert known.log_power(alpha)[0] <= math.log(alpha)
