@@ -194,9 +194,7 @@ def _narrowed_points(
 
 def _met(narrowed: EnclosureArray, read: EnclosureArray) -> EnclosureArray:
     """Return narrowed numbers whose ends are no wider, by the rounding of exp, than those that were read."""
-    return replace(
-        narrowed, lower=np.maximum(narrowed.lower, read.lower), upper=np.minimum(narrowed.upper, read.upper)
-    )
+    return replace(narrowed, lower=np.maximum(narrowed.lower, read.lower), upper=np.minimum(narrowed.upper, read.upper))
 
 
 def _limit(answer: EngineAnswer, left: WidthLimit | None) -> WidthLimit | None:

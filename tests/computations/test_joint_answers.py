@@ -124,10 +124,11 @@ def test_answers_of_the_whole_space_do_not_improve_each_other(seed: int) -> None
 @pytest.mark.thorough
 def test_a_narrowed_number_keeps_its_own_limit() -> None:
     rates = [10.0**power for power in range(-30, 0)]
-    delta, powers = answers(
+    _, delta, powers = answers(
         {
             "mechanism": {"type": "dpsgd", "noise_multiplier": 0.3, "sample_rate": 1e-6, "steps": 3},
             "questions": [
+                {"type": "delta", "epsilon": 20.0},
                 {"type": "delta", "epsilon": 60.0},
                 {"type": "trade_off", "false_positive_rates": rates},
             ],

@@ -83,9 +83,8 @@ class JointBounds:
         points = sorted(self._highest())
         lefts = [(-math.inf, 0.0), *(point for point in points if point[0] < high)][-NEAREST:]
         rights = [point for point in points if point[0] >= high and point[1] < log_delta][:NEAREST]
-        for (left, first), (right, second) in product(lefts, rights):
-            first = _up(first)
-            second = _up(second)
+        for (left, above), (right, below) in product(lefts, rights):
+            first, second = _up(above), _up(below)
             if not second < log_delta < first < math.inf:
                 continue
             whole = _log_one_minus_exp(second - first)
