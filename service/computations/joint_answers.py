@@ -22,6 +22,7 @@ from service.computations.limits import limit_of_numbers, limit_of_points
 from service.computations.numbers import enclosed_number
 from service.privacy.enclosure import Enclosure, EnclosureArray
 from service.privacy.errors import NumericalFailure
+from service.privacy.limit import WidthLimit
 from service.privacy.questions.joint_bounds import JointBounds, Logs
 from service.privacy.trade_off.abstract import CurvePoints
 from service.privacy.trade_off.enclosed.logs import log_ends
@@ -30,7 +31,7 @@ from service.privacy.trade_off.pair import TradeOffPair
 Direction = Literal["add", "remove", "both"]
 CONTRADICTION: Final = "two certified answers of one response contradict each other"
 MOST_POINTS: Final = 64
-"""Points of a longer list are not narrowed: there are neighbours enough in it."""
+"""Points of longer lists, all together, are not narrowed: there are neighbours enough in them."""
 ROUNDING: Final = 2.0**-50
 """Relative error of ln(1 - power)."""
 ROUNDS: Final = 3
@@ -90,9 +91,12 @@ def _round(
     for question, answer in zip(questions, answers, strict=True):
         if answer.evidence.is_certain:
             _record(family.of(question.direction), question, answer)
+    listed = sum(len(question.false_positive_rates) for question in questions if isinstance(question, TradeOffQuestion))
     return [
         answer
-        if answer.limit is None or not answer.evidence.is_certain
+        if answer.limit is None
+        or not answer.evidence.is_certain
+        or (isinstance(question, TradeOffQuestion) and listed > MOST_POINTS)
         else _narrowed(family, question, answer, tolerance)
         for question, answer in zip(questions, answers, strict=True)
     ]
@@ -142,7 +146,7 @@ def _narrowed(family: _Family, question: QuestionSpec, answer: EngineAnswer, tol
     return replace(
         answer,
         number={**enclosed_number(value, "upper")},
-        limit=limit_of_numbers(family.curves, (value,), tolerance, answer.notes),
+        limit=_limit(answer, limit_of_numbers(family.curves, (value,), tolerance, answer.notes)),
         notes=_noted(answer),
         read=(value,),
     )
@@ -164,8 +168,6 @@ def _narrowed_points(
     """Narrow the powers of a list that has few points, and the type II errors by them: 1 - power."""
     read: CurvePoints = answer.read[0]
     rates = question.false_positive_rates
-    if len(rates) > MOST_POINTS:
-        return answer
     low, high = (end.copy() for end in log_ends(read.power))
     for index, rate in enumerate(rates):
         if 0 < rate < 1:
@@ -175,17 +177,34 @@ def _narrowed_points(
             low[index], high[index] = max(low[index], least), min(high[index], most)
     if (low > high).any():
         raise NumericalFailure(CONTRADICTION)
-    power = EnclosureArray.from_logs(low, high)
+    before = log_ends(read.power)
+    if (low == before[0]).all() and (high == before[1]).all():
+        return answer
+    power = _met(EnclosureArray.from_logs(low, high), read.power)
     error_low, error_high = log_ends(read.type_two_error)
     with np.errstate(divide="ignore"):
         error_low = np.maximum(error_low, np.log1p(-power.upper) * (1 + ROUNDING))
         error_high = np.minimum(error_high, np.log1p(-power.lower) * (1 - ROUNDING))
-    narrowed = replace(read, power=power, type_two_error=EnclosureArray.from_logs(error_low, np.minimum(error_high, 0)))
-    limit = limit_of_points(family.curves, answer.evidence, narrowed, tolerance)
+    error = EnclosureArray.from_logs(error_low, np.minimum(error_high, 0))
+    narrowed = replace(read, power=power, type_two_error=_met(error, read.type_two_error))
+    limit = _limit(answer, limit_of_points(family.curves, answer.evidence, narrowed, tolerance))
     number = {"points": written_points(question, narrowed, answer.evidence)}
-    if number == answer.number:
-        return answer
     return replace(answer, number=number, limit=limit, notes=_noted(answer), read=(narrowed, answer.read[1]))
+
+
+def _met(narrowed: EnclosureArray, read: EnclosureArray) -> EnclosureArray:
+    """Return narrowed numbers whose ends are no wider, by the rounding of exp, than those that were read."""
+    return replace(narrowed, lower=np.maximum(narrowed.lower, read.lower), upper=np.minimum(narrowed.upper, read.upper))
+
+
+def _limit(answer: EngineAnswer, left: WidthLimit | None) -> WidthLimit | None:
+    """Return why a narrowed answer is still wide: what kept it wide when it was read, not the last reading.
+
+    `left`: None where it is narrow now.
+    """
+    if left is None or left is WidthLimit.TOLERANCE_TOO_FINE:
+        return left
+    return left if answer.limit is WidthLimit.NO_FINITE_END else answer.limit
 
 
 def _noted(answer: EngineAnswer) -> tuple[str, ...]:

@@ -119,3 +119,39 @@ def test_answers_of_random_requests_do_not_improve_each_other(seed: int) -> None
 @pytest.mark.parametrize("seed", range(420, 1400))
 def test_answers_of_the_whole_space_do_not_improve_each_other(seed: int) -> None:
     check_request(seed)
+
+
+@pytest.mark.thorough
+def test_a_narrowed_number_keeps_its_own_limit() -> None:
+    rates = [10.0**power for power in range(-30, 0)]
+    _, delta, powers = answers(
+        {
+            "mechanism": {"type": "dpsgd", "noise_multiplier": 0.3, "sample_rate": 1e-6, "steps": 3},
+            "questions": [
+                {"type": "delta", "epsilon": 20.0},
+                {"type": "delta", "epsilon": 60.0},
+                {"type": "trade_off", "false_positive_rates": rates},
+            ],
+        }
+    )
+    assert any("Narrowed" in note for note in delta["notes"])
+    assert powers["limit"]["code"] == "long_list"
+    assert delta["limit"]["code"] != "long_list"
+
+
+def test_points_of_a_list_are_no_wider_beside_other_answers() -> None:
+    shuffled = {
+        "type": "dpsgd",
+        "sampling": "shuffled",
+        "noise_multiplier": 1.0,
+        "dataset_size": 1000,
+        "batch_size": 100,
+        "epochs": 2,
+    }
+    asked = {"type": "trade_off", "false_positive_rates": [1e-300, 1e-9, 0.5, 1 - 1e-16]}
+    [alone] = answers({"mechanism": shuffled, "questions": [asked]})
+    [together, _] = answers({"mechanism": shuffled, "questions": [asked, {"type": "advantage"}]})
+    for one, other in zip(alone["points"], together["points"], strict=True):
+        for name in ("power", "type_two_error"):
+            assert other[name]["lower"] >= one[name]["lower"]
+            assert other[name]["upper"] <= one[name]["upper"]

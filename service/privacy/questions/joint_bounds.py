@@ -29,9 +29,6 @@ MOST_FACTS: Final = 512
 """Most numbers of a curve that others are compared with."""
 NEAREST: Final = 6
 """Ends of chords on either side of a number: the nearest ones are the best where ends are convex."""
-ROUNDS: Final = 30
-"""Halvings that find where the upper end of the profile falls to a delta."""
-
 Logs = tuple[float, float]
 """Natural logarithms of a lower and an upper end."""
 
@@ -78,14 +75,23 @@ class JointBounds:
         return max([0.0, *lows]), self._least_eps(log_delta, high)
 
     def _least_eps(self, log_delta: float, high: float) -> float:
-        """Return an eps <= `high` at which the upper end of the profile is at most delta, which it is at `high`."""
-        low = max((eps for eps, _ in self._highest() if eps < high), default=0.0)
-        for _ in range(ROUNDS if high < math.inf else 0):
-            middle = 0.5 * (low + high)
-            if self.log_profile(middle)[1] <= _down(log_delta):
-                high = middle
-            else:
-                low = middle
+        """Return an eps <= `high` at which the upper end of the profile is at most delta, which it is at `high`.
+
+        Where a chord falls to delta, (x'' - x)/(x'' - x') = (delta - delta'')/(delta' - delta''), with x = e^eps.
+        """
+        log_delta = _down(log_delta)
+        points = sorted(self._highest())
+        lefts = [(-math.inf, 0.0), *(point for point in points if point[0] < high)][-NEAREST:]
+        rights = [point for point in points if point[0] >= high and point[1] < log_delta][:NEAREST]
+        for (left, above), (right, below) in product(lefts, rights):
+            first, second = _up(above), _up(below)
+            if not second < log_delta < first < math.inf:
+                continue
+            whole = _log_one_minus_exp(second - first)
+            at_left = log_delta - first + _log_one_minus_exp(second - log_delta) - whole
+            at_right = _log_one_minus_exp(log_delta - first) - whole
+            eps = _log_sum(left + at_left, right + at_right)
+            high = min(high, max(eps + SLACK * max(1.0, abs(eps), right, -log_delta, -first), 0.0))
         return high
 
     def _highest(self) -> Iterator[Logs]:
@@ -118,7 +124,8 @@ class JointBounds:
         lefts = [point for point in points if point[0] < alpha][-NEAREST:]
         rights = [point for point in points if point[0] > alpha][:NEAREST]
         for (left, first), (right, second) in product(lefts, rights):
-            weights = math.log((right - alpha) / (right - left)), math.log((alpha - left) / (right - left))
+            whole = math.log(right - left)  # a quotient of subnormal rates would be rounded too far
+            weights = math.log(right - alpha) - whole, math.log(alpha - left) - whole
             yield _down(_log_sum(weights[0] + first, weights[1] + second))
 
 

@@ -108,3 +108,20 @@ def test_extreme_arguments_have_bounds(eps: float) -> None:
     known = JointBounds(profile={0.0: (-1.0, -0.5), 1e7: (-1e9, -1e8)}, power={1e-300: (-2.0, -1.0)})
     low, high = known.log_profile(eps)
     assert low <= high
+
+
+@pytest.mark.parametrize("alpha", [5e-324, 1e-323, 1.5e-323, 1e-310])
+def test_chords_at_subnormal_rates_are_no_powers_above_the_truth(alpha: float) -> None:
+    known = JointBounds(power={0.6: (math.log(0.6), math.log(0.6))})  # of a run that reveals nothing: P(alpha) = alpha
+    assert known.log_power(alpha)[0] <= math.log(alpha)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_epsilon_is_read_off_chords(seed: int) -> None:
+    random = np.random.default_rng([3108, seed])
+    mu, eps = float(random.uniform(0.4, 4)), float(random.uniform(0.5, 6))
+    known = JointBounds()
+    for near in (eps - 1e-3, eps + 1e-3):
+        known.profile[near] = -math.inf, log_profile(mu, near)
+    most = known.epsilon_ends(math.exp(log_profile(mu, eps)))[1]
+    assert eps * (1 - 1e-12) <= most <= eps + 1e-5
