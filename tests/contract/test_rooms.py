@@ -110,6 +110,9 @@ _CORE = """
 """
 CORE = _CORE.split()
 MOST_FILES = 20
+ROOMS_OF_LAWS = ("mechanisms", "questions", "composition/summands")
+"""Rooms with a file for each law or question: they are read by their catalogue, and grow with it."""
+MOST_LAWS = 40
 
 
 def module_name(path: Path) -> str:
@@ -202,7 +205,9 @@ def test_a_room_of_the_core_can_be_taken_in_at_a_glance() -> None:
     core = ROOT / "service" / "privacy"
     rooms = [folder for folder in (core, *core.rglob("*")) if folder.is_dir()]
     files = {room: len([file for file in room.glob("*.py") if file.name != "__init__.py"]) for room in rooms}
-    assert {str(room): count for room, count in files.items() if count > MOST_FILES} == {}
+    most = {core / name: MOST_LAWS for name in ROOMS_OF_LAWS}
+    crowded = {str(room): count for room, count in files.items() if count > most.get(room, MOST_FILES)}
+    assert crowded == {}, f"move files of these folders into folders inside: {crowded}"
 
 
 def test_every_package_of_the_tree_is_a_room() -> None:

@@ -22,7 +22,7 @@ Result = TypeVar("Result")
 class Work:
     """`done` so far, and the count at which it ends; both in microseconds, roughly. `kept`: results of this request.
 
-    `cut_short`: whether a search ended because the allowance was spent.
+    `cut_short`: whether a search of the present reading ended because the allowance was spent.
     """
 
     done: float = 0.0
@@ -119,7 +119,14 @@ def is_spent() -> bool:
     return True
 
 
+def begin_reading() -> None:
+    """Forget whether earlier searches ended because the allowance was spent."""
+    work = _COUNTED.get()
+    if work is not None:
+        work.cut_short = False
+
+
 def was_cut_short() -> bool:
-    """Whether a search of this request ended because the allowance was spent."""
+    """Return whether a search ended because the allowance was spent, since `begin_reading`."""
     work = _COUNTED.get()
     return work is not None and work.cut_short

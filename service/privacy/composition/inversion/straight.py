@@ -10,9 +10,9 @@ With kernels 1/z, 1/(z-1), 1/(z(z-1)) the inversion integrals are
     ID(c) = (1/2 pi i) int e^{K(z) - (z-1) c} dz/(z(z-1))      = delta(c)  (theta > 1),  delta(c) - 1  (0 < theta < 1),
                                                                  delta(c) - 1 + e^c  (theta < 0)
 
-The trapezoid sum with nodes t_k = k h is, exactly, sum_m e^{theta m T} I(c + m T) with T = 2 pi/h (Poisson). The alias
-terms m != 0 are moved to a tilt s further out, where |I_s(x)| <= e^{K(s) - s x} (Chernoff); the poles passed on the way
-are known and subtracted.
+The trapezoid sum with nodes t_k = k h is, exactly, sum_m e^{(theta - p) m T} I(c + m T) with T = 2 pi/h (Poisson),
+where p is 0 for I0 and 1 for I1 and ID. The alias terms m != 0 are moved to a tilt s further out, where |I_s(x)| <=
+e^{K(s) - s x} (Chernoff); the poles passed on the way are known and subtracted.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
@@ -12,6 +12,7 @@ from service.privacy.composition.planning.cost_model import CostModel
 from service.privacy.composition.planning.options import EngineOptions
 from service.privacy.composition.planning.parts import several_exponentials
 from service.privacy.composition.planning.plan import Plan
+from service.privacy.limit import WidthLimit
 from service.privacy.mechanisms.abstract import Steps
 from service.privacy.trade_off.pair import TradeOffPair
 
@@ -85,7 +86,11 @@ def by_name(method: str, steps: Steps, options: EngineOptions) -> Plan | None:
     if method not in ENGINES:
         return None
     engine = ENGINES[method]
-    return Plan(method, engine.cost(steps, options), partial(engine.build, steps, options))
+    return Plan(method, engine.cost(steps, options), partial(_alone, method, steps, options))
+
+
+def _alone(method: str, steps: Steps, options: EngineOptions) -> TradeOffPair:
+    return replace(ENGINES[method].build(steps, options), limit=WidthLimit.ONE_ENGINE)
 
 
 def lattices(steps: Steps, options: EngineOptions) -> Plan:
