@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from dataclasses import replace
 from typing import Final
 
 from service.privacy.composition.exact_sums.exact_runs import Responses, halves, losses_of
@@ -23,7 +24,10 @@ SAMPLED_STEP: Final = CostModel(100, 600, 10)
 MIXTURE_STEP: Final = CostModel(1_000, 5_000, 40)
 CONTOUR: Final = CostModel(1_000, 9_000, 80)
 TWO_STEPS: Final = CostModel(3_000, 170_000, 5_000)
-LATTICES: Final = CostModel(20_000, 60_000, 1_500)
+LATTICES: Final = CostModel(20_000, 60_000, 1_500, search_mu=4_700_000)
+"""Points of mu deep in the tails have lattices of their own."""
+LONGEST_SEARCH: Final = 7_000_000
+"""Largest cost of that search, however long the run: it ends with the allowance of work."""
 RECURSION: Final = CostModel(500, 1_000, 600, one_curve=True)
 SERIES: Final = CostModel(2_500, 300, 10)
 SADDLEPOINT: Final = CostModel(25_000, 30_000, 500)
@@ -146,7 +150,8 @@ def lattices(steps: Steps, options: EngineOptions) -> CostModel:
     """Return the cost of lattices of any steps."""
     count = min(sum(count for _, count in steps), LONGEST)
     finer = FINER if options.relative_tolerance < DEFAULT_OPTIONS.relative_tolerance else 1.0
-    return LATTICES.scaled(finer * (1 + count / LONG) * (1 + SHARE_OF_A_PART * (len(steps) - 1)))
+    model = LATTICES.scaled(finer * (1 + count / LONG) * (1 + SHARE_OF_A_PART * (len(steps) - 1)))
+    return replace(model, search_mu=min(model.search_mu, LONGEST_SEARCH))
 
 
 def adaptive_exponential(steps: Steps, options: EngineOptions) -> CostModel:

@@ -59,7 +59,7 @@ class CostModel:
 
     `build`: once for every direction that is read. `evaluate`: one number. `per_point`: each point of a list.
     `one_curve`: whether both directions have the same curve. `reuse`: share of its cost that each further reading of a
-    request costs, as contours and lattices are kept.
+    request costs, as contours and lattices are kept. `search_mu`: what mu of Gaussian DP costs besides its list.
     """
 
     build: float
@@ -67,6 +67,7 @@ class CostModel:
     per_point: float
     one_curve: bool = False
     reuse: float = 1 / 4
+    search_mu: float = 0.0
 
     def readings(self, *, both: bool = False) -> ReadingCosts:
         """Return the costs of readings of one direction, or of the worst of both."""
@@ -78,14 +79,18 @@ class CostModel:
             profile=profiles * self.evaluate,
             epsilon=profiles * SEARCH_EVALUATIONS * self.evaluate,
             complement=points * SEARCH_EVALUATIONS * self.evaluate,
-            gdp_mu=profiles * (LIST_EVALUATIONS * self.evaluate + MU_POINTS * self.per_point),
+            gdp_mu=profiles * (LIST_EVALUATIONS * self.evaluate + MU_POINTS * self.per_point + self.search_mu),
             limit=LIMIT_EVALUATIONS * self.evaluate,
         )
 
     def scaled(self, factor: float) -> CostModel:
         """Return the model with all costs times the factor."""
         return replace(
-            self, build=factor * self.build, evaluate=factor * self.evaluate, per_point=factor * self.per_point
+            self,
+            build=factor * self.build,
+            evaluate=factor * self.evaluate,
+            per_point=factor * self.per_point,
+            search_mu=factor * self.search_mu,
         )
 
 
@@ -120,6 +125,7 @@ def summed(models: Sequence[CostModel]) -> CostModel:
         math.fsum(model.per_point for model in models),
         all(model.one_curve for model in models),
         max(model.reuse for model in models),
+        math.fsum(model.search_mu for model in models),
     )
 
 
