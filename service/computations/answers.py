@@ -18,7 +18,7 @@ from api_schemas.questions import (
 )
 from service.computations.abstract import ResponseFields
 from service.computations.allowance import share
-from service.computations.limits import limit_fields, limit_of_numbers, limit_of_points
+from service.computations.limits import begin_limits, limit_fields, limit_of_numbers, limit_of_points
 from service.computations.numbers import (
     as_sure_as,
     enclosed_number,
@@ -32,7 +32,7 @@ from service.privacy.composition.planning.plan import Plan
 from service.privacy.enclosure import Evidence
 from service.privacy.errors import NumericalFailure, OutOfDomain, UnsupportedCombination
 from service.privacy.limit import WidthLimit
-from service.privacy.numerics.work import Work, at_most, begin_reading, did, kept_once
+from service.privacy.numerics.work import Work, at_most, did, kept_once
 from service.privacy.questions import gaussian_dp, unlearning
 from service.privacy.questions.capping import capped, capped_points
 from service.privacy.questions.reading import Reading
@@ -117,9 +117,7 @@ def said(curves: TradeOffPair, question: QuestionSpec, tolerance: float) -> Engi
 
 def _said(curves: TradeOffPair, question: QuestionSpec, tolerance: float) -> EngineAnswer:
     did(AN_ANSWER)
-    if curves.second is not None:
-        curves.second.declined = None
-    begin_reading()
+    begin_limits(curves)
     worst = () if curves.worst_case is None else said(curves.worst_case, question, tolerance).read
     curve: AbstractTradeOff = getattr(curves, question.direction)
     if question.type == "trade_off":  # the type of a model is looked up faster than a model is asked whether it is one

@@ -22,7 +22,7 @@ from service.computations.caveats import caveats
 from service.computations.comparisons.curve_verdicts import COMPARED_POINT_COST, COMPARISON_COST, Read, curve_verdict
 from service.computations.curve_points import points_of
 from service.computations.estimates import curves_cost, is_for_a_job, quote, unpriced
-from service.computations.limits import limit_fields, limit_of_points
+from service.computations.limits import begin_limits, limit_fields, limit_of_points
 from service.computations.numbers import enclosed_column, remarks, tightness
 from service.computations.parts import (
     assumptions_of,
@@ -141,6 +141,7 @@ def _curves(
                 curve: AbstractTradeOff = getattr(curves, direction)
                 if curve not in known:
                     before = curves.asked
+                    begin_limits(curves)
                     with at_most(share(work, request.curve_count - len(read))):
                         known[curve] = points_of(curves, direction, rates), curves.notes_since(before)
                 points, notes = known[curve]

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final, Literal, final
+from typing import Final, final
 
 import numpy as np
 
+from api_schemas.choices import Direction
 from api_schemas.questions import (
     AdvantageQuestion,
     DeltaQuestion,
@@ -20,7 +21,7 @@ from api_schemas.questions import (
 from service.computations.answers import EngineAnswer, written_points
 from service.computations.limits import limit_of_numbers, limit_of_points
 from service.computations.numbers import enclosed_number
-from service.privacy.enclosure import Enclosure, EnclosureArray
+from service.privacy.enclosure import Enclosure, EnclosureArray, Evidence
 from service.privacy.errors import NumericalFailure
 from service.privacy.limit import WidthLimit
 from service.privacy.questions.joint_bounds import JointBounds, Logs
@@ -28,7 +29,6 @@ from service.privacy.trade_off.abstract import CurvePoints
 from service.privacy.trade_off.enclosed.logs import log_ends
 from service.privacy.trade_off.pair import TradeOffPair
 
-Direction = Literal["add", "remove", "both"]
 CONTRADICTION: Final = "two certified answers of one response contradict each other"
 MOST_POINTS: Final = 64
 """Points of longer lists, all together, are not narrowed: there are neighbours enough in them."""
@@ -48,6 +48,8 @@ class _Family:
     """
 
     curves: TradeOffPair
+    evidence: Evidence
+    """The weakest of all numbers that are recorded."""
     known: dict[Direction, JointBounds] = field(default_factory=dict["Direction", JointBounds])
 
     def of(self, direction: Direction) -> JointBounds:
@@ -87,7 +89,10 @@ def joint_answers(
 def _round(
     curves: TradeOffPair, questions: Sequence[QuestionSpec], answers: Sequence[EngineAnswer], tolerance: float
 ) -> list[EngineAnswer]:
-    family = _Family(curves)
+    certain = [answer.evidence for answer in answers if answer.evidence.is_certain]
+    if not certain:
+        return list(answers)
+    family = _Family(curves, Evidence.weakest(*certain))
     for question, answer in zip(questions, answers, strict=True):
         if answer.evidence.is_certain:
             _record(family.of(question.direction), question, answer)
@@ -109,14 +114,20 @@ def _record(known: JointBounds, question: QuestionSpec, answer: EngineAnswer) ->
         lower, upper = log_ends(answer.read[0].power)
         for rate, low, high in zip(question.false_positive_rates, lower.tolist(), upper.tolist(), strict=True):
             if 0 < rate < 1 and not known.is_full:
-                known.power[rate] = low, high
+                _meet(known.power, rate, (low, high))
     elif isinstance(question, EpsilonQuestion):
         if 0 < question.delta < 1:
-            known.epsilon[question.delta] = answer.read[0].lower, answer.read[0].upper
+            _meet(known.epsilon, question.delta, (answer.read[0].lower, answer.read[0].upper))
     elif (eps := _eps_of(question)) is not None:
-        known.profile[eps] = _logs(answer.read[0])
+        _meet(known.profile, eps, _logs(answer.read[0]))
     elif (rate := _rate_of(question)) is not None:
-        known.power[rate] = _logs(answer.read[0])
+        _meet(known.power, rate, _logs(answer.read[0]))
+
+
+def _meet(known: dict[float, Logs], at: float, ends: Logs) -> None:
+    """Record the ends of a number, intersected with those that another question has for it."""
+    low, high = known.get(at, ends)
+    known[at] = max(low, ends[0]), min(high, ends[1])
 
 
 def _narrowed(family: _Family, question: QuestionSpec, answer: EngineAnswer, tolerance: float) -> EngineAnswer:
@@ -131,7 +142,7 @@ def _narrowed(family: _Family, question: QuestionSpec, answer: EngineAnswer, tol
         low, high = family.bounds(direction, lambda known: known.epsilon_ends(delta), is_largest=True)
         if low <= own.lower and high >= own.upper:
             return answer
-        value = own.intersected(Enclosure(low, high, own.evidence))
+        value = own.intersected(Enclosure(low, high, family.evidence))
     else:
         known = _log_bounds(family, question)
         if known is None:
@@ -142,9 +153,11 @@ def _narrowed(family: _Family, question: QuestionSpec, answer: EngineAnswer, tol
         low, high = max(low, before[0]), min(high, before[1])
         if low > high:
             raise NumericalFailure(CONTRADICTION)
-        value = Enclosure.from_logs(low, high, own.evidence)
+        met = Enclosure.from_logs(low, high, family.evidence).intersected(own)
+        value = replace(met, log_lower=low, log_upper=high)
     return replace(
         answer,
+        evidence=value.evidence,
         number={**enclosed_number(value, "upper")},
         limit=_limit(answer, limit_of_numbers(family.curves, (value,), tolerance, answer.notes)),
         notes=_noted(answer),
@@ -187,9 +200,17 @@ def _narrowed_points(
         error_high = np.minimum(error_high, np.log1p(-power.lower) * (1 - ROUNDING))
     error = EnclosureArray.from_logs(error_low, np.minimum(error_high, 0))
     narrowed = replace(read, power=power, type_two_error=_met(error, read.type_two_error))
-    limit = _limit(answer, limit_of_points(family.curves, answer.evidence, narrowed, tolerance))
-    number = {"points": written_points(question, narrowed, answer.evidence)}
-    return replace(answer, number=number, limit=limit, notes=_noted(answer), read=(narrowed, answer.read[1]))
+    evidence = Evidence.weakest(answer.evidence, family.evidence)
+    limit = _limit(answer, limit_of_points(family.curves, evidence, narrowed, tolerance))
+    number = {"points": written_points(question, narrowed, evidence)}
+    return replace(
+        answer,
+        number=number,
+        evidence=evidence,
+        limit=limit,
+        notes=_noted(answer),
+        read=(narrowed, evidence),
+    )
 
 
 def _met(narrowed: EnclosureArray, read: EnclosureArray) -> EnclosureArray:
@@ -198,7 +219,7 @@ def _met(narrowed: EnclosureArray, read: EnclosureArray) -> EnclosureArray:
 
 
 def _limit(answer: EngineAnswer, left: WidthLimit | None) -> WidthLimit | None:
-    """Return why a narrowed answer is still wide: what kept it wide when it was read, not the last reading.
+    """Return why a narrowed answer is still wide: what kept it wide when it was read.
 
     `left`: None where it is narrow now.
     """

@@ -8,10 +8,13 @@ from itertools import permutations
 from typing import Any, Final
 
 import pytest
+from pydantic import ValidationError
 
 from service.computations.bounds import BOUNDS
+from service.execution.request_body import RequestBodyError
 from service.privacy.errors import PrivacyComputationError
 from tests.computations.test_work import answered
+from tests.frozen.answers import response
 from tests.frozen.space import request
 
 NEAR: Final = 1e-9
@@ -103,9 +106,8 @@ def check_request(seed: int) -> None:
     if name != "bounds":
         return
     try:
-        sent = BOUNDS.request_type.model_validate_json(body)
-        written = BOUNDS.body(sent, "", "")
-    except (ValueError, PrivacyComputationError):
+        written = response(name, body)
+    except (RequestBodyError, PrivacyComputationError, ValidationError):
         return
     check(json.loads(written)["answers"])
 

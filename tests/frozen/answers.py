@@ -57,14 +57,20 @@ class Answer:
     bounds: tuple[Pair, ...] = ()
 
 
+def response(name: str, body: bytes) -> bytes:
+    """Compute the response of a resource as the service does. Raises what `problem_of` turns into a refusal."""
+    computation = resource(name)
+    sent = parse_request(computation.request_type, body, validated)
+    computation.quote(sent)
+    return computation.body(sent, DIGEST, ENGINE)
+
+
 def answer(number: int) -> Answer:
     """Compute the answer to a request, as the service does; of an error that is no refusal keep its name."""
     name, body = request(number)
-    computation, asked = resource(name), _digest(body.decode())
+    asked = _digest(body.decode())
     try:
-        sent = parse_request(computation.request_type, body, validated)
-        computation.quote(sent)
-        written = computation.body(sent, DIGEST, ENGINE)
+        written = response(name, body)
     except (RequestBodyError, PrivacyComputationError, ValidationError) as error:
         refused = problem_of(
             InvalidRequest(error) if isinstance(error, ValidationError) else error, instance="", request_id=""

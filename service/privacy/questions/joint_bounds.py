@@ -21,6 +21,8 @@ from dataclasses import dataclass, field
 from itertools import product
 from typing import Final, final
 
+import numpy as np
+
 SLACK: Final = 2.0**-40
 """Relative error of a logarithm, and absolute error of those near 0: it covers the roundings of exp, log and expm1."""
 LARGEST_LOG: Final = 1e6
@@ -29,6 +31,7 @@ MOST_FACTS: Final = 512
 """Most numbers of a curve that others are compared with."""
 NEAREST: Final = 6
 """Ends of chords on either side of a number: the nearest ones are the best where ends are convex."""
+
 Logs = tuple[float, float]
 """Natural logarithms of a lower and an upper end."""
 
@@ -143,8 +146,7 @@ def _down(log: float) -> float:
 
 def _log_sum(first: float, second: float) -> float:
     """Return ln(e^a + e^b)."""
-    most = max(first, second)
-    return most if most == -math.inf else most + math.log1p(math.exp(min(first, second) - most))
+    return float(np.logaddexp(first, second))
 
 
 def _log_difference(first: float, second: float) -> float:
