@@ -106,6 +106,15 @@ def test_the_curve_lies_below_the_diagonal(case: Case, direction: Direction) -> 
 
 @every_case
 @every_direction
+def test_delta_falls_to_the_power_at_no_false_positives(case: Case, direction: Direction) -> None:
+    curve = curve_of(case.name, direction)
+    far = curve.profile(np.array([1e12]))
+    assert far.lower[0] <= curve.singular_power.upper, "replace `singular_power` of this curve"
+    assert curve.singular_power.lower <= far.upper[0]
+
+
+@every_case
+@every_direction
 def test_power_and_type_two_error_add_up_to_one(case: Case, direction: Direction) -> None:
     points = points_of(case.name, direction)
     assert possible(points.power.lower + points.type_two_error.lower, np.ones_like(RATES), slack=1e-15)
