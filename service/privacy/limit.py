@@ -17,7 +17,7 @@ class WidthLimit(StrEnum):
     TOLERANCE_TOO_FINE = "tolerance_too_fine"
     """The enclosure meets 1e-6, but not the finer tolerance that was asked for."""
     WORK_SPENT = "work_spent"
-    """The request has used up its allowance of work."""
+    """The numbers of the request share an allowance of work, which is used up."""
     EMPTY_RANGE = "empty_range"
     """No point of the curve, or perhaps none, lies in the range of the question."""
     NO_FINITE_END = "no_finite_end"

@@ -18,6 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import product
 from typing import Final, final
 
@@ -37,11 +38,12 @@ Logs = tuple[float, float]
 
 
 @final
-@dataclass(slots=True)
+@dataclass
 class JointBounds:
     """Enclosures of one curve: `profile` by eps (nats, >= 0), `power` by alpha in (0, 1), `epsilon` by delta in (0, 1).
 
-    Enclosures of the profile and of the power are natural logarithms of their ends; those of epsilon are nats.
+    Enclosures of the profile and of the power are natural logarithms of their ends; those of epsilon are nats. All
+    numbers are recorded before the first bound is read.
     """
 
     profile: dict[float, Logs] = field(default_factory=dict[float, Logs])
@@ -55,8 +57,8 @@ class JointBounds:
 
     def log_profile(self, eps: float) -> Logs:
         """Return ln delta(eps) between two logarithms; eps >= 0."""
-        below = (high for each, high in self._highest() if each <= eps)
-        above = (low for each, low in self._lowest() if each >= eps)
+        below = (high for each, high in self._highest if each <= eps)
+        above = (low for each, low in self._lowest if each >= eps)
         lines = (_log_difference(low, eps + math.log(alpha)) for alpha, (low, _) in self.power.items())
         return max([-math.inf, *above, *lines]), min([0.0, *below, *self._chords(eps)])
 
@@ -66,15 +68,15 @@ class JointBounds:
         highs = [0.0]
         highs += (high for rate, (_, high) in self.power.items() if rate >= alpha)
         highs += (_up(high + log_alpha - math.log(rate)) for rate, (_, high) in self.power.items() if rate < alpha)
-        highs += (_up(_log_sum(eps + log_alpha, high)) for eps, high in self._highest())
+        highs += (_up(_log_sum(eps + log_alpha, high)) for eps, high in self._highest)
         return max([_down(log_alpha), *self._chords_below(alpha)]), min(highs)
 
     def epsilon_ends(self, delta: float) -> Logs:
         """Return epsilon(delta) >= 0 between two numbers of nats; 0 < delta < 1."""
         log_delta = math.log(delta)
-        lows = [eps for eps, low in self._lowest() if low > _up(log_delta)]
+        lows = [eps for eps, low in self._lowest if low > _up(log_delta)]
         lows += (_down(_log_difference(low, log_delta) - math.log(rate)) for rate, (low, _) in self.power.items())
-        high = min((eps for eps, end in self._highest() if end <= _down(log_delta)), default=math.inf)
+        high = min((eps for eps, end in self._highest if end <= _down(log_delta)), default=math.inf)
         return max([0.0, *lows]), self._least_eps(log_delta, high)
 
     def _least_eps(self, log_delta: float, high: float) -> float:
@@ -83,7 +85,7 @@ class JointBounds:
         Where a chord falls to delta, (x'' - x)/(x'' - x') = (delta - delta'')/(delta' - delta''), with x = e^eps.
         """
         log_delta = _down(log_delta)
-        points = sorted(self._highest())
+        points = self._highest
         lefts = [(-math.inf, 0.0), *(point for point in points if point[0] < high)][-NEAREST:]
         rights = [point for point in points if point[0] >= high and point[1] < log_delta][:NEAREST]
         for (left, above), (right, below) in product(lefts, rights):
@@ -97,22 +99,26 @@ class JointBounds:
             high = min(high, max(eps + SLACK * max(1.0, abs(eps), right, -log_delta, -first), 0.0))
         return high
 
-    def _highest(self) -> Iterator[Logs]:
-        """Yield pairs (eps, upper end of ln delta(eps))."""
-        yield from ((eps, high) for eps, (_, high) in self.profile.items())
-        yield from ((high, _up(math.log(delta))) for delta, (_, high) in self.epsilon.items() if high < math.inf)
+    @cached_property
+    def _highest(self) -> list[Logs]:
+        """Pairs (eps, upper end of ln delta(eps)), by eps."""
+        found = [(eps, high) for eps, (_, high) in self.profile.items()]
+        found += ((high, _up(math.log(delta))) for delta, (_, high) in self.epsilon.items() if high < math.inf)
+        return sorted(found)
 
-    def _lowest(self) -> Iterator[Logs]:
-        """Yield pairs (eps, lower end of ln delta(eps))."""
-        yield from ((eps, low) for eps, (low, _) in self.profile.items())
-        yield from ((low, _down(math.log(delta))) for delta, (low, _) in self.epsilon.items() if low > 0)
+    @cached_property
+    def _lowest(self) -> list[Logs]:
+        """Pairs (eps, lower end of ln delta(eps))."""
+        found = [(eps, low) for eps, (low, _) in self.profile.items()]
+        found += ((low, _down(math.log(delta))) for delta, (low, _) in self.epsilon.items() if low > 0)
+        return found
 
     def _chords(self, eps: float) -> Iterator[float]:
         """Yield upper ends of ln delta(eps): between two points of the profile, the first of which may be (x = 0, 1).
 
         With x = e^eps a chord has the weights (x'' - x)/(x'' - x') and (x - x')/(x'' - x').
         """
-        points = sorted(self._highest())
+        points = self._highest
         lefts = [(-math.inf, 0.0), *(point for point in points if point[0] < eps)][-NEAREST:]
         rights = [point for point in points if point[0] > eps][:NEAREST]
         for (left, first), (right, second) in product(lefts, rights):

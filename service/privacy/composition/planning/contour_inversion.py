@@ -50,12 +50,11 @@ def invert(steps: Steps, parts: tuple[Counted, ...], options: EngineOptions, lat
 
 def _why_one_engine(steps: Steps, parts: tuple[Counted, ...], lattices: Lattices | None) -> WidthLimit | None:
     """Return why no second engine is asked, None where one is."""
-    if lattices is None:
-        return WidthLimit.ONE_ENGINE
     if len(steps) > MOST_ON_LATTICES:
         return WidthLimit.MANY_STEPS
-    spread = closed_forms.root_of_squares((part.spread, count) for part, count in parts)
-    return WidthLimit.SMALL_LOSS if spread < SMALLEST_SECOND else None
+    if closed_forms.root_of_squares((part.spread, count) for part, count in parts) < SMALLEST_SECOND:
+        return WidthLimit.SMALL_LOSS
+    return WidthLimit.ONE_ENGINE if lattices is None else None
 
 
 def _with_limit(
