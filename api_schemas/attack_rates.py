@@ -74,7 +74,9 @@ class ProvedNumber(TypedDict):
     `lower`, which is `value`, and `upper` enclose the parameter that the true rates of this attack need.
     """
 
-    value: Annotated[NonNegative, Field(description="The parameter is at least this, with at least the stated confidence.")]
+    value: Annotated[
+        NonNegative, Field(description="The parameter is at least this, with at least the stated confidence.")
+    ]
     lower: Annotated[NonNegative, Field(description="The same as `value`.")]
     upper: Annotated[NonNegative, Field(description="The true rates of this attack need no more than this.")]
 
