@@ -46,7 +46,7 @@ Verdict = Annotated[
 
 
 class MeasuredRate(TypedDict):
-    """A rate: the share that was counted, and an interval that holds the true one with at least the stated confidence."""
+    """The share that was counted, and an interval that holds the true rate with at least the stated confidence."""
 
     estimate: Annotated[float, Field(description="The share that was counted.")]
     lower: Annotated[float, Field(description="The true rate is at least this.")]
