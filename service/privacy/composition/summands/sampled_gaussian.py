@@ -97,7 +97,14 @@ class SampledGaussianSteps(Summand):
 
     @classmethod
     @override
-    class TruncatedSampledGaussian(NormalTrapezoid):
+    def ends_are_light(cls, group: tuple[Self, ...], digits: FloatArray, theta: float) -> BoolArray:
+        step = min(group, key=lambda step: step.noise_multiplier - 1e-3 * math.log(step.sample_rate))
+        known = step.noise_multiplier, step.sample_rate, float(step.count), theta
+        sigma, rate, count, tilt = (np.full_like(digits, each) for each in known)
+        return ends_are_light(sigma, rate, count, digits, tilt)
+
+
+class TruncatedSampledGaussian(NormalTrapezoid):
     """N_i steps each of Poisson-sampled Gaussians (sigma_i, p_i), 0 < p_i < 1."""
 
     is_gaussian = True

@@ -122,13 +122,6 @@ class SampledGaussianNodes(TrapezoidNodes):
         )
 
 
-def ends_are_light(cls, group: tuple[Self, ...], digits: FloatArray, theta: float) -> BoolArray:
-    step = min(group, key=lambda step: step.noise_multiplier - 1e-3 * math.log(step.sample_rate))
-    known = step.noise_multiplier, step.sample_rate, float(step.count), theta
-    sigma, rate, count, tilt = (np.full_like(digits, each) for each in known)
-    return ends_are_light(sigma, rate, count, digits, tilt)
-
-
 def ends_are_light(
     sigma: FloatArray, rate: FloatArray, count: FloatArray, digits: FloatArray, theta: FloatArray
 ) -> BoolArray:
