@@ -10,7 +10,6 @@ from typing import Final, final
 from api_schemas.jobs import CostUnknown
 from service.computations.abstract import Quote
 from service.computations.estimates import UNPRICED
-from service.privacy.composition.planning.contour_inversion import CONTOUR
 
 COUNTED, SEARCHED, ON_LATTICES = 4.0, 64.0, 256.0
 """Ratio of the likely cost to the least one: of what is counted in advance (draws, pairs, trials); of readings; and of
@@ -21,7 +20,7 @@ CEILING: Final = 8.0
 MACHINES: Final = 2.0
 """Ratio of measured CPU time to counted work, at most: machines and load differ."""
 UNKNOWN_OF_ENGINES: Final[Mapping[str, CostUnknown]] = {
-    CONTOUR: "second_engine",
+    "contour": "second_engine",
     "discretised": "lattice_spacing",
     UNPRICED: "parts",
 }
