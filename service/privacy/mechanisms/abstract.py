@@ -369,11 +369,13 @@ class AbstractStep(AbstractMechanism):
         """The range of the loss of a step whose worst pair depends on all earlier results; None for others."""
         return None
 
-    @abstractmethod
     def loss_law(self) -> LossLaw:
-        """The law of ln dP1/dP0 of the step in the add direction, for engines that approximate or sample;
-        UnsupportedCombination where none is known.
+        """Return the law of ln dP1/dP0 of the step in the add direction, for engines that approximate or sample, by
+        default that of its part. Raises UnsupportedCombination where none is known.
         """
+        from service.privacy.losses.steps import loss_law_of
+
+        return loss_law_of(self.type, self.part())
 
 
 class ResolvedStep(AbstractStep):
