@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from fractions import Fraction
 from itertools import pairwise
 
 import numpy as np
@@ -17,10 +16,8 @@ from numpy.polynomial.legendre import leggauss
 from scipy.special import ndtr
 
 from service.privacy.enclosure import EnclosureArray
-from service.privacy.errors import UnsupportedCombination
 from service.privacy.losses.law import GaussianLossLaw, Hypothesis, LossLaw, NodeLossLaw
 from service.privacy.losses.sampled_ratio import base_log_ratio, sampled_log_ratio
-from service.privacy.mechanisms.abstract import GaussianPart, LaplacePart, Part, SampledGaussianPart, TwoPointPart
 from service.privacy.numerics.arrays import FloatArray
 
 REACH = 20.0
@@ -33,23 +30,6 @@ that is larger.
 ONE_GRID = 60.0
 """Shifts up to this have one grid over all humps; between farther humps there is nothing at the tilts of interest."""
 PANEL_NODES = 20
-
-
-def loss_law_of(kind: str, part: Part | None) -> LossLaw:
-    """Return the loss law of a step of a kind from its part. Raises UnsupportedCombination where none is known."""
-    match part:
-        case GaussianPart():
-            shift, noise = part.quotient
-            return gaussian_loss(float(Fraction(shift) / Fraction(noise)))
-        case SampledGaussianPart():
-            return sampled_gaussian_loss(part.noise_multiplier, part.sample_rate)
-        case LaplacePart():
-            return laplace_loss(part.loss, part.sample_rate)
-        case TwoPointPart():
-            return two_point_loss(part.epsilon, part.delta)
-        case _:
-            reason = "no law of its loss is known."
-            raise UnsupportedCombination("method", f"an approximation for {kind}", reason, ("auto",))
 
 
 def gaussian_loss(mu: float) -> LossLaw:
