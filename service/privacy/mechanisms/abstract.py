@@ -164,6 +164,11 @@ class SampledGaussianPart(StepPart):
         return min(self.sample_rate / self.noise_multiplier, 1.0)
 
     @property
+    def rate_rest(self) -> float:
+        """What the exact rate has beside its double."""
+        return 0.0 if self.exact is None else float(self.exact[1] - Fraction(self.sample_rate))
+
+    @property
     def noise_between_shifts(self) -> float:
         """Noise over the distance of the two shifts, 0 and 1."""
         return self.noise_multiplier
@@ -363,6 +368,14 @@ class AbstractStep(AbstractMechanism):
         sentence that names both theorems; None for others.
         """
         return None
+
+    @property
+    def is_symmetric(self) -> bool:
+        """Whether the step has the same worst case, in every composition, with the hypotheses swapped."""
+        if self.attained() is not None or self.sides() is not None:
+            return False
+        pair = self.curves()
+        return pair.add is pair.remove
 
     @property
     def adaptive_range(self) -> float | None:
