@@ -23,7 +23,7 @@ from service.privacy.composition.inversion.engine import ContourTradeOff
 from service.privacy.composition.inversion.many_contours import Task
 from service.privacy.composition.inversion.many_tilts import Steps, Table
 from service.privacy.composition.inversion.run import TRUNCATION_DIGITS, ContourRun
-from service.privacy.composition.summands.sampled_gaussian import ends_are_light
+from service.privacy.composition.summands.sampled_gaussian_nodes import ends_are_light
 from service.privacy.enclosure import Enclosure
 from service.privacy.errors import NumericalFailure
 from service.privacy.numerics.arrays import IndexArray

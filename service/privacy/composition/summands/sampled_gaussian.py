@@ -23,7 +23,11 @@ import numpy as np
 from typing_extensions import override
 
 from service.privacy.composition.summands.abstract import RunScale, Summand
-from service.privacy.composition.summands.sampled_gaussian_nodes import GaussianNodeLayout, SampledGaussianNodes
+from service.privacy.composition.summands.sampled_gaussian_nodes import (
+    GaussianNodeLayout,
+    SampledGaussianNodes,
+    ends_are_light,
+)
 from service.privacy.composition.summands.sampled_gaussian_shared import moment_sums
 from service.privacy.composition.summands.trapezoid import FEW_SAMPLED, NormalTrapezoid, highest_turn, smooth_spacing
 from service.privacy.numerics.arrays import BoolArray, FloatArray, IndexArray
@@ -46,19 +50,20 @@ of the height, as the cores of their laws are wider than about normal, and its l
 _MOST_TOGETHER = 512
 """Different steps that are evaluated together: bounds the memory."""
 
-_SHARES = np.arange(13) / 12
-"""Positions between the start of the far jumps and the end of a grid."""
-
 
 @dataclass(frozen=True, slots=True)
 class SampledGaussianSteps(Summand):
-    """`count` Gaussian steps, each on a Poisson sample of the records, 0 < sample_rate < 1."""
+    """`count` Gaussian steps, each on a Poisson sample of the records, 0 < sample_rate < 1.
+
+    The exact rate is `sample_rate` + `rate_rest`, where the rest is at most half a unit in the last place.
+    """
 
     is_deformable = True
 
     noise_multiplier: float
     sample_rate: float
     count: int
+    rate_rest: float = 0.0
 
     @property
     @override
@@ -69,6 +74,11 @@ class SampledGaussianSteps(Summand):
     @override
     def reach(self) -> tuple[float, float]:
         return self.log_prob_never_sampled, math.inf
+
+    @property
+    @override
+    def reach_error(self) -> float:
+        return 1.01 * self.count * abs(self.rate_rest) / (1 - self.sample_rate)
 
     @property
     @override
@@ -83,7 +93,7 @@ class SampledGaussianSteps(Summand):
     @property
     @override
     def order(self) -> tuple[int | float, ...]:
-        return 0, self.noise_multiplier, self.sample_rate, self.count
+        return 0, self.noise_multiplier, self.sample_rate, self.count, self.rate_rest
 
     @override
     def joins(self, group: Sequence[Self]) -> bool:
@@ -97,26 +107,6 @@ class SampledGaussianSteps(Summand):
         known = step.noise_multiplier, step.sample_rate, float(step.count), theta
         sigma, rate, count, tilt = (np.full_like(digits, each) for each in known)
         return ends_are_light(sigma, rate, count, digits, tilt)
-
-
-def ends_are_light(
-    sigma: FloatArray, rate: FloatArray, count: FloatArray, digits: FloatArray, theta: FloatArray
-) -> BoolArray:
-    """Whether the end of the grid of each run of equal steps weighs nothing at the tilt, or at the least tilt at which
-    far jumps rule; arrays of one shape.
-    """
-    steps_log = np.log(count)
-    goal = digits * math.log(10) + math.log(2) + steps_log
-    end = np.maximum(np.sqrt(2 * goal), 1 / sigma + np.sqrt(2 * np.maximum(goal + np.log(rate), 0.0)))
-    start = np.sqrt(2 * (steps_log + 8))
-    y = start + (end - start) * _SHARES.reshape(-1, *(1 for _ in sigma.shape))
-    exponent = y / sigma - 0.5 / sigma**2
-    moderate = np.log1p(rate * np.expm1(np.minimum(exponent, 600.0)))
-    loss = np.where(exponent < 600, moderate, exponent + np.log(rate))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        heaviest = np.where(loss > 0, (0.5 * y * y - steps_log) / loss, np.inf)
-        at_end = np.where(loss[-1] > 0, (0.5 * end * end - steps_log - 30.0) / loss[-1], np.inf)
-    return np.asarray(at_end >= np.minimum(theta, heaviest.min(axis=0)))
 
 
 class TruncatedSampledGaussian(NormalTrapezoid):
@@ -141,6 +131,7 @@ class TruncatedSampledGaussian(NormalTrapezoid):
         self.sigma = np.array([step.noise_multiplier for step in steps])
         self.rate = np.array([step.sample_rate for step in steps])
         self.count = np.array([step.count for step in steps], dtype=np.float64)
+        self._rate_error = np.array([abs(step.rate_rest) / step.sample_rate for step in steps])
         total = self.count if separate else np.full_like(self.count, self.count.sum())
         # Nats: trapezoid errors of e^-need per step are below 1e-18 for the whole run.
         self._need = np.log(total) + 42.0
@@ -238,7 +229,7 @@ class TruncatedSampledGaussian(NormalTrapezoid):
     @cached_property
     def grid(self) -> SampledGaussianNodes:
         """See `NormalTrapezoid`, here and below."""
-        return SampledGaussianNodes.build(self.sigma, self.rate, self._layout)
+        return SampledGaussianNodes.build(self.sigma, self.rate, self._rate_error, self._layout)
 
     @override
     def shared_sums(self, tilts: FloatArray) -> FloatArray | None:

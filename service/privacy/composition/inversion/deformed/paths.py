@@ -40,11 +40,14 @@ LARGEST_SHIFT = 0.75
 
 @dataclass(frozen=True, slots=True)
 class SampledStep:
-    """`count` equal Poisson-sampled Gaussian steps of noise multiplier `sigma` and sampling rate `rate` < 1."""
+    """`count` equal Poisson-sampled Gaussian steps of noise multiplier `sigma` and sampling rate `rate` + `rest` < 1,
+    where the rest is at most half a unit in the last place.
+    """
 
     sigma: float
     rate: float
     count: int
+    rest: float = 0.0
 
     @property
     def mean(self) -> float:

@@ -83,7 +83,7 @@ def deformed_run(
     several = sum(step.count for step in steps) + (gaussian_mu_squared > 0) > 1
     if not 0 < len(steps) <= _MOST_KINDS or not several:
         return None
-    known = tuple(SampledStep(step.noise_multiplier, step.sample_rate, step.count) for step in steps)
+    known = tuple(SampledStep(step.noise_multiplier, step.sample_rate, step.count, step.rate_rest) for step in steps)
     if any(step.rate > _LARGEST_RATE or not _SMALLEST_NOISE <= step.sigma <= _LARGEST_NOISE for step in known):
         return None
     run = DeformedRun(known, gaussian_mu_squared, accuracy, reflected)

@@ -25,6 +25,9 @@ RealArray = NDArray[np.floating[Any]]
 _CHUNK = 200_000
 """Terms evaluated at once: bounds the memory."""
 
+_OF_RATE = 11.0
+"""Bound, in u, of the error of ln(p/(1 - p)) and of ln p for a rate p <= 0.9 that is within u of itself."""
+
 
 def roundoff(kind: Float) -> float:
     """u of a kind of numbers: 2^-53, or 2^-64 for long doubles of x86-64."""
@@ -101,7 +104,7 @@ class PathNodes:
     ) -> None:
         """`tau`: the nodes, exact numbers of the kind. `from_least`: L less ln(1 - p)."""
         eta, slope, offset = (kind(float(part[0, 0])) for part in (path.eta, path.slope, path.offset))
-        sigma, rate = kind(step.sigma), kind(step.rate)
+        sigma, rate = kind(step.sigma), kind(step.rate) + kind(step.rest)
         log_odds = np.log(rate) - np.log1p(-rate)
         x = 2 * (tau - offset + log_odds)
         falling = np.exp(-np.abs(x))
@@ -115,7 +118,7 @@ class PathNodes:
         self.weight_real, self.weight_imag = cosine - sine * rise, cosine * rise + sine
         self.weight = np.hypot(self.weight_real, self.weight_imag).astype(np.float64) * (1 + 1e-9)
         self.batch, self.unit = max(1, _CHUNK // len(tau)), roundoff(kind)
-        self._set_ratio(kind, tau, height, rate, log_odds, from_least)
+        self._set_ratio(kind, tau, height, rate, log_odds, from_least, _OF_RATE if step.rest else 0.0)
         far = np.abs(tau).astype(np.float64) + abs(float(offset)) + abs(float(log_odds))
         self._set_errors(
             step, np.abs(distance).astype(np.float64), height.astype(np.float64), rise.astype(np.float64), far
@@ -129,6 +132,7 @@ class PathNodes:
         rate: np.floating[Any],
         log_odds: np.floating[Any],
         from_least: bool,
+        of_rate: float,
     ) -> None:
         """ln w and a bound of its error for v taken as exact: through p (e^v - 1) or e^u, right of the zero e^-u."""
         unit = roundoff(kind)
@@ -159,11 +163,11 @@ class PathNodes:
         through_v = 44 + 88 * np.divide(
             (float(rate) * sine * sine * (2 + np.abs(grown))).astype(np.float64), length, where=length > 0, out=far * 0
         )
-        relative = through_u if from_least else np.where(right, through_u, through_v)
+        relative = (through_u if from_least else np.where(right, through_u, through_v)) + of_rate
         self._ratio_error = (
             unit * length * (relative / modulus + 6 * (2 + length) / modulus**2) + 16 * unit * self._size
         )
-        self._ratio_error += np.where(right, unit * (8 * height.astype(np.float64) + 8 * far), 0.0)
+        self._ratio_error += np.where(right, unit * (8 * height.astype(np.float64) + 8 * far + of_rate), 0.0)
         # |r| = p |e^v|/|w|, with |w| or |w|/(1 - p) = |1 + q| on the left; 1/|1 + q| on the right.
         share = np.exp(np.minimum(u, 0).astype(np.float64)) * (1.0 if from_least else 1 - float(rate))
         self._responsibility = np.where(right, 1.0, share) / modulus * (1 + 1e-9)
