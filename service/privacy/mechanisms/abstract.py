@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, ClassVar, TypeAlias, final
 from typing_extensions import override
 
 from service.privacy.enclosure import Enclosure
-from service.privacy.errors import OutOfDomain
+from service.privacy.errors import OutOfDomain, UnsupportedCombination
 from service.privacy.mechanisms.batches.shift_laws import ExactShifts, StatedWeights
 from service.privacy.mechanisms.caveats import Caveats, MechanismHazard, Premise, in_order
 from service.privacy.mechanisms.domain import TOTAL_STEPS, check_fields
@@ -382,11 +382,25 @@ class AbstractStep(AbstractMechanism):
         """The range of the loss of a step whose worst pair depends on all earlier results; None for others."""
         return None
 
-    @abstractmethod
     def loss_law(self) -> LossLaw:
-        """The law of ln dP1/dP0 of the step in the add direction, for engines that approximate or sample;
-        UnsupportedCombination where none is known.
+        """Return the law of ln dP1/dP0 of the step in the add direction, for engines that approximate or sample, by
+        default that of its part. Raises UnsupportedCombination where none is known.
         """
+        from service.privacy.losses.steps import gaussian_loss, laplace_loss, sampled_gaussian_loss, two_point_loss
+
+        match part := self.part():
+            case GaussianPart():
+                shift, noise = part.quotient
+                return gaussian_loss(float(Fraction(shift) / Fraction(noise)))
+            case SampledGaussianPart():
+                return sampled_gaussian_loss(part.noise_multiplier, part.sample_rate)
+            case LaplacePart():
+                return laplace_loss(part.loss, part.sample_rate)
+            case TwoPointPart():
+                return two_point_loss(part.epsilon, part.delta)
+            case _:
+                reason = "no law of its loss is known."
+                raise UnsupportedCombination("method", f"an approximation for {self.type}", reason, ("auto",))
 
 
 class ResolvedStep(AbstractStep):
