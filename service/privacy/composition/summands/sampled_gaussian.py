@@ -25,6 +25,7 @@ from typing_extensions import override
 from service.privacy.composition.summands.abstract import RunScale, Summand
 from service.privacy.composition.summands.sampled_gaussian_nodes import GaussianNodeLayout, SampledGaussianNodes
 from service.privacy.composition.summands.sampled_gaussian_shared import moment_sums
+from service.privacy.composition.summands.sampled_step import SampledStep
 from service.privacy.composition.summands.trapezoid import NormalTrapezoid, highest_turn, smooth_spacing
 from service.privacy.numerics.arrays import BoolArray, FloatArray, IndexArray
 from service.privacy.numerics.rounding import SUM_BLOCK
@@ -49,8 +50,6 @@ _SHARES = np.arange(13) / 12
 class SampledGaussianSteps(Summand):
     """`count` Gaussian steps, each on a Poisson sample of the records, 0 < sample_rate < 1."""
 
-    is_deformable = True
-
     noise_multiplier: float
     sample_rate: float
     count: int
@@ -64,6 +63,11 @@ class SampledGaussianSteps(Summand):
     @override
     def reach(self) -> tuple[float, float]:
         return self.log_prob_never_sampled, math.inf
+
+    @property
+    @override
+    def sampled_step(self) -> SampledStep:
+        return SampledStep(self.noise_multiplier, self.sample_rate, self.count)
 
     @property
     @override
