@@ -26,6 +26,9 @@ RealArray = NDArray[np.floating[Any]]
 _CHUNK = 200_000
 """Terms evaluated at once: bounds the memory."""
 
+_OF_RATE = 11.0
+"""Bound, in u, of the error of ln(p/(1 - p)) and of ln p for a rate p <= 0.9 that is within u of itself."""
+
 
 def roundoff(kind: Float) -> float:
     """u of a kind of numbers: 2^-53, or 2^-64 for long doubles of x86-64."""
@@ -163,20 +166,25 @@ class _LogValues:
 
 @dataclass(frozen=True, slots=True)
 class _Ratio:
-    """a(v) = 1 - p + p e^{v + offset} in numbers of one kind; `size`: |ln(p/(1 - p))| + |offset|."""
+    """a(v) = 1 - p + p e^{v + offset} in numbers of one kind; `size`: |ln(p/(1 - p))| + |offset|.
+
+    `of_rate`: error of ln(p/(1 - p)) and of ln p in u, as p is rounded.
+    """
 
     kind: Float
     rate: np.floating[Any]
     offset: np.floating[Any]
     log_odds: np.floating[Any]
     size: float
+    of_rate: float
 
     @staticmethod
     def of(step: SampledStep, kind: Float) -> _Ratio:
-        rate, sigma = kind(step.rate), kind(step.sigma)
+        rate, sigma = kind(step.rate) + kind(step.rest), kind(step.sigma)
         offset = -1 / (2 * sigma * sigma) if step.mirrored else kind(0)
         plain = np.log(rate) - np.log1p(-rate)
-        return _Ratio(kind, rate, offset, plain + offset, abs(float(plain)) + abs(float(offset)))
+        of_rate = _OF_RATE if step.rest else 0.0
+        return _Ratio(kind, rate, offset, plain + offset, abs(float(plain)) + abs(float(offset)), of_rate)
 
     def along(self, real: RealArray, imag: RealArray, *, from_least: bool) -> _LogValues:
         """Return ln a at v = real + i imag, |imag| < pi: by p (e^{v + offset} - 1), or right of the zero by e^-u."""
@@ -211,9 +219,10 @@ class _Ratio:
         through_v = 44 + 88 * np.divide(
             (float(rate) * sine * sine * (2 + np.abs(grown))).astype(np.float64), length, where=length > 0, out=far * 0
         )
-        relative = through_u if from_least else np.where(right, through_u, through_v)
+        relative = (through_u if from_least else np.where(right, through_u, through_v)) + self.of_rate
         error = unit * length * (relative / modulus + 6 * (2 + length) / modulus**2)
-        error += 16 * unit * size + np.where(right, unit * (8 * np.abs(imag).astype(np.float64) + 8 * far), 0.0)
+        of_u = 8 * np.abs(imag).astype(np.float64) + 8 * far + self.of_rate
+        error += 16 * unit * size + np.where(right, unit * of_u, 0.0)
         if self.offset != 0:  # it is rounded, and so is what it is added to
             error += unit * responsibility * 8 * (np.abs(real).astype(np.float64) + self.size)
         return _LogValues(log_modulus, argument, size, error, responsibility)

@@ -203,7 +203,7 @@ def _moments_by_sums(step: SampledStep, z: Any) -> Any:
 @pytest.mark.parametrize(("from_least", "mirrored"), [(False, False), (True, False), (False, True)])
 @pytest.mark.parametrize("kind", [np.float64, np.longdouble])
 def test_moments_within_their_rounding(kind: Float, from_least: bool, mirrored: bool) -> None:
-    step = SampledStep(1.0, 2.0**-10, 10, mirrored)
+    step = SampledStep(1.0, 2.0**-10, 10, mirrored=mirrored)
     tau = np.arange(-160, 320).astype(kind) / 16
     path = Paths(np.full((1, 1), 0.5), np.full((1, 1), 0.5), np.full((1, 1), -4.0))
     nodes = PathNodes(step, path, kind, tau, 1 / 16, from_least=from_least)
