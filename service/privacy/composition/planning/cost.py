@@ -24,7 +24,7 @@ SAMPLED_STEP: Final = CostModel(100, 600, 10)
 MIXTURE_STEP: Final = CostModel(1_000, 5_000, 40)
 CONTOUR: Final = CostModel(1_000, 7_000, 60)
 TWO_STEPS: Final = CostModel(3_000, 170_000, 5_000)
-LATTICES: Final = CostModel(8_000, 24_000, 600, search_mu=4_700_000)
+LATTICES: Final = CostModel(8_000, 24_000, 600, search_mu=5_000_000)
 """Points of mu deep in the tails have lattices of their own."""
 LONGEST_SEARCH: Final = 7_000_000
 """Largest cost of that search, however long the run: it ends with the allowance of work."""
@@ -166,7 +166,10 @@ def adaptive_exponential(steps: Steps, options: EngineOptions) -> CostModel:
     build = TABLE * len(counts) * tables if len(counts) > 1 else RECURSION.build * taken
     known = CostModel(build, RECURSION.evaluate, RECURSION.per_point, one_curve=True)
     alone = counts.total() == sum(count for _, count in steps) <= LONGEST_RECURSION
-    return known if alone else summed([known, lattices(steps, options).scaled(BESIDE_EXPONENTIALS)])
+    if alone:
+        return known
+    beside = lattices(steps, options)
+    return summed([known, replace(beside.scaled(BESIDE_EXPONENTIALS), search_mu=beside.search_mu)])
 
 
 def series(steps: Steps, _options: EngineOptions) -> CostModel:
