@@ -1,4 +1,4 @@
-"""Levels of the likelihood ratio that decide points, for many rates at once. What is found steers; it proves nothing."""
+"""Levels of the likelihood ratio that decide points, for many rates at once: they steer, and prove nothing."""
 
 from __future__ import annotations
 
