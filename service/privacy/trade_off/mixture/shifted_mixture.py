@@ -5,7 +5,7 @@ the sum is one of level eps - a on R, so for every real eps
 
     delta(eps) = sum_j q_j delta_R(eps - a_j).
 
-Points follow from the profile alone (`mixture/shared_levels.py`).
+Points follow from the profile alone (`shared_levels.py`).
 """
 
 from __future__ import annotations
