@@ -116,7 +116,7 @@ class AttackCountsResponse(Result):
     true_positive_rate: MeasuredRate
     false_positive_rate: MeasuredRate
     confidence: Annotated[
-        float, Field(description="Probability with which all measured intervals hold together; as in the request.")
+        float, Field(description="Least probability that all measured intervals hold together; as in the request.")
     ]
     gdp_mu: Annotated[ProvedNumber, Field(description="What was attacked is not mu-GDP for any smaller mu.")]
     epsilons: Annotated[

@@ -18,7 +18,7 @@ AuditConfidence = Annotated[
         ge=0.5,
         le=0.999999999,
         validation_alias="confidence",
-        description="Probability with which all measured intervals of the answer hold together.",
+        description="Least probability that all measured intervals of the answer hold together.",
         examples=[0.95],
     ),
 ]
@@ -39,14 +39,14 @@ Verdict = Annotated[
     Literal["consistent", "above_the_bound"],
     component(
         "AttackVerdict",
-        "above_the_bound: with the stated confidence the attack does better than the bound allows, so the "
+        "above_the_bound: with at least the stated confidence the attack does better than the bound allows, so the "
         "training, its accounting or an assumption is at fault; consistent: the measurement does not say so.",
     ),
 ]
 
 
 class MeasuredRate(TypedDict):
-    """A rate: the share that was counted, and the interval that holds the true one with the stated confidence."""
+    """The share that was counted, and an interval that holds the true rate with at least the stated confidence."""
 
     estimate: Annotated[float, Field(description="The share that was counted.")]
     lower: Annotated[float, Field(description="The true rate is at least this.")]
@@ -69,12 +69,14 @@ class TheoryPowers(TypedDict):
 
 
 class ProvedNumber(TypedDict):
-    """What the counts prove: the mechanism's parameter is at least `value`, with the stated confidence.
+    """What the counts prove: the mechanism's parameter is at least `value`, with at least the stated confidence.
 
     `lower`, which is `value`, and `upper` enclose the parameter that the true rates of this attack need.
     """
 
-    value: Annotated[NonNegative, Field(description="The parameter is at least this, with the stated confidence.")]
+    value: Annotated[
+        NonNegative, Field(description="The parameter is at least this, with at least the stated confidence.")
+    ]
     lower: Annotated[NonNegative, Field(description="The same as `value`.")]
     upper: Annotated[NonNegative, Field(description="The true rates of this attack need no more than this.")]
 
@@ -93,6 +95,6 @@ class MeasuredRoc(Response):
     ]
     false_positive_rate: MeasuredRates
     true_positive_rate: MeasuredRates
-    confidence: Annotated[float, Field(description="Probability with which the bands hold at all thresholds together.")]
+    confidence: Annotated[float, Field(description="Least probability that the bands hold at all thresholds together.")]
     members: Annotated[int, Field(ge=1, description="Scores behind the true positive rates.")]
     non_members: Annotated[int, Field(ge=1, description="Scores behind the false positive rates.")]

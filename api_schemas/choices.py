@@ -74,7 +74,7 @@ Evidence = Annotated[
         "Evidence",
         "exact: a closed form, good to a few units in the last place; proved: interval or ball arithmetic "
         "throughout; certified: every truncation, aliasing, quadrature and rounding error has a bound that is inside "
-        "the enclosure; statistical: sampled, the enclosure holds with the stated confidence; asymptotic: an "
+        "the enclosure; statistical: sampled, the enclosure holds with at least the stated confidence; asymptotic: an "
         "approximation without any bound.",
     ),
 ]

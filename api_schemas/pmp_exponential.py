@@ -107,7 +107,7 @@ class PmpExponentialRequest(Request):
     confidence: Annotated[
         Annotated[float, Field(ge=0.5, le=0.999999999)] | None,
         Field(
-            description="Probability with which a sampled enclosure holds; absent: 0.999.",
+            description="Least probability that a sampled enclosure holds; absent: 0.999.",
             examples=[0.999],
             exclude_if=is_none,
         ),
@@ -237,7 +237,7 @@ class SamplesDrawn(TypedDict):
 
     samples: Annotated[int, Field(description="Subsets drawn for each object.")]
     seed: Annotated[int, Field(description="Seed of the draws.")]
-    confidence: Annotated[float, Field(description="Probability with which the sampled enclosure holds.")]
+    confidence: Annotated[float, Field(description="Least probability that the sampled enclosure holds.")]
 
 
 class ReplaceOneWorstCase(TypedDict):

@@ -339,7 +339,7 @@ OptionalSeed = Annotated[
 OptionalConfidenceLevel = Annotated[
     Annotated[float, Field(ge=0.5, le=0.999999999)] | None,
     Field(
-        description="monte_carlo: probability that an enclosure holds the truth; absent: 0.999.",
+        description="monte_carlo: least probability that all enclosures of an answer hold the truth; absent: 0.999.",
         examples=[0.999],
         exclude_if=is_none,
     ),

@@ -20,7 +20,6 @@ from service.command_line import JSON, TABLE, made
 from service.computations.abstract import Computation, command_of, success
 from service.computations.catalogue import RESOURCES, resource
 from service.serving import PROBLEM_EXIT_CODE, serve, serve_one_of_several, serve_several, serve_shared, work
-from service.web.forms import PNG, SVG, VEGA_LITE, forms_of
 
 OTHERS = ("serve", "worker", "jobs", "operate")
 """Commands that compute nothing themselves."""
@@ -32,7 +31,6 @@ FIRST_SIGN_SECONDS: Final = 1.0
 PLAIN_PICTURE: Final = "curves"
 DRAWN_BY: Final = {"context": "assessments", "runs": "comparisons", "vary": "sweeps"}
 """Resources with pictures, by a field that only their requests have."""
-DRAWN_AS: Final = {".svg": SVG, ".png": PNG, ".json": VEGA_LITE}
 NO_CONTEXT: Final = (
     "this is the state of a run, which says nothing of delta. Add "
     """--context '{"delta": 1e-6, "dataset_size": 60000}', or name a file with that."""
@@ -154,10 +152,12 @@ def drawn_by(source: str) -> str:
 def plot(name: str, source: str, output: Path, targets: Sequence[float]) -> int:
     """Draw the answer to a request into a file, whose suffix says how. `targets`: limits of the answers of a sweep."""
     from service.local import formed, pictured
+    from service.web.forms import PNG, SVG, VEGA_LITE
 
+    drawn_as = {".svg": SVG, ".png": PNG, ".json": VEGA_LITE}
     suffix = output.suffix.lower()
-    if suffix not in DRAWN_AS:
-        complained(f"{output.name} ends in none of {', '.join(DRAWN_AS)}.")
+    if suffix not in drawn_as:
+        complained(f"{output.name} ends in none of {', '.join(drawn_as)}.")
         return PROBLEM_EXIT_CODE
     computation = resource(name)
     written = answered_bytes(computation, source, {})
@@ -171,7 +171,7 @@ def plot(name: str, source: str, output: Path, targets: Sequence[float]) -> int:
             return PROBLEM_EXIT_CODE
         for place, target in enumerate(targets):
             limits[f"target_{place}"]["value"] = target
-        image = pictured(json.dumps(spec), DRAWN_AS[suffix])
+        image = pictured(json.dumps(spec), drawn_as[suffix])
     try:
         output.write_bytes(image)
     except OSError as error:
@@ -240,10 +240,11 @@ def with_member(body: bytes, name: str, value: bytes) -> bytes:
 
 def shown(computation: Computation[Any, Any], written: bytes, form: str) -> bytes:
     """The response in a form: of its own, where it has one, else as every response has it."""
-    from service import console
-
     if form == JSON:
         return written
+    from service import console
+    from service.web.forms import forms_of
+
     if form == TABLE and "text/plain" in computation.renderings:
         form = "text/plain"
     if form in forms_of(computation.name):

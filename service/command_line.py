@@ -11,8 +11,6 @@ from typing import Any, Final, Protocol, final
 from typing_extensions import override
 
 from service.computations.catalogue import resource
-from service.web.forms import forms_of
-from service.web.pictures import PICTURES
 
 FIRST_WORDS: Final = re.compile(r"[:.\n]")
 """What ends the first part of a description."""
@@ -36,7 +34,9 @@ class Commands(Protocol):
 
 
 def made(names: Mapping[str, str], described: Sequence[str]) -> argparse.ArgumentParser:
-    """The commands; `names`: resources by their commands, of which `described` have their options told."""
+    """The commands; `names`: resources by their commands, of which `described` have their options told. Without
+    `described`, only the commands that compute nothing.
+    """
     parser = argparse.ArgumentParser(prog="privacy-bounds", description="Certified bounds on privacy attacks.")
     commands = parser.add_subparsers(dest="command", required=True)
     _add_serving(commands)
@@ -44,7 +44,8 @@ def made(names: Mapping[str, str], described: Sequence[str]) -> argparse.Argumen
     _add_operate(commands)
     completing = commands.add_parser("completion", help="print what a shell needs to complete commands and options")
     completing.add_argument("shell", choices=("bash", "zsh", "tcsh"))
-    _add_plot(commands)
+    if described:
+        _add_plot(commands)
     for command in described:
         _add_computation(commands, command, names[command])
     return parser
@@ -88,6 +89,8 @@ def _add_operate(commands: Commands) -> None:
 
 
 def _add_plot(commands: Commands) -> None:
+    from service.web.pictures import PICTURES
+
     plot = commands.add_parser("plot", help="draw the answer to a request")
     plot.add_argument("request", help="a JSON file, or - for standard input")
     plot.add_argument(
@@ -99,6 +102,8 @@ def _add_plot(commands: Commands) -> None:
 
 
 def _add_computation(commands: Commands, command: str, name: str) -> None:
+    from service.web.forms import forms_of
+
     computation = resource(name)
     takes = "JSON" if computation.read_archive is None else "JSON or .npz"
     told = computation.description

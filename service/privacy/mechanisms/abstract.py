@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, ClassVar, TypeAlias, final
 from typing_extensions import override
 
 from service.privacy.enclosure import Enclosure
-from service.privacy.errors import OutOfDomain
+from service.privacy.errors import OutOfDomain, UnsupportedCombination
 from service.privacy.mechanisms.batches.shift_laws import ExactShifts, StatedWeights
 from service.privacy.mechanisms.caveats import Caveats, MechanismHazard, Premise, in_order
 from service.privacy.mechanisms.domain import TOTAL_STEPS, check_fields
@@ -162,6 +162,11 @@ class SampledGaussianPart(StepPart):
     def spread(self) -> float:
         """About the standard deviation of the loss."""
         return min(self.sample_rate / self.noise_multiplier, 1.0)
+
+    @property
+    def rate_rest(self) -> float:
+        """What the exact rate has beside its double."""
+        return 0.0 if self.exact is None else float(self.exact[1] - Fraction(self.sample_rate))
 
     @property
     def noise_between_shifts(self) -> float:
@@ -365,15 +370,37 @@ class AbstractStep(AbstractMechanism):
         return None
 
     @property
+    def is_symmetric(self) -> bool:
+        """Whether the step has the same worst case, in every composition, with the hypotheses swapped."""
+        if self.attained() is not None or self.sides() is not None:
+            return False
+        pair = self.curves()
+        return pair.add is pair.remove
+
+    @property
     def adaptive_range(self) -> float | None:
         """The range of the loss of a step whose worst pair depends on all earlier results; None for others."""
         return None
 
-    @abstractmethod
     def loss_law(self) -> LossLaw:
-        """The law of ln dP1/dP0 of the step in the add direction, for engines that approximate or sample;
-        UnsupportedCombination where none is known.
+        """Return the law of ln dP1/dP0 of the step in the add direction, for engines that approximate or sample, by
+        default that of its part. Raises UnsupportedCombination where none is known.
         """
+        from service.privacy.losses.steps import gaussian_loss, laplace_loss, sampled_gaussian_loss, two_point_loss
+
+        match part := self.part():
+            case GaussianPart():
+                shift, noise = part.quotient
+                return gaussian_loss(float(Fraction(shift) / Fraction(noise)))
+            case SampledGaussianPart():
+                return sampled_gaussian_loss(part.noise_multiplier, part.sample_rate)
+            case LaplacePart():
+                return laplace_loss(part.loss, part.sample_rate)
+            case TwoPointPart():
+                return two_point_loss(part.epsilon, part.delta)
+            case _:
+                reason = "no law of its loss is known."
+                raise UnsupportedCombination("method", f"an approximation for {self.type}", reason, ("auto",))
 
 
 class ResolvedStep(AbstractStep):

@@ -6,7 +6,7 @@ import math
 from abc import abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Annotated, ClassVar, final
+from typing import Annotated, ClassVar, final
 
 from typing_extensions import override
 
@@ -18,9 +18,6 @@ from service.privacy.mechanisms.neighbours import Neighbours
 from service.privacy.numerics.rounding import rounded
 from service.privacy.trade_off.approximate_dp import ApproximateDpTradeOff
 from service.privacy.trade_off.pair import TradeOffPair
-
-if TYPE_CHECKING:
-    from service.privacy.losses.law import LossLaw
 
 TWO_POINTS = "Kairouz, Oh, Viswanath 2015, Theorem 2.1"
 
@@ -68,13 +65,6 @@ class StatedDp(AbstractStep):
     @override
     def two_point(self) -> TwoPointPart:
         return TwoPointPart(float(self.epsilon), float(self.shown))
-
-    @final
-    @override
-    def loss_law(self) -> LossLaw:
-        from service.privacy.losses.steps import two_point_loss
-
-        return two_point_loss(float(self.epsilon), float(self.shown))
 
 
 @final

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, ClassVar, final
+from typing import Annotated, ClassVar, final
 
 from typing_extensions import override
 
@@ -14,9 +14,6 @@ from service.privacy.mechanisms.neighbours import Neighbours
 from service.privacy.trade_off.enclosed.ulps import quotient
 from service.privacy.trade_off.pair import TradeOffPair
 from service.privacy.trade_off.shifted.gaussian import gaussian_curve
-
-if TYPE_CHECKING:
-    from service.privacy.losses.law import LossLaw
 
 
 @final
@@ -53,9 +50,3 @@ class Gaussian(AbstractStep):
         return GaussianPart(
             quotient(float(self.sensitivity), self.noise_multiplier), (float(self.sensitivity), self.noise_multiplier)
         )
-
-    @override
-    def loss_law(self) -> LossLaw:
-        from service.privacy.losses.steps import gaussian_loss
-
-        return gaussian_loss(self.sensitivity / self.noise_multiplier)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Annotated, ClassVar, final
+from typing import Annotated, ClassVar, final
 
 from typing_extensions import override
 
@@ -16,9 +16,6 @@ from service.privacy.mechanisms.neighbours import Neighbours
 from service.privacy.numerics.rounding import rounded
 from service.privacy.trade_off.pair import TradeOffPair
 from service.privacy.trade_off.shifted.gaussian import gaussian_curve
-
-if TYPE_CHECKING:
-    from service.privacy.losses.law import LossLaw
 
 
 @final
@@ -54,9 +51,3 @@ class Gdp(AbstractStep):
         total = Fraction(self.mu) * self.records
         shift = Enclosure(rounded(total, -1), rounded(total, 1), Evidence.EXACT)
         return GaussianPart(shift, (total, Fraction(1)))
-
-    @override
-    def loss_law(self) -> LossLaw:
-        from service.privacy.losses.steps import gaussian_loss
-
-        return gaussian_loss(self.mu * self.records)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, final
+from typing import Annotated, Any, ClassVar, final
 
 from typing_extensions import override
 
@@ -14,9 +14,6 @@ from service.privacy.mechanisms.neighbours import Neighbours
 from service.privacy.trade_off.enclosed.ulps import quotient
 from service.privacy.trade_off.pair import TradeOffPair
 from service.privacy.trade_off.shifted.laplace import LaplaceTradeOff
-
-if TYPE_CHECKING:
-    from service.privacy.losses.law import LossLaw
 
 
 @final
@@ -66,9 +63,3 @@ class Laplace(AbstractStep):
     @override
     def part(self) -> LaplacePart:
         return LaplacePart(self.largest_loss, 1.0)
-
-    @override
-    def loss_law(self) -> LossLaw:
-        from service.privacy.losses.steps import laplace_loss
-
-        return laplace_loss(self.largest_loss)

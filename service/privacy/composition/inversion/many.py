@@ -23,7 +23,7 @@ from service.privacy.composition.inversion.engine import ContourTradeOff
 from service.privacy.composition.inversion.many_contours import Task
 from service.privacy.composition.inversion.many_tilts import Steps, Table
 from service.privacy.composition.inversion.run import TRUNCATION_DIGITS, ContourRun
-from service.privacy.composition.summands.sampled_gaussian import ends_are_light
+from service.privacy.composition.summands.sampled_gaussian_nodes import ends_are_light
 from service.privacy.enclosure import Enclosure
 from service.privacy.errors import NumericalFailure
 from service.privacy.numerics.arrays import IndexArray
@@ -96,10 +96,10 @@ def _read(tasks: Sequence[Task], levels: IndexArray, width: float) -> None:
     by_direction: dict[tuple[int, bool], list[int]] = {}
     for index, task in enumerate(tasks):
         by_direction.setdefault((id(task.run), task.wanted.reflected), []).append(index)
-    by_step: dict[tuple[float, float, int], list[list[Task]]] = {}
+    by_step: dict[tuple[float, float, int, bool], list[list[Task]]] = {}
     for places in by_direction.values():
         step, level = tasks[places[0]].step, int(levels[places].max())
-        key = step.noise_multiplier, step.sample_rate, level
+        key = step.noise_multiplier, step.sample_rate, level, tasks[places[0]].is_rare
         by_step.setdefault(key, []).append([tasks[place] for place in places])
     steps, runs = Steps.of(by_step), list(by_step.values())
     for block in steps.blocks():
@@ -131,5 +131,7 @@ def _levels(tasks: Sequence[Task]) -> tuple[IndexArray, IndexArray]:
     theta = 0.5 + np.ceil(score) / deviation
     shape = enough.shape
     light = ends_are_light(*(np.broadcast_to(each, shape) for each in (sigma, p, count, digits, theta)))
+    # The contours of rare runs are near the core at every level, and the shallowest has the fewest far jumps.
+    light |= np.array([task.is_rare for task in tasks])
     both, shallow = enough & light, enough.argmax(axis=0)
     return shallow, np.asarray(np.where(both.any(axis=0), both.argmax(axis=0), shallow), dtype=np.intp)

@@ -30,6 +30,9 @@ LARGEST_TRUNCATION = 1e-12
 _SPACING = 2.0
 """Distance of neighbouring tilts in standard deviations of the tilted loss."""
 
+_FARTHEST = _SPACING * (1 + 1e-9)
+"""Most distance of candidates that become neighbours, with room for rounding."""
+
 _REACH = 1.75
 """Distance from the saddle point for which a contour is laid out, in the same unit: more than half way to the next
 tilt, as far as a threshold on the shared contour may be.
@@ -51,7 +54,7 @@ _LARGEST_GROWTH = 1.4
 """Largest ratio of the deviations at neighbouring tilts. Where rare jumps take over, tilts move closer."""
 
 _SMALLEST_SPACING = 0.04
-"""Spacing, in the unit of `_SPACING`, below which the grid ends."""
+"""Distance of neighbours, in the unit of `_SPACING`, below which the grid ends."""
 
 _NEARER = 3
 """Contours near the core that are tried where contours at saddle points have no end."""
@@ -60,10 +63,10 @@ _POLES = np.array([0.0, 1.0])
 """Between the poles, and on either side, contours evaluate different members of each pair of complements directly."""
 
 _HALVINGS = 12
-"""How often the first tilt of a weak loss is moved closer to the middle where jumps rule it."""
+"""How often the first tilt of a weak loss may be moved closer to the middle where jumps rule it."""
 
-_BATCH = 4
-"""Tilts evaluated together, besides closer ones. Tilts after a sharp growth of the deviation are left out."""
+_SCAN = np.concatenate([[1 / 32, 1 / 16], np.arange(1, 17) / 8])
+"""Distances, over the spacing at a tilt, of the candidates for the tilts after it, which are evaluated together."""
 
 _OUTWARD, _INWARD = 60, 20
 """Most tilts on one side of the middle, and most between a pole and the middle."""
@@ -95,17 +98,51 @@ def log_profiles(theta: FloatArray, value: FloatArray, threshold: FloatArray, de
 
 
 def cancellation(
-    theta: FloatArray, value: FloatArray, deviation: FloatArray, core: FloatArray | float, thresholds: FloatArray
+    theta: FloatArray,
+    value: FloatArray,
+    deviation: FloatArray,
+    core: FloatArray | float,
+    thresholds: FloatArray,
+    largest: float = _LARGEST_CANCELLATION,
 ) -> FloatArray:
     """Return the nats that each threshold loses at each tilt, shape (tilts, thresholds).
 
     Infinite at tilts with long contours where a short one serves. `theta`, K there (infinite where the tilt cannot
-    serve) and `deviation` have a column for all thresholds, or one for each; `core`: the deviation of the core.
+    serve) and `deviation` have a column for all thresholds, or one for each; `core`: the deviation of the core;
+    `largest`: the most nats that a threshold loses on a short contour.
     """
     lost = value - theta * thresholds
     lost -= lost.min(axis=0)
     short = np.where(deviation <= _SHORT * core, lost, np.inf)
-    return np.where(short.min(axis=0) <= _LARGEST_CANCELLATION, short, lost)
+    return np.where(short.min(axis=0) <= largest, short, lost)
+
+
+def _deviations(cumulants: RealCumulants) -> FloatArray:
+    """Return sqrt K'', NaN where a tilt cannot serve."""
+    usable = (cumulants.truncation < LARGEST_TRUNCATION) & (cumulants.second > 0) & np.isfinite(cumulants.first)
+    return np.sqrt(np.where(usable, cumulants.second, np.nan))
+
+
+def _spaced(deviations: FloatArray, offsets: FloatArray, deviation: float) -> list[int]:
+    """Return the candidates that become tilts: each the farthest within the spacing of the one before, up to the first
+    that cannot serve or deviates too much more.
+
+    `offsets`: distances of the candidates from a tilt of the `deviation`, increasing.
+    """
+    candidates = list(zip(deviations.tolist(), offsets.tolist(), strict=True))
+    chosen: list[int] = []
+    place, farthest = 0.0, -1
+    while True:
+        first = farthest + 1
+        for index in range(first, len(candidates)):
+            grown, distance = candidates[index]
+            if not (grown <= _LARGEST_GROWTH * deviation and (distance - place) * deviation <= _FARTHEST):
+                break
+            farthest = index
+        if farthest < first:
+            return chosen
+        chosen.append(farthest)
+        deviation, place = candidates[farthest]
 
 
 class Tilt:
@@ -152,7 +189,11 @@ class TiltGrid:
             previous = math.inf
         known, count = transform.cumulants(np.concatenate([tilts[1], tilts[-1]])), len(tilts[1])
         for side, its in ((1, known.of(slice(0, count))), (-1, known.of(slice(count, None)))):
-            if not self._append(side, tilts[side], previous, known=its) and middle < 1:
+            deviations = _deviations(its)
+            serves = deviations <= _LARGEST_GROWTH * np.array([previous, *deviations[:-1]])
+            chosen = np.flatnonzero(np.logical_and.accumulate(serves)).tolist()
+            self._add(side, tilts[side], its, deviations, chosen)
+            if not chosen and middle < 1:
                 self._start_nearer(side)
 
     @property
@@ -162,12 +203,13 @@ class TiltGrid:
 
     def _start_nearer(self, side: int) -> None:
         """Add the first tilt of a weak loss where jumps rule it a standard deviation from the middle."""
-        offset = 1 / self.core_deviation
-        for _ in range(_HALVINGS - 1):
-            offset *= 0.5
-            if self._append(side, np.array([0.5 + side * max(offset, 0.75)]), self.core_deviation):
-                return
-        self._append(side, np.array([0.5 + side * 0.75]), math.inf)
+        offsets = np.unique(np.maximum(0.5 ** np.arange(1, _HALVINGS) / self.core_deviation, 0.75))[::-1]
+        tilts = 0.5 + side * offsets
+        known = self._transform.cumulants(tilts)
+        deviations = _deviations(known)
+        serves = np.flatnonzero(deviations <= _LARGEST_GROWTH * self.core_deviation)
+        nearest = [len(tilts) - 1] if np.isfinite(deviations[-1]) else []
+        self._add(side, tilts, known, deviations, serves[:1].tolist() or nearest)
 
     def _inward(self, theta: float, sign: float) -> list[float]:
         """Return tilts from a pole towards 1/2, where a strong loss leaves room between the poles.
@@ -184,31 +226,14 @@ class TiltGrid:
             theta += sign * _SPACING / max(deviation, 0.5 * min(self._known))
         return tilts
 
-    def _append(
-        self, side: int, tilts: FloatArray, previous: float, optional: int = 0, known: RealCumulants | None = None
-    ) -> bool:
-        """Add tilts up to the first that cannot serve; return whether any was added.
-
-        A tilt cannot serve where K cannot be evaluated, or where its deviation has grown too much over the `previous`.
-        The first `optional` tilts stand closer than need be: if the tilt after them cannot serve, the last of them that
-        can is added alone. `known`: the cumulants, where they are.
-        """
-        cumulants = self._transform.cumulants(tilts) if known is None else known
-        usable = (cumulants.truncation < LARGEST_TRUNCATION) & (cumulants.second > 0) & np.isfinite(cumulants.first)
-        deviations = np.sqrt(np.where(usable, cumulants.second, np.nan))
-        serves = deviations <= _LARGEST_GROWTH * np.array([previous] * (optional + 1) + [*deviations[optional:-1]])
-        first = optional
-        while first > 0 and not serves[first]:
-            first -= 1
-        end = first
-        while end < len(tilts) and serves[end] and (end == first or first == optional):
-            end += 1
-        own = slice(first, end)
-        columns = tilts[own], cumulants.value[own], cumulants.first[own], deviations[own]
+    def _add(
+        self, side: int, tilts: FloatArray, known: RealCumulants, deviations: FloatArray, chosen: list[int]
+    ) -> None:
+        at = np.array(chosen, dtype=np.intp)
+        columns = tilts[at], known.value[at], known.first[at], deviations[at]
         columns += tail_scores(*columns), log_profiles(*columns)
         rows = zip(*(column.tolist() for column in columns), strict=True)
         self._sides[side] += [Tilt(self._transform, row) for row in rows]
-        return end > first
 
     def _extend(self, side: int) -> bool:
         """Add tilts outwards; False where the transform cannot be evaluated further out or the grid is long enough."""
@@ -217,15 +242,18 @@ class TiltGrid:
             return False
         last = tilts[-1]
         spacing = _SPACING / last.deviation
-        if len(tilts) > 1:
-            spacing = min(spacing, 2 * abs(last.theta - tilts[-2].theta))
-        halvings = math.ceil(math.log2(spacing * last.deviation / _SMALLEST_SPACING)) - 1
-        closer = [spacing * 0.5**k for k in range(halvings, 0, -1)]
-        offsets = np.array([*closer, *(spacing * k for k in range(1, _BATCH + 1))])
-        if self._append(side, last.theta + side * offsets, last.deviation, optional=len(closer)):
-            return True
-        self._ended.add(side)
-        return False
+        if len(tilts) > 1:  # the candidates are closer where the last tilts are
+            spacing = min(spacing, 4 * abs(last.theta - tilts[-2].theta))
+        offsets = spacing * _SCAN
+        offsets = offsets[offsets * last.deviation >= _SMALLEST_SPACING]
+        if len(offsets):
+            candidates = last.theta + side * offsets
+            known = self._transform.cumulants(candidates)
+            deviations = _deviations(known)
+            self._add(side, candidates, known, deviations, _spaced(deviations, offsets, last.deviation))
+        if tilts[-1] is last:
+            self._ended.add(side)
+        return tilts[-1] is not last
 
     def _reach(self, name: str, lowest: float, highest: float) -> None:
         """Extend both sides until a property of the outermost tilts is beyond its range, or to the ends of the grid."""

@@ -68,7 +68,17 @@ def plan(
             return closed_forms.one_step(step)
     if isinstance(mechanism, Mixture):
         return _mixture(mechanism, method, neighbours, options)
-    return _composition(_steps_of(mechanism, neighbours), mechanism.type, method, options)
+    steps = _steps_of(mechanism, neighbours)
+    known = _composition(steps, mechanism.type, method, options)
+    return replace(known, build=partial(_in_both_directions, known, steps))
+
+
+def _in_both_directions(known: Plan, steps: Steps) -> TradeOffPair:
+    """Return the curves of a plan; one curve for both directions where every step is symmetric."""
+    pair = known.curves
+    if pair.add is pair.remove or not all(step.is_symmetric for step, _ in steps):
+        return pair
+    return replace(pair, remove=pair.add)
 
 
 @lru_cache(maxsize=256)  # asked for by every engine of a request, and again when it is computed

@@ -66,20 +66,12 @@ def _with_limit(
 def _on_contours(
     steps: Steps, ends: tuple[Steps, ...], options: EngineOptions, lattices: Lattices | None
 ) -> TradeOffPair:
-    read = [_inverted(end, options, lattices) for end in ends]
-    if len(read) == 1:
-        return read[0]
-    bracket = replace(read[0], add=between([one.add for one in read]), remove=between([one.remove for one in read]))
     covered = [(step.covered(), count) for step, count in steps]
     known = tuple((part, count) for part, count in covered if part is not None)
-    return bracket if len(known) < len(covered) else _before(_contour(known, options.accuracy), bracket, options)
-
-
-def _before(inverted: TradeOffPair, bracket: TradeOffPair, options: EngineOptions) -> TradeOffPair:
-    """Return curves that include the errors of weights, intersected with the two roundings of weights where wide."""
-    tolerance = options.no_finer_than(SECOND_ENGINE).relative_tolerance
-    add = Intersected(inverted.add, lambda: bracket.add, tolerance)
-    return replace(bracket, add=add, remove=add.reversed())
+    if len(known) == len(covered):
+        return _inverted(known, ends, options, lattices)
+    read = [_inverted(contour_parts(end) or (), (end,), options, lattices) for end in ends]
+    return replace(read[0], add=between([one.add for one in read]), remove=between([one.remove for one in read]))
 
 
 def few_of_two_steps(steps: Steps, lattices: TradeOffPair) -> TradeOffPair:
@@ -103,15 +95,20 @@ def _smoothed(run: Responses, steps: Steps, options: EngineOptions, lattices: La
     inverted = TradeOffPair(curve, curve, source, (reason,))
     if lattices is None:
         return inverted
-    return beside_parts(_with_second(inverted, steps, options.no_finer_than(SMOOTHED_RESPONSES), lattices), steps)
+    return beside_parts(_with_second(inverted, (steps,), options.no_finer_than(SMOOTHED_RESPONSES), lattices), steps)
 
 
-def _inverted(steps: Steps, options: EngineOptions, lattices: Lattices | None) -> TradeOffPair:
-    """Return the curves of a run whose parameters are exact doubles, with the second engine where there is one."""
-    inverted = _contour(contour_parts(steps) or (), options.accuracy)
+def _inverted(
+    parts: tuple[Counted, ...], ends: tuple[Steps, ...], options: EngineOptions, lattices: Lattices | None
+) -> TradeOffPair:
+    """Return the curves of a run, with the second engine where there is one.
+
+    `parts`: of the run, with bounds of the errors of their doubles. `ends`: the roundings of its steps.
+    """
+    inverted = _contour(parts, options.accuracy)
     if lattices is None:
         return inverted
-    return beside_parts(_with_second(inverted, steps, options, lattices), steps)
+    return beside_parts(_with_second(inverted, ends, options, lattices), ends[0])
 
 
 def _contour(parts: tuple[Counted, ...], accuracy: Accuracy = DEFAULT_ACCURACY) -> TradeOffPair:
@@ -131,22 +128,34 @@ def _contour(parts: tuple[Counted, ...], accuracy: Accuracy = DEFAULT_ACCURACY) 
     )
 
 
-def _with_second(inverted: TradeOffPair, steps: Steps, options: EngineOptions, lattices: Lattices) -> TradeOffPair:
+def _with_second(
+    inverted: TradeOffPair, ends: tuple[Steps, ...], options: EngineOptions, lattices: Lattices
+) -> TradeOffPair:
     options = options.no_finer_than(SECOND_ENGINE)
     tolerance = options.relative_tolerance
-    direct = two_steps_pair(steps) if is_two_steps(steps) else None
-    if direct is not None and is_direct(contour_parts(steps) or ()):
+    direct = _of_two_steps(ends)
+    if direct is not None and is_direct(contour_parts(ends[0]) or ()):
         return _few_directly(direct, inverted, tolerance)
 
     def second() -> AbstractTradeOff:
         if direct is not None:
             return direct.add
-        return lattices(steps, options).add
+        return between([lattices(end, options).add for end in ends])
 
     name = "discretised" if direct is None else "closed_form of one step, shifted by the other"
     asked = SecondEngine(f"{name}: also asked, since contour was wider than {tolerance:g}; both enclosures hold.")
     add = Intersected(inverted.add, second, tolerance, asked)
     return replace(inverted, add=add, remove=add.reversed(), second=asked)
+
+
+def _of_two_steps(ends: tuple[Steps, ...]) -> TradeOffPair | None:
+    """Return the closed form of two steps between their roundings; None where one of them has none."""
+    known = [two_steps_pair(end) for end in ends if is_two_steps(end)]
+    pairs = [pair for pair in known if pair is not None]
+    if len(pairs) < len(ends):
+        return None
+    add = between([pair.add for pair in pairs])
+    return replace(pairs[0], add=add, remove=add.reversed())
 
 
 def _few_directly(direct: TradeOffPair, inverted: TradeOffPair, tolerance: float) -> TradeOffPair:

@@ -50,7 +50,7 @@ def described_run(parts: Iterable[tuple[Part, int]]) -> DescribedRun:
             case GaussianPart():
                 squares.append(count * part.shift.upper**2)
             case SampledGaussianPart():
-                summands.append(SampledGaussianSteps(part.noise_multiplier, part.sample_rate, count))
+                summands.append(SampledGaussianSteps(part.noise_multiplier, part.sample_rate, count, part.rate_rest))
             case LaplacePart():
                 summands.append(LaplaceSteps(part.loss, part.sample_rate, count))
             case GaussianMixturePart():

@@ -23,9 +23,14 @@ import numpy as np
 from typing_extensions import override
 
 from service.privacy.composition.summands.abstract import RunScale, Summand
-from service.privacy.composition.summands.sampled_gaussian_nodes import GaussianNodeLayout, SampledGaussianNodes
+from service.privacy.composition.summands.sampled_gaussian_nodes import (
+    GaussianNodeLayout,
+    SampledGaussianNodes,
+    ends_are_light,
+)
 from service.privacy.composition.summands.sampled_gaussian_shared import moment_sums
-from service.privacy.composition.summands.trapezoid import NormalTrapezoid, highest_turn, smooth_spacing
+from service.privacy.composition.summands.sampled_step import SampledStep
+from service.privacy.composition.summands.trapezoid import FEW_SAMPLED, NormalTrapezoid, highest_turn, smooth_spacing
 from service.privacy.numerics.arrays import BoolArray, FloatArray, IndexArray
 from service.privacy.numerics.rounding import SUM_BLOCK
 
@@ -38,22 +43,26 @@ _FEWEST_SHARED = 4
 LARGEST_ETA = 20.0
 """Largest shift of the paths behind majorants."""
 
+_LONG_SHARE, _LONG_TURN = 3.0, 800.0
+"""`highest_turn` of rare runs that are evaluated together, which have long contours instead of deformed ones: a share
+of the height, as the cores of their laws are wider than about normal, and its limit.
+"""
+
 _MOST_TOGETHER = 512
 """Different steps that are evaluated together: bounds the memory."""
-
-_SHARES = np.arange(13) / 12
-"""Positions between the start of the far jumps and the end of a grid."""
 
 
 @dataclass(frozen=True, slots=True)
 class SampledGaussianSteps(Summand):
-    """`count` Gaussian steps, each on a Poisson sample of the records, 0 < sample_rate < 1."""
+    """`count` Gaussian steps, each on a Poisson sample of the records, 0 < sample_rate < 1.
 
-    is_deformable = True
+    The exact rate is `sample_rate` + `rate_rest`, where the rest is at most half a unit in the last place.
+    """
 
     noise_multiplier: float
     sample_rate: float
     count: int
+    rate_rest: float = 0.0
 
     @property
     @override
@@ -64,6 +73,16 @@ class SampledGaussianSteps(Summand):
     @override
     def reach(self) -> tuple[float, float]:
         return self.log_prob_never_sampled, math.inf
+
+    @property
+    @override
+    def sampled_step(self) -> SampledStep:
+        return SampledStep(self.noise_multiplier, self.sample_rate, self.count, self.rate_rest)
+
+    @property
+    @override
+    def reach_error(self) -> float:
+        return 1.01 * self.count * abs(self.rate_rest) / (1 - self.sample_rate)
 
     @property
     @override
@@ -78,7 +97,7 @@ class SampledGaussianSteps(Summand):
     @property
     @override
     def order(self) -> tuple[int | float, ...]:
-        return 0, self.noise_multiplier, self.sample_rate, self.count
+        return 0, self.noise_multiplier, self.sample_rate, self.count, self.rate_rest
 
     @override
     def joins(self, group: Sequence[Self]) -> bool:
@@ -92,26 +111,6 @@ class SampledGaussianSteps(Summand):
         known = step.noise_multiplier, step.sample_rate, float(step.count), theta
         sigma, rate, count, tilt = (np.full_like(digits, each) for each in known)
         return ends_are_light(sigma, rate, count, digits, tilt)
-
-
-def ends_are_light(
-    sigma: FloatArray, rate: FloatArray, count: FloatArray, digits: FloatArray, theta: FloatArray
-) -> BoolArray:
-    """Whether the end of the grid of each run of equal steps weighs nothing at the tilt, or at the least tilt at which
-    far jumps rule; arrays of one shape.
-    """
-    steps_log = np.log(count)
-    goal = digits * math.log(10) + math.log(2) + steps_log
-    end = np.maximum(np.sqrt(2 * goal), 1 / sigma + np.sqrt(2 * np.maximum(goal + np.log(rate), 0.0)))
-    start = np.sqrt(2 * (steps_log + 8))
-    y = start + (end - start) * _SHARES.reshape(-1, *(1 for _ in sigma.shape))
-    exponent = y / sigma - 0.5 / sigma**2
-    moderate = np.log1p(rate * np.expm1(np.minimum(exponent, 600.0)))
-    loss = np.where(exponent < 600, moderate, exponent + np.log(rate))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        heaviest = np.where(loss > 0, (0.5 * y * y - steps_log) / loss, np.inf)
-        at_end = np.where(loss[-1] > 0, (0.5 * end * end - steps_log - 30.0) / loss[-1], np.inf)
-    return np.asarray(at_end >= np.minimum(theta, heaviest.min(axis=0)))
 
 
 class TruncatedSampledGaussian(NormalTrapezoid):
@@ -136,6 +135,7 @@ class TruncatedSampledGaussian(NormalTrapezoid):
         self.sigma = np.array([step.noise_multiplier for step in steps])
         self.rate = np.array([step.sample_rate for step in steps])
         self.count = np.array([step.count for step in steps], dtype=np.float64)
+        self._rate_error = np.array([abs(step.rate_rest) / step.sample_rate for step in steps])
         total = self.count if separate else np.full_like(self.count, self.count.sum())
         # Nats: trapezoid errors of e^-need per step are below 1e-18 for the whole run.
         self._need = np.log(total) + 42.0
@@ -206,7 +206,12 @@ class TruncatedSampledGaussian(NormalTrapezoid):
         """See `highest_turn`; of few steps |M| falls only like exp(-sigma^2 ln^2(t p e^{-1/(2 sigma^2)})/2)."""
         falls = np.sqrt(88 / total) / self.sigma + 0.5 / self.sigma**2 - np.log(self.rate)
         falls = falls if self.separate else falls.min()
-        return highest_turn(9.0 / np.maximum(deviation, 1e-3), total, self.over_run(self.rate), falls)
+        highest, sampled = 9.0 / np.maximum(deviation, 1e-3), self.over_run(self.rate)
+        turn = highest_turn(highest, total, sampled, falls)
+        if not self.separate:
+            return turn
+        long = np.maximum(_LONG_SHARE * highest, np.exp(np.minimum(falls, 20.0)))
+        return np.where(sampled < FEW_SAMPLED, np.minimum(long, _LONG_TURN), turn)
 
     @property
     def lengths(self) -> IndexArray:
@@ -228,7 +233,7 @@ class TruncatedSampledGaussian(NormalTrapezoid):
     @cached_property
     def grid(self) -> SampledGaussianNodes:
         """See `NormalTrapezoid`, here and below."""
-        return SampledGaussianNodes.build(self.sigma, self.rate, self._layout)
+        return SampledGaussianNodes.build(self.sigma, self.rate, self._rate_error, self._layout)
 
     @override
     def shared_sums(self, tilts: FloatArray) -> FloatArray | None:

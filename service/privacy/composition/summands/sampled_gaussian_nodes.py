@@ -11,11 +11,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from service.privacy.composition.summands.trapezoid import TrapezoidNodes
-from service.privacy.numerics.arrays import FloatArray, IndexArray
+from service.privacy.numerics.arrays import BoolArray, FloatArray, IndexArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, SUM_BLOCK, UNIT_ROUNDOFF, sum_error
 
 _BY_PART = ("step", "start", "stop", "sigma", "rate")
 _BY_NODE = ("x", "loss", "log_weight", "weight", "responsibility", "loss_error", "relative_error")
+
+
+_SHARES = np.arange(13) / 12
+"""Positions between the start of the far jumps and the end of a grid."""
 
 
 def _loss(v: FloatArray, rate: FloatArray) -> FloatArray:
@@ -66,8 +70,14 @@ class SampledGaussianNodes(TrapezoidNodes):
         return SampledGaussianNodes(**by_node, **{name: getattr(self, name)[parts] for name in _BY_PART}, soft=None)
 
     @staticmethod
-    def build(sigma: FloatArray, rate: FloatArray, layout: GaussianNodeLayout) -> SampledGaussianNodes:
-        """The grid of nodes (first + j) step, j < nodes, of which the first `kept` of each part carry weight."""
+    def build(
+        sigma: FloatArray, rate: FloatArray, rate_error: FloatArray, layout: GaussianNodeLayout
+    ) -> SampledGaussianNodes:
+        """Return the grid of nodes (first + j) step, j < nodes, of which the first `kept` of each part carry weight.
+
+        `rate_error`: the relative error of the rates, shape (parts,). dL/d ln p = p (e^v - 1)/w = r (1 - e^-v); the
+        sums of s and ln(1 - p) instead of L move by at most 1/(1 - p) of themselves.
+        """
         column, p = sigma[:, None], rate[:, None]
         nodes, step = layout.nodes, layout.steps[:, None]
         # Exact: small integers times a dyadic step.
@@ -91,6 +101,10 @@ class SampledGaussianNodes(TrapezoidNodes):
         loss_error = loss_error + np.where((v < -1) & (p > 0.5), 12 * UNIT_ROUNDOFF, 0.0)
         relative = UNIT_ROUNDOFF * (y**2 + 8) + 4 * FUNCTION_ERROR + sum_error(nodes)
         relative = relative + 1.01 * np.abs(y) * y_error
+        if rate_error.any():
+            slope = responsibility * -np.expm1(-np.maximum(v, 0.0)) - p * np.expm1(np.minimum(v, 0.0)) * np.exp(-loss)
+            loss_error = loss_error + 1.01 * rate_error[:, None] * slope
+            relative = relative + (1.01 * rate_error / (1 - rate))[:, None] * layout.in_u
         return SampledGaussianNodes(
             x=y,
             step=step,
@@ -106,3 +120,23 @@ class SampledGaussianNodes(TrapezoidNodes):
             rate=rate,
             soft=np.logaddexp(0.0, shared[0]) if layout.in_u else None,
         )
+
+
+def ends_are_light(
+    sigma: FloatArray, rate: FloatArray, count: FloatArray, digits: FloatArray, theta: FloatArray
+) -> BoolArray:
+    """Whether the end of the grid of each run of equal steps weighs nothing at the tilt, or at the least tilt at which
+    far jumps rule; arrays of one shape.
+    """
+    steps_log = np.log(count)
+    goal = digits * math.log(10) + math.log(2) + steps_log
+    end = np.maximum(np.sqrt(2 * goal), 1 / sigma + np.sqrt(2 * np.maximum(goal + np.log(rate), 0.0)))
+    start = np.sqrt(2 * (steps_log + 8))
+    y = start + (end - start) * _SHARES.reshape(-1, *(1 for _ in sigma.shape))
+    exponent = y / sigma - 0.5 / sigma**2
+    moderate = np.log1p(rate * np.expm1(np.minimum(exponent, 600.0)))
+    loss = np.where(exponent < 600, moderate, exponent + np.log(rate))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        heaviest = np.where(loss > 0, (0.5 * y * y - steps_log) / loss, np.inf)
+        at_end = np.where(loss[-1] > 0, (0.5 * end * end - steps_log - 30.0) / loss[-1], np.inf)
+    return np.asarray(at_end >= np.minimum(theta, heaviest.min(axis=0)))

@@ -41,7 +41,7 @@ _SIDES = np.array([0.5005, 0.5005])
 FEW_STEPS = 100
 """Runs with fewer steps have transforms that fall slowly: their contours are long and want finer steps."""
 
-_FEW_SAMPLED = 5.0
+FEW_SAMPLED = 5.0
 """Expected steps that use the record below which a transform of many steps falls slowly, too."""
 
 
@@ -336,11 +336,15 @@ class NormalTrapezoid(TruncatedTrapezoid):
 
     @cached_property
     def _ends(self) -> tuple[FloatArray, ...]:
-        """The quantities of `cut_error` at the end nodes, shape (parts, 2)."""
+        """At the end nodes, shape (parts, 2): ln of the weight, and how the exponent of a side rises with s above 0 and
+        below; of a mirrored law with 1 - s as well.
+        """
         grid, (steep, least) = self.grid, self.end_slopes
-        columns = (grid.loss, grid.log_weight, steep, least)
-        flipped = (steep[:, ::-1], least[:, ::-1]) if grid.mirrored else ()
-        return tuple(grid.at_ends(column) for column in (*columns, *flipped))
+        half = 0.5 * grid.step * steep
+        columns = [grid.log_weight, grid.loss + half, grid.loss - half + least]
+        if grid.mirrored:
+            columns += [half[:, ::-1], (least - half)[:, ::-1]]
+        return tuple(grid.at_ends(column) for column in columns)
 
     @override
     def cut_error(self, tilts: FloatArray, shift: FloatArray) -> FloatArray:
@@ -349,16 +353,11 @@ class NormalTrapezoid(TruncatedTrapezoid):
         A side is half a cell from an end node, and weighted with 1/(1 + e^{2 pi |Im x|/h}): as e^{q^2/2} stays below
         the root of that weight's growth, it is less than half a term. phi falls outwards.
         """
-        loss, log_weight, steep, least, *flipped = self._ends
+        log_weight, above, below, *flipped = self._ends
         s = tilts[:, :, None]
-        slope = np.abs(s) * steep
+        exponents = np.maximum(s, 0.0) * above + np.minimum(s, 0.0) * below + log_weight
         if flipped:
-            slope = slope + np.abs(1 - s) * flipped[0]
-        exponents = s * loss + log_weight + 0.5 * self.grid.step * slope
-        growth = np.minimum(s, 0.0) * least
-        if flipped:
-            growth = growth + np.minimum(1 - s, 0.0) * flipped[1]
-        exponents = exponents + growth
+            exponents += np.maximum(1 - s, 0.0) * flipped[0] + np.minimum(1 - s, 0.0) * flipped[1]
         return np.exp(exponents - shift[:, :, None]) @ _SIDES + self.beyond(tilts, shift)
 
 
@@ -376,7 +375,7 @@ def highest_turn(
     the record: where that is few, the transform does not fall with heights that no jump disturbs. `falls`: ln of the
     height at which the transform of few steps ends.
     """
-    rare = np.asarray(sampled) < _FEW_SAMPLED
+    rare = np.asarray(sampled) < FEW_SAMPLED
     many = np.minimum(np.where(rare, 1.35, 0.9) * highest, np.where(rare, 180.0, 120.0))
     few = np.minimum(0.9 * np.maximum(highest, np.exp(np.minimum(falls, 20.0))), 300.0)
     return np.where(np.asarray(total) >= FEW_STEPS, many, few)

@@ -39,13 +39,12 @@ from service.privacy.enclosure import Enclosure, Evidence
 from service.privacy.errors import UnsupportedCombination
 from service.privacy.mechanisms.abstract import (
     Attained,
-    GaussianMixturePart,
     GaussianPart,
     Part,
     ResolvedStep,
     SampledGaussianPart,
 )
-from service.privacy.numerics.rounding import UNIT_ROUNDOFF, rounded
+from service.privacy.numerics.rounding import rounded
 from service.privacy.trade_off.combinators.bracketed import between
 from service.privacy.trade_off.pair import TradeOffPair
 from service.privacy.trade_off.sampling.poisson_sampled import PoissonSampledAdd
@@ -113,12 +112,10 @@ class BatchMean(ResolvedStep):
 
     @override
     def covered(self) -> Part | None:
-        """A mixture of shifts knows the error of its weights, a sampled step that of nothing."""
-        known = super(BatchMean, self).covered()
+        """The sampled step, whose part knows the error of a rounded rate, but not of rounded noise."""
         halved, rate = self.noise_multiplier / 2, float(self.sample_rate)
-        if known is not None or self.symmetrised or float(halved) != halved or not LEAST_RATE < rate < LARGEST_RATE:
-            return known
-        return GaussianMixturePart(float(halved), (0.0, 1.0), (1 - rate, rate), weight_error=UNIT_ROUNDOFF)
+        is_known = float(halved) == halved and LEAST_RATE < rate < LARGEST_RATE
+        return self.part() if is_known else super(BatchMean, self).covered()
 
     @override
     def rounded(self, side: int) -> BatchMean:
@@ -136,12 +133,8 @@ class BatchMean(ResolvedStep):
 
     @override
     def loss_law(self) -> LossLaw:
-        from service.privacy.losses.steps import gaussian_loss, sampled_gaussian_loss
-
-        if self.sample_rate == 1:
-            return gaussian_loss(float(2 / self.noise_multiplier))
-        if not self.symmetrised:
-            return sampled_gaussian_loss(float(self.noise_multiplier / 2), float(self.sample_rate))
+        if self.sample_rate == 1 or not self.symmetrised:
+            return super(BatchMean, self).loss_law()
         reason = (
             "the law of the loss is needed, and the larger of two profiles has none in closed form; several steps are "
             "known between two theorems alone."

@@ -178,3 +178,28 @@ def test_no_end_says_less_than_a_part(seed: int) -> None:
         assert delta.lower >= profile.delta(alone, epsilon).value.lower * LAST_DIGITS, part
         assert composed.largest_log_ratio.upper >= alone.largest_log_ratio.lower
         assert composed.singular_power.upper >= alone.singular_power.lower
+
+
+SYMMETRIC: tuple[dict[str, Any], ...] = (
+    {"type": "composed", "mechanisms": [gaussian(2.0), laplace(3.0)]},
+    {"type": "composed", "mechanisms": [gaussian(2.0), {"type": "approximate_dp", "epsilon": 0.1, "delta": 1e-6}]},
+    {"type": "composed", "mechanisms": [laplace(3.0), laplace(3.0), {"type": "pure_dp", "epsilon": 0.3}]},
+    {"type": "repeated", "steps": 1000, "mechanism": laplace(30.0)},
+)
+
+
+@pytest.mark.parametrize("spec", SYMMETRIC)
+def test_a_run_of_symmetric_steps_is_composed_once(spec: dict[str, Any]) -> None:
+    """Both directions are one curve, whose numbers are those of the swapped hypotheses."""
+    pair = WorstCase().curves(built(spec))
+    assert pair.both is pair.add is pair.remove
+    swapped = pair.add.reversed()
+    first, second = pair.add.epsilon(1e-5), swapped.epsilon(1e-5)
+    assert max(first.lower, second.lower) <= min(first.upper, second.upper)
+
+
+def test_directions_of_asymmetric_steps_differ() -> None:
+    """One sampled step makes a run asymmetric."""
+    pair = WorstCase().curves(built({"type": "composed", "mechanisms": [gaussian(2.0), dpsgd(1.0, 0.1, 3)]}))
+    assert pair.add is not pair.remove
+    assert pair.remove.epsilon(1e-5).upper < pair.add.epsilon(1e-5).lower

@@ -42,12 +42,12 @@ def monte_carlo_pair(steps: Steps, options: EngineOptions) -> TradeOffPair:
     """The curves of a run from `options.samples` draws of the total loss S under each hypothesis.
 
     A threshold is an order statistic of the draws under H0, the power the share of draws under H1 above it. All numbers
-    of one answer hold together with probability `options.confidence`, whatever the law. Half of the failure probability
-    goes to bands around both distribution functions (`distribution_band.py`), which hold at every threshold: arrays
-    are read off them, and so is what searches for its thresholds (`both`, mixtures, the mu of a whole curve). The other
-    half goes to single numbers, narrower because each is one of few: binomial order statistics for the rate,
-    Clopper-Pearson for the power, Hoeffding's divergence bound for the profile and its tangents, failure probabilities
-    added up over both directions.
+    of one answer hold together with probability at least `options.confidence`, whatever the law. Half of the failure
+    probability goes to bands around both distribution functions (`distribution_band.py`), which hold at every
+    threshold: arrays are read off them, and so is what searches for its thresholds (`both`, mixtures, the mu of a whole
+    curve). The other half goes to single numbers, narrower because each is one of few: binomial order statistics for
+    the rate, Clopper-Pearson for the power, Hoeffding's divergence bound for the profile and its tangents, failure
+    probabilities added up over both directions.
 
     Gaussian steps are drawn as one normal number; N equal other steps from the law of their sum on a lattice
     (`drawn_lattice.py`), so draws cost the same for any N. The bias of that is inside the bounds: the drawn sum D is a
@@ -68,7 +68,7 @@ def monte_carlo_pair(steps: Steps, options: EngineOptions) -> TradeOffPair:
     add = MonteCarloTradeOff(Draws(loss, options.samples, options.seed), 1 - options.confidence)
     reason = (
         f"monte_carlo: {options.samples} draws for each hypothesis, seed {options.seed}; "
-        f"bounds hold with probability {options.confidence:g}."
+        f"bounds hold with probability at least {options.confidence:g}."
     )
     return TradeOffPair(add, add.reversed(), SOURCE, (reason,))
 

@@ -72,9 +72,11 @@ class DeformedContour:
         self._steps = [grid.step for grid in contour.grids]
         # Next to the least loss, and to a reflected one's largest value, F = ((1 - p)^-z M)^N e^{...} keeps its digits.
         farthest = float(contour.panels.end.real.max())
-        unsampled = [math.log1p(-step.rate) for step in self._steps]
-        self._from_least = contour.reflected or -min(unsampled) * farthest > _FAR
-        self._least = [np.log1p(-kind(step.rate)) if self._from_least else kind(0) for step in self._steps]
+        least = min(step.least_loss for step in self._steps)
+        self._from_least = contour.reflected or -least * farthest > _FAR
+        self._least = [
+            np.log1p(-(kind(step.rate) + kind(step.rest))) if self._from_least else kind(0) for step in self._steps
+        ]
         self.usable = self._evaluate(self._nodes())
 
     def _nodes(self) -> ContourNodes:
@@ -173,7 +175,9 @@ class DeformedContour:
         exponent = exponent + mu2 / 2 * (nodes.x * (nodes.x - 1) - t * t)
         phase = phase + mu2 * t * (nodes.x - kind(0.5))
         reach = np.hypot(nodes.x, t).astype(np.float64) + self.theta
-        size_of_rest = reach * (abs(self.center) + 2 * size_of_least) + abs(self._value)
+        # ln(1 - p) is within 11 u of itself where the rate is rounded, p <= 0.9.
+        of_least = 2 + any(step.rest for step in self._steps)
+        size_of_rest = reach * (abs(self.center) + of_least * size_of_least) + abs(self._value)
         rounding = (24 + 4 * len(kinds)) * unit * (size_of_logs + size_of_rest)
         # mu^2 is a sum of at most 256 rounded parts.
         rounding = rounding + 600 * UNIT_ROUNDOFF * float(mu2) * reach * (reach + 1)
