@@ -27,7 +27,7 @@ from service.computations.parts import (
     worst_case_spec,
 )
 from service.computations.priors import assumptions_about_priors, at_bounded_prior, prior_of
-from service.computations.rounds import Asked, read_in_rounds
+from service.computations.rounds import AskedQuestion, read_in_rounds
 from service.privacy.composition.planning.choose import METHODS
 from service.privacy.composition.planning.options import EngineOptions
 from service.privacy.composition.planning.plan import Plan
@@ -162,13 +162,13 @@ def beside_relaxed(model: WorstCase, curves: TradeOffPair, request: BoundsReques
     return {"threat_model": worst_case_spec(model), "answers": [told[question] for question in request.questions]}
 
 
-def asked_of(request: BoundsRequest) -> list[Asked]:
+def asked_of(request: BoundsRequest) -> list[AskedQuestion]:
     """Return the different questions of a request: equal ones are read once."""
-    found: dict[QuestionSpec, Asked] = {}
+    found: dict[QuestionSpec, AskedQuestion] = {}
     for index, question in enumerate(request.questions):
         if not index or question not in found:
             read, notes = at_bounded_prior(question, request.dataset_subsampling)
-            found[question] = Asked(question, read, notes, f"/questions/{index}")
+            found[question] = AskedQuestion(question, read, notes, f"/questions/{index}")
     return list(found.values())
 
 

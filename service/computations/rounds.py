@@ -24,7 +24,7 @@ LEAST_TURN: Final = 1 / 4
 
 @final
 @dataclass(frozen=True, slots=True)
-class Asked:
+class AskedQuestion:
     """A question as it was sent, as it is read, with the notes on the difference, and its place in the request."""
 
     sent: QuestionSpec
@@ -34,7 +34,7 @@ class Asked:
 
 
 def read_in_rounds(
-    curves: TradeOffPair, questions: Sequence[Asked], tolerance: float, work: Work
+    curves: TradeOffPair, questions: Sequence[AskedQuestion], tolerance: float, work: Work
 ) -> list[EngineAnswer]:
     """Return the answers of these curves within what is left of `work`, each narrowed by the others.
 
@@ -58,7 +58,7 @@ class _Rounds:
     """The answers so far, by the number of the question. `most`: work that one question may take."""
 
     curves: TradeOffPair
-    questions: Sequence[Asked]
+    questions: Sequence[AskedQuestion]
     tolerance: float
     most: float
     found: dict[int, EngineAnswer] = field(default_factory=dict[int, EngineAnswer])
@@ -102,7 +102,7 @@ class _Rounds:
         self.found[at] = _within(share, asked, partial(read, self.curves, asked.read, self.tolerance))
 
 
-def _within(share: float, asked: Asked, read: Callable[[], EngineAnswer]) -> EngineAnswer:
+def _within(share: float, asked: AskedQuestion, read: Callable[[], EngineAnswer]) -> EngineAnswer:
     try:
         with at_most(share):
             return read()
