@@ -120,7 +120,7 @@ def beside_two_points(steps: Steps) -> Plan | None:
 
 
 def _shifted(steps: Steps, others: Steps) -> TradeOffPair:
-    from service.privacy.trade_off.combinators.shifted_mixture import ShiftedMixture, Shifts
+    from service.privacy.trade_off.mixture.shifted_mixture import ShiftedMixture, Shifts
 
     ((step, count),) = others
     rest = step.curves() if count == 1 else _composed_laplace(others)
