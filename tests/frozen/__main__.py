@@ -9,7 +9,7 @@ numbers    how many have equal numbers, evidence and methods
 meet       whether every enclosure that is kept meets that of now, and which of them are wider now
 agree      whether every bound that is kept agrees with that of now to 1e-9
 cpu        CPU of the cases of the benchmark
-prices     estimated cost over measured CPU of sixteen ordinary requests
+prices     estimated cost over measured CPU of sixteen ordinary requests, and of all requests by resource and engine
 """
 
 from __future__ import annotations
@@ -111,11 +111,16 @@ def compare(check: Callable[[Answer, Answer], list[str]], first: int) -> int:
     return bool(failed)
 
 
-def measure(what: str) -> int:
+def measure(what: str, first: int) -> int:
     """Print CPU, or estimated costs."""
-    from tests.frozen import costs  # loads the benchmark
+    from tests.frozen import costs, prices  # loads the benchmark
 
-    return costs.print_cpu() if what == "cpu" else costs.print_prices()
+    if what == "cpu":
+        return costs.print_cpu()
+    for name in RESOURCES:  # no request pays for what is loaded with the first of its kind
+        resource(name)
+    prices.print_space(first)
+    return costs.print_prices()
 
 
 def main() -> int:
@@ -127,8 +132,8 @@ def main() -> int:
         "numbers": lambda first: count_equal(lambda one: one.numbers, first),
         "meet": lambda first: compare(apart, first),
         "agree": lambda first: compare(disagreeing, first),
-        "cpu": lambda _: measure("cpu"),
-        "prices": lambda _: measure("prices"),
+        "cpu": lambda first: measure("cpu", first),
+        "prices": lambda first: measure("prices", first),
     }
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("command", choices=commands)
