@@ -3,11 +3,15 @@
 Engines say what they do where it is much: about microseconds of CPU. Searches, and engines before they make anything
 dear, ask whether the allowance is spent, and end with what is proved by then: every enclosure stays valid, and is wide
 where nothing more could be done. Outside `at_most` nothing is counted.
+
+A request with many parts may have a deadline as well (`ends_by`). Parts that are complete by then are sent. A part that
+the deadline cut short is not, and nothing of the response is stored, because another day it has other parts.
 """
 
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Generator, Hashable
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
@@ -15,6 +19,20 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar, final
 
 Result = TypeVar("Result")
+
+
+@final
+@dataclass(slots=True, eq=False)
+class Deadline:
+    """The `moment`, on the monotonic clock, at which the parts of a request end; `was_met`: whether one ended by it."""
+
+    moment: float
+    was_met: bool = False
+
+    def has_passed(self) -> bool:
+        """Return whether the moment is over, and remember that it is."""
+        self.was_met = self.was_met or time.monotonic() >= self.moment
+        return self.was_met
 
 
 @final
@@ -29,6 +47,7 @@ class Work:
     end: float = math.inf
     kept: dict[Hashable, Any] = field(default_factory=dict[Hashable, Any])
     cut_short: bool = False
+    deadline: Deadline | None = None
 
     @property
     def left(self) -> float:
@@ -37,6 +56,24 @@ class Work:
 
 
 _COUNTED: ContextVar[Work | None] = ContextVar("work", default=None)
+_DEADLINE: ContextVar[Deadline | None] = ContextVar("deadline", default=None)
+
+
+@contextmanager
+def ends_by(seconds: float) -> Generator[Deadline]:
+    """Give the parts of a request this long from now. What is counted apart has no deadline: others use it, too."""
+    deadline = Deadline(time.monotonic() + seconds)
+    token = _DEADLINE.set(deadline)
+    try:
+        yield deadline
+    finally:
+        _DEADLINE.reset(token)
+
+
+def is_late() -> bool:
+    """Return whether the deadline of this request has passed; False without a deadline."""
+    deadline = _DEADLINE.get()
+    return deadline is not None and deadline.has_passed()
 
 
 def at_most(allowance: float) -> AbstractContextManager[Work]:
@@ -57,7 +94,7 @@ class _AtMost:
         work = _COUNTED.get()
         self._token = None
         if work is None:
-            work = Work()
+            work = Work(deadline=_DEADLINE.get())
             self._token = _COUNTED.set(work)
         self._work, self._before = work, work.end
         work.end = min(work.end, work.done + self._allowance)
@@ -113,7 +150,7 @@ def left() -> float:
 def is_spent() -> bool:
     """Whether no more should be begun."""
     work = _COUNTED.get()
-    if work is None or work.done < work.end:
+    if work is None or (work.done < work.end and not (work.deadline is not None and work.deadline.has_passed())):
         return False
     work.cut_short = True
     return True
