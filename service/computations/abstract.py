@@ -127,7 +127,7 @@ class Computation(Generic[RequestT, ResponseT]):
     exit_code(response): of the command; 0: a script that ran it may go on.
     decision(response): what is written to the log of decisions about it, where it is one: ids and verdict, no data.
     pieces: how a job computes it, where a request may have many points.
-    ends_early: whether the response may leave out parts that the time limit did not allow (`numerics.work.ends_by`).
+    ends_early: whether the response may leave out parts that the time limit did not allow (`deadlines.py`).
     digits(request): the value of its field `digits` where the answer is a ground truth, which is kept longer and also
     answers the same request with fewer digits; else None.
     """

@@ -27,8 +27,8 @@ from typing import Any, Final
 from pydantic import BaseModel
 
 from service.computations.abstract import Computes
+from service.computations.deadlines import ends_after
 from service.computations.violations import noted
-from service.privacy.numerics.work import ends_by
 
 Clock = Callable[[], float]
 
@@ -157,7 +157,7 @@ def run(
     """
     signal.setitimer(signal.ITIMER_REAL, limit_seconds + GRACE_SECONDS)  # its signal ends the process
     try:
-        with ends_by(EARLY_SHARE * limit_seconds if ends_early else math.inf) as deadline:
+        with ends_after(EARLY_SHARE * limit_seconds if ends_early else math.inf) as deadline:
             found = compute_body(computation, request, digest, engine_version, time.process_time)
         found = replace(found, is_whole=not deadline.was_met)
     except Exception as error:  # noqa: BLE001 - every failure of a computation belongs to its request

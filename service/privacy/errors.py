@@ -47,4 +47,4 @@ class NumericalFailure(PrivacyComputationError):
 
 
 class DeadlinePassed(PrivacyComputationError):
-    """The deadline of a request with many parts passed before this part: see `numerics.work.ends_by`."""
+    """The deadline of a request with many parts passed before this part: see `numerics.work.ends_when`."""

@@ -71,8 +71,7 @@ def _read(
     try:
         settings = [None] if len(block) == 1 else settings_of(known, wanted)
     except DeadlinePassed:
-        yield from repeat(_LATE, len(wanted))
-        return
+        settings = [None] * len(wanted)
     for place, setting in zip(wanted, settings, strict=True):
         each = asked[place]
         if not isinstance(each, BoundsRequest):

@@ -4,14 +4,13 @@ Engines say what they do where it is much: about microseconds of CPU. Searches, 
 dear, ask whether the allowance is spent, and end with what is proved by then: every enclosure stays valid, and is wide
 where nothing more could be done. Outside `at_most` nothing is counted.
 
-A request with many parts may have a deadline as well (`ends_by`). Parts that are complete by then are sent. A part that
-the deadline cut short is not, and nothing of the response is stored, because another day it has other parts.
+A request with many parts may have a deadline as well (`ends_when`). Parts that are complete by then are sent. A part
+that the deadline cut short is not, and nothing of the response is stored, because another day it has other parts.
 """
 
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Generator, Hashable
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
@@ -24,15 +23,18 @@ Result = TypeVar("Result")
 @final
 @dataclass(slots=True, eq=False)
 class Deadline:
-    """The `moment`, on the monotonic clock, at which the parts of a request end; `was_met`: whether one ended by it."""
+    """When the parts of a request end: `is_over(share)` says whether this share of their time is over. `was_met`:
+    whether a part ended by that.
+    """
 
-    moment: float
+    is_over: Callable[[float], bool]
     was_met: bool = False
 
-    def has_passed(self) -> bool:
-        """Return whether the moment is over, and remember that it is."""
-        self.was_met = self.was_met or time.monotonic() >= self.moment
-        return self.was_met
+    def has_passed(self, share: float = 1.0) -> bool:
+        """Return whether this share of the time is over, and remember that it was."""
+        is_over = self.is_over(share)
+        self.was_met = self.was_met or is_over
+        return is_over
 
 
 @final
@@ -60,9 +62,9 @@ _DEADLINE: ContextVar[Deadline | None] = ContextVar("deadline", default=None)
 
 
 @contextmanager
-def ends_by(seconds: float) -> Generator[Deadline]:
-    """Give the parts of a request this long from now. What is counted apart has no deadline: others use it, too."""
-    deadline = Deadline(time.monotonic() + seconds)
+def ends_when(is_over: Callable[[float], bool]) -> Generator[Deadline]:
+    """End the parts of a request when it is time. What is counted apart has no deadline: others use it, too."""
+    deadline = Deadline(is_over)
     token = _DEADLINE.set(deadline)
     try:
         yield deadline
@@ -70,10 +72,10 @@ def ends_by(seconds: float) -> Generator[Deadline]:
         _DEADLINE.reset(token)
 
 
-def is_late() -> bool:
-    """Return whether the deadline of this request has passed; False without a deadline."""
+def is_late(share: float = 1.0) -> bool:
+    """Return whether this share of the time of the request is over; False without a deadline."""
     deadline = _DEADLINE.get()
-    return deadline is not None and deadline.has_passed()
+    return deadline is not None and deadline.has_passed(share)
 
 
 def at_most(allowance: float) -> AbstractContextManager[Work]:

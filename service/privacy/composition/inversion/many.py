@@ -33,6 +33,9 @@ from service.privacy.trade_off.combinators.data_processing_bound import DataProc
 from service.privacy.trade_off.combinators.intersected import Intersected
 from service.privacy.trade_off.combinators.prefetched import Known
 
+_SHARE = 0.5
+"""Share of the time of a request after which no more is evaluated together: runs need the rest one by one."""
+
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
@@ -107,7 +110,7 @@ def _read(tasks: Sequence[Task], levels: IndexArray, width: float) -> None:
         indices: list[int] = block.tolist()
         listed = [(part, each) for part, index in enumerate(indices) for each in runs[index]]
         for batch in Table(steps, block).batches(listed):
-            if is_late():
+            if is_late(_SHARE):
                 raise DeadlinePassed
             try:
                 batch.evaluate(width)
