@@ -290,7 +290,7 @@ def test_prices_know_many_points_and_look_at_few(monkeypatch: pytest.MonkeyPatch
     many = SWEEPS.quote(parsed(asked({NOISE: {"from": 1, "to": 2, "count": LARGEST_POINTS}})))
     assert not few.inline
     assert not many.inline
-    assert 500 * few.cost < many.cost < 2000 * few.cost
+    assert 100 * few.cost < many.cost < 1000 * few.cost  # the first run of few costs more than all others
     assert len(looked) < 100
 
 

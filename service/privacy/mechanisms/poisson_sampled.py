@@ -148,7 +148,7 @@ class PoissonSampled(AbstractStep):
             weights = (1 - self.sample_rate, self.sample_rate)  # the first correctly rounded
             law = BinomialHits(1, rate)
             return ShiftedMixtureStep(
-                noise_multiplier=noise, shifts=(0.0, 1.0), weights=weights, mirrored=True, law=law
+                noise_multiplier=noise, shifts=(0.0, 1.0), weights=weights, mirrored=True, law=law, is_exact=True
             )
         return hits_step(noise, BinomialHits(neighbours.records, rate))
 

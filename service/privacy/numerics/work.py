@@ -143,16 +143,26 @@ def kept_once(key: Hashable, compute: Callable[[], Result]) -> Result:
     return found
 
 
+def keep(key: Hashable, value: object) -> None:
+    """Replace what `kept_once` returns for `key` in this request."""
+    work = _COUNTED.get()
+    if work is not None:
+        work.kept[key] = value
+
+
 def left() -> float:
     """What may still be done; infinite where nothing is counted."""
     work = _COUNTED.get()
     return math.inf if work is None else work.left
 
 
-def is_spent() -> bool:
-    """Whether no more should be begun."""
+def is_spent(needed: float = 0.0) -> bool:
+    """Whether no more should be begun; `needed`: work of what would be begun."""
     work = _COUNTED.get()
-    if work is None or (work.done < work.end and not (work.deadline is not None and work.deadline.has_passed())):
+    if work is None:
+        return False
+    is_late = work.deadline is not None and work.deadline.has_passed()
+    if not is_late and work.done < work.end and work.left >= needed:
         return False
     work.cut_short = True
     return True

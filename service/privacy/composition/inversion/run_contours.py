@@ -54,7 +54,7 @@ class RunContours:
     @cached_property
     def deformed(self) -> DeformedRun | None:
         """Deformed contours of runs of few kinds of sampled Gaussian steps, with Gaussian ones or not; else None."""
-        steps, squares = self.run.sampled_gaussian, self.run.gaussian_mu_squared
+        steps, squares = self.run.sampled_steps, self.run.gaussian_mu_squared
         return None if steps is None else deformed_run(steps, squares, self.accuracy, reflected=self.reflected)
 
     def to_deform(self, known: Readings, rows: int, width: float) -> IndexArray:

@@ -29,6 +29,7 @@ from service.privacy.composition.summands.sampled_gaussian_nodes import (
     ends_are_light,
 )
 from service.privacy.composition.summands.sampled_gaussian_shared import moment_sums
+from service.privacy.composition.summands.sampled_step import SampledStep
 from service.privacy.composition.summands.trapezoid import FEW_SAMPLED, NormalTrapezoid, highest_turn, smooth_spacing
 from service.privacy.numerics.arrays import BoolArray, FloatArray, IndexArray
 from service.privacy.numerics.rounding import SUM_BLOCK
@@ -58,8 +59,6 @@ class SampledGaussianSteps(Summand):
     The exact rate is `sample_rate` + `rate_rest`, where the rest is at most half a unit in the last place.
     """
 
-    is_deformable = True
-
     noise_multiplier: float
     sample_rate: float
     count: int
@@ -74,6 +73,11 @@ class SampledGaussianSteps(Summand):
     @override
     def reach(self) -> tuple[float, float]:
         return self.log_prob_never_sampled, math.inf
+
+    @property
+    @override
+    def sampled_step(self) -> SampledStep:
+        return SampledStep(self.noise_multiplier, self.sample_rate, self.count, self.rate_rest)
 
     @property
     @override

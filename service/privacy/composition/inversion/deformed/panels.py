@@ -236,6 +236,8 @@ class Contour:
     def _chosen_paths(self, starts: ComplexArray, ends: ComplexArray) -> list[IndexArray]:
         """For each kind the path on which |F| is small at the tips of each panel's ellipse, others at their best."""
         tips = _polygons(starts, ends, np.array([2.4]))[:, 0, ::2]
+        if any(grid.step.mirrored for grid in self.grids):  # whose majorants are known for Re z >= 0
+            tips = np.asarray(np.maximum(tips.real, 0.0) + 1j * tips.imag, dtype=np.complex128)
         there = self.moments_at(tips.ravel())
         sizes = [(grid.step.count * grid.provable(there)).reshape(-1, *tips.shape) for grid in self.grids]
         best = [one.min(axis=0) for one in sizes]
