@@ -40,8 +40,10 @@ _NEAREST_TILT, _FARTHEST_TILT, _RATIO = 0.35, 11.0, 1.22
 they grow.
 """
 
-_FIRST_OF_RARE = 1.0
-"""Distance from 1/2 of the first tilt of rare runs: farther ones have jumps that rule the tilted law."""
+_FIRST_OF_RARE, _RATIO_OF_RARE = 1.0, 1.35
+"""Distance from 1/2 of the first tilt of rare runs, as farther ones have jumps that rule the tilted law; and how the
+distances grow, as many lie between.
+"""
 
 _FROM_POLES, _WEAK = 0.25, 0.2
 """Least distance of a contour from the poles, in inverse deviations; of weak losses in inverses of the second number.
@@ -117,9 +119,10 @@ class Table:
         middle = self.parts.cumulants(np.full((1, len(places)), 0.5))
         self.core = np.sqrt(middle.second[0] / most)
         near: FloatArray = _NEAREST_TILT / (self.core * np.sqrt(most))
-        near = np.where(steps.rate[places] * most < FEW_SAMPLED, np.minimum(near, _FIRST_OF_RARE), near)
+        rare = steps.rate[places] * most < FEW_SAMPLED
+        near = np.where(rare, np.minimum(near, _FIRST_OF_RARE), near)
         far = 0.5 + _FARTHEST_TILT / (self.core * np.sqrt(least))
-        side = math.ceil(float(np.log(far / near).max()) / math.log(_RATIO)) + 1
+        side = math.ceil(float((np.log(far / near) / np.log(np.where(rare, _RATIO_OF_RARE, _RATIO))).max())) + 1
         offsets = near * (far / near) ** (np.arange(side) / (side - 1))[:, None]
         self.tilts = np.concatenate([0.5 - offsets[::-1], 0.5 + offsets])
         found = self.parts.cumulants(self.tilts)

@@ -43,7 +43,7 @@ _FEWEST_SHARED = 4
 LARGEST_ETA = 20.0
 """Largest shift of the paths behind majorants."""
 
-_LONG_SHARE, _LONG_TURN = 3.0, 800.0
+_LONG_SHARE, _LONG_TURN = 3.0, 1000.0
 """`highest_turn` of rare runs that are evaluated together, which have long contours instead of deformed ones: a share
 of the height, as the cores of their laws are wider than about normal, and its limit.
 """
