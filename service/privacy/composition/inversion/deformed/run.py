@@ -49,6 +49,9 @@ _FRACTIONS = (1.0, 0.4)
 """Where contours cross the real axis, between 1 and the saddle point."""
 
 _ANGLES = (0.33, 0.18)
+_EARLY = 4.0
+"""Where contours of mirrored steps bend, over theta, at most."""
+
 _NEAREST = 0.5
 """Contours stay this far from the pole at 1."""
 
@@ -293,7 +296,7 @@ class DeformedRun:
                 continue
             value = float(self._real(grids, np.array([theta]))[0])
             goal = math.log(truncation) + log_level - value + (theta - 1) * center + (poles - 1) * math.log(theta)
-            for width, angle in product(self._widths(center), _ANGLES if math.isfinite(goal) else ()):
+            for width, angle in product(self._widths(center, theta), _ANGLES if math.isfinite(goal) else ()):
                 bend = Bend(theta, width, angle, side)
                 contour = Contour(grids, bend, center, goal, value, self._reflected, self._mu_squared)
                 found.append((contour.cost(), len(found), contour))
@@ -303,9 +306,13 @@ class DeformedRun:
         again = (contour.on(grids) for contour, grids in finer if grids is not None)
         return next((contour for contour in chain(tried[:most], again) if contour.lay_out()), None)
 
-    def _widths(self, center: float) -> list[float]:
-        """Where contours may bend: by the core's deviation, and by the distance of the threshold from its lower end."""
+    def _widths(self, center: float, theta: float) -> list[float]:
+        """Where contours may bend: by the core's deviation, by the distance of the threshold from its lower end, and of
+        mirrored steps, whose panels are short where Re z is small, earlier.
+        """
         core, edge = 2 / self.deviation, 3 / self._edge(center)
+        if self._mirrored:
+            return [min(core, _EARLY * theta)]
         return [core, edge] if not self._reflected and edge < 0.3 * core else [core]
 
     def _grids(self, need: float, tilt: float, fineness: float = 1.0) -> Grids | None:
