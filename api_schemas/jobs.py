@@ -111,6 +111,7 @@ class JobResultsPage(Response):
 
 
 Place = Literal["event_loop", "worker", "job", "nowhere"]
+CostUnknown = Literal["second_engine", "lattice_spacing", "search_length", "shared_points", "parts"]
 
 
 class EstimatesResponse(Response):
@@ -131,6 +132,40 @@ class EstimatesResponse(Response):
             "with `tolerance_met: false`. Null where nothing but the time limit ends it.",
         ),
     ]
+    least: Annotated[
+        int | None, Field(ge=0, description="Spent in any case: the first look suffices.", exclude_if=is_none)
+    ] = None
+    likely: Annotated[
+        int | None,
+        Field(
+            ge=0,
+            description="Most requests above 10 ms cost between a quarter of this and four times this, in microseconds "
+            "of CPU time.",
+            exclude_if=is_none,
+        ),
+    ] = None
+    most: Annotated[
+        int | None,
+        Field(ge=0, description="The allowance of work or the time limit ends the request here.", exclude_if=is_none),
+    ] = None
+    unknown: Annotated[
+        tuple[
+            Annotated[
+                CostUnknown,
+                component(
+                    "CostUnknown",
+                    "What decides between `least` and `most`, and is known only once it is computed. second_engine: "
+                    "whether contours are narrow enough, or lattices are computed too; lattice_spacing: how fine a "
+                    "lattice the tolerance needs; search_length: how many evaluations the search takes; "
+                    "shared_points: how many points of the sweep are read together; parts: the description has more "
+                    "parts than are looked at.",
+                    examples=["second_engine"],
+                ),
+            ],
+            ...,
+        ],
+        Field(description="What decides within the range; empty where the cost follows from the request."),
+    ] = ()
     engine: Annotated[str, Field(description="The engine that is expected to answer; empty where there is none.")]
     place: Annotated[
         Place,

@@ -12,6 +12,8 @@ from service.privacy.numerics.work import Work, at_most
 
 MOST_WORK: Final = 8e6
 """In microseconds of CPU, roughly: well below the time limit of a worker, for no count is exact and machines differ."""
+OF_SEVERAL: Final = 1.5
+"""Quotient of the allowance of several questions and that of one: they may need more together, but never wait long."""
 SURELY_TOO_LONG: Final = 20e6
 """What surely costs more is work for a job, ..."""
 WORK_OF_A_JOB: Final = 400e6

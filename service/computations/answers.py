@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, final
 
 import numpy as np
@@ -32,12 +32,13 @@ from service.privacy.composition.planning.plan import Plan
 from service.privacy.enclosure import Evidence
 from service.privacy.errors import NumericalFailure, OutOfDomain, UnsupportedCombination
 from service.privacy.limit import WidthLimit
-from service.privacy.numerics.work import Work, at_most, did, kept_once
+from service.privacy.numerics.work import Work, at_most, did, keep, kept_once, was_cut_short
 from service.privacy.questions import gaussian_dp, unlearning
 from service.privacy.questions.capping import capped, capped_points
 from service.privacy.questions.reading import Reading
 from service.privacy.questions.unlearning import Held
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
+from service.privacy.trade_off.enclosed.logs import relative_widths
 from service.privacy.trade_off.pair import TradeOffPair
 
 WORK_USED_UP: Final = "the work of the request is used up: ask for fewer methods or fewer numbers at once."
@@ -52,7 +53,8 @@ class EngineAnswer:
     """What the curves of one engine say to a question.
 
     `number`: the fields of the number with its ends, or the points. `beside`: other numbers, which stand after it.
-    `holds`: the verdict of a guarantee. `read`: the enclosures behind the numbers.
+    `holds`: the verdict of a guarantee. `read`: the enclosures behind the numbers. `cut_short`: whether a search ended
+    because its share of the allowance was spent.
     """
 
     number: ResponseFields
@@ -65,6 +67,15 @@ class EngineAnswer:
     beside: ResponseFields = field(default_factory=dict[str, Any])
     holds: Held | None = None
     read: tuple[Any, ...] = ()
+    cut_short: bool = False
+
+    @property
+    def widest(self) -> float:
+        """Largest relative width of the numbers that have an upper end; infinite where none has."""
+        if isinstance(self.read[0], CurvePoints):
+            points: CurvePoints = self.read[0]
+            return float(max(relative_widths(part).max() for part in (points.power, points.type_two_error)))
+        return max((each.relative_width() for each in self.read if each.upper < math.inf), default=math.inf)
 
     def answer(
         self,
@@ -115,7 +126,24 @@ def said(curves: TradeOffPair, question: QuestionSpec, tolerance: float) -> Engi
     return kept_once((curves.origin, question, tolerance), lambda: _said(curves, question, tolerance))
 
 
+def narrower(known: EngineAnswer, curves: TradeOffPair, question: QuestionSpec, tolerance: float) -> EngineAnswer:
+    """Return the answer of these curves, read anew where the known one was cut short; the narrower of both."""
+    if not known.cut_short:
+        return known
+    found = _said(curves, question, tolerance)
+    if found.widest > known.widest:
+        return known
+    if curves.origin is not None:
+        keep((curves.origin, question, tolerance), found)
+    return found
+
+
 def _said(curves: TradeOffPair, question: QuestionSpec, tolerance: float) -> EngineAnswer:
+    found = _read(curves, question, tolerance)
+    return replace(found, cut_short=True) if found.limit is not None and was_cut_short() else found
+
+
+def _read(curves: TradeOffPair, question: QuestionSpec, tolerance: float) -> EngineAnswer:
     did(AN_ANSWER)
     begin_limits(curves)
     worst = () if curves.worst_case is None else said(curves.worst_case, question, tolerance).read

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Final, final
@@ -12,12 +12,11 @@ from api_schemas.examples import BOUNDS_EXAMPLES
 from api_schemas.options import ONLY_WHERE_ASKED
 from api_schemas.questions import QuestionSpec
 from service.computations.abstract import Computation, Planned, Quote, ResponseFields
-from service.computations.allowance import MOST_WORK, WORK_OF_A_JOB, share
-from service.computations.answers import EngineAnswer, curves_of, said, side_by_side
+from service.computations.allowance import MOST_WORK, OF_SEVERAL, WORK_OF_A_JOB
+from service.computations.answers import curves_of, side_by_side
 from service.computations.caveats import caveats
 from service.computations.earlier_bounds import earlier_bounds
 from service.computations.estimates import ANSWER, is_for_a_job, questions_cost, quote, unpriced
-from service.computations.joint_answers import joint_answers
 from service.computations.parts import (
     assumptions_of,
     blamed,
@@ -28,6 +27,7 @@ from service.computations.parts import (
     worst_case_spec,
 )
 from service.computations.priors import assumptions_about_priors, at_bounded_prior, prior_of
+from service.computations.rounds import AskedQuestion, read_in_rounds
 from service.privacy.composition.planning.choose import METHODS
 from service.privacy.composition.planning.options import EngineOptions
 from service.privacy.composition.planning.plan import Plan
@@ -93,7 +93,8 @@ def setting_of(request: BoundsRequest) -> Setting:
 
 def _within_work(request: BoundsRequest, setting: Setting) -> tuple[ResponseFields, TradeOffPair]:
     for_a_job = request.method == ONLY_WHERE_ASKED and is_for_a_job(_quote(request, lambda: setting))
-    with at_most(WORK_OF_A_JOB if for_a_job else MOST_WORK) as work:
+    most = MOST_WORK * (1.0 if _distinct(request) == 1 else OF_SEVERAL)
+    with at_most(WORK_OF_A_JOB if for_a_job else most) as work:
         return _read(request, setting, work)
 
 
@@ -101,39 +102,29 @@ def _read(request: BoundsRequest, setting: Setting, work: Work) -> tuple[Respons
     mechanism, threat_model, worst_case = setting.mechanism, setting.threat_model, setting.worst_case
     pointer, part = "/threat_model", request.threat_model
     try:
-        curves = setting.main.curves
-        engines = curves_of(setting.beside)
-        found: dict[QuestionSpec, EngineAnswer] = {}
-        beside_them: dict[QuestionSpec, tuple[tuple[str, ...], list[ResponseFields] | None]] = {}
-        left = _distinct(request) * (1 + len(engines) + (worst_case is not None))
-        for index, question in enumerate(request.questions):
-            if index and question in found:  # equal questions are read once
-                continue
-            pointer, part = f"/questions/{index}", question
-            read, notes = at_bounded_prior(question, request.dataset_subsampling)
-            threat_model.check_question(read.type, prior_of(read))
-            if curves.worst_case is not None:  # has a share of its own, and caps the answer
-                with at_most(share(work, left)):
-                    said(curves.worst_case, read, request.relative_tolerance)
-                left -= 1
-            with at_most(share(work, left)):
-                found[question] = said(curves, read, request.relative_tolerance)
-            left -= 1
-            methods = None
-            if request.method == EVERY:
-                methods = side_by_side(engines, read, request.relative_tolerance, work, left)
-                left -= len(engines)
-                methods += earlier_bounds(mechanism, curves, read) if worst_case is None else []
-            beside_them[question] = notes, methods
-        told: dict[QuestionSpec, ResponseFields] = {}
-        for question, joint in _joint(curves, found, request):
-            notes, methods = beside_them[question]
-            told[question] = joint.answer(question, conditional=worst_case is not None, notes=notes, methods=methods)
-        beside = None
-        if worst_case is not None and setting.worst_plan is not None:
-            beside = beside_relaxed(worst_case, curves.worst_case or setting.worst_plan.curves, request, work)
+        curves, engines = setting.main.curves, curves_of(setting.beside)
+        asked = asked_of(request)
+        for each in asked:
+            pointer, part = each.pointer, each.sent
+            threat_model.check_question(each.read.type, prior_of(each.read))
     except PrivacyComputationError as error:
         raise blamed(error, pointer, part) from None
+    others = len(engines) + (worst_case is not None and curves.worst_case is None)
+    with at_most(work.left / (1 + others)):
+        found = read_in_rounds(curves, asked, request.relative_tolerance, work)
+    told: dict[QuestionSpec, ResponseFields] = {}
+    for number, (each, answer) in enumerate(zip(asked, found, strict=True)):
+        methods = None
+        if request.method == EVERY:
+            left = (len(asked) - number) * len(engines) + len(asked) * (others - len(engines))
+            methods = side_by_side(engines, each.read, request.relative_tolerance, work, left)
+            methods += earlier_bounds(mechanism, curves, each.read) if worst_case is None else []
+        told[each.sent] = answer.answer(
+            each.sent, conditional=worst_case is not None, notes=each.notes, methods=methods
+        )
+    beside = None
+    if worst_case is not None and setting.worst_plan is not None:
+        beside = beside_relaxed(worst_case, curves.worst_case or setting.worst_plan.curves, request, work)
     sampled = request.dataset_subsampling
     fields: ResponseFields = {
         **options_as_sent(request),
@@ -162,27 +153,23 @@ def beside_relaxed(model: WorstCase, curves: TradeOffPair, request: BoundsReques
 
     Where the worst case caps the answers of that attacker, this request has read every question already.
     """
-    found: dict[QuestionSpec, EngineAnswer] = {}
-    questions = list(dict.fromkeys(request.questions))
-    for index, question in enumerate(questions):
-        read, _ = at_bounded_prior(question, request.dataset_subsampling)
-        with at_most(share(work, len(questions) - index)):
-            found[question] = said(curves, read, request.relative_tolerance)
+    asked = asked_of(request)
+    found = read_in_rounds(curves, asked, request.relative_tolerance, work)
     told = {
-        question: joint.answer(
-            question, conditional=False, notes=at_bounded_prior(question, request.dataset_subsampling)[1]
-        )
-        for question, joint in _joint(curves, found, request)
+        each.sent: answer.answer(each.sent, conditional=False, notes=each.notes)
+        for each, answer in zip(asked, found, strict=True)
     }
     return {"threat_model": worst_case_spec(model), "answers": [told[question] for question in request.questions]}
 
 
-def _joint(
-    curves: TradeOffPair, found: Mapping[QuestionSpec, EngineAnswer], request: BoundsRequest
-) -> Iterator[tuple[QuestionSpec, EngineAnswer]]:
-    """Return the answers by their questions, each narrowed by the others."""
-    questions, answers = list(found), list(found.values())
-    return zip(questions, joint_answers(curves, questions, answers, request.relative_tolerance), strict=True)
+def asked_of(request: BoundsRequest) -> list[AskedQuestion]:
+    """Return the different questions of a request: equal ones are read once."""
+    found: dict[QuestionSpec, AskedQuestion] = {}
+    for index, question in enumerate(request.questions):
+        if not index or question not in found:
+            read, notes = at_bounded_prior(question, request.dataset_subsampling)
+            found[question] = AskedQuestion(question, read, notes, f"/questions/{index}")
+    return list(found.values())
 
 
 def bounds_quote(request: BoundsRequest) -> Quote:

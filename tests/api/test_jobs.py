@@ -290,6 +290,8 @@ def test_every_resource_is_quoted(client: TestClient, name: str) -> None:
     told = quoted.json()
     assert told["place"] in ("event_loop", "worker")
     assert 0 <= told["least_cost"] <= told["cost"] <= (told["most_cost"] or math.inf)
+    assert 0 <= told["least"] <= told["likely"] <= told["most"] <= told["time_limit_seconds"] * 1e6
+    assert isinstance(told["unknown"], list)
 
 
 def test_what_is_too_dear_says_what_it_costs_and_what_to_do(client: TestClient) -> None:

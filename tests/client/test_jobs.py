@@ -45,7 +45,10 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx2.Client]:
 
 def test_a_job_from_a_notebook(server: httpx2.Client) -> None:
     client = Client(str(server.base_url))
-    assert client.estimate("sweeps", sweep(40)).points == 40
+    estimate = client.estimate("sweeps", sweep(40))
+    assert estimate.points == 40
+    assert (estimate.least or 0) <= (estimate.likely or 0) <= (estimate.most or 0) > 0
+    assert "shared_points" in estimate.unknown
     job = client.submit("sweeps", sweep(40), key="notebook")
     assert client.submit("sweeps", sweep(40), key="notebook").id == job.id
     told = list(job.events())

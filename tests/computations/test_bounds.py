@@ -379,7 +379,7 @@ def test_the_worst_of_two_directions_costs_more_than_one() -> None:
 
 
 def test_equal_questions_are_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    module, read = importlib.import_module("service.computations.bounds"), list[str]()
+    module, read = importlib.import_module("service.computations.rounds"), list[str]()
     said = module.said
 
     def counted(curves: Any, question: Any, tolerance: float) -> Any:

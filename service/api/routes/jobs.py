@@ -6,6 +6,7 @@ import asyncio
 import json
 import re
 from collections.abc import AsyncGenerator
+from dataclasses import asdict
 from typing import Annotated, Any, Final, final
 
 from fastapi import APIRouter, Header, Path, Query, Request, Response
@@ -39,6 +40,7 @@ from service.api.negotiation import accepted_form
 from service.api.problems import InvalidParameter
 from service.api.told_jobs import accepted, job_response, progress_of
 from service.computations.abstract import Quote
+from service.computations.cost_range import cost_range
 from service.engine_version import ENGINE_VERSION
 from service.execution.errors import QueueFull
 from service.jobs.errors import PageBeyondEnd
@@ -171,6 +173,8 @@ async def estimate(request: Request, services: UsedServices) -> Response:
     waits = pieces is None or work.total <= pieces.largest_points
     if place == "job" and waits and services.runner.admits(work.computation, quote):
         place = "event_loop" if quote.inline else "worker"
+    waits = place in ("event_loop", "worker")
+    seconds = settings.time_limit_seconds if waits else settings.job_time_limit_seconds * work.total
     response = EstimatesResponse(
         resource=name_of(work.computation),
         digest=digest,
@@ -178,6 +182,7 @@ async def estimate(request: Request, services: UsedServices) -> Response:
         cost=quote.cost,
         least_cost=quote.least,
         most_cost=quote.most or None,
+        **asdict(cost_range(work.computation.name, quote, seconds)),
         engine=quote.engine,
         place=place,
         limit=settings.max_cost,

@@ -42,7 +42,7 @@ from service.interop.reports.summary import Told, run_summary
 from service.privacy.errors import PrivacyComputationError, UnsupportedCombination
 from service.privacy.numerics.work import at_most
 
-BESIDE: Final = 60_000
+BESIDE: Final = 8_000
 """Price of regret, statement and consequences: microseconds."""
 
 

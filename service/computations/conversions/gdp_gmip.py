@@ -17,7 +17,7 @@ from service.privacy.conversions import RequiredNoise, Training
 from service.privacy.enclosure import Enclosure
 from service.privacy.threat_models import membership_premises
 
-COST: Final = 100_000
+COST: Final = 15_000
 """Microseconds: a dozen functions of many digits, and one root of them."""
 
 SENT: Final = "as it was sent"

@@ -6,21 +6,18 @@ import math
 from abc import abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Annotated, ClassVar, final
+from typing import Annotated, ClassVar, final
 
 from typing_extensions import override
 
 from service.privacy.mechanisms.abstract import AbstractStep, TwoPointPart
-from service.privacy.mechanisms.caveats import PARAMETERS_ARE_PROVED, STATED_PARAMETERS_ALONE, MechanismHazard, Premise
+from service.privacy.mechanisms.caveats import PARAMETERS_ARE_PROVED, STATED_PARAMETERS_ALONE
 from service.privacy.mechanisms.domain import DELTA, EPSILON
 from service.privacy.mechanisms.groups import STATED, BracketedStep, attained_noise, between, group_delta, multiple
 from service.privacy.mechanisms.neighbours import Neighbours
 from service.privacy.numerics.rounding import rounded
 from service.privacy.trade_off.approximate_dp import ApproximateDpTradeOff
 from service.privacy.trade_off.pair import TradeOffPair
-
-if TYPE_CHECKING:
-    from service.privacy.losses.law import LossLaw
 
 TWO_POINTS = "Kairouz, Oh, Viswanath 2015, Theorem 2.1"
 
@@ -34,24 +31,14 @@ class StatedDp(AbstractStep):
     Viswanath 2015, Theorem 3.3).
     """
 
+    type_premises = (PARAMETERS_ARE_PROVED,)
+    type_hazards = (STATED_PARAMETERS_ALONE,)
     epsilon: Annotated[float, EPSILON]
 
     @property
     @abstractmethod
     def shown(self) -> float:
         """The probability delta with which everything is revealed."""
-
-    @property
-    @final
-    @override
-    def premises(self) -> tuple[Premise, ...]:
-        return (PARAMETERS_ARE_PROVED,)
-
-    @property
-    @final
-    @override
-    def hazards(self) -> tuple[MechanismHazard, ...]:
-        return (STATED_PARAMETERS_ALONE,)
 
     @override
     def curves(self) -> TradeOffPair:
@@ -68,13 +55,6 @@ class StatedDp(AbstractStep):
     @override
     def two_point(self) -> TwoPointPart:
         return TwoPointPart(float(self.epsilon), float(self.shown))
-
-    @final
-    @override
-    def loss_law(self) -> LossLaw:
-        from service.privacy.losses.steps import two_point_loss
-
-        return two_point_loss(float(self.epsilon), float(self.shown))
 
 
 @final

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, ClassVar, final
+from typing import Annotated, ClassVar, final
 
 from typing_extensions import override
 
 from service.privacy.mechanisms.abstract import AbstractStep, GaussianPart
-from service.privacy.mechanisms.caveats import NOISE_IS_FRESH, SENSITIVITY_BOUNDED, Premise
+from service.privacy.mechanisms.caveats import NOISE_IS_FRESH, SENSITIVITY_BOUNDED
 from service.privacy.mechanisms.domain import NOISE_MULTIPLIER, resolved
 from service.privacy.mechanisms.neighbours import Neighbours
 from service.privacy.trade_off.enclosed.ulps import quotient
 from service.privacy.trade_off.pair import TradeOffPair
 from service.privacy.trade_off.shifted.gaussian import gaussian_curve
-
-if TYPE_CHECKING:
-    from service.privacy.losses.law import LossLaw
 
 
 @final
@@ -30,13 +27,9 @@ class Gaussian(AbstractStep):
     """
 
     type: ClassVar[str] = "gaussian"
+    type_premises = (SENSITIVITY_BOUNDED, NOISE_IS_FRESH)
     noise_multiplier: Annotated[float, NOISE_MULTIPLIER]
     sensitivity: int = resolved(1)
-
-    @property
-    @override
-    def premises(self) -> tuple[Premise, ...]:
-        return (SENSITIVITY_BOUNDED, NOISE_IS_FRESH)
 
     @override
     def under(self, neighbours: Neighbours) -> Gaussian:
@@ -53,9 +46,3 @@ class Gaussian(AbstractStep):
         return GaussianPart(
             quotient(float(self.sensitivity), self.noise_multiplier), (float(self.sensitivity), self.noise_multiplier)
         )
-
-    @override
-    def loss_law(self) -> LossLaw:
-        from service.privacy.losses.steps import gaussian_loss
-
-        return gaussian_loss(self.sensitivity / self.noise_multiplier)

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Annotated, ClassVar, final
+from typing import Annotated, ClassVar, final
 
 from typing_extensions import override
 
 from service.privacy.enclosure import Enclosure, Evidence
 from service.privacy.mechanisms.abstract import AbstractStep, GaussianPart
-from service.privacy.mechanisms.caveats import PARAMETERS_ARE_PROVED, Premise
+from service.privacy.mechanisms.caveats import PARAMETERS_ARE_PROVED
 from service.privacy.mechanisms.domain import MU, resolved
 from service.privacy.mechanisms.neighbours import Neighbours
 from service.privacy.numerics.rounding import rounded
 from service.privacy.trade_off.pair import TradeOffPair
 from service.privacy.trade_off.shifted.gaussian import gaussian_curve
-
-if TYPE_CHECKING:
-    from service.privacy.losses.law import LossLaw
 
 
 @final
@@ -30,13 +27,9 @@ class Gdp(AbstractStep):
     """
 
     type: ClassVar[str] = "gdp"
+    type_premises = (PARAMETERS_ARE_PROVED,)
     mu: Annotated[float, MU]
     records: int = resolved(1)
-
-    @property
-    @override
-    def premises(self) -> tuple[Premise, ...]:
-        return (PARAMETERS_ARE_PROVED,)
 
     @override
     def under(self, neighbours: Neighbours) -> Gdp:
@@ -54,9 +47,3 @@ class Gdp(AbstractStep):
         total = Fraction(self.mu) * self.records
         shift = Enclosure(rounded(total, -1), rounded(total, 1), Evidence.EXACT)
         return GaussianPart(shift, (total, Fraction(1)))
-
-    @override
-    def loss_law(self) -> LossLaw:
-        from service.privacy.losses.steps import gaussian_loss
-
-        return gaussian_loss(self.mu * self.records)

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, final
+from typing import Annotated, Any, ClassVar, final
 
 from typing_extensions import override
 
 from service.privacy.mechanisms.abstract import ATOM_DIGITS, AbstractStep, LaplacePart
-from service.privacy.mechanisms.caveats import NOISE_IS_FRESH, SENSITIVITY_BOUNDED, Premise
+from service.privacy.mechanisms.caveats import NOISE_IS_FRESH, SENSITIVITY_BOUNDED
 from service.privacy.mechanisms.domain import NOISE_MULTIPLIER, resolved
 from service.privacy.mechanisms.neighbours import Neighbours
 from service.privacy.trade_off.enclosed.ulps import quotient
 from service.privacy.trade_off.pair import TradeOffPair
 from service.privacy.trade_off.shifted.laplace import LaplaceTradeOff
-
-if TYPE_CHECKING:
-    from service.privacy.losses.law import LossLaw
 
 
 @final
@@ -30,13 +27,9 @@ class Laplace(AbstractStep):
     """
 
     type: ClassVar[str] = "laplace"
+    type_premises = (SENSITIVITY_BOUNDED, NOISE_IS_FRESH)
     noise_multiplier: Annotated[float, NOISE_MULTIPLIER]
     sensitivity: int = resolved(1)
-
-    @property
-    @override
-    def premises(self) -> tuple[Premise, ...]:
-        return (SENSITIVITY_BOUNDED, NOISE_IS_FRESH)
 
     @override
     def under(self, neighbours: Neighbours) -> Laplace:
@@ -66,9 +59,3 @@ class Laplace(AbstractStep):
     @override
     def part(self) -> LaplacePart:
         return LaplacePart(self.largest_loss, 1.0)
-
-    @override
-    def loss_law(self) -> LossLaw:
-        from service.privacy.losses.steps import laplace_loss
-
-        return laplace_loss(self.largest_loss)

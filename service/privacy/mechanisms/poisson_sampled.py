@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, cast, final
+from typing import Annotated, Any, ClassVar, Final, cast, final
 
 from typing_extensions import override
 
@@ -30,9 +30,6 @@ from service.privacy.trade_off.pair import TradeOffPair
 from service.privacy.trade_off.sampling.poisson_sampled import PoissonSampledAdd
 from service.privacy.trade_off.shifted.gaussian import GaussianTradeOff
 from service.privacy.trade_off.shifted.laplace import LaplaceTradeOff
-
-if TYPE_CHECKING:
-    from service.privacy.losses.law import LossLaw
 
 LARGE_SAMPLE_RATE: Final = 0.1
 LARGEST_GROUP: Final = 64
@@ -151,7 +148,7 @@ class PoissonSampled(AbstractStep):
             weights = (1 - self.sample_rate, self.sample_rate)  # the first correctly rounded
             law = BinomialHits(1, rate)
             return ShiftedMixtureStep(
-                noise_multiplier=noise, shifts=(0.0, 1.0), weights=weights, mirrored=True, law=law
+                noise_multiplier=noise, shifts=(0.0, 1.0), weights=weights, mirrored=True, law=law, is_exact=True
             )
         return hits_step(noise, BinomialHits(neighbours.records, rate))
 
@@ -187,15 +184,6 @@ class PoissonSampled(AbstractStep):
         if isinstance(base, Gaussian):
             return SampledGaussianPart(base.noise_multiplier, self.sample_rate)
         return LaplacePart(1 / base.noise_multiplier, self.sample_rate)
-
-    @override
-    def loss_law(self) -> LossLaw:
-        from service.privacy.losses.steps import laplace_loss, sampled_gaussian_loss
-
-        base = self._base
-        if isinstance(base, Gaussian):
-            return sampled_gaussian_loss(base.noise_multiplier, self.sample_rate)
-        return laplace_loss(1 / base.noise_multiplier, self.sample_rate)
 
     @property
     def _base(self) -> Gaussian | Laplace:

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
-from typing import ClassVar, Final, NoReturn, final
+from typing import ClassVar, Final, final
 
 from typing_extensions import override
 
 from service.privacy.enclosure import Enclosure, Evidence
 from service.privacy.errors import UnsupportedCombination
-from service.privacy.mechanisms.abstract import ResolvedStep, Steps
+from service.privacy.mechanisms.abstract import ResolvedStep
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.trade_off.enclosed.ulps import above, below
 from service.privacy.trade_off.pair import TradeOffPair
@@ -37,10 +37,6 @@ class GlrtStep(ResolvedStep):
     sample_rate: float
 
     @override
-    def elementary_steps(self) -> Steps:
-        return ((self, 1),)
-
-    @override
     def curves(self) -> TradeOffPair:
         """H0 = P0, H1 = (1 - p) P0 + p P1 of the step's own statistic, each direction by itself; `sensitivity` is 1."""
         alone = exact_curves(self.dimension, noncentrality_of(((self, 1),)))
@@ -50,15 +46,6 @@ class GlrtStep(ResolvedStep):
 
         add = SampledAdd(alone.add, self.sample_rate)
         return TradeOffPair(add, add.reversed(), SAMPLED_SOURCE, alone.notes)
-
-    @override
-    def part(self) -> None:
-        """Neither a Gaussian nor a sampled Gaussian step."""
-
-    @override
-    def loss_law(self) -> NoReturn:
-        """Raises UnsupportedCombination: none is known."""
-        raise no_engine("an approximation for glrt", ("auto", "closed_form", "discretised"))
 
 
 GlrtSteps = Sequence[tuple[GlrtStep, int]]

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import ClassVar, Final, NoReturn, final
+from typing import ClassVar, Final, final
 
 from typing_extensions import override
 
 from service.privacy.enclosure import Enclosure, Evidence
 from service.privacy.errors import UnsupportedCombination
-from service.privacy.mechanisms.abstract import ResolvedStep, Steps
+from service.privacy.mechanisms.abstract import ResolvedStep
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF, rounded
 from service.privacy.trade_off.abstract import AbstractTradeOff
 from service.privacy.trade_off.approximate_dp import ApproximateDpTradeOff
@@ -67,24 +67,10 @@ class MembershipStep(ResolvedStep):
     sample_rate: float
 
     @override
-    def elementary_steps(self) -> Steps:
-        return ((self, 1),)
-
-    @override
     def curves(self) -> TradeOffPair:
         seen = full_batches(self.dimension, self.susceptibility, self.effective_batch_size, 1)
         add = SampledAdd(seen, self.sample_rate)
         return TradeOffPair(add, add.reversed(), SOURCE)
-
-    @override
-    def part(self) -> None:
-        """Neither a Gaussian nor a sampled one."""
-
-    @override
-    def loss_law(self) -> NoReturn:
-        raise UnsupportedCombination(
-            "method", "an approximation for the membership adversary", "no law of its loss is known.", ("auto",)
-        )
 
 
 def _largest_ratio(degrees: int, shift: Fraction, rest: Fraction) -> Enclosure:

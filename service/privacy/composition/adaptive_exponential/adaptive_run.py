@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar, Final, final
+from typing import ClassVar, Final, final
 
 import numpy as np
 from typing_extensions import override
@@ -14,7 +14,6 @@ from service.privacy.composition.adaptive_exponential.fixed_shifts import Groups
 from service.privacy.composition.adaptive_exponential.nodes import curve_of, log_end
 from service.privacy.composition.adaptive_exponential.recursion import log_rest
 from service.privacy.enclosure import SMALLEST, Enclosure, EnclosureArray, Evidence
-from service.privacy.errors import UnsupportedCombination
 from service.privacy.mechanisms.abstract import ResolvedStep
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
@@ -24,9 +23,6 @@ from service.privacy.trade_off.enclosed.logs import log_down, log_up, with_logs
 from service.privacy.trade_off.pair import TradeOffPair
 from service.privacy.trade_off.self_inverse import AbstractSelfInverse
 from service.privacy.trade_off.symmetric_polygon import SymmetricPolygon
-
-if TYPE_CHECKING:
-    from service.privacy.losses.law import LossLaw
 
 MOST_STEPS: Final = 100
 """Exponential steps of one recursion."""
@@ -52,10 +48,6 @@ class ExponentialRun(ResolvedStep):
     def curves(self) -> TradeOffPair:
         curve = ExponentialRunTradeOff(self.groups, self.tolerance)
         return TradeOffPair(curve, curve, SOURCE)
-
-    @override
-    def loss_law(self) -> LossLaw:
-        raise UnsupportedCombination("method", "exponential", "the law of a run of exponential steps is not known.", ())
 
 
 @final

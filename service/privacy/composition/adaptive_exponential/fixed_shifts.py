@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar, Final, final
+from typing import ClassVar, Final, final
 
 import numpy as np
 from typing_extensions import override
@@ -20,9 +20,6 @@ from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
 from service.privacy.trade_off.enclosed.logs import log_ends
 from service.privacy.trade_off.pair import TradeOffPair
 from service.privacy.trade_off.two_outcomes import TwoOutcomesTradeOff
-
-if TYPE_CHECKING:
-    from service.privacy.losses.law import LossLaw
 
 Groups = tuple[tuple[float, int], ...]
 """(epsilon, count), different epsilons > 0."""
@@ -52,10 +49,6 @@ class TwoOutcomes(ResolvedStep):
     def loss_atoms(self) -> tuple[tuple[float, float], ...]:
         there, back = (TwoOutcomesTradeOff(*ends) for ends in ((self.high, self.low), (self.low, self.high)))
         return ((-self.low, back.likely), (self.high, there.rare))
-
-    @override
-    def loss_law(self) -> LossLaw:
-        raise UnsupportedCombination("method", "exponential", "one shift is only composed on lattices.", ())
 
 
 @final

@@ -50,7 +50,7 @@ def is_direct(parts: tuple[Counted, ...]) -> bool:
     if any(part.noise_between_shifts < DIRECT_NOISE for part in jumping):
         return True
     mixtures = [part for part, _ in parts if isinstance(part, GaussianMixturePart)]
-    narrow = all(part.mirrored and part.noise_multiplier >= SMOOTH_NOISE * part.shifts[-1] for part in mixtures)
+    narrow = all(part.mirrored and part.noise_multiplier >= _smooth_noise(part) * part.shifts[-1] for part in mixtures)
     return bool(mixtures) and not narrow and shape_of(parts)[0] != "smooth"
 
 
@@ -82,6 +82,11 @@ def shape_of(parts: tuple[Counted, ...]) -> tuple[Shape, float]:
     if gaussian < SMOOTH and (max(jumps, default=0.0) > WIDE_JUMP * smooth or long or few):
         return "jumps", hits
     return "smooth", hits
+
+
+def _smooth_noise(part: GaussianMixturePart) -> float:
+    """Return the noise from which contours of two mirrored mixtures are narrow: deformed ones serve one rare shift."""
+    return DIRECT_NOISE if len(part.shifts) == 2 and part.weights[1] < LARGEST_RATE else SMOOTH_NOISE
 
 
 def _rare(jumps: float) -> bool:

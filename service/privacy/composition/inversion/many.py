@@ -25,12 +25,16 @@ from service.privacy.composition.inversion.many_tilts import Steps, Table
 from service.privacy.composition.inversion.run import TRUNCATION_DIGITS, ContourRun
 from service.privacy.composition.summands.sampled_gaussian_nodes import ends_are_light
 from service.privacy.enclosure import Enclosure
-from service.privacy.errors import NumericalFailure
+from service.privacy.errors import DeadlinePassed, NumericalFailure
 from service.privacy.numerics.arrays import IndexArray
+from service.privacy.numerics.work import is_late
 from service.privacy.trade_off.abstract import AbstractTradeOff
 from service.privacy.trade_off.combinators.data_processing_bound import DataProcessingBound
 from service.privacy.trade_off.combinators.intersected import Intersected
 from service.privacy.trade_off.combinators.prefetched import Known
+
+_SHARE = 0.5
+"""Share of the time of a request after which no more is evaluated together: runs need the rest one by one."""
 
 
 @final
@@ -55,7 +59,7 @@ def evaluate_together(wanted: Iterable[Wanted], width: float) -> None:
     """Evaluate numbers together, and keep those narrower than the relative `width` in `known` of each run.
 
     Where epsilon is needed in both directions, a bound of that of the remove direction is kept as well. The remove
-    direction is evaluated only where its bound is not below epsilon of the add direction.
+    direction is evaluated only where its bound is not below epsilon of the add direction. Raise DeadlinePassed.
     """
     tasks = [task for each in wanted for task in _tasks(each)]
     _read_at_levels([task for task in tasks if not task.is_second], width)
@@ -96,16 +100,18 @@ def _read(tasks: Sequence[Task], levels: IndexArray, width: float) -> None:
     by_direction: dict[tuple[int, bool], list[int]] = {}
     for index, task in enumerate(tasks):
         by_direction.setdefault((id(task.run), task.wanted.reflected), []).append(index)
-    by_step: dict[tuple[float, float, int], list[list[Task]]] = {}
+    by_step: dict[tuple[float, float, int, bool], list[list[Task]]] = {}
     for places in by_direction.values():
         step, level = tasks[places[0]].step, int(levels[places].max())
-        key = step.noise_multiplier, step.sample_rate, level
+        key = step.noise_multiplier, step.sample_rate, level, tasks[places[0]].is_rare
         by_step.setdefault(key, []).append([tasks[place] for place in places])
     steps, runs = Steps.of(by_step), list(by_step.values())
     for block in steps.blocks():
         indices: list[int] = block.tolist()
         listed = [(part, each) for part, index in enumerate(indices) for each in runs[index]]
         for batch in Table(steps, block).batches(listed):
+            if is_late(_SHARE):
+                raise DeadlinePassed
             try:
                 batch.evaluate(width)
             except NumericalFailure:
@@ -131,5 +137,7 @@ def _levels(tasks: Sequence[Task]) -> tuple[IndexArray, IndexArray]:
     theta = 0.5 + np.ceil(score) / deviation
     shape = enough.shape
     light = ends_are_light(*(np.broadcast_to(each, shape) for each in (sigma, p, count, digits, theta)))
+    # The contours of rare runs are near the core at every level, and the shallowest has the fewest far jumps.
+    light |= np.array([task.is_rare for task in tasks])
     both, shallow = enough & light, enough.argmax(axis=0)
     return shallow, np.asarray(np.where(both.any(axis=0), both.argmax(axis=0), shallow), dtype=np.intp)

@@ -17,16 +17,20 @@ from service.privacy.composition.inversion.straight import StraightContour
 from service.privacy.composition.summands.abstract import LineValues
 from service.privacy.composition.summands.sampled_gaussian import SampledGaussianSteps, TruncatedSampledGaussian
 from service.privacy.composition.summands.sampled_gaussian_contour import SampledGaussianOnContour
+from service.privacy.composition.summands.trapezoid import FEW_SAMPLED
 from service.privacy.enclosure import Enclosure, EnclosureArray, Evidence
 from service.privacy.numerics.arrays import BoolArray, FloatArray, IndexArray
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
 from service.privacy.trade_off.combinators.prefetched import Known
 
-LONGEST: Final = 1_500
+LONGEST: Final = 3_000
 """Nodes of a contour beyond which a run is evaluated alone."""
 
 GROUPS_TOGETHER, CONTOURS_TOGETHER = 32, 96
 """Most steps, or groups of contours, and most contours that are evaluated together: their arrays fit into caches."""
+
+_LOG_ACCURACY, _RARE = 44.0, 38.0
+"""-ln of what contours leave out, and of rare runs, whose long contours end at a tenth of their relative width."""
 
 _ALIKE = 1.6
 """Largest ratio of the numbers of steps of contours that share nodes: each has up to 1.3 times the nodes it needs."""
@@ -47,6 +51,11 @@ class Task:
     def is_first(self) -> bool:
         """Whether it is epsilon of the add direction."""
         return self.wanted.quantity == "epsilon" and not self.wanted.reflected
+
+    @property
+    def is_rare(self) -> bool:
+        """Whether few steps use the record: the law has a core and rare jumps, and the contour is long."""
+        return self.step.sample_rate * self.step.count < FEW_SAMPLED
 
     @property
     def is_known(self) -> bool:
@@ -193,6 +202,8 @@ class ManyRuns:
         own = self.theta[groups.first]
         self._contour = SampledGaussianOnContour(self._parts, 1 - own if reflected else own)
         self.gaussian_mu_squared = np.zeros_like(theta)
+        rare = self._parts.rate * self._parts.count < FEW_SAMPLED
+        self.log_accuracy = np.where(rare, _RARE, _LOG_ACCURACY)[groups.place]
 
     @property
     def origin(self) -> tuple[FloatArray, FloatArray]:
@@ -246,7 +257,8 @@ class ManyRuns:
     def values(self, step: FloatArray, counts: IndexArray) -> LineValues:
         """Return K at the nodes of the contours, relative to K at their tilts."""
         first = self._groups.first
-        found = self._contour.values(step[first, None], int(counts.max()), counts[first])
+        last = np.maximum.reduceat(counts, first)
+        found = self._contour.values(step[first, None], int(counts.max()), last)
         share, place = self._share[:, None], self._groups.place
         difference = found.difference[place] * share
         error = found.error[place] * (share * (1 + 4 * UNIT_ROUNDOFF)) + 8 * UNIT_ROUNDOFF * np.abs(difference)

@@ -21,26 +21,39 @@ from service.privacy.composition.inversion.many_contours import (
 from service.privacy.composition.inversion.run import TRUNCATION_DIGITS
 from service.privacy.composition.inversion.tilts import LARGEST_TRUNCATION, cancellation, log_profiles, tail_scores
 from service.privacy.composition.summands.sampled_gaussian import SampledGaussianSteps, TruncatedSampledGaussian
+from service.privacy.composition.summands.trapezoid import FEW_SAMPLED
 from service.privacy.enclosure import Enclosure, Evidence
 from service.privacy.numerics.arrays import BoolArray, FloatArray, IndexArray
 from service.privacy.trade_off.combinators.prefetched import Known
 
-_MOST_NODES = 3_000
+_MOST_NODES = 5_000
 """Nodes of a grid beyond which a run is left to itself."""
+
+_ALIKE = 1.6
+"""Largest ratio of the nodes of grids that are evaluated together: shorter ones are filled up."""
 
 _LEAST_RATIO = 1e-140
 """Quotient of rate and noise below which a run is left to itself: the variance of its loss may underflow."""
 
 _NEAREST_TILT, _FARTHEST_TILT, _RATIO = 0.35, 11.0, 1.22
-"""Tilts of the table: their distances from 1/2 in inverse deviations of the loss, and how they grow."""
+"""Tilts of the table: their distances from 1/2, and at last from the poles, in inverse deviations of the loss, and how
+they grow.
+"""
 
-_FROM_POLES = 0.25
-"""Least distance of a contour from the poles, in inverse deviations."""
+_FIRST_OF_RARE = 1.0
+"""Distance from 1/2 of the first tilt of rare runs: farther ones have jumps that rule the tilted law."""
+
+_FROM_POLES, _WEAK = 0.25, 0.2
+"""Least distance of a contour from the poles, in inverse deviations; of weak losses in inverses of the second number.
+"""
+
+_LARGEST_CANCELLATION = 13.0
+"""Nats that a number may lose on a short contour: rounding leaves more digits than are needed here."""
 
 _NEAR = 3.5
 """Deviations within which thresholds share a contour."""
 
-_FARTHEST = 6.0
+_FARTHEST = 40.0
 """Most deviations from its saddle point that a contour serves: rare jumps rule farther thresholds."""
 
 _MARGIN = 0.9
@@ -65,9 +78,9 @@ class Steps:
     least: FloatArray
 
     @staticmethod
-    def of(runs: Mapping[tuple[float, float, int], Sequence[Sequence[Task]]]) -> Steps:
+    def of(runs: Mapping[tuple[float, float, int, bool], Sequence[Sequence[Task]]]) -> Steps:
         """Return the steps of the tasks, which are listed by noise, rate and index of the truncation level."""
-        sigma, rate, level = (np.array(column) for column in zip(*runs, strict=True))
+        sigma, rate, level, _ = (np.array(column) for column in zip(*runs, strict=True))
         counts = [[float(tasks[0].step.count) for tasks in listed] for listed in runs.values()]
         most, least = (np.array([end(each) for each in counts]) for end in (max, min))
         return Steps(sigma, rate, np.array(TRUNCATION_DIGITS)[level], most, least)
@@ -86,8 +99,12 @@ class Steps:
         nodes = self.parts(np.arange(len(self.sigma))).lengths
         order = np.argsort(nodes, kind="stable")
         order = order[(nodes <= _MOST_NODES)[order] & (self.rate / self.sigma >= _LEAST_RATIO)[order]]
-        for start in range(0, len(order), GROUPS_TOGETHER):
-            yield order[start : start + GROUPS_TOGETHER]
+        start = 0
+        while start < len(order):
+            alike = np.searchsorted(nodes[order], _ALIKE * nodes[order[start]], side="right")
+            end = min(int(alike), start + GROUPS_TOGETHER)
+            yield order[start:end]
+            start = end
 
 
 @final
@@ -99,7 +116,9 @@ class Table:
         most, least = steps.most[places], steps.least[places]
         middle = self.parts.cumulants(np.full((1, len(places)), 0.5))
         self.core = np.sqrt(middle.second[0] / most)
-        near, far = _NEAREST_TILT / (self.core * np.sqrt(most)), _FARTHEST_TILT / (self.core * np.sqrt(least))
+        near: FloatArray = _NEAREST_TILT / (self.core * np.sqrt(most))
+        near = np.where(steps.rate[places] * most < FEW_SAMPLED, np.minimum(near, _FIRST_OF_RARE), near)
+        far = 0.5 + _FARTHEST_TILT / (self.core * np.sqrt(least))
         side = math.ceil(float(np.log(far / near).max()) / math.log(_RATIO)) + 1
         offsets = near * (far / near) ** (np.arange(side) / (side - 1))[:, None]
         self.tilts = np.concatenate([0.5 - offsets[::-1], 0.5 + offsets])
@@ -224,11 +243,11 @@ class _Runs:
     def _rows(self, run: IndexArray, center: FloatArray, right: BoolArray) -> IndexArray:
         """Return the index of the tilt of each contour in the table; -1 where none serves. `right`: of both poles."""
         theta, deviation = self._theta[:, run], self._deviation[:, run]
-        apart = np.minimum(np.abs(theta), np.abs(theta - 1)) * deviation >= _FROM_POLES
+        apart = np.minimum(np.abs(theta), np.abs(theta - 1)) * np.maximum(deviation, _WEAK) >= _FROM_POLES
         serves = self._usable[:, run] & apart & ((theta > 1) | ~right)
         value = np.where(serves, self._value[:, run], np.inf)
-        nearest = cancellation(theta, value, deviation, self._core[run], center).argmin(axis=0)
-        return np.asarray(np.where(serves.any(axis=0), nearest, -1), dtype=np.intp)
+        lost = cancellation(theta, value, deviation, self._core[run], center, _LARGEST_CANCELLATION)
+        return np.asarray(np.where(serves.any(axis=0), lost.argmin(axis=0), -1), dtype=np.intp)
 
 
 def _depths(theta: FloatArray, value: FloatArray, threshold: FloatArray, deviation: FloatArray) -> FloatArray:

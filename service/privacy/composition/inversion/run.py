@@ -14,6 +14,7 @@ from service.privacy.composition.inversion.loss_transform import LossTransform
 from service.privacy.composition.summands.abstract import RunScale, Summand, TruncatedSummand
 from service.privacy.composition.summands.catalogue import truncated
 from service.privacy.composition.summands.sampled_gaussian import SampledGaussianSteps
+from service.privacy.composition.summands.sampled_step import SampledStep
 from service.privacy.numerics.arrays import BoolArray, FloatArray, IndexArray
 
 TRUNCATION_DIGITS = (22.0, 40.0, 80.0, 160.0, 330.0, 1000.0)
@@ -101,7 +102,13 @@ class ContourRun:
     @cached_property
     def is_straight(self) -> bool:
         """Whether rare jumps are read on straight contours, too: no deformed one serves a law with a density."""
-        return any(summand.decays and not summand.is_deformable for summand in self.summands)
+        return any(summand.decays and summand.sampled_step is None for summand in self.summands)
+
+    @property
+    def sampled_steps(self) -> tuple[SampledStep, ...] | None:
+        """The summands as deformed contours serve them; None where they do not serve all."""
+        known = tuple(step for summand in self.summands if (step := summand.sampled_step) is not None)
+        return known if len(known) == len(self.summands) else None
 
     @cached_property
     def reach(self) -> tuple[float, float]:

@@ -43,6 +43,11 @@ class RunsOnContours(Protocol):
         ...
 
     @property
+    def log_accuracy(self) -> float | FloatArray:
+        """-ln of what the layout of contours leaves out, relative to their scales: it steers."""
+        ...
+
+    @property
     def gaussian_mu_squared(self) -> FloatArray:
         """Sum of mu^2 over the Gaussian steps without sampling."""
         ...
@@ -115,6 +120,8 @@ def unmirrored(tilts: FloatArray) -> FloatArray:
 @final
 class RunOnContour:
     """The transform of one run on one contour."""
+
+    log_accuracy = 44.0
 
     def __init__(self, transform: LossTransform, theta: float) -> None:
         self.theta = mirrored_exactly(np.array([theta])) if transform.reflected else np.array([theta])

@@ -41,9 +41,11 @@ _SIDES = np.array([[[0]], [[1]]])
 _SCALE_POLES = np.array([[[0.0]], [[1.0]], [[1.0]], [[0.0]]])
 """Integral q carries the scale e^{K(theta) - (theta - pole) c}; the fourth is the density under H0."""
 
-_ALIAS_DISTANCES = np.array([0.4, 0.9, 1.6, 2.6, 4.0, 5.5, 7.5, 10.0, 13.0])
+_ALIAS_DISTANCES = np.geomspace(0.03, 13.0, 15)
 _FEW_ALIAS_DISTANCES = np.array([2.2, 4.5, 8.0])
-"""Distances |s - theta| of the Chernoff tilts, over 1/deviation of the tilted loss; few serve near-Gaussian losses."""
+"""Distances |s - theta| of the Chernoff tilts, over 1/deviation of the tilted loss; few serve near-Gaussian losses.
+Near ones serve losses with rare jumps, which are much larger than the deviation of the core.
+"""
 
 _SHORT_PERIOD = 14.0
 """Standard deviations: a period that the few tilts bring below this needs no more tilts."""
@@ -112,7 +114,7 @@ class StraightContour:
         """Choose the step h (aliases below e^-goal over [low, high]) and the nodes (majorant below e^-goal)."""
         theta, sd = self.theta, self.deviation
         self.value, self.value_error = runs.origin
-        goal = 44.0 + np.log1p(np.abs(theta) * sd) + np.log1p(np.abs(theta - 1) * sd)
+        goal = runs.log_accuracy + np.log1p(np.abs(theta) * sd) + np.log1p(np.abs(theta - 1) * sd)
         for distances in (_FEW_ALIAS_DISTANCES, _ALIAS_DISTANCES):
             offsets = np.concatenate([-distances[::-1], distances])[:, None] / sd
             self._tilts = theta + offsets

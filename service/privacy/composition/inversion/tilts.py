@@ -98,17 +98,23 @@ def log_profiles(theta: FloatArray, value: FloatArray, threshold: FloatArray, de
 
 
 def cancellation(
-    theta: FloatArray, value: FloatArray, deviation: FloatArray, core: FloatArray | float, thresholds: FloatArray
+    theta: FloatArray,
+    value: FloatArray,
+    deviation: FloatArray,
+    core: FloatArray | float,
+    thresholds: FloatArray,
+    largest: float = _LARGEST_CANCELLATION,
 ) -> FloatArray:
     """Return the nats that each threshold loses at each tilt, shape (tilts, thresholds).
 
     Infinite at tilts with long contours where a short one serves. `theta`, K there (infinite where the tilt cannot
-    serve) and `deviation` have a column for all thresholds, or one for each; `core`: the deviation of the core.
+    serve) and `deviation` have a column for all thresholds, or one for each; `core`: the deviation of the core;
+    `largest`: the most nats that a threshold loses on a short contour.
     """
     lost = value - theta * thresholds
     lost -= lost.min(axis=0)
     short = np.where(deviation <= _SHORT * core, lost, np.inf)
-    return np.where(short.min(axis=0) <= _LARGEST_CANCELLATION, short, lost)
+    return np.where(short.min(axis=0) <= largest, short, lost)
 
 
 def _deviations(cumulants: RealCumulants) -> FloatArray:

@@ -23,7 +23,7 @@ from service.privacy.composition.lattice.windows import (
 from service.privacy.composition.summands.abstract import RealCumulants
 from service.privacy.mechanisms.abstract import TwoPointPart
 from service.privacy.numerics.arrays import FloatArray
-from service.privacy.numerics.work import done, left
+from service.privacy.numerics.work import done, is_spent
 from service.privacy.trade_off.abstract import AbstractTradeOff
 
 _COARSE_CELLS = 4096
@@ -285,6 +285,12 @@ class LatticeRuns:
                 self._kept[key] = None if run is None else run.mirrored()
         return self._kept[key]
 
+    def finest_lines(self, count: int, *, mirrored: bool) -> list[LatticePair]:
+        """Return so many of what is composed in this direction, at any tilt, finest spacing first."""
+        runs = [run for (_, _, direction), run in self._kept.items() if run is not None and direction is mirrored]
+        lines = [pair for run in sorted(runs, key=lambda run: run.step) for pair in run.lines.values()]
+        return lines[:count]
+
     def _forget(self) -> None:
         while sum(run.cells for run in self._kept.values() if run is not None) > KEPT_CELLS:
             del self._kept[next(iter(self._kept))]
@@ -299,7 +305,7 @@ class LatticeRuns:
     def _is_too_much(self, digits: float, spacing: float) -> bool:
         """Whether such a lattice is more than the work that is left, by what the cells of the last one took."""
         coarse = self._coarse.get(digits)
-        return coarse is not None and coarse.law_cells * coarse.step / spacing * self._work_of_a_cell > left()
+        return coarse is not None and is_spent(coarse.law_cells * coarse.step / spacing * self._work_of_a_cell)
 
 
 def coarse_grid(runs: LatticeRuns, digits: float, *, mirrored: bool) -> TiltGrid | None:

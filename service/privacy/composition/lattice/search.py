@@ -66,6 +66,9 @@ _A_READING = 2_000.0
 _A_SEARCH = 400.0
 """The same of looking for the lattices to read, where all are at hand."""
 
+_KEPT_READ = 3
+"""Lattices, composed for other numbers, that a number is read on where nothing more may be composed."""
+
 _FEW_PLACES = 12
 _LISTED_TOLERANCE = 1e-6
 """Longer lists are read to this relative width at best."""
@@ -138,6 +141,10 @@ class LatticeSearch:
         lost = places[reading.widths(places) > max(_LOST, tolerance)]
         if len(lost):
             self._refine(digits, self._scouted(digits, lost, reading), lost, reading, tolerance, blind=_FINEST)
+        wide = places[reading.widths(places) > tolerance]
+        if len(wide) and is_spent():  # what was composed for other numbers costs next to nothing
+            for pair in self._lattices.finest_lines(_KEPT_READ, mirrored=self._mirrored):
+                reading.tighten(pair, wide)
 
     def _refine(
         self,

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Final
 
 import numpy as np
 
+from service.privacy.composition.summands.sampled_step import SampledStep
 from service.privacy.numerics.arrays import BoolArray, FloatArray
 from service.privacy.numerics.unit_circle import ComplexArray
 
@@ -84,8 +85,6 @@ class Summand(ABC):
     count: int
     decays: ClassVar[bool] = True
     """Whether the transform of a step falls to 0 along a contour: its loss has a density."""
-    is_deformable: ClassVar[bool] = False
-    """Whether a deformed contour serves these steps."""
     is_atomic: ClassVar[bool] = False
     """Whether the loss has atoms alone."""
 
@@ -98,6 +97,11 @@ class Summand(ABC):
     @abstractmethod
     def reach(self) -> tuple[float, float]:
         """Infimum and supremum of the loss of all steps together, within a few roundings."""
+
+    @property
+    def sampled_step(self) -> SampledStep | None:
+        """The steps as deformed contours serve them, with exact parameters; None where none does."""
+        return None
 
     @property
     def reach_error(self) -> float:

@@ -23,6 +23,7 @@ from typing_extensions import override
 
 from service.privacy.composition.summands.abstract import RunScale, Summand
 from service.privacy.composition.summands.gaussian_mixture_nodes import GaussianMixtureNodes, MixtureTerms, log_ratio
+from service.privacy.composition.summands.sampled_step import SampledStep
 from service.privacy.composition.summands.trapezoid import (
     FEW_STEPS,
     NormalTrapezoid,
@@ -71,6 +72,14 @@ class GaussianMixtureSteps(Summand):
     @override
     def reach(self) -> tuple[float, float]:
         return self.log_prob_never_sampled, math.inf
+
+    @property
+    @override
+    def sampled_step(self) -> SampledStep | None:
+        part = self.part
+        if not part.mirrored or part.shifts != (0.0, 1.0) or part.weight_error + part.light > 0:
+            return None
+        return SampledStep(part.noise_multiplier, part.weights[1], self.count, mirrored=True)
 
     @property
     @override

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from service.privacy.composition.summands.abstract import LineValues
-from service.privacy.numerics.arrays import FloatArray
+from service.privacy.numerics.arrays import FloatArray, IndexArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, SUM_BLOCK, UNIT_ROUNDOFF
 from service.privacy.numerics.unit_circle import ComplexArray, multiples
 
@@ -21,6 +21,9 @@ _LARGEST_EXPONENT = 300.0
 
 _ROUNDING_FLOOR = 1e-15
 """|M|^2/M(theta)^2 is not resolved below this; moduli are raised to its root, and the raise is part of the error."""
+
+_TOGETHER = 30_000
+"""Powers of nodes that are held at once: their arrays fit into caches."""
 
 
 def tilted(loss: FloatArray, log_weight: FloatArray, tilts: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -116,17 +119,25 @@ def _polynomial(x: FloatArray, coefficients: list[Any]) -> FloatArray:
 
 
 def tilted_differences(
-    weights: FloatArray, loss: FloatArray, mean: FloatArray, step: float | FloatArray, nodes: int
+    weights: FloatArray,
+    loss: FloatArray,
+    mean: FloatArray,
+    step: float | FloatArray,
+    nodes: int,
+    last: IndexArray | None = None,
 ) -> ComplexArray:
     """d_k = E_theta(e^{i t_k L} - 1), t_k = k step, for all parts, shape (P, nodes + 1), as sums of second-order terms.
 
-    `step`: one for all parts, or one for each, shape (P, 1).
+    `step`: one for all parts, or one for each, shape (P, 1). `last`: the last k of each part, beyond which others may
+    have d_k = 0; shape (P,).
 
     E0(w - 1) = 0, so d = E_theta(e^{itL} - 1 - itL) + it E_theta(L - e^{-theta L}(e^L - 1)): every summand is
     O(L^2), and rounding does not grow with the number of steps. With k = a columns + b and
     E(x) = e^{ix} - 1 = ix + E'(x), E(x+y) - i(x+y) = E(x) E(y) + E'(x) + E'(y): the sums over nodes become one
     matrix product. `mean`: the second expectation, shape (P,); the number of L is a multiple of `SUM_BLOCK`.
     """
+    if last is not None and len(weights) > 1:
+        return _by_pieces(weights, loss, mean, np.broadcast_to(step, (len(weights), 1)), last)
     rows = max(1, math.isqrt(nodes + 1))
     columns = -(-(nodes + 1) // rows)
     blocks = (len(weights), weights.shape[1] // SUM_BLOCK, 1, SUM_BLOCK)
@@ -139,6 +150,24 @@ def tilted_differences(
     total += of_columns[:, None, :]
     t = np.arange(nodes + 1) * step
     return total.reshape(len(weights), -1)[:, : nodes + 1] + 1j * t * mean[:, None]
+
+
+def _by_pieces(
+    weights: FloatArray, loss: FloatArray, mean: FloatArray, step: FloatArray, last: IndexArray
+) -> ComplexArray:
+    """Return `tilted_differences` of parts of like lengths together, as many as have their powers in caches."""
+    order = np.argsort(last, kind="stable")
+    powers = np.sqrt(last[order] + 1) * weights.shape[1]
+    found = np.zeros((len(last), int(last.max()) + 1), dtype=np.complex128)
+    first = 0
+    while first < len(order):
+        after = first + 1
+        while after < len(order) and (after + 1 - first) * powers[after] <= _TOGETHER:
+            after += 1
+        own, nodes = order[first:after], int(last[order[after - 1]])
+        found[own, : nodes + 1] = tilted_differences(weights[own], loss[own], mean[own], step[own], nodes)
+        first = after
+    return found
 
 
 def line_values(counts: FloatArray, d: ComplexArray, error: FloatArray, *, separate: bool = False) -> LineValues:

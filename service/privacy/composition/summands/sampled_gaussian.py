@@ -29,7 +29,8 @@ from service.privacy.composition.summands.sampled_gaussian_nodes import (
     ends_are_light,
 )
 from service.privacy.composition.summands.sampled_gaussian_shared import moment_sums
-from service.privacy.composition.summands.trapezoid import NormalTrapezoid, highest_turn, smooth_spacing
+from service.privacy.composition.summands.sampled_step import SampledStep
+from service.privacy.composition.summands.trapezoid import FEW_SAMPLED, NormalTrapezoid, highest_turn, smooth_spacing
 from service.privacy.numerics.arrays import BoolArray, FloatArray, IndexArray
 from service.privacy.numerics.rounding import SUM_BLOCK
 
@@ -42,6 +43,11 @@ _FEWEST_SHARED = 4
 LARGEST_ETA = 20.0
 """Largest shift of the paths behind majorants."""
 
+_LONG_SHARE, _LONG_TURN = 3.0, 800.0
+"""`highest_turn` of rare runs that are evaluated together, which have long contours instead of deformed ones: a share
+of the height, as the cores of their laws are wider than about normal, and its limit.
+"""
+
 _MOST_TOGETHER = 512
 """Different steps that are evaluated together: bounds the memory."""
 
@@ -52,8 +58,6 @@ class SampledGaussianSteps(Summand):
 
     The exact rate is `sample_rate` + `rate_rest`, where the rest is at most half a unit in the last place.
     """
-
-    is_deformable = True
 
     noise_multiplier: float
     sample_rate: float
@@ -69,6 +73,11 @@ class SampledGaussianSteps(Summand):
     @override
     def reach(self) -> tuple[float, float]:
         return self.log_prob_never_sampled, math.inf
+
+    @property
+    @override
+    def sampled_step(self) -> SampledStep:
+        return SampledStep(self.noise_multiplier, self.sample_rate, self.count, self.rate_rest)
 
     @property
     @override
@@ -197,7 +206,12 @@ class TruncatedSampledGaussian(NormalTrapezoid):
         """See `highest_turn`; of few steps |M| falls only like exp(-sigma^2 ln^2(t p e^{-1/(2 sigma^2)})/2)."""
         falls = np.sqrt(88 / total) / self.sigma + 0.5 / self.sigma**2 - np.log(self.rate)
         falls = falls if self.separate else falls.min()
-        return highest_turn(9.0 / np.maximum(deviation, 1e-3), total, self.over_run(self.rate), falls)
+        highest, sampled = 9.0 / np.maximum(deviation, 1e-3), self.over_run(self.rate)
+        turn = highest_turn(highest, total, sampled, falls)
+        if not self.separate:
+            return turn
+        long = np.maximum(_LONG_SHARE * highest, np.exp(np.minimum(falls, 20.0)))
+        return np.where(sampled < FEW_SAMPLED, np.minimum(long, _LONG_TURN), turn)
 
     @property
     def lengths(self) -> IndexArray:

@@ -12,7 +12,7 @@ from typing_extensions import override
 from service.privacy.composition.summands.sampled_gaussian import LARGEST_ETA, TruncatedSampledGaussian
 from service.privacy.composition.summands.sampled_gaussian_shared import difference_slope, differences, strip_errors
 from service.privacy.composition.summands.trapezoid_contour import ETA_FACTORS, StripField, TrapezoidOnContour
-from service.privacy.numerics.arrays import FloatArray
+from service.privacy.numerics.arrays import FloatArray, IndexArray
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
 from service.privacy.numerics.unit_circle import ComplexArray
 
@@ -28,9 +28,9 @@ class SampledGaussianOnContour(TrapezoidOnContour):
         self.law, self.nodes = parts, parts.grid
 
     @override
-    def differences(self, step: float | FloatArray, nodes: int) -> ComplexArray:
+    def differences(self, step: float | FloatArray, nodes: int, last: IndexArray | None) -> ComplexArray:
         if self.nodes.soft is None:
-            return super().differences(step, nodes)
+            return super().differences(step, nodes, last)
         soft, unsampled = self.nodes.soft[self.window], np.log1p(-self.law.rate)
         return differences(self.weights[:, self.window], soft, unsampled, float(step), nodes)
 

@@ -41,7 +41,7 @@ _SIDES = np.array([0.5005, 0.5005])
 FEW_STEPS = 100
 """Runs with fewer steps have transforms that fall slowly: their contours are long and want finer steps."""
 
-_FEW_SAMPLED = 5.0
+FEW_SAMPLED = 5.0
 """Expected steps that use the record below which a transform of many steps falls slowly, too."""
 
 
@@ -375,7 +375,7 @@ def highest_turn(
     the record: where that is few, the transform does not fall with heights that no jump disturbs. `falls`: ln of the
     height at which the transform of few steps ends.
     """
-    rare = np.asarray(sampled) < _FEW_SAMPLED
+    rare = np.asarray(sampled) < FEW_SAMPLED
     many = np.minimum(np.where(rare, 1.35, 0.9) * highest, np.where(rare, 180.0, 120.0))
     few = np.minimum(0.9 * np.maximum(highest, np.exp(np.minimum(falls, 20.0))), 300.0)
     return np.where(np.asarray(total) >= FEW_STEPS, many, few)

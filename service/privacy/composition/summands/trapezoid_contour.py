@@ -139,17 +139,17 @@ class TrapezoidOnContour(LineSummand):
         """
         t = np.arange(nodes + 1, dtype=np.float64) * step
         top = t[-1:] if last is None else last.astype(np.float64) * np.asarray(step)[:, 0]
-        d = self.differences(step, nodes)
+        d = self.differences(step, nodes, last)
         size = np.abs(d)
         # The total that the weights are divided by has an error, too.
         error = self.rounding_error(t) + (1.01 * self.total_error)[:, None] * size
         error = error + 6 * UNIT_ROUNDOFF * size * (2 + size) + self._quadrature_error(t, top)
         return node_sums.line_values(self.parts.count, d, error, separate=self.parts.separate)
 
-    def differences(self, step: float | FloatArray, nodes: int) -> ComplexArray:
-        """Return d_k for all parts, shape (parts, nodes + 1)."""
+    def differences(self, step: float | FloatArray, nodes: int, last: IndexArray | None) -> ComplexArray:
+        """Return d_k for all parts, shape (parts, nodes + 1); `last` as in `values`."""
         weights, loss = self.weights[:, self.window], self.grid.loss[:, self.window]
-        return node_sums.tilted_differences(weights, loss, self._mean.value, step, nodes)
+        return node_sums.tilted_differences(weights, loss, self._mean.value, step, nodes, last)
 
     @cached_property
     def _mean(self) -> MeanLoss:

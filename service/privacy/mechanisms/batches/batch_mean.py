@@ -133,12 +133,8 @@ class BatchMean(ResolvedStep):
 
     @override
     def loss_law(self) -> LossLaw:
-        from service.privacy.losses.steps import gaussian_loss, sampled_gaussian_loss
-
-        if self.sample_rate == 1:
-            return gaussian_loss(float(2 / self.noise_multiplier))
-        if not self.symmetrised:
-            return sampled_gaussian_loss(float(self.noise_multiplier / 2), float(self.sample_rate))
+        if self.sample_rate == 1 or not self.symmetrised:
+            return super(BatchMean, self).loss_law()
         reason = (
             "the law of the loss is needed, and the larger of two profiles has none in closed form; several steps are "
             "known between two theorems alone."

@@ -57,7 +57,8 @@ MOST_SKIPPED: Final = 4096
 class ShiftedMixtureStep(ResolvedStep):
     """`noise_multiplier` is exact. `shifts` ascend, >= 0, at least two; `weights`: each within u, relative, of one of
     a law, that of shift 0 of what the others leave of 1. `law` is that law; None where weights were moved. A weight
-    of 0.0 is one that no double holds: of its own shift, or of all that have no place. See the module.
+    of 0.0 is one that no double holds: of its own shift, or of all that have no place. `is_exact`: whether the weights
+    of positive shifts are those of the law. See the module.
     """
 
     type: ClassVar[str] = "gaussian_mixture"
@@ -66,6 +67,7 @@ class ShiftedMixtureStep(ResolvedStep):
     weights: tuple[float, ...]
     mirrored: bool = False
     law: ShiftLaw | None = None
+    is_exact: bool = False
 
     @override
     def curves(self) -> TradeOffPair:
@@ -95,7 +97,8 @@ class ShiftedMixtureStep(ResolvedStep):
         if self.law is not None:
             own = len(self.shifts) - (len(self.shifts) < len(self.law.places))  # the last one then stands for the rest
             exact = ExactShifts(self.noise_multiplier, self.law, self.shifts[:own], self.mirrored)
-        return GaussianMixturePart(noise, self.shifts, self.weights, self.mirrored, UNIT_ROUNDOFF, exact)
+        error = 0.0 if self.is_exact else UNIT_ROUNDOFF
+        return GaussianMixturePart(noise, self.shifts, self.weights, self.mirrored, error, exact)
 
     @override
     def covered(self) -> GaussianMixturePart | None:

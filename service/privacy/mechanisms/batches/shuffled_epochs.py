@@ -148,7 +148,3 @@ class LargestOfEpoch(ResolvedStep):
         second = ThresholdTests(none, one)
         add = ThresholdCurve((forth, second), (back, second), above)
         return TradeOffPair(add, add.reversed(), LARGEST)
-
-    @override
-    def loss_law(self) -> LossLaw:
-        raise UnsupportedCombination("method", "shuffled batches", "their largest is only composed on lattices.", ())

@@ -35,6 +35,12 @@ def usual(random: Generator) -> SampledGaussianSteps:
     return SampledGaussianSteps(spread(random, 0.7, 8), spread(random, 2e-3, 0.2), int(spread(random, 500, 5e4)))
 
 
+def rare(random: Generator) -> SampledGaussianSteps:
+    """A tenth of a step to five steps use the record, in expectation."""
+    count = int(spread(random, 60, 1e4))
+    return SampledGaussianSteps(spread(random, 0.8, 6), spread(random, 0.1, 5) / count, count)
+
+
 def readings(random: Generator) -> tuple[Known, ...]:
     made = [
         *(Known(side, "epsilon", spread(random, 1e-10, 0.5)) for side in (False, True)),
@@ -75,6 +81,20 @@ def test_over_the_whole_space(seed: int) -> None:
         for known, found in each.known.items():
             if known.quantity != "epsilon_cap":
                 assert_meet(found, alone(step, known))
+
+
+@pytest.mark.parametrize("seed", [1, *(thorough(seed) for seed in range(2, 8))])
+def test_most_rare_runs_are_served_beside_frequent_ones(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    steps = [rare(random) if index % 2 else usual(random) for index in range(40)]
+    asked = (Known(False, "epsilon", 1e-5), Known(False, "power", 1e-3))
+    wanted = together(steps, [asked] * len(steps))
+    served = [known in each.known for each in wanted[1::2] for known in asked]
+    assert np.mean(served) >= 0.95
+    for each, step in list(zip(wanted, steps, strict=True))[1::8]:
+        for known in asked:
+            if known in each.known:
+                assert_meet(each.known[known], alone(step, known))
 
 
 @pytest.mark.parametrize("seed", [1, *(thorough(seed) for seed in range(2, 8))])

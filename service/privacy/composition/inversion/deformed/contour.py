@@ -72,8 +72,8 @@ class DeformedContour:
         self._steps = [grid.step for grid in contour.grids]
         # Next to the least loss, and to a reflected one's largest value, F = ((1 - p)^-z M)^N e^{...} keeps its digits.
         farthest = float(contour.panels.end.real.max())
-        unsampled = [math.log1p(-step.rate) for step in self._steps]
-        self._from_least = contour.reflected or -min(unsampled) * farthest > _FAR
+        least = min(step.least_loss for step in self._steps)
+        self._from_least = contour.reflected or -least * farthest > _FAR
         self._least = [
             np.log1p(-(kind(step.rate) + kind(step.rest))) if self._from_least else kind(0) for step in self._steps
         ]

@@ -1,7 +1,8 @@
 """Majorants B_G(z) = int_G |g w^z| |dv| >= |M(z)| of one sampled Gaussian step, with every error bounded.
 
 On a path G of `paths.py` |w^z| = exp(x ln|w| - t arg w), z = x + it, so ln B_G is convex in (x, t): a bound at the
-vertices of a polygon holds all over it. The trapezoid sums of M and of B over G err by at most
+vertices of a polygon holds all over it. For mirrored steps g stands for g b, the density of H0. The trapezoid sums of M
+and of B over G err by at most
 
     |M_h - M| <= (B_{G + i alpha} + B_{G - i alpha}) / (e^{2 pi alpha/h} - 1),
     |B_h - B| <= 2 sqrt(B_{G + i alpha} B_{G - i alpha}) / (e^{2 pi alpha/h} - 1):
@@ -24,10 +25,10 @@ from service.privacy.composition.inversion.deformed.paths import (
     ComplexArray,
     Paths,
     PathValues,
-    SampledStep,
     lower_family,
     path_family,
 )
+from service.privacy.composition.summands.sampled_step import SampledStep
 from service.privacy.numerics.arrays import BoolArray, FloatArray
 from service.privacy.numerics.work import did
 
@@ -39,6 +40,9 @@ _STRIP_DEVIATIONS = 9.0
 
 _ROUGHLY = 0.48
 """Spacing of the nodes that choose contours and paths; nothing is proved from them."""
+
+_LEFTWARDS = 1.0
+"""How far left of 0 majorants of mirrored steps are wanted, over how far right of 1 a contour begins."""
 
 _CHUNK = 400_000
 """Exponents evaluated at once: bounds the memory."""
@@ -109,10 +113,18 @@ def _spacing(step: SampledStep, fineness: float) -> float:
     return min(0.12, 0.25 / step.sigma) / fineness
 
 
+def least_real(step: SampledStep, tilt: float) -> float:
+    """Return the least Re z at which majorants are wanted: those of mirrored steps grow to the left as well."""
+    return _LEFTWARDS * (1 - max(tilt, 1.0)) if step.mirrored else -math.inf
+
+
 def _reach(step: SampledStep, need: float, tilt: float) -> tuple[float, float]:
     """The ends of a grid."""
     reach = math.sqrt(2 * need) / step.sigma
-    return step.mean - reach, max(step.mean + max(tilt, 1.0) / step.sigma**2 + 1.5 * reach, 2.0 - step.log_odds)
+    low = step.mean - reach
+    if step.mirrored:
+        low = min((least_real(step, tilt) - 1) / step.sigma**2 - reach, step.log_odds - 2.0)
+    return low, max(step.mean + max(tilt, 1.0) / step.sigma**2 + 1.5 * reach, 2.0 - step.log_odds)
 
 
 class MajorantGrid:
@@ -247,9 +259,11 @@ class MajorantGrid:
     def _integral(self, paths: Paths, shift: FloatArray, z: ComplexArray) -> FloatArray:
         """ln of an upper bound of int |g w^z| |dv| on G + i shift, by cells around the nodes; shape (P, V)."""
         values = PathValues.along(self.step, paths, self.tau[None], shift)
-        fastest, nearby = 1 + paths.slope, self._nearby(paths, values)[0]  # d ln w = r dv
+        fastest = 1 + paths.slope
         move = 0.5 * fastest * self.spacing
-        drift = self.step.sigma**2 * (np.abs(values.v - self.step.mean) + move)
+        rates = [mixture.nearby(move)[0] for mixture in values.mixtures]  # d ln a = r dv
+        nearby = sum(rates)
+        drift = self.step.sigma**2 * (np.abs(values.v - self.step.mean) + move) + sum(rates[1:])
         weight = values.log_density(self.step) + np.log(fastest * self.spacing) + move * drift
         variation = np.abs(z)[..., None] * (move * nearby)[:, None]
         exponent = _exponents(values, z) + weight[:, None] + variation
@@ -264,7 +278,8 @@ class MajorantGrid:
 
         Sums over further nodes have the same bound, because the bounding functions fall outwards.
         """
-        tail = np.logaddexp(self._left_tail(paths, ends, shift, z), self._right_tail(paths, ends, shift, z))
+        left = self._left_hump(paths, shift, z) if self.step.mirrored else self._left_tail(paths, ends, shift, z)
+        tail = np.logaddexp(left, self._right_tail(paths, ends, shift, z))
         return np.where(np.isnan(tail), np.inf, tail)
 
     def _left_tail(self, paths: Paths, ends: PathValues, shift: FloatArray, z: ComplexArray) -> FloatArray:
@@ -288,6 +303,26 @@ class MajorantGrid:
         steep = np.where((slope == 0) & modest & (falls > 0), value - np.log(falls), np.inf)
         return np.minimum(plain, steep) + growth
 
+    def _left_hump(self, paths: Paths, shift: FloatArray, z: ComplexArray, lag: float = 0.0) -> FloatArray:
+        """`_left_tail` of mirrored steps. For Re z >= 0 |w| is below 1, and largest at the end. |b| is little above
+        e^u of its exponent u, |arg b| <= |Im v|, so that |g b^y| is a normal density. `lag`: the integrand is
+        multiplied with something that grows outwards by at most so much.
+        """
+        step, end, x = self.step, float(self.tau[0]), z.real
+        reach = end + paths.slope * np.abs(shift)
+        height = paths.height(np.array([[end]]), step.log_odds) + np.abs(shift)
+        odds, hump = np.exp(reach + step.log_odds), np.exp(step.log_odds - reach)
+        turned = height + odds * 0.5 * math.pi
+        growth = turned * np.where(paths.eta + shift < 0, np.abs(z.imag), np.maximum(-z.imag, 0.0))
+        power = 1 + np.maximum(-x, 0.0)
+        distance = -reach - power / step.sigma**2
+        squares = power**2 / step.sigma**2 + step.sigma**2 * (height**2 - distance**2)
+        bound = math.log1p(-step.rate) + power * (step.log_odds + np.log1p(1 / hump)) + 0.5 * squares
+        ratio = np.where(x >= 0, np.log((1 + odds) / np.maximum(hump - 1, 1.0)), np.log1p(-odds))
+        bound = bound + x * ratio + np.log1p(paths.slope) - math.log(2) + growth
+        known = (distance * step.sigma**2 > lag) & (hump >= 2 + odds) & (odds < 1) & (height < math.pi)
+        return np.where(known, bound, np.inf)
+
     def _right_tail(
         self, paths: Paths, ends: PathValues, shift: FloatArray, z: ComplexArray, lag: float = 0.0
     ) -> FloatArray:
@@ -305,70 +340,87 @@ class MajorantGrid:
         pull = np.where((speed > slope**2) & (near > step.mean), pull - lag, -np.inf)
         u = near + step.log_odds
         rest = np.where(u > 0.05, np.exp(-u) / -np.expm1(-np.maximum(u, 0.05)), np.inf)
+        far = self._far_hump(near)
         turn = -t * np.where(t > 0, ends.speed[:, 1:].imag, slope)
         falls = pull - np.maximum(x, 0.0) * (1 + wobble) - turn - np.abs(z) * (1 + slope) * rest
+        falls = falls - np.abs(1 - z) * (1 + slope) * far
         density = ends.log_density(step)[:, 1:] + np.log1p(slope)
         damped = density + x * ends.log_ratio[:, 1:].real - t * ends.log_ratio[:, 1:].imag - np.log(falls)
         damped = np.where(falls > 0, damped, np.inf)
         falls = pull - np.maximum(x, 0.0) * (1 + wobble) - np.maximum(-t, 0.0) * slope
         largest = x * (math.log1p(-step.rate) + np.log1p(np.exp(end + slope * size + step.log_odds)))
         straight = (slope == 0) & (height <= 0.5 * math.pi)
-        modulus = np.where(x >= 0, largest, np.where(straight, x * ends.log_ratio[:, 1:].real, np.inf))
+        modulus = np.where(x >= 0, largest, np.where(straight, x * ends.present.log[:, 1:].real, np.inf))
         # arg w <= Im u, or Im u + pi/2 beyond pi.
         growth = np.where(paths.eta + shift < 0, np.abs(t) * size, 0.0)
         growth = growth + np.maximum(-t, 0.0) * (height + np.where(slope > 0, 1.6, 0.0))
-        undamped = np.where(falls > 0, density + modulus + growth - np.log(falls), np.inf)
+        if step.mirrored:  # b^{1-z}
+            growth = growth + (1 - x) * math.log1p(-step.rate) + np.abs(1 - z) * far
+        plain = ends.log_gaussian(step)[:, 1:] + np.log1p(slope)
+        undamped = np.where(falls > 0, plain + modulus + growth - np.log(falls), np.inf)
         return np.minimum(damped, undamped)
+
+    def _far_hump(self, near: FloatArray | float) -> FloatArray | float:
+        """Return a bound of |d ln b/dv| and of |ln b - ln(1 - p)| where Re v >= near; 0 where b = 1."""
+        if not self.step.mirrored:
+            return 0.0
+        size = np.exp(np.minimum(self.step.log_odds - near, -1e-3))
+        return np.where(near > self.step.log_odds + 1e-3, size / (1 - size), np.inf)
 
     def log_variation(self, paths: Paths, z: ComplexArray) -> FloatArray:
         """ln V with |M(x + i t')| <= V/t' for all t' >= t, z = x + it; shape (P, V).
 
-        By parts, M(z) = -(1/z) int (g/r)' w^z dv with (g/r)' = -(g/r) (sigma^2 (v - m) + 1 - r), by cells as before.
+        By parts with r = d ln w/dv, M(z) = -(1/z) int (g b/r)' w^z dv, by cells as before, and
+        (g b/r)' = (g b/r) (-sigma^2 (v - m) + (ln b)' - r'/r).
         """
         step = self.step
         values = PathValues.along(step, paths, self.tau[None], np.zeros_like(paths.eta))
-        fastest, (nearby, inverse) = 1 + paths.slope, self._nearby(paths, values)
+        fastest = 1 + paths.slope
         move = 0.5 * fastest * self.spacing
+        around = [mixture.nearby(move) for mixture in values.mixtures]
+        nearby, absent = sum(rate for rate, _ in around), sum(rate for rate, _ in around[1:])
+        bend = sum(rate * complement for rate, complement in around)  # |r'| is at most this
+        least = np.abs(values.log_ratio_slope) - move * bend
+        least = np.where(least > 0, least, np.nan)
         distance = np.abs(values.v - step.mean) + move
-        weight = values.log_density(step) + np.log(fastest * self.spacing) + move * step.sigma**2 * distance
-        weight = weight - np.log(np.abs(values.responsibility)) + move * inverse
-        weight = weight + np.log(step.sigma**2 * distance + inverse)
+        steep = step.sigma**2 * distance + absent
+        weight = values.log_density(step) + np.log(fastest * self.spacing) + move * steep
+        weight = weight + np.log(steep + bend / least) - np.log(least)
         exponent = _exponents(values, z) + weight[:, None] + np.abs(z)[..., None] * (move * nearby)[:, None]
         top = exponent.max(axis=-1)
         total = np.log(np.exp(exponent - top[..., None]).sum(axis=-1)) + top + 1e-6
-        zero, end = np.zeros_like(paths.eta), values.chosen([0, -1])
-        left, odds = step.mean - self.tau[0], math.exp(self.tau[0] + step.log_odds)
-        falls = step.sigma**2 * left - fastest * (np.abs(z.real) * odds + 1) / (1 - odds) - 1 / left
-        last = exponent[..., 0] - np.log(self.spacing * falls)
-        last = np.where((falls > 0) & (odds < 1), last, np.inf)
-        growth = odds * 0.5 * math.pi * np.abs(z.imag)
-        # |g/r| (sigma^2 |v - m| + |1 - r|) <= |g| ((1 + e^-u) sigma^2 |v - m| + e^-u): only |v - m| grows to the right.
-        right = self._right_tail(paths, end, zero, z, lag=2 / (float(self.tau[-1]) - step.mean))
-        falling = math.exp(-float(self.tau[-1]) - step.log_odds)
-        factor = (1 + falling) * step.sigma**2 * distance[:, -1:] + falling
-        bound = np.logaddexp(np.logaddexp(total, last + growth), right + np.log(factor))
+        left = self._left_variation(paths, z, exponent[..., 0], distance[:, :1])
+        # |d ln a/dv| >= 1/(1 + e^-u); only |v - m| grows to the right.
+        right = self._right_tail(
+            paths, values[:, [0, -1]], np.zeros_like(paths.eta), z, lag=2 / (float(self.tau[-1]) - step.mean)
+        )
+        falling, far = math.exp(-float(self.tau[-1]) - step.log_odds), self._far_hump(float(self.tau[-1]))
+        inverse = (1 + falling) / (1 - (1 + falling) * far)
+        factor = step.sigma**2 * distance[:, -1:] + far + inverse * (falling / (1 - falling) + 2 * far)
+        bound = np.logaddexp(np.logaddexp(total, left), right + np.log(factor * inverse))
         return np.where(np.isnan(bound), np.inf, bound)
 
-    def _nearby(self, paths: Paths, values: PathValues) -> tuple[FloatArray, FloatArray]:
-        """Bounds of |r| and |1 - r| in the cells around the nodes, of half-width `move` in v, inf where none is known.
+    def _left_variation(self, paths: Paths, z: ComplexArray, first: FloatArray, distance: FloatArray) -> FloatArray:
+        """ln of what lies left of the grid. `first`: of the first node, `distance`: |v - m| there.
 
-        |1 + e^u| >= |1 + e^u0| - |e^u0| (e^move - 1), and r = e^u / (1 + e^u).
+        Of mirrored steps 1/|r| <= 1.5 and |r| + |r'/r| <= 4 there, where |d ln a/dv| < .01 and |d ln b/dv| > .8.
         """
-        move = 0.5 * (1 + paths.slope) * self.spacing
-        size = np.abs(values.responsibility)
-        room = 1 - size * np.expm1(move)
-        room = np.where(room > 0, room, np.nan)
-        return _or_infinite(size * np.exp(move) / room), _or_infinite(np.abs(values.complement) / room)
+        step, fastest, end = self.step, 1 + paths.slope, float(self.tau[0])
+        odds = math.exp(end + step.log_odds)
+        if step.mirrored:
+            factor = 1.5 * (step.sigma**2 * distance + 4) if odds < 0.009 else np.inf
+            return self._left_hump(paths, np.zeros_like(paths.eta), z, lag=1 / -end) + np.log(factor)
+        left = step.mean - end
+        falls = step.sigma**2 * left - fastest * (np.abs(z.real) * odds + 1) / (1 - odds) - 1 / left
+        last = first - np.log(self.spacing * falls)
+        last = np.where((falls > 0) & (odds < 1), last, np.inf)
+        return last + odds * 0.5 * math.pi * np.abs(z.imag)
 
 
 def _exponents(values: PathValues, z: ComplexArray) -> FloatArray:
     """ln|w^z| along each path at its own points: shape (P, V, J)."""
     ratio = values.log_ratio[:, None]
     return z.real[..., None] * ratio.real - z.imag[..., None] * ratio.imag
-
-
-def _or_infinite(values: FloatArray) -> FloatArray:
-    return np.where(np.isnan(values), np.inf, values)
 
 
 def _log_kernel(shift: FloatArray, spacing: FloatArray | float) -> FloatArray:

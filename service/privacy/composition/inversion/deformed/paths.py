@@ -9,6 +9,10 @@ e^{-t arg w}, so that nothing oscillates. The family is
 
 `eta` serves the core of the law, the ramp of slope k its far jumps. tau -> tau + i alpha, |alpha| < pi/4, gives the
 neighbouring paths G + i alpha that bound trapezoid sums over G.
+
+Mirrored steps (`SampledStep`) have w = a/b with b(v) = a(-v), and M(z) = int g b w^z dv. Above the real line
+arg b <= 0, so that paths there serve w as well. The zeros of b have the abscissa ln rho' < 0, where ramps are lower
+than at those of a, at -ln rho'; rho' = rho e^offset.
 """
 
 from __future__ import annotations
@@ -19,7 +23,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from service.privacy.numerics.arrays import FloatArray
+from service.privacy.composition.summands.sampled_step import SampledStep
+from service.privacy.numerics.arrays import FloatArray, IndexArray
 
 ComplexArray = NDArray[np.complex128]
 
@@ -36,28 +41,6 @@ _BELOW = np.array([-0.05, -0.2, -0.6])
 
 LARGEST_SHIFT = 0.75
 """Largest shift of a ramp, below pi/4: there |1 + e^{-X}| >= 1 for |Im X| <= 2 alpha."""
-
-
-@dataclass(frozen=True, slots=True)
-class SampledStep:
-    """`count` equal Poisson-sampled Gaussian steps of noise multiplier `sigma` and sampling rate `rate` + `rest` < 1,
-    where the rest is at most half a unit in the last place.
-    """
-
-    sigma: float
-    rate: float
-    count: int
-    rest: float = 0.0
-
-    @property
-    def mean(self) -> float:
-        """m, of v under H0."""
-        return -0.5 / self.sigma**2
-
-    @property
-    def log_odds(self) -> float:
-        """ln rho."""
-        return math.log(self.rate) - math.log1p(-self.rate)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,19 +108,56 @@ def lower_family(family: Paths) -> Paths:
 
 
 @dataclass(frozen=True, slots=True)
-class PathValues:
-    """Along G + i alpha at real tau, shape (P, J): v, dv/dtau, ln w (continued along it), r = p e^v / w, 1 - r."""
+class MixtureValues:
+    """ln a (continued along the path), r = d ln a/dv and 1 - r along paths, shape (P, J); or those of b(v) = a(-v) as a
+    function of -v.
+    """
 
-    v: ComplexArray
-    speed: ComplexArray
-    log_ratio: ComplexArray
+    log: ComplexArray
     responsibility: ComplexArray
     complement: ComplexArray
 
-    def chosen(self, nodes: list[int]) -> PathValues:
-        """The values at some of the nodes."""
-        columns = (self.v, self.speed, self.log_ratio, self.responsibility, self.complement)
-        return PathValues(*(column[:, nodes] for column in columns))
+    @staticmethod
+    def at(step: SampledStep, v: ComplexArray) -> MixtureValues:
+        """Return the values of a at v, from e^-u right of its zeros, u = v + ln rho'."""
+        u = v + step.log_odds
+        right = u.real > 0
+        far = np.exp(np.where(right, -u, u))
+        larger = 1 / (1 + far)
+        smaller = far * larger
+        return MixtureValues(
+            np.where(right, u, 0.0) + math.log1p(-step.rate) + log1p(far),
+            np.where(right, larger, smaller),
+            np.where(right, smaller, larger),
+        )
+
+    def nearby(self, move: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return bounds of |r| and |1 - r| within `move` of each v, inf where none is known.
+
+        |1 + e^u| >= |1 + e^u0| - |e^u0| (e^move - 1), and r = e^u / (1 + e^u).
+        """
+        size = np.abs(self.responsibility)
+        room = 1 - size * np.expm1(move)
+        room = np.where(room > 0, room, np.nan)
+        bounds = size * np.exp(move) / room, np.abs(self.complement) / room
+        return np.where(np.isnan(room), np.inf, bounds[0]), np.where(np.isnan(room), np.inf, bounds[1])
+
+    def __getitem__(self, at: IndexArray | tuple[slice, list[int]]) -> MixtureValues:
+        return MixtureValues(self.log[at], self.responsibility[at], self.complement[at])
+
+
+@dataclass(frozen=True, slots=True)
+class PathValues:
+    """Along G + i alpha at real tau, shape (P, J): v, dv/dtau, `present` of a, and `absent` of b of mirrored steps."""
+
+    v: ComplexArray
+    speed: ComplexArray
+    present: MixtureValues
+    absent: MixtureValues | None
+
+    def __getitem__(self, at: IndexArray | tuple[slice, list[int]]) -> PathValues:
+        absent = None if self.absent is None else self.absent[at]
+        return PathValues(self.v[at], self.speed[at], self.present[at], absent)
 
     @staticmethod
     def along(step: SampledStep, paths: Paths, tau: FloatArray, shift: FloatArray) -> PathValues:
@@ -149,41 +169,43 @@ class PathValues:
             rows, every = np.unique(rows, axis=0, return_inverse=True)
             if len(rows) < len(every):
                 eta, slope, offset, some = (rows[:, column, None] for column in range(4))
-                found = PathValues.along(step, Paths(eta, slope, offset), tau, some)
-                columns = (found.v, found.speed, found.log_ratio, found.responsibility, found.complement)
-                return PathValues(*(column[every] for column in columns))
+                return PathValues.along(step, Paths(eta, slope, offset), tau, some)[every]
         moved = tau + 1j * shift
         x = 2 * (moved - paths.offset + step.log_odds)
         falling = np.exp(np.where(x.real > 0, -x, x))
         soft = np.where(x.real > 0, x, 0.0) + np.log1p(falling)
         rising = np.where(x.real > 0, 1.0, falling) / (1 + falling)
         v = moved + 1j * (paths.eta + 0.5 * paths.slope * soft)
-        u = v + step.log_odds
-        right = u.real > 0
-        far = np.exp(np.where(right, -u, u))
-        near = log1p(np.where(right, far, step.rate * expm1(np.where(right, 0.0, v))))
-        log_ratio = np.where(right, math.log1p(-step.rate) + u, 0.0) + near
-        larger, smaller = 1 / (1 + far), far / (1 + far)
-        speed = 1 + 1j * paths.slope * rising
-        return PathValues(
-            v,
-            speed.astype(np.complex128),
-            log_ratio,
-            np.where(right, larger, smaller),
-            np.where(right, smaller, larger),
-        )
+        speed = (1 + 1j * paths.slope * rising).astype(np.complex128)
+        absent = MixtureValues.at(step, -v) if step.mirrored else None
+        return PathValues(v, speed, MixtureValues.at(step, v), absent)
 
-    def log_density(self, step: SampledStep) -> FloatArray:
+    @property
+    def mixtures(self) -> tuple[MixtureValues, ...]:
+        """a, and b of mirrored steps."""
+        return (self.present,) if self.absent is None else (self.present, self.absent)
+
+    @property
+    def log_ratio(self) -> ComplexArray:
+        """ln w = ln a - ln b."""
+        return self.present.log if self.absent is None else self.present.log - self.absent.log
+
+    @property
+    def log_ratio_slope(self) -> ComplexArray:
+        """d ln w/dv."""
+        own = self.present.responsibility
+        return own if self.absent is None else own + self.absent.responsibility
+
+    def log_gaussian(self, step: SampledStep) -> FloatArray:
         """ln |g(v)|, without |dv|."""
         distance = self.v - step.mean
         modulus = -0.5 * step.sigma**2 * (distance.real**2 - distance.imag**2)
         return modulus + math.log(step.sigma / math.sqrt(2 * math.pi))
 
-
-def expm1(v: ComplexArray) -> ComplexArray:
-    """e^v - 1 with few units of rounding of its modulus, however small."""
-    grown, sine = np.expm1(v.real), np.sin(0.5 * v.imag)
-    return grown * (1 - 2 * sine**2) - 2 * sine**2 + 1j * ((grown + 1) * np.sin(v.imag))
+    def log_density(self, step: SampledStep) -> FloatArray:
+        """ln |g b|, the density of H0, without |dv|."""
+        plain = self.log_gaussian(step)
+        return plain if self.absent is None else plain + self.absent.log.real
 
 
 def log1p(q: ComplexArray) -> ComplexArray:

@@ -8,12 +8,16 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.special import ndtr
 
-from service.privacy.composition.inversion.deformed.paths import ComplexArray, SampledStep
+from service.privacy.composition.inversion.deformed.paths import ComplexArray
+from service.privacy.composition.summands.sampled_step import SampledStep
 from service.privacy.numerics.arrays import FloatArray
 
 _CELLS = 1 << 14
-_SCORES = np.linspace(-9.0, 14.0, 9_201)
+_SCORES = np.linspace(-14.0, 14.0, 11_201)
 """Ends of the cells of the normal law of one step."""
+
+_LEFTMOST = -9.0
+"""First of these ends for steps whose law is normal."""
 
 _FINE = 8.0
 """Losses of so few cells are known by three cumulants: on nodes they would vary too much."""
@@ -56,13 +60,11 @@ def rough_threshold(
 
 def _spectrum(step: SampledStep, cell: float, turns: FloatArray) -> ComplexArray:
     """Fourier transform of the law of one loss in units of a cell."""
-    middle = 0.5 * (_SCORES[1:] + _SCORES[:-1])
-    sides = -np.abs(_SCORES[1:]), -np.abs(_SCORES[:-1])
-    mass = np.abs(ndtr(sides[0]) - ndtr(sides[1]))
-    mass = np.where(np.sign(_SCORES[1:]) * np.sign(_SCORES[:-1]) < 0, ndtr(_SCORES[1:]) - ndtr(_SCORES[:-1]), mass)
-    log_jump = math.log(step.rate) + middle / step.sigma + step.mean
-    small = np.log1p(step.rate * np.expm1(np.minimum(middle / step.sigma + step.mean, 0.0)))
-    loss = np.where(middle / step.sigma + step.mean < 0, small, np.logaddexp(math.log1p(-step.rate), log_jump)) / cell
+    ends = _SCORES if step.mirrored else _SCORES[_SCORES >= _LEFTMOST]
+    mass = _normal_masses(ends)
+    if step.mirrored:
+        mass = (1 - step.rate) * mass + step.rate * _normal_masses(ends + 1 / step.sigma)
+    loss = step.loss(0.5 * (ends[1:] + ends[:-1]) / step.sigma + step.mean) / cell
     far = np.abs(loss) > _FINE
     core, near = float(mass[~far].sum()), loss[~far]
     mean, variance, third = 0.0, 0.0, 0.0
@@ -76,6 +78,11 @@ def _spectrum(step: SampledStep, cell: float, turns: FloatArray) -> ComplexArray
     law += np.bincount((node + 1) % _CELLS, mass[far] * share, _CELLS)
     phase = turns * mean - third * turns**3 / 6
     return np.fft.rfft(law) + core * np.exp(-1j * phase - 0.5 * variance * turns**2)
+
+
+def _normal_masses(ends: FloatArray) -> FloatArray:
+    low, high = ends[:-1], ends[1:]
+    return np.where(low * high < 0, ndtr(high) - ndtr(low), np.abs(ndtr(-np.abs(high)) - ndtr(-np.abs(low))))
 
 
 def _quantile(tail: FloatArray, alpha: float) -> float:

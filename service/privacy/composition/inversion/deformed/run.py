@@ -1,4 +1,4 @@
-"""Deformed contours for runs of few kinds of Poisson-sampled Gaussian steps, where straight lines are wide.
+"""Deformed contours for runs of few kinds of sampled Gaussian steps (`SampledStep`), where straight lines are wide.
 
 Straight lines are long where the loss has two scales: a core of deviation p sqrt(N)/sigma and rare jumps of size one.
 A contour that bends away from the imaginary direction, with moments on deformed paths too, needs a few hundred nodes
@@ -19,7 +19,7 @@ from scipy.special import log_ndtr, ndtri
 from service.privacy.composition.inversion.deformed.contour import DeformedContour
 from service.privacy.composition.inversion.deformed.majorant import MajorantGrid
 from service.privacy.composition.inversion.deformed.panels import Bend, Contour, Grids
-from service.privacy.composition.inversion.deformed.paths import REAL_LINE, SampledStep
+from service.privacy.composition.inversion.deformed.paths import REAL_LINE
 from service.privacy.composition.inversion.deformed.rough_law import rough_threshold
 from service.privacy.composition.inversion.deformed.sums import Float, roundoff
 from service.privacy.composition.inversion.readings.enclosures import Readings, nothing_known
@@ -27,7 +27,7 @@ from service.privacy.composition.inversion.readings.points import read_points, r
 from service.privacy.composition.inversion.readings.profile import read_profile
 from service.privacy.composition.inversion.readings.roots import prove_root, solve_profile, solve_tail
 from service.privacy.composition.planning.accuracy import DEFAULT_ACCURACY, Accuracy
-from service.privacy.composition.summands.sampled_gaussian import SampledGaussianSteps
+from service.privacy.composition.summands.sampled_step import SampledStep
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.exponentials import exp_held
 from service.privacy.numerics.roots import bisected
@@ -49,6 +49,9 @@ _FRACTIONS = (1.0, 0.4)
 """Where contours cross the real axis, between 1 and the saddle point."""
 
 _ANGLES = (0.33, 0.18)
+_EARLY = 4.0
+"""Where contours of mirrored steps bend, over theta, at most."""
+
 _NEAREST = 0.5
 """Contours stay this far from the pole at 1."""
 
@@ -60,6 +63,16 @@ _FINER = 2.0
 
 _MOST_DRAWN, _DRAWN = 32, 131_072
 """Runs of so few steps are drawn for a first threshold, so many steps in all."""
+
+_UNKNOWN_DEPTH, _ROUGHLY = 23.0, 4.0
+"""Nats below its upper bound, and below a rough value, at which a delta is looked for of which no lower bound is known.
+"""
+
+_PROFILE_ROUNDS = 2
+"""Contours for one delta: the second one where it is smaller than was expected."""
+
+_RARELY = 0.1
+"""Expected jumps of a run that hardly ever has any."""
 
 _ROUNDS, _REFLECTED_ROUNDS = 4, 2
 """Thresholds at which contours are laid out: reflected losses whose second contour is no better have no good one."""
@@ -73,21 +86,29 @@ by some nats of a profile, and goals are `Accuracy.deformed_truncation` of what 
 
 
 def deformed_run(
-    steps: tuple[SampledGaussianSteps, ...],
+    steps: tuple[SampledStep, ...],
     gaussian_mu_squared: float,
     accuracy: Accuracy = DEFAULT_ACCURACY,
     *,
     reflected: bool,
 ) -> DeformedRun | None:
-    """Those of sampled Gaussian steps and a Gaussian part, in one direction; None where they are not tried."""
+    """Return the deformed contours of sampled Gaussian steps and a Gaussian part, in one direction; None where they are
+    not tried. Mirrored steps have one direction.
+    """
     several = sum(step.count for step in steps) + (gaussian_mu_squared > 0) > 1
     if not 0 < len(steps) <= _MOST_KINDS or not several:
         return None
-    known = tuple(SampledStep(step.noise_multiplier, step.sample_rate, step.count, step.rate_rest) for step in steps)
-    if any(step.rate > _LARGEST_RATE or not _SMALLEST_NOISE <= step.sigma <= _LARGEST_NOISE for step in known):
+    if any(step.rate > _LARGEST_RATE or not _SMALLEST_NOISE <= step.sigma <= _LARGEST_NOISE for step in steps):
         return None
-    run = DeformedRun(known, gaussian_mu_squared, accuracy, reflected)
+    if any(step.mirrored for step in steps) and (reflected or not all(_is_rare(step) for step in steps)):
+        return None
+    run = DeformedRun(steps, gaussian_mu_squared, accuracy, reflected)
     return run if run.deviation > _SMALLEST_DEVIATION else None
+
+
+def _is_rare(step: SampledStep) -> bool:
+    """Whether the zeros of b of a mirrored step lie left of those of a, as paths need."""
+    return step.mirrored and step.log_odds < 0
 
 
 class DeformedRun:
@@ -100,12 +121,18 @@ class DeformedRun:
         self._steps, self._mu_squared, self._reflected = steps, gaussian_mu_squared, reflected
         self._count = sum(step.count for step in steps)
         self._least = math.fsum(step.count * math.log1p(-step.rate) for step in steps)
+        self._mirrored = any(step.mirrored for step in steps)
         cores = [_core(step) for step in steps]
         mean = math.fsum(core[0] for core in cores) - 0.5 * gaussian_mu_squared
         variance = math.fsum(core[1] for core in cores) + gaussian_mu_squared
         self.deviation = math.sqrt(variance)
         # Under H1 the core is H0's, tilted by one.
         self._mean = -(mean + variance) if reflected else mean
+
+    @property
+    def is_first(self) -> bool:
+        """Whether these contours come before straight ones, which are long: mirrored steps that hardly ever jump."""
+        return self._mirrored and math.fsum(step.count * step.rate for step in self._steps) < _RARELY
 
     @np.errstate(all="ignore")
     def points(self, alpha: float, log_power: float) -> Readings:
@@ -136,15 +163,22 @@ class DeformedRun:
         return result
 
     @np.errstate(all="ignore")
-    def profile(self, epsilon: float, log_delta: float) -> Readings:
-        """ln delta at one epsilon; `log_delta`: about its value, rather below it (steers)."""
+    def profile(self, epsilon: float, lower: float, upper: float) -> Readings:
+        """ln delta at one epsilon, known to lie between two bounds (they steer)."""
         result, here = Readings(np.full((1, 1), -np.inf), np.zeros((1, 1))), np.zeros(1, dtype=np.intp)
-        contour = self._contour(epsilon, log_delta, 2)
-        if contour is not None:
-            for line in self._contours(contour):
+        level = max(lower, upper - _UNKNOWN_DEPTH)
+        if self._mirrored:
+            rough = float(self._rough_log_profile(np.array([epsilon]))[0])
+            level = max(lower, min(upper, rough - _ROUGHLY)) if math.isfinite(rough) else level
+        for _ in range(_PROFILE_ROUNDS):
+            contour = self._contour(epsilon, level, 2)
+            for line in () if contour is None else self._contours(contour):
                 result.tighten(here, read_profile(line, np.array([epsilon])))
                 if result.width()[0] <= self._accuracy.deformed_is_narrow:
-                    break
+                    return result
+            if not -math.inf < result.lower[0, 0] < level:
+                break
+            level = float(result.lower[0, 0])
         return result
 
     @np.errstate(all="ignore")
@@ -207,14 +241,18 @@ class DeformedRun:
             thirds = np.logaddexp(-60.0, log_ndtr(levels) + logs) - 1.1
             return self._edge(0.0) - exp_held(float(np.interp(math.log(delta), thirds[::-1], logs[::-1])))
         eps = np.geomspace(1e-8, 60 / min(step.sigma for step in self._steps) ** 2 + 10, 400)
+        return float(np.interp(-math.log(delta), -self._rough_log_profile(eps), eps))
+
+    def _rough_log_profile(self, eps: FloatArray) -> FloatArray:
+        """About ln delta at epsilons of a run that is not reflected: a normal core plus one rare jump."""
         score = eps / self.deviation + 0.5 * self.deviation
         about = log_ndtr(-score) + np.log(self.deviation / (1 + score))
         for step in self._steps:
             v = np.where(eps < 600, np.log1p(np.expm1(np.minimum(eps, 600.0)) / step.rate), eps - math.log(step.rate))
-            y = step.sigma * (v - step.mean)
+            y = step.sigma * v + 0.5 / step.sigma
             jump = log_ndtr(1 / step.sigma - y) + np.log1p(-np.exp(-np.minimum(eps, 1.0)) * 0.5)
             about = np.logaddexp(about, jump + math.log(step.count * step.rate))
-        return float(np.interp(-math.log(delta), -about, eps))
+        return about
 
     def _next_threshold(self, line: DeformedContour, alpha: float) -> float:
         """The threshold that the line finds for a rate, or a step towards it."""
@@ -228,8 +266,10 @@ class DeformedRun:
 
     def _edge(self, threshold: float) -> float:
         """Distance of a threshold from N ln(1 - p), the least loss, or of a reflected one from the largest; with a
-        Gaussian part there is none, and this only a scale.
+        Gaussian part there is none, nor of mirrored steps, and this only a scale.
         """
+        if self._mirrored:
+            return abs(threshold) - self._least + math.sqrt(self._mu_squared)
         distance = abs(threshold + self._least if self._reflected else threshold - self._least)
         return distance + math.sqrt(self._mu_squared)
 
@@ -282,7 +322,7 @@ class DeformedRun:
                 continue
             value = float(self._real(grids, np.array([theta]))[0])
             goal = math.log(truncation) + log_level - value + (theta - 1) * center + (poles - 1) * math.log(theta)
-            for width, angle in product(self._widths(center), _ANGLES if math.isfinite(goal) else ()):
+            for width, angle in product(self._widths(center, theta), _ANGLES if math.isfinite(goal) else ()):
                 bend = Bend(theta, width, angle, side)
                 contour = Contour(grids, bend, center, goal, value, self._reflected, self._mu_squared)
                 found.append((contour.cost(), len(found), contour))
@@ -292,9 +332,13 @@ class DeformedRun:
         again = (contour.on(grids) for contour, grids in finer if grids is not None)
         return next((contour for contour in chain(tried[:most], again) if contour.lay_out()), None)
 
-    def _widths(self, center: float) -> list[float]:
-        """Where contours may bend: by the core's deviation, and by the distance of the threshold from its lower end."""
+    def _widths(self, center: float, theta: float) -> list[float]:
+        """Where contours may bend: by the core's deviation, by the distance of the threshold from its lower end, and of
+        mirrored steps, whose panels are short where Re z is small, earlier.
+        """
         core, edge = 2 / self.deviation, 3 / self._edge(center)
+        if self._mirrored:
+            return [min(core, _EARLY * theta)]
         return [core, edge] if not self._reflected and edge < 0.3 * core else [core]
 
     def _grids(self, need: float, tilt: float, fineness: float = 1.0) -> Grids | None:
@@ -339,7 +383,7 @@ class DeformedRun:
             size, total = max(c - mean, 1e-300), float(log_ndtr(-(c - mean) / deviation))
             for step in self._steps:
                 v = math.log1p(math.expm1(size) / step.rate) if size < 600 else size - math.log(step.rate)
-                jump = math.log(step.count) + float(log_ndtr(-step.sigma * (v - step.mean)))
+                jump = math.log(step.count) + float(log_ndtr(-step.sigma * v - 0.5 / step.sigma))
                 total = float(np.logaddexp(total, jump))
             return total
 
@@ -353,7 +397,7 @@ class DeformedRun:
 
         What few steps add up to has no simple law. Always the same draws.
         """
-        if self._count > _MOST_DRAWN or self._mu_squared > 0:
+        if self._count > _MOST_DRAWN or self._mu_squared > 0 or self._mirrored:
             return np.zeros(0)
         generator, draws = np.random.default_rng(0), max(_DRAWN // self._count, 4096)
         total = np.zeros(draws)
@@ -410,10 +454,10 @@ def _rising(x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 def _core(step: SampledStep) -> tuple[float, float]:
     """Mean and variance of the loss of all steps of a kind without far jumps: y < 4 and v < -ln rho."""
-    y = np.linspace(-9.0, 4.0, 1301)
+    y = np.linspace(-4.0 if step.mirrored else -9.0, 4.0, 1301)
     v = y / step.sigma + step.mean
     weight = np.exp(-0.5 * y**2) * (v < -step.log_odds)
     weight /= weight.sum()
-    loss = np.log1p(step.rate * np.expm1(v))
+    loss = step.loss(v)
     mean = float(weight @ loss)
     return step.count * mean, step.count * float(weight @ (loss - mean) ** 2)

@@ -1,9 +1,9 @@
 """Moments of one sampled Gaussian step at the nodes of deformed panels, with every error bounded.
 
-M(z) - 1 = int_G g (e^{zL} - 1) dv is a trapezoid sum over the panel's path, in the platform's long doubles where they
-are longer than doubles: the plateau of |F| near the real axis cancels down to the tail that is read. Where thresholds
-are near the least loss ln(1 - p), M becomes (1 - p)^z times something: there L is taken less ln(1 - p), and M stands
-for the moment of that.
+M(z) - 1 = int_G g b (e^{zL} - 1) dv is a trapezoid sum over the panel's path, b = 1 unless steps are mirrored, in the
+platform's long doubles where they are longer than doubles: the plateau of |F| near the real axis cancels down to the
+tail that is read. Where thresholds are near the least loss ln(1 - p), M becomes (1 - p)^z times something: there L is
+taken less ln(1 - p), and M stands for the moment of that.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from service.privacy.composition.inversion.deformed.majorant import Strips
-from service.privacy.composition.inversion.deformed.paths import Paths, SampledStep
+from service.privacy.composition.inversion.deformed.paths import Paths
+from service.privacy.composition.summands.sampled_step import SampledStep
 from service.privacy.numerics.arrays import FloatArray
 
 Float = type[np.float64] | type[np.longdouble]
@@ -104,84 +105,124 @@ class PathNodes:
     ) -> None:
         """`tau`: the nodes, exact numbers of the kind. `from_least`: L less ln(1 - p)."""
         eta, slope, offset = (kind(float(part[0, 0])) for part in (path.eta, path.slope, path.offset))
-        sigma, rate = kind(step.sigma), kind(step.rate) + kind(step.rest)
-        log_odds = np.log(rate) - np.log1p(-rate)
-        x = 2 * (tau - offset + log_odds)
+        ratio = _Ratio.of(step, kind)
+        x = 2 * (tau - offset + ratio.log_odds)
         falling = np.exp(-np.abs(x))
         height = eta + slope / 2 * (np.maximum(x, 0) + np.log1p(falling))
         rise = slope * np.where(x > 0, 1, falling) / (1 + falling)
-        distance = tau + 1 / (2 * sigma * sigma)
-        exponent = sigma * sigma / 2 * (height - distance) * (height + distance)
-        size = sigma / np.sqrt(2 * kind(np.pi)) * kind(spacing) * np.exp(exponent)
-        turn = -sigma * sigma * distance * height
+        sigma = kind(step.sigma)
+        distance = tau if step.mirrored else tau + 1 / (2 * sigma * sigma)
+        log_size, turn = (
+            sigma * sigma / 2 * (height - distance) * (height + distance),
+            -sigma * sigma * distance * height,
+        )
+        known = [ratio.along(tau, height, from_least=from_least)]
+        self.log_modulus, self.argument = known[0].modulus, known[0].argument
+        if step.mirrored:
+            known.append(ratio.along(-tau, -height, from_least=False))
+            self.log_modulus, self.argument = self.log_modulus - known[1].modulus, self.argument - known[1].argument
+            log_size, turn = log_size + known[1].modulus, turn + known[1].argument
+        size = sigma / np.sqrt(2 * kind(np.pi)) * kind(spacing) * np.exp(log_size)
         cosine, sine = size * np.cos(turn), size * np.sin(turn)
         self.weight_real, self.weight_imag = cosine - sine * rise, cosine * rise + sine
         self.weight = np.hypot(self.weight_real, self.weight_imag).astype(np.float64) * (1 + 1e-9)
         self.batch, self.unit = max(1, _CHUNK // len(tau)), roundoff(kind)
-        self._set_ratio(kind, tau, height, rate, log_odds, from_least, _OF_RATE if step.rest else 0.0)
-        far = np.abs(tau).astype(np.float64) + abs(float(offset)) + abs(float(log_odds))
-        self._set_errors(
-            step, np.abs(distance).astype(np.float64), height.astype(np.float64), rise.astype(np.float64), far
-        )
-
-    def _set_ratio(
-        self,
-        kind: Float,
-        tau: RealArray,
-        height: RealArray,
-        rate: np.floating[Any],
-        log_odds: np.floating[Any],
-        from_least: bool,
-        of_rate: float,
-    ) -> None:
-        """ln w and a bound of its error for v taken as exact: through p (e^v - 1) or e^u, right of the zero e^-u."""
-        unit = roundoff(kind)
-        u = tau + log_odds
-        right = u > 0
-        near = np.where(right, 0, tau)
-        grown, sine = np.expm1(near), np.sin(height / 2)
-        small_real = rate * (grown * (1 - 2 * sine * sine) - 2 * sine * sine)
-        small_imag = rate * (grown + 1) * np.sin(height)
-        if from_least:
-            lifted = np.exp(np.where(right, 0, u))
-            small_real, small_imag = lifted * np.cos(height), lifted * np.sin(height)
-        shrunk = np.exp(-np.where(right, u, 0))
-        q_real = np.where(right, shrunk * np.cos(height), small_real)
-        q_imag = np.where(right, -shrunk * np.sin(height), small_imag)
-        square = q_real * q_real + q_imag * q_imag
-        log_modulus = np.log1p(2 * q_real + square) / 2
-        argument = np.arctan2(q_imag, 1 + q_real)
-        base = kind(0) if from_least else np.log1p(-rate)
-        self.log_modulus = np.where(right, base + u + log_modulus, log_modulus)
-        self.argument = np.where(right, height + argument, argument)
-        self._size = np.hypot(self.log_modulus, self.argument).astype(np.float64)
-        length = np.sqrt(square.astype(np.float64))
-        modulus = np.hypot((1 + q_real).astype(np.float64), q_imag.astype(np.float64))
-        # Of q: 28 u of the exponential and its phase, and the rounding of u; or 44 u of each part of p (e^v - 1).
-        far = np.abs(tau).astype(np.float64) + 10 * abs(float(log_odds)) + 1
-        through_u = 28 + 2 * far
-        through_v = 44 + 88 * np.divide(
-            (float(rate) * sine * sine * (2 + np.abs(grown))).astype(np.float64), length, where=length > 0, out=far * 0
-        )
-        relative = (through_u if from_least else np.where(right, through_u, through_v)) + of_rate
-        self._ratio_error = (
-            unit * length * (relative / modulus + 6 * (2 + length) / modulus**2) + 16 * unit * self._size
-        )
-        self._ratio_error += np.where(right, unit * (8 * height.astype(np.float64) + 8 * far + of_rate), 0.0)
-        # |r| = p |e^v|/|w|, with |w| or |w|/(1 - p) = |1 + q| on the left; 1/|1 + q| on the right.
-        share = np.exp(np.minimum(u, 0).astype(np.float64)) * (1.0 if from_least else 1 - float(rate))
-        self._responsibility = np.where(right, 1.0, share) / modulus * (1 + 1e-9)
+        far = np.abs(tau).astype(np.float64) + abs(float(offset)) + ratio.size
+        self._set_errors(step, known, np.abs(distance).astype(np.float64), height, rise.astype(np.float64), far)
 
     def _set_errors(
-        self, step: SampledStep, distance: FloatArray, height: FloatArray, rise: FloatArray, far: FloatArray
+        self,
+        step: SampledStep,
+        known: list[_LogValues],
+        distance: FloatArray,
+        long_height: RealArray,
+        rise: FloatArray,
+        far: FloatArray,
     ) -> None:
         """Weights of the errors: `exponent_error` for |z e^{zL}|, `weight_error` for |e^{zL} - 1|.
 
         Im v is known within 24 u of itself, and through the ramp's own argument within 24 u of `far`.
         """
-        unit, steep = self.unit, step.sigma**2 * (distance + height)
+        unit, height = self.unit, long_height.astype(np.float64)
+        steep = step.sigma**2 * (distance + height)
         moved = unit * (24 * height + 12 * rise * far)
-        self.exponent_error = self.weight * (self._ratio_error + 16 * unit * self._size + self._responsibility * moved)
-        density = unit * (20 * steep * (distance + height) + 4 * distance) + steep * moved
+        errors = [one.error + 16 * unit * one.size + one.responsibility * moved for one in known]
+        self.exponent_error = self.weight * sum(errors)
+        density = unit * (20 * steep * (distance + height) + 4 * distance) + steep * moved + sum(errors[1:])
         # Sums 64 u, the exponentials and phases of both factors 70 u.
         self.weight_error = self.weight * (144 * unit + density + unit * rise * (12 + 24 * far))
+
+
+@dataclass(frozen=True, slots=True)
+class _LogValues:
+    """ln a at some v: its parts, its size, a bound of its error for v taken as exact, and one of |d ln a/dv|."""
+
+    modulus: RealArray
+    argument: RealArray
+    size: FloatArray
+    error: FloatArray
+    responsibility: FloatArray
+
+
+@dataclass(frozen=True, slots=True)
+class _Ratio:
+    """a(v) = 1 - p + p e^{v + offset} in numbers of one kind; `size`: |ln(p/(1 - p))| + |offset|.
+
+    `of_rate`: error of ln(p/(1 - p)) and of ln p in u, as p is rounded.
+    """
+
+    kind: Float
+    rate: np.floating[Any]
+    offset: np.floating[Any]
+    log_odds: np.floating[Any]
+    size: float
+    of_rate: float
+
+    @staticmethod
+    def of(step: SampledStep, kind: Float) -> _Ratio:
+        rate, sigma = kind(step.rate) + kind(step.rest), kind(step.sigma)
+        offset = -1 / (2 * sigma * sigma) if step.mirrored else kind(0)
+        plain = np.log(rate) - np.log1p(-rate)
+        of_rate = _OF_RATE if step.rest else 0.0
+        return _Ratio(kind, rate, offset, plain + offset, abs(float(plain)) + abs(float(offset)), of_rate)
+
+    def along(self, real: RealArray, imag: RealArray, *, from_least: bool) -> _LogValues:
+        """Return ln a at v = real + i imag, |imag| < pi: by p (e^{v + offset} - 1), or right of the zero by e^-u."""
+        kind, rate, unit = self.kind, self.rate, roundoff(self.kind)
+        u = real + self.log_odds
+        right = u > 0
+        near = np.where(right, 0, real + self.offset)
+        grown, sine = np.expm1(near), np.sin(imag / 2)
+        small_real = rate * (grown * (1 - 2 * sine * sine) - 2 * sine * sine)
+        small_imag = rate * (grown + 1) * np.sin(imag)
+        if from_least:
+            lifted = np.exp(np.where(right, 0, u))
+            small_real, small_imag = lifted * np.cos(imag), lifted * np.sin(imag)
+        shrunk = np.exp(-np.where(right, u, 0))
+        q_real = np.where(right, shrunk * np.cos(imag), small_real)
+        q_imag = np.where(right, -shrunk * np.sin(imag), small_imag)
+        square = q_real * q_real + q_imag * q_imag
+        log_modulus = np.log1p(2 * q_real + square) / 2
+        argument = np.arctan2(q_imag, 1 + q_real)
+        base = kind(0) if from_least else np.log1p(-rate)
+        log_modulus = np.where(right, base + u + log_modulus, log_modulus)
+        argument = np.where(right, imag + argument, argument)
+        size = np.hypot(log_modulus, argument).astype(np.float64)
+        length = np.sqrt(square.astype(np.float64))
+        modulus = np.hypot((1 + q_real).astype(np.float64), q_imag.astype(np.float64))
+        # |d ln a/dv| = p |e^v|/|a|, with |a| or |a|/(1 - p) = |1 + q| on the left; 1/|1 + q| on the right.
+        share = np.exp(np.minimum(u, 0).astype(np.float64)) * (1.0 if from_least else 1 - float(rate))
+        responsibility = np.where(right, 1.0, share) / modulus * (1 + 1e-9)
+        # Of q: 28 u of the exponential and its phase, and the rounding of u; or 44 u of each part of p (e^v - 1).
+        far = np.abs(real).astype(np.float64) + 10 * self.size + 1
+        through_u = 28 + 2 * far
+        through_v = 44 + 88 * np.divide(
+            (float(rate) * sine * sine * (2 + np.abs(grown))).astype(np.float64), length, where=length > 0, out=far * 0
+        )
+        relative = (through_u if from_least else np.where(right, through_u, through_v)) + self.of_rate
+        error = unit * length * (relative / modulus + 6 * (2 + length) / modulus**2)
+        of_u = 8 * np.abs(imag).astype(np.float64) + 8 * far + self.of_rate
+        error += 16 * unit * size + np.where(right, unit * of_u, 0.0)
+        if self.offset != 0:  # it is rounded, and so is what it is added to
+            error += unit * responsibility * 8 * (np.abs(real).astype(np.float64) + self.size)
+        return _LogValues(log_modulus, argument, size, error, responsibility)

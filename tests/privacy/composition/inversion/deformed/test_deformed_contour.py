@@ -15,7 +15,7 @@ from scipy.special import ndtr
 
 from service.privacy.composition.exact_sums.laplace_curves import ComposedLaplace
 from service.privacy.composition.inversion.deformed.majorant import MajorantGrid
-from service.privacy.composition.inversion.deformed.paths import Paths, SampledStep
+from service.privacy.composition.inversion.deformed.paths import Paths
 from service.privacy.composition.inversion.deformed.run import DeformedRun, deformed_run
 from service.privacy.composition.inversion.deformed.sums import Float, PathNodes, moments, roundoff
 from service.privacy.composition.inversion.engine import contour_pair
@@ -24,6 +24,7 @@ from service.privacy.composition.lattice.engine import discretised_pair
 from service.privacy.composition.planning.options import EngineOptions
 from service.privacy.composition.summands.sampled_gaussian import SampledGaussianSteps
 from service.privacy.composition.summands.sampled_laplace import LaplaceSteps
+from service.privacy.composition.summands.sampled_step import SampledStep
 from service.privacy.trade_off.abstract import AbstractTradeOff
 from tests.privacy.agreement import meet
 from tests.privacy.cases import built, dpsgd
@@ -50,7 +51,7 @@ PUBLISHED = [
 
 
 def _run(sigma: float, rate: float, steps: int, *, reflected: bool = False) -> DeformedRun:
-    run = deformed_run((SampledGaussianSteps(sigma, rate, steps),), 0.0, reflected=reflected)
+    run = deformed_run((SampledStep(sigma, rate, steps),), 0.0, reflected=reflected)
     assert run is not None
     return run
 
@@ -123,7 +124,7 @@ def test_lattices_agree(case: tuple[float, float, int, float], reflected: bool) 
 def test_profiles_meet_those_of_straight_lines() -> None:
     for case, epsilon in (((1.0, 0.01, 1000), 0.5), ((0.8, 0.001, 10_000), 0.3), ((1.0, 0.05, 50), 1.0)):
         line = contour_pair(0.0, (SampledGaussianSteps(*case),))[0].profile(np.array([epsilon]))
-        found = _run(*case).profile(epsilon, math.log(line.lower[0]))
+        found = _run(*case).profile(epsilon, math.log(line.lower[0]), math.log(line.upper[0]))
         assert math.exp(found.lower[0, 0]) <= line.upper[0] * (1 + 1e-13)
         assert line.lower[0] <= math.exp(found.upper[0, 0]) * (1 + 1e-13)
         assert found.upper[0, 0] - found.lower[0, 0] < 1e-6
@@ -149,7 +150,15 @@ def test_steps_of_another_kind_are_never_left_out(remove: bool) -> None:
     assert (whole.profile(np.array([3.0, 6.0])).upper >= alone.profile(np.array([3.0, 6.0])).lower).all()
 
 
-@pytest.mark.parametrize("step", [SampledStep(0.5, 1e-3, 10), SampledStep(2.0, 0.1, 10)])
+@pytest.mark.parametrize(
+    "step",
+    [
+        SampledStep(0.5, 1e-3, 10),
+        SampledStep(2.0, 0.1, 10),
+        SampledStep(0.5, 1e-3, 10, mirrored=True),
+        SampledStep(2.0, 0.1, 10, mirrored=True),
+    ],
+)
 def test_majorants_bound_fine_sums_and_moments(step: SampledStep) -> None:
     grid = MajorantGrid(step, 60.0, 2.0)
     fine = MajorantGrid(step, 90.0, 2.0)
@@ -171,10 +180,10 @@ def test_losses_that_hardly_vary_take_little_memory(seed: int) -> None:
     """The saddle points of large thresholds are as far out as the deviation is small."""
     random = np.random.default_rng(seed)
     rate, sigma = 10.0 ** random.uniform(-13, -9), 10.0 ** random.uniform(-0.3, 0.3)
-    run = deformed_run((SampledGaussianSteps(sigma, rate, int(random.integers(2, 1000))),), 0.0, reflected=False)
+    run = deformed_run((SampledStep(sigma, rate, int(random.integers(2, 1000))),), 0.0, reflected=False)
     assert run is not None
     tracemalloc.start()
-    run.profile(float(10.0 ** random.uniform(296, 299)), float(random.uniform(-100, -3)))
+    run.profile(float(10.0 ** random.uniform(296, 299)), float(random.uniform(-100, -3)), 0.0)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 2e8
@@ -183,14 +192,18 @@ def test_losses_that_hardly_vary_take_little_memory(seed: int) -> None:
 def _moments_by_sums(step: SampledStep, z: Any) -> Any:
     """E0 w^z by a fine trapezoid sum over real y."""
     y = np.arange(-12.0, 24.0, 1e-3)
-    loss = np.log1p(step.rate * np.expm1(y / step.sigma + step.mean))
-    return np.exp(z[:, None] * loss - 0.5 * y**2).sum(axis=1) * 1e-3 / math.sqrt(2 * math.pi)
+    present, absent = (
+        np.log1p(step.rate * np.expm1(s * y / step.sigma - 0.5 / step.sigma**2)) * (s > 0 or step.mirrored)
+        for s in (1, -1)
+    )
+    log_terms = z[:, None] * (present - absent) + absent - 0.5 * y**2
+    return np.exp(log_terms).sum(axis=1) * 1e-3 / math.sqrt(2 * math.pi)
 
 
-@pytest.mark.parametrize("from_least", [False, True])
+@pytest.mark.parametrize(("from_least", "mirrored"), [(False, False), (True, False), (False, True)])
 @pytest.mark.parametrize("kind", [np.float64, np.longdouble])
-def test_moments_within_their_rounding(kind: Float, from_least: bool) -> None:
-    step = SampledStep(1.0, 2.0**-10, 10)
+def test_moments_within_their_rounding(kind: Float, from_least: bool, mirrored: bool) -> None:
+    step = SampledStep(1.0, 2.0**-10, 10, mirrored=mirrored)
     tau = np.arange(-160, 320).astype(kind) / 16
     path = Paths(np.full((1, 1), 0.5), np.full((1, 1), 0.5), np.full((1, 1), -4.0))
     nodes = PathNodes(step, path, kind, tau, 1 / 16, from_least=from_least)
@@ -206,15 +219,24 @@ def test_moments_within_their_rounding(kind: Float, from_least: bool) -> None:
 
 
 def _term(step: SampledStep, tau: Any, z: Any, from_least: bool) -> Any:
-    """g v' (e^{zL} - 1)/16 on the path with eta = 1/2 and the ramp k = 1/2, off = -4."""
-    rate, sigma = mpf(step.rate), mpf(step.sigma)
-    x = 2 * (tau + 4 + mpmath.log(rate) - mpmath.log1p(-rate))
+    """g b v' (e^{zL} - 1)/16 on the path with eta = 1/2 and the ramp k = 1/2, off = -4."""
+    sigma, offset = mpf(step.sigma), -mpf(step.mirrored) / (2 * mpf(step.sigma) ** 2)
+    log_odds = mpmath.log(step.rate) - mpmath.log1p(-mpf(step.rate)) + offset
+    x = 2 * (tau + 4 + log_odds)
     v = mpmath.mpc(tau, mpf(1) / 2 + mpmath.log1p(mpmath.exp(x)) / 4)
     speed = mpmath.mpc(1, 1 / (2 + 2 * mpmath.exp(-x)))
-    u = v + mpmath.log(rate) - mpmath.log1p(-rate)
-    loss = u + mpmath.log1p(mpmath.exp(-u)) if u.real > 0 else mpmath.log1p(mpmath.exp(u))
-    loss += 0 if from_least else mpmath.log1p(-rate)
-    return sigma * mpmath.npdf(sigma * v + 1 / (2 * sigma)) * speed * mpmath.expm1(z * loss) / 16
+
+    def log_ratio(u: Any) -> Any:
+        return u + mpmath.log1p(mpmath.exp(-u)) if u.real > 0 else mpmath.log1p(mpmath.exp(u))
+
+    loss, density = log_ratio(v + log_odds), mpmath.npdf(sigma * v)
+    if step.mirrored:
+        absent = log_ratio(log_odds - v)
+        loss, density = loss - absent, density * mpmath.exp(absent) * (1 - mpf(step.rate))
+    else:
+        density = mpmath.npdf(sigma * v + 1 / (2 * sigma))
+        loss += 0 if from_least else mpmath.log1p(-mpf(step.rate))
+    return sigma * density * speed * mpmath.expm1(z * loss) / 16
 
 
 def _exact(value: Any) -> Any:
@@ -251,8 +273,8 @@ def _exact_scaled(value: Any, exact: Any) -> Any:
 
 def test_runs_outside_the_region_are_refused() -> None:
     for case in ((1.0, 0.01, 1), (1.0, 0.95, 10), (60.0, 0.01, 10), (0.05, 0.01, 10)):
-        assert deformed_run((SampledGaussianSteps(*case),), 0.0, reflected=False) is None
-    kinds = tuple(SampledGaussianSteps(1.0 + 0.1 * k, 0.01, 2) for k in range(5))
+        assert deformed_run((SampledStep(*case),), 0.0, reflected=False) is None
+    kinds = tuple(SampledStep(1.0 + 0.1 * k, 0.01, 2) for k in range(5))
     assert deformed_run(kinds, 0.0, reflected=False) is None
 
 

@@ -16,6 +16,7 @@ from mpmath import mpf
 from service.privacy.composition.inversion.deformed.run import deformed_run
 from service.privacy.composition.inversion.engine import ContourTradeOff, contour_pair
 from service.privacy.composition.summands.sampled_gaussian import SampledGaussianSteps
+from service.privacy.composition.summands.sampled_step import SampledStep
 from tests.thorough import thorough
 
 Step = tuple[float, float]
@@ -93,7 +94,7 @@ def test_a_rare_step_beside_gaussian_noise(mu: float, step: Step, threshold: flo
     """On the deformed contour itself: straight lines may serve these, too."""
     with mpmath.workdps(25):
         null, alternative = _sum_tails(step, lambda t: _gaussian_tails(mpf(mu), t), threshold)
-        run = deformed_run((SampledGaussianSteps(*step, 1),), mu**2, reflected=False)
+        run = deformed_run((SampledStep(*step, 1),), mu**2, reflected=False)
         assert run is not None
         found = run.points(float(null), math.log(float(alternative)))
         truth = float(mpmath.log(alternative))
@@ -106,11 +107,11 @@ def test_one_kind_is_that_kind_twice() -> None:
     """The deformed contour of two kinds that are next to equal is that of one kind."""
     for reflected in (False, True):
         split = deformed_run(
-            (SampledGaussianSteps(0.5, 1e-3, 3), SampledGaussianSteps(0.5, 1e-3 * (1 + 1e-15), 5)),
+            (SampledStep(0.5, 1e-3, 3), SampledStep(0.5, 1e-3 * (1 + 1e-15), 5)),
             0.0,
             reflected=reflected,
         )
-        whole = deformed_run((SampledGaussianSteps(0.5, 1e-3, 8),), 0.0, reflected=reflected)
+        whole = deformed_run((SampledStep(0.5, 1e-3, 8),), 0.0, reflected=reflected)
         assert split is not None
         assert whole is not None
         one, other = (run.points(1e-4, math.log(3e-4)) for run in (split, whole))
