@@ -40,9 +40,6 @@ _LEVELS_SHARED = 2
 every level has contours of its own.
 """
 
-_UNKNOWN_DEPTH = 23.0
-"""Nats below its upper bound at which a delta is looked for of which no lower bound is known."""
-
 
 class _Query(ABC):
     """Numbers of one kind: what is `known` of them, and how contours evaluate them.
@@ -86,6 +83,9 @@ class _Query(ABC):
             deepest = first.max()
             self._evaluate_at(np.where(first >= deepest - _LEVELS_SHARED, deepest, first), self._wide(-1.0), 0)
         attempts, tried, wide = self.levels.shape[1], self.open[:0], self._wide()
+        if deformed and len(wide) and self.run.deforms_first:
+            tried = self._deform(tried, self.run.accuracy.deformed)
+            wide = self._wide(self.run.accuracy.deformed) if len(tried) else wide
         for attempt in range(attempts if len(wide) else 0):
             ended = self._evaluate_at(self.levels[:, attempt], wide, attempt + 1)
             if deformed and attempt == min(1, attempts - 1):
@@ -213,8 +213,8 @@ class _Thresholds(_Query):
 
     @override
     def evaluate_deformed(self, contours: DeformedRun, index: int) -> Readings:
-        level = max(float(self.known.lower[0, index]), float(self.known.upper[0, index]) - _UNKNOWN_DEPTH)
-        return contours.profile(float(self.at[index]), level)
+        known = float(self.known.lower[0, index]), float(self.known.upper[0, index])
+        return contours.profile(float(self.at[index]), *known)
 
     @override
     def bound(self, where: IndexArray) -> None:
