@@ -9,6 +9,7 @@ numbers    how many have equal numbers, evidence and methods
 meet       whether every enclosure that is kept meets that of now, and which of them are wider now
 agree      whether every bound that is kept agrees with that of now to 1e-9
 cpu        CPU of the cases of the benchmark
+wide       list the answers that are wider than their tolerance, each question asked alone
 prices     estimated cost over measured CPU of sixteen ordinary requests, and of all requests by resource and engine
 """
 
@@ -31,6 +32,7 @@ from service.computations.catalogue import RESOURCES, resource
 from service.engine_version import ENGINE_VERSION
 from tests.frozen.answers import DEFECT, Answer, Kept, answer, kept, present_platform
 from tests.frozen.comparing import apart, disagreeing, unlike, wider
+from tests.frozen.wide import wide_answers
 
 REQUESTS: Final = 2000
 WITH_BOUNDS: Final = 200
@@ -123,6 +125,12 @@ def measure(what: str, first: int) -> int:
     return costs.print_prices()
 
 
+def print_wide(first: int) -> int:
+    """Print the wide answers to the first requests."""
+    print(*wide_answers(first), sep="\n")
+    return 0
+
+
 def main() -> int:
     """Run a command, and say which CPU it took."""
     commands: dict[str, Callable[[int], int]] = {
@@ -134,6 +142,7 @@ def main() -> int:
         "agree": lambda first: compare(disagreeing, first),
         "cpu": lambda first: measure("cpu", first),
         "prices": lambda first: measure("prices", first),
+        "wide": print_wide,
     }
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("command", choices=commands)
