@@ -10,7 +10,7 @@ meet       whether every enclosure that is kept meets that of now, and which of 
 agree      whether every bound that is kept agrees with that of now to 1e-9
 cpu        CPU of the cases of the benchmark
 wide       list the answers that are wider than their tolerance, each question asked alone
-prices     estimated cost over measured CPU of sixteen ordinary requests
+prices     estimated cost over measured CPU of sixteen ordinary requests, and of all requests by resource and engine
 """
 
 from __future__ import annotations
@@ -113,11 +113,16 @@ def compare(check: Callable[[Answer, Answer], list[str]], first: int) -> int:
     return bool(failed)
 
 
-def measure(what: str) -> int:
+def measure(what: str, first: int) -> int:
     """Print CPU, or estimated costs."""
-    from tests.frozen import costs  # loads the benchmark
+    from tests.frozen import costs, prices  # loads the benchmark
 
-    return costs.print_cpu() if what == "cpu" else costs.print_prices()
+    if what == "cpu":
+        return costs.print_cpu()
+    for name in RESOURCES:  # no request pays for what is loaded with the first of its kind
+        resource(name)
+    prices.print_space(first)
+    return costs.print_prices()
 
 
 def print_wide(first: int) -> int:
@@ -135,8 +140,8 @@ def main() -> int:
         "numbers": lambda first: count_equal(lambda one: one.numbers, first),
         "meet": lambda first: compare(apart, first),
         "agree": lambda first: compare(disagreeing, first),
-        "cpu": lambda _: measure("cpu"),
-        "prices": lambda _: measure("prices"),
+        "cpu": lambda first: measure("cpu", first),
+        "prices": lambda first: measure("prices", first),
         "wide": print_wide,
     }
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
