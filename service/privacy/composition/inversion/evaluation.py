@@ -1,8 +1,8 @@
 """Points of a run's curve and its profile, evaluated on the contours of its tilt grids.
 
 Rates and thresholds share one plan: a list is first evaluated on few contours; every number that is still wide, on the
-best contour and its neighbours, at one truncation level after the other; hopeless ones on deformed contours, before
-further levels are tried; then come the bounds that need no contour, and deformed contours for the rest.
+best contour and its neighbours, at one truncation level after the other. Hopeless ones have the bounds that need no
+contour, and deformed contours, before further levels are tried; then come these bounds and contours for the rest.
 """
 
 from __future__ import annotations
@@ -89,6 +89,9 @@ class _Query(ABC):
         for attempt in range(attempts if len(wide) else 0):
             ended = self._evaluate_at(self.levels[:, attempt], wide, attempt + 1)
             if deformed and attempt == min(1, attempts - 1):
+                hopeless = self.run.to_deform(self.known, self.rows, HOPELESS)
+                if len(hopeless):
+                    self.bound(hopeless)
                 tried = self._deform(tried, HOPELESS)
             wide = self._wide()
             if len(wide) == 0 or not ended:

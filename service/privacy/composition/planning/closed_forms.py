@@ -116,10 +116,11 @@ def beside_two_points(steps: Steps) -> Plan | None:
         return None
     (step, count), losses = found
     loss = loss_of_sum(step, count) or 0.0
-    return Plan(CLOSED_FORM, cost.mixture_of_shifts(losses, count, loss), partial(_shifted, steps, ((step, count),)))
+    return Plan(CLOSED_FORM, cost.mixture_of_shifts(losses, count, loss), partial(shifted, steps, ((step, count),)))
 
 
-def _shifted(steps: Steps, others: Steps) -> TradeOffPair:
+def shifted(steps: Steps, others: Steps) -> TradeOffPair:
+    """Return the curves of a run of `others`, one step or equal Laplace steps, beside steps of two losses."""
     from service.privacy.trade_off.mixture.shifted_mixture import ShiftedMixture, Shifts
 
     ((step, count),) = others
