@@ -20,6 +20,8 @@ FIRST_ROUND: Final = 1 / 4
 """Share of the allowance that the first round of several questions may take."""
 LEAST_TURN: Final = 1 / 4
 """Share of what is left for one question that is read again: half of it would often be lost on many questions."""
+SHARED_TURNS: Final = 4
+"""Turns after which all others are read with no work: they compose the lattices that most numbers need."""
 
 
 @final
@@ -47,8 +49,8 @@ def read_in_rounds(
     long = [at for at, each in enumerate(questions) if each.read.type == "gdp_mu"]
     short = [at for at in range(len(questions)) if at not in long]
     with at_most(work.left * len(short) / max(len(questions), 1)):
-        reading.read(short, work)
-    reading.read(long, work)
+        reading.read(short, work, shared=True)
+    reading.read(long, work, shared=False)
     return reading.settled(range(len(questions)))
 
 
@@ -63,11 +65,13 @@ class _Rounds:
     most: float
     found: dict[int, EngineAnswer] = field(default_factory=dict[int, EngineAnswer])
 
-    def read(self, numbers: Sequence[int], work: Work) -> None:
+    def read(self, numbers: Sequence[int], work: Work, *, shared: bool) -> None:
         """Read these questions: all with equal shares, then the wide ones whose share was spent with more.
 
-        After each of those, the others are read with no work: what was composed for one number serves others.
+        `shared`: after the first of those, the others are read with no work, for what was composed for one number
+        serves others.
         """
+        turns = 0
         share = work.left * FIRST_ROUND / max(len(numbers), 1)
         given = dict.fromkeys(numbers, share)
         for at in numbers:
@@ -80,7 +84,8 @@ class _Rounds:
             chosen = max(waiting, key=lambda at: self.found[at].widest)
             given[chosen] = share
             self._read(chosen, share)
-            for at in wide:
+            turns += 1
+            for at in wide if shared and turns <= SHARED_TURNS else ():
                 if at != chosen:
                     self._read(at, 0.0)
 
