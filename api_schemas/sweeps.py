@@ -347,6 +347,12 @@ class SweepsResponse(MethodOptions, Result):
         Field(description="In the order of the questions, a rate of trade_off after the other."),
     ]
     worst_case: Annotated[SweptWorstCase | None, Field(description="null when the threat model is the worst case.")]
-    problems: Annotated[tuple[PointProblem, ...], Field(description="The points without answers, in their order.")]
+    problems: Annotated[
+        tuple[PointProblem, ...],
+        Field(
+            description="The points without answers, in their order. Those that the time limit left out have the type "
+            "/problems/out-of-time; a job may take longer."
+        ),
+    ]
     assumptions: Assumptions
     hazards: Hazards

@@ -84,7 +84,11 @@ class Settings(BaseSettings):
     worker_memory_limit_bytes: Annotated[int, Field(ge=256 * 2**20)] = Field(
         default=2**30, description="Data segment limit of a worker process."
     )
-    time_limit_seconds: Seconds = Field(default=30.0, description="A worker is killed at this time; the answer is 504.")
+    time_limit_seconds: Seconds = Field(
+        default=30.0,
+        description="A worker is killed at this time; the answer is 504. Sweeps end at three quarters of it and send "
+        "the points that are answered by then.",
+    )
     queue_limit: Count = Field(
         default=64,
         description="Computations that may wait for a worker, and as many short ones; then 503 for the largest holder.",

@@ -32,10 +32,13 @@ CACHE_STATUS: dict[CacheOutcome, str] = {
     "redis": "privacy-bounds; hit; detail=redis",
     "collapsed": "privacy-bounds; fwd=miss; collapsed",
     "computed": "privacy-bounds; fwd=miss; stored",
+    "unstored": "privacy-bounds; fwd=miss",
 }
 """RFC 9211."""
 
 NOT_MODIFIED: dict[int | str, dict[str, Any]] = {304: {"description": "`If-None-Match` names this result."}}
+UNSTORED = {"Cache-Control": "no-store"}
+"""Of an answer that no digest names, because the same request has another one another day."""
 LONGEST_LENGTH_DIGITS = 15
 SLICE_BYTES = 2**16
 PATIENCE_SECONDS = 1.0
@@ -82,6 +85,8 @@ async def answer_computation(computation: Computation[Any, Any], request: Reques
         headers["Vary"] = "Accept"
     if form is not None:
         return await _answer_in_form(form, computation, answer, request, headers)
+    if answer.cache == "unstored":
+        return stored_response(request, "", answer.body, headers | UNSTORED)
     headers["ETag"], headers["Content-Location"] = f'"{answer.digest}"', f"/v1/results/{answer.digest}"
     return stored_response(request, answer.digest, answer.body, headers)
 
@@ -102,7 +107,7 @@ async def _answer_in_form(
     tagged = headers | {"ETag": f'"{tag}"'}
     written = await services_of(request).forms.written(form, computation, answer, client_of(request))
     if not written.is_whole:  # it will be another one tomorrow: no tag names it
-        tagged = headers | {"Cache-Control": "no-store"}
+        tagged = headers | UNSTORED
     body = written.body
     if zips and len(body) >= SHORTEST_BYTES:
         body = await packed(body)

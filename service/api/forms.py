@@ -116,7 +116,7 @@ class Forms:
         specs = await asyncio.to_thread(form.specs, response, read)
         images = [await self._board.draw(spec, form.image, client) for spec in specs]
         body = await asyncio.to_thread(form.write, response, read, images)
-        is_whole = all(each.late is None for each in found)
+        is_whole = answer.cache != "unstored" and all(each.late is None for each in found)
         if form.is_drawn and is_whole:
             self.memory.put(*kept, body, client.requester)
         return WrittenForm(body, is_whole)

@@ -12,6 +12,7 @@ Exception
   - OutOfDomain
   - UnsupportedCombination
   - NumericalFailure
+  - DeadlinePassed
 - ExecutionError              execution/errors.py: what can happen between a valid request and its computation
   - ComputeBudgetExceeded
   - QueueFull
@@ -60,7 +61,7 @@ from service.jobs.errors import (
     PageBeyondEnd,
     ResultsTooLarge,
 )
-from service.privacy.errors import NumericalFailure, OutOfDomain, UnsupportedCombination
+from service.privacy.errors import DeadlinePassed, NumericalFailure, OutOfDomain, UnsupportedCombination
 
 
 class ApiError(Exception):
@@ -184,6 +185,14 @@ SERVER_KINDS: Final[dict[ServerRefusal, ProblemKind]] = {
     ),
 }
 
+TIME_LIMIT: Final = ProblemKind(
+    "/problems/out-of-time",
+    "Time limit exceeded",
+    504,
+    "The computation met its time limit and was ended. Ask fewer questions, for fewer points, or with a larger "
+    "tolerance; or send it to POST /v1/jobs, or with the header `Prefer: respond-async`: jobs may take longer.",
+)
+
 KINDS: Final[dict[type[Exception], ProblemKind]] = {
     MalformedJson: ProblemKind("/problems/malformed-json", "Body is not JSON", 400),
     NotANumber: ProblemKind(
@@ -222,13 +231,8 @@ KINDS: Final[dict[type[Exception], ProblemKind]] = {
         503,
         "Too much work waits already. Try again after the time in `Retry-After`.",
     ),
-    OutOfTime: ProblemKind(
-        "/problems/out-of-time",
-        "Time limit exceeded",
-        504,
-        "The computation met its time limit and was ended. Ask fewer questions, for fewer points, or with a larger "
-        "tolerance; or send it to POST /v1/jobs, or with the header `Prefer: respond-async`: jobs may take longer.",
-    ),
+    OutOfTime: TIME_LIMIT,
+    DeadlinePassed: TIME_LIMIT,
     OutOfMemory: ProblemKind(
         "/problems/out-of-memory",
         "Memory limit exceeded",

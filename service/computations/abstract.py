@@ -127,6 +127,7 @@ class Computation(Generic[RequestT, ResponseT]):
     exit_code(response): of the command; 0: a script that ran it may go on.
     decision(response): what is written to the log of decisions about it, where it is one: ids and verdict, no data.
     pieces: how a job computes it, where a request may have many points.
+    ends_early: whether the response may leave out parts that the time limit did not allow (`deadlines.py`).
     digits(request): the value of its field `digits` where the answer is a ground truth, which is kept longer and also
     answers the same request with fewer digits; else None.
     """
@@ -147,6 +148,7 @@ class Computation(Generic[RequestT, ResponseT]):
     exit_code: Callable[[ResponseT], int] = success
     decision: Callable[[ResponseT], dict[str, Any] | None] | None = None
     pieces: Pieces[RequestT] | None = None
+    ends_early: bool = False
 
     @property
     def operation(self) -> str:

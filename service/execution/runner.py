@@ -145,7 +145,8 @@ class ComputationRunner:
                 self._check(computation, quote)
                 fly = partial(self._fly, computation, request, digest, quote)
                 answer, is_first = await self._flights.join(digest, client, fly)
-                answer = answer if is_first else Answer(digest, answer.body, "collapsed")
+                shared = not is_first and answer.cache != "unstored"
+                answer = Answer(digest, answer.body, "collapsed") if shared else answer
         self._metrics.result(computation.name, answer.cache)
         return answer
 
@@ -275,7 +276,8 @@ class ComputationRunner:
                 self._corrections.measured(computation.name, quote.engine, quote.cost, error.limit_seconds)
             self._failed(computation, error)
             raise
-        self._corrections.measured(computation.name, quote.engine, quote.cost, computed.cpu_seconds)
+        if computed.is_whole:
+            self._corrections.measured(computation.name, quote.engine, quote.cost, computed.cpu_seconds)
         self._count(computation, request, "worker", computed)
         return computed
 
@@ -300,6 +302,8 @@ class ComputationRunner:
         quote: Quote,
         requester: str,
     ) -> Answer:
+        if not computed.is_whole:  # another day the same request has another answer
+            return Answer(digest, computed.body, "unstored", computed.seconds)
         shared = self._shared_for(quote)
         self._memory.put(computation.name, digest, computed.body, requester)
         digits = computation.digits(request)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ctypes
 import importlib
+import math
 import multiprocessing
 import os
 import resource
@@ -26,12 +27,15 @@ from typing import Any, Final
 from pydantic import BaseModel
 
 from service.computations.abstract import Computes
+from service.computations.deadlines import ends_after
 from service.computations.violations import noted
 
 Clock = Callable[[], float]
 
 GRACE_SECONDS: Final = 1.0
 """How much later than the service a worker enforces its time limit itself."""
+EARLY_SHARE: Final = 0.75
+"""Share of the time limit after which no further part of a response is begun: the part under way needs time to end."""
 PR_SET_PDEATHSIG: Final = 1
 STATM: Final = Path("/proc/self/statm")
 
@@ -42,7 +46,7 @@ _at_start = 0
 @dataclass(frozen=True, slots=True)
 class Computed:
     """The response body of a computation, the seconds it took, by the clock and of CPU, violated invariants that it
-    survived, and what its process holds more than at its start.
+    survived, what its process holds more than at its start, and whether the time limit left nothing out.
     """
 
     body: bytes
@@ -50,6 +54,7 @@ class Computed:
     cpu_seconds: float
     violations: int
     kept_bytes: int = 0
+    is_whole: bool = True
 
 
 class ForeignError(Exception):
@@ -144,12 +149,17 @@ def _exit_after(service: Any) -> None:
 
 
 def run(
-    computation: Computes, request: BaseModel, digest: str, engine_version: str, limit_seconds: float
+    computation: Computes, request: BaseModel, digest: str, engine_version: str, limit_seconds: float, ends_early: bool
 ) -> Computed | Raised:
-    """Compute one response body. Exceptions are values here: only the death of the process is an error of the pool."""
+    """Compute one response body. Exceptions are values here: only the death of the process is an error of the pool.
+
+    `ends_early`: whether a response without the parts that are late is of use.
+    """
     signal.setitimer(signal.ITIMER_REAL, limit_seconds + GRACE_SECONDS)  # its signal ends the process
     try:
-        found = compute_body(computation, request, digest, engine_version, time.process_time)
+        with ends_after(EARLY_SHARE * limit_seconds if ends_early else math.inf) as deadline:
+            found = compute_body(computation, request, digest, engine_version, time.process_time)
+        found = replace(found, is_whole=not deadline.was_met)
     except Exception as error:  # noqa: BLE001 - every failure of a computation belongs to its request
         found = Raised.take_apart(error)
     finally:

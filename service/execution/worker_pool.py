@@ -13,7 +13,7 @@ import asyncio
 from collections.abc import Callable
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
-from typing import Any, Final, final
+from typing import Any, Final, TypeAlias, final
 
 from pebble import ProcessExpired, ProcessPool
 from pydantic import BaseModel
@@ -29,6 +29,9 @@ START_LIMIT_SECONDS: Final = 300.0
 KEPT_SHARE: Final = 0.25
 """Of its memory limit: a process that keeps more after a computation has too little for the next, and is replaced."""
 LOOKED_AFTER_SECONDS: Final = 1.0
+
+_Call: TypeAlias = tuple[Computes, BaseModel, str, str, float, bool]
+"""Arguments of `worker.run`."""
 
 
 @final
@@ -88,12 +91,15 @@ class WorkerPool:
         digest: str,
         engine_version: str,
         limit_seconds: float | None = None,
+        *,
+        ends_early: bool = False,
     ) -> Computed:
-        """Compute one response body in a worker; waits for a free one. `limit_seconds`: in place of that of the pool.
+        """Compute one response body in a worker; waits for a free one. `limit_seconds`: in place of that of the pool;
+        `ends_early`: as of `worker.run`.
 
         Raises what the computation raises, OutOfTime, OutOfMemory or WorkerDied. Cancelling kills the worker.
         """
-        call = computation, request, digest, engine_version, limit_seconds or self._time_limit_seconds
+        call = computation, request, digest, engine_version, limit_seconds or self._time_limit_seconds, ends_early
         worker = await self._idle.get()
         try:
             if worker is None or not worker.active:
@@ -154,8 +160,8 @@ class WorkerPool:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._missing.wait(), LOOKED_AFTER_SECONDS)
 
-    async def _call(self, worker: ProcessPool, call: tuple[Computes, BaseModel, str, str, float]) -> Computed | Raised:
-        limit = call[-1]
+    async def _call(self, worker: ProcessPool, call: _Call) -> Computed | Raised:
+        limit = call[4]
         future = worker.schedule(run, call, timeout=limit)
         try:
             return await asyncio.wrap_future(future)

@@ -13,7 +13,7 @@ from typing import Final, final
 
 from pydantic import BaseModel
 
-from service.computations.abstract import Computes
+from service.computations.abstract import Computation, Computes
 from service.execution.admission import COST_UNITS_PER_SECOND, Admission
 from service.execution.errors import OutOfMemory, OutOfTime, WorkerDied
 from service.execution.fair_queue import QueuedWork
@@ -65,18 +65,19 @@ class Workers:
     ) -> Computed:
         """Compute one response body when it is the turn of this work. Raise QueueFull and what `WorkerPool` raises."""
         call = computation, request, digest, engine_version
+        early = isinstance(computation, Computation) and computation.ends_early
         try:
             async with self.admission.place(work, cost) as lane:
                 self._changed()
                 if lane == "ordinary" or self._reserve is None:
-                    return await self._pool.compute(*call)
+                    return await self._pool.compute(*call, ends_early=early)
                 try:
                     return await self._reserve.compute(*call)
                 except (OutOfTime, OutOfMemory, WorkerDied):
                     pass  # the price was too low: what the work does beyond these limits is for the ordinary workers
             async with self.admission.place(work, max(cost, _COST_BEYOND_RESERVE)):
                 self._changed()
-                return await self._pool.compute(*call)
+                return await self._pool.compute(*call, ends_early=early)
         finally:
             self._changed()
 

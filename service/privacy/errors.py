@@ -4,6 +4,7 @@ PrivacyComputationError
 - OutOfDomain              a value lies outside the domain of a definition
 - UnsupportedCombination   the parts are valid, but no theorem or engine here covers them together
 - NumericalFailure         an invariant that proofs guarantee did not hold; no number is returned
+- DeadlinePassed           the deadline of a request with many parts passed before this part
 """
 
 from __future__ import annotations
@@ -43,3 +44,7 @@ class UnsupportedCombination(PrivacyComputationError):
 
 class NumericalFailure(PrivacyComputationError):
     """An invariant that the proofs guarantee did not hold (for example lower > upper): a defect, never a number."""
+
+
+class DeadlinePassed(PrivacyComputationError):
+    """The deadline of a request with many parts passed before this part: see `numerics.work.ends_when`."""

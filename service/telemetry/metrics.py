@@ -18,7 +18,7 @@ HTTP_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5,
 LAG_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.02, 0.05, 0.1, 0.3, 1, 3)
 COMPUTATION_BUCKETS = (0.0001, 0.00025, *HTTP_BUCKETS)
 
-CacheOutcome = Literal["memory", "redis", "collapsed", "computed"]
+CacheOutcome = Literal["memory", "redis", "collapsed", "computed", "unstored"]
 WorkerLoss = Literal["time_limit", "memory_limit", "died", "idle"]
 RedisOperation = Literal["connect", "get", "write", "lease"]
 Rejection = Literal["budget", "queue", "share", "wait"]

@@ -22,7 +22,7 @@ from service.api.problems import kind_of
 from service.computations.bounds import BOUNDS
 from service.computations.sweeps.problems import KINDS
 from service.computations.sweeps.sweeping import SWEEPS
-from service.privacy.errors import NumericalFailure, OutOfDomain, UnsupportedCombination
+from service.privacy.errors import DeadlinePassed, NumericalFailure, OutOfDomain, UnsupportedCombination
 from tests.computations.sweep_cases import NAMED, Spec, parsed, questions, swept, training_runs
 
 RUN: Spec = {"type": "dpsgd", "noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 1000}
@@ -150,7 +150,8 @@ EPOCHS: Spec = {
 
 
 def test_problems_are_called_as_elsewhere() -> None:
-    errors = (OutOfDomain("a", 1, "b"), UnsupportedCombination("a", "b", "c", ("d",)), NumericalFailure("a"))
+    unsupported = UnsupportedCombination("a", "b", "c", ("d",))
+    errors = (OutOfDomain("a", 1, "b"), unsupported, NumericalFailure("a"), DeadlinePassed())
     assert {type(error) for error in errors} == set(KINDS)
     for error in errors:
         kind = kind_of(error)
@@ -289,7 +290,7 @@ def test_prices_know_many_points_and_look_at_few(monkeypatch: pytest.MonkeyPatch
     many = SWEEPS.quote(parsed(asked({NOISE: {"from": 1, "to": 2, "count": LARGEST_POINTS}})))
     assert not few.inline
     assert not many.inline
-    assert 500 * few.cost < many.cost < 2000 * few.cost
+    assert 100 * few.cost < many.cost < 1000 * few.cost  # the first run of few costs more than all others
     assert len(looked) < 100
 
 

@@ -24,6 +24,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "api_schemas",
         "service.telemetry",
         "service.computations.abstract",
+        "service.computations.deadlines",
         "service.computations.digest",
         "service.computations.violations",
     },

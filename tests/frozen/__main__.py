@@ -9,7 +9,8 @@ numbers    how many have equal numbers, evidence and methods
 meet       whether every enclosure that is kept meets that of now, and which of them are wider now
 agree      whether every bound that is kept agrees with that of now to 1e-9
 cpu        CPU of the cases of the benchmark
-prices     estimated cost over measured CPU of sixteen ordinary requests
+wide       list the answers that are wider than their tolerance, each question asked alone
+prices     estimated cost over measured CPU of sixteen ordinary requests, and of all requests by resource and engine
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from service.computations.catalogue import RESOURCES, resource
 from service.engine_version import ENGINE_VERSION
 from tests.frozen.answers import DEFECT, Answer, Kept, answer, kept, present_platform
 from tests.frozen.comparing import apart, disagreeing, unlike, wider
+from tests.frozen.wide import wide_answers
 
 REQUESTS: Final = 2000
 WITH_BOUNDS: Final = 200
@@ -111,11 +113,22 @@ def compare(check: Callable[[Answer, Answer], list[str]], first: int) -> int:
     return bool(failed)
 
 
-def measure(what: str) -> int:
+def measure(what: str, first: int) -> int:
     """Print CPU, or estimated costs."""
-    from tests.frozen import costs  # loads the benchmark
+    from tests.frozen import costs, prices  # loads the benchmark
 
-    return costs.print_cpu() if what == "cpu" else costs.print_prices()
+    if what == "cpu":
+        return costs.print_cpu()
+    for name in RESOURCES:  # no request pays for what is loaded with the first of its kind
+        resource(name)
+    prices.print_space(first)
+    return costs.print_prices()
+
+
+def print_wide(first: int) -> int:
+    """Print the wide answers to the first requests."""
+    print(*wide_answers(first), sep="\n")
+    return 0
 
 
 def main() -> int:
@@ -127,8 +140,9 @@ def main() -> int:
         "numbers": lambda first: count_equal(lambda one: one.numbers, first),
         "meet": lambda first: compare(apart, first),
         "agree": lambda first: compare(disagreeing, first),
-        "cpu": lambda _: measure("cpu"),
-        "prices": lambda _: measure("prices"),
+        "cpu": lambda first: measure("cpu", first),
+        "prices": lambda first: measure("prices", first),
+        "wide": print_wide,
     }
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("command", choices=commands)

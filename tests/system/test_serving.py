@@ -158,6 +158,25 @@ def test_a_time_limit_is_a_problem_and_the_service_goes_on(tmp_path: Path) -> No
         assert client.get("/readyz").status_code == 200
 
 
+def test_a_sweep_sends_the_points_that_were_answered_in_time(tmp_path: Path) -> None:
+    runs = {"type": "dpsgd", "noise_multiplier": 0.6, "sample_rate": 0.01, "steps": 12}
+    vary = {"/mechanism/noise_multiplier": {"from": 0.6, "to": 0.9, "count": 4_000}}
+    body = {"mechanism": runs, "vary": vary, "questions": [{"type": "epsilon", "delta": 1e-5}]}
+    with served(tmp_path, worker_count="1", time_limit_seconds="6", max_cost=MORE_THAN_ITS_PRICE) as client:
+        found = client.post("/v1/sweeps", json=body)
+        assert found.status_code == 200
+        assert found.headers["cache-control"] == "no-store"
+        assert "etag" not in found.headers
+        assert "stored" not in found.headers["cache-status"]
+        late = [problem["point"] for problem in found.json()["problems"]]
+        assert {problem["type"] for problem in found.json()["problems"]} == {"/problems/out-of-time"}
+        assert late == list(range(late[0], 4_000))
+        assert None not in found.json()["answers"][0]["upper"][: late[0]]
+        rows = client.post("/v1/sweeps", json=body, headers={"Accept": "text/csv"})
+        assert (rows.status_code, rows.headers["cache-control"], "etag" in rows.headers) == (200, "no-store", False)
+        assert client.get(f"/v1/results/{found.json()['digest']}").status_code == 404
+
+
 def test_too_dear_is_refused_with_the_estimate_and_the_limit(server: httpx2.Client) -> None:
     dear = {"mechanism": DPSGD["mechanism"], "methods": ["ground_truth"], "grid": {"count": 10_000}}
     refused = server.post("/v1/curves", json=dear)

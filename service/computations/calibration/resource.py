@@ -30,7 +30,7 @@ from service.privacy.threat_models.relaxed import worst_case_beside
 
 ANSWERS: Final = 3_000_000
 """Counted work that the worst case beside a relaxed attacker may take at the value, and what the search has left."""
-READINGS: Final = 8
+READINGS: Final = 6
 """Numbers that are looked at, as a rule."""
 NOTHING_DEPENDS: Final = "a number that the answer to a target depends on"
 SIDES: Final = {1: "larger", -1: "smaller"}

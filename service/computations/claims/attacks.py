@@ -31,7 +31,7 @@ from service.privacy.trade_off.pair import TradeOffPair
 Direction = Literal["add", "remove", "both"]
 REVERSED: Final[dict[Direction, Direction]] = {"add": "remove", "remove": "add", "both": "both"}
 
-LARGEST_COST: Final = 200_000
+LARGEST_COST: Final = 100_000
 """In microseconds of CPU."""
 
 ATTACKERS: Final[dict[str, str]] = {

@@ -24,6 +24,8 @@ from service.privacy.numerics.work import Work, at_most
 
 ATTACKS: Final = 1 / 4
 """Of the work of a request, what is left for attacks on what is unsafe."""
+UNSAFE: Final = 1 / 2
+"""Share of claims that are taken to be unsafe in estimates."""
 
 
 def compute_claims(request: ClaimsRequest, digest: str, engine_version: str) -> ResponseFields:
@@ -84,14 +86,14 @@ def _checked(
 
 
 def claims_quote(request: ClaimsRequest) -> Quote:
-    """That of the answers, and of the attacks, as if every claim were unsafe."""
+    """Return the cost of the answers, and of the attacks as if `UNSAFE` of the claims were unsafe."""
     alone = quoted_alone(request.asked(), request.places())
     found = together([alone])
     if alone.begun is None:  # nobody planned it
         return found
     setting: Setting = alone.begun.plans
     model = setting.main.cost
-    cost = found.cost + math.ceil(math.fsum(attack_cost(claim, model) for claim in request.claims))
+    cost = found.cost + math.ceil(UNSAFE * math.fsum(attack_cost(claim, model) for claim in request.claims))
     inline = found.inline and cost <= INLINE_LIMIT
     return replace(found, cost=cost, inline=inline, begun=Planned(setting, _within_work))
 

@@ -36,11 +36,11 @@ READINGS: Final = (
 )
 MISSING: Final = "In some trials no epsilon of the mechanism up to 1e6 gives the epsilon asked for on the population."
 
-BASE_COST, TRIAL_COST, READING_COST, NUMBER_COST = 3_000, 3_000, 500, 0.2
+BASE_COST, TRIAL_COST, READING_COST, NUMBER_COST = 3_000, 1_500, 500, 0.2
 SUBSET_COST, EXCHANGE_COST = 0.02, 0.015
 """Price of a subset and an object, and of a number of the enumeration of adjacent subsets."""
 LARGEST_EXACT_ENUMERATION: Final = 2_000_000.0
-ROW_COST, PAIR_COST, SOLVED_ROWS = 300.0, 3.0, 100
+ROW_COST, PAIR_COST, SOLVED_ROWS = 150.0, 1.5, 100
 
 
 def compute_pmp_simulations(request: PmpSimulationsRequest, digest: str, engine_version: str) -> PmpSimulationsResponse:

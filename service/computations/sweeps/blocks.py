@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import repeat
 from typing import Final, final
 
 from pydantic import ValidationError
@@ -17,11 +18,12 @@ from api_schemas.mechanisms import is_one_step
 from api_schemas.pointers import Place
 from api_schemas.sweeps import SweepsRequest
 from service.computations.abstract import BLOCK_POINTS, ResponseFields
-from service.computations.bounds import read_bounds
+from service.computations.bounds import Setting, read_bounds
 from service.computations.estimates import parts_of
 from service.computations.sweeps.ahead import settings_of
 from service.computations.violations import note
-from service.privacy.errors import NumericalFailure, PrivacyComputationError
+from service.privacy.errors import DeadlinePassed, NumericalFailure, PrivacyComputationError
+from service.privacy.numerics.work import is_late
 
 BLOCK_PARTS: Final = 2_048
 """Parts of descriptions that are held at once, which bounds the memory."""
@@ -34,6 +36,9 @@ class Point:
 
     told: ResponseFields | None
     error: ValidationError | PrivacyComputationError | None = None
+
+
+_LATE: Final = Point(None, DeadlinePassed())
 
 
 def block_points(request: SweepsRequest) -> int:
@@ -57,21 +62,33 @@ def answered(request: SweepsRequest) -> Iterator[tuple[tuple[float, ...], Point]
 def _read(
     request: SweepsRequest, places: Sequence[Place], block: Sequence[tuple[float, ...]], wanted: range
 ) -> Iterator[Point]:
-    """Some points of a block, which is read together as far as that goes."""
+    """Some points of a block, which is read together as far as that goes; problems once the deadline has passed."""
+    if is_late():
+        yield from repeat(_LATE, len(wanted))
+        return
     asked = [_request(request, places, each) for each in block]
     known = [each if isinstance(each, BoundsRequest) else None for each in asked]
-    settings = [None] if len(block) == 1 else settings_of(known, wanted)
+    try:
+        settings = [None] if len(block) == 1 else settings_of(known, wanted)
+    except DeadlinePassed:
+        settings = [None] * len(wanted)
     for place, setting in zip(wanted, settings, strict=True):
         each = asked[place]
         if not isinstance(each, BoundsRequest):
             yield Point(None, each)
             continue
-        try:
-            yield Point(read_bounds(each, setting)[0])
-        except PrivacyComputationError as error:
-            if isinstance(error, NumericalFailure):
-                note(error)
-            yield Point(None, error)
+        yield _LATE if is_late() else _answered(each, setting)
+
+
+def _answered(asked: BoundsRequest, setting: Setting | None) -> Point:
+    """Return one point; where the deadline passed meanwhile, its answer may be wide only for that, and is left out."""
+    try:
+        point = Point(read_bounds(asked, setting)[0])
+    except PrivacyComputationError as error:
+        if isinstance(error, NumericalFailure):
+            note(error)
+        point = Point(None, error)
+    return _LATE if is_late() else point
 
 
 def _request(

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import Any, Final
 
 from pydantic import ValidationError
 
-from api_schemas.bounds import BoundsRequest
 from api_schemas.sweeps import SweepsRequest
 from service.computations.abstract import Quote
-from service.computations.bounds import bounds_quote
+from service.computations.bounds import Setting, bounds_quote
 from service.computations.estimates import UNCERTAINTY, parts_of
+from service.privacy.composition.planning.choose import steps_of
 from service.privacy.composition.planning.contour_inversion import CONTOUR
+from service.privacy.composition.planning.parts import contour_parts
 from service.privacy.errors import PrivacyComputationError
+from service.privacy.mechanisms.abstract import SampledGaussianPart
+from service.privacy.mechanisms.mixture import Mixture
+from service.privacy.threat_models.worst_case import WorstCase
 
 SAMPLED: Final = 24
 """Points that are looked at for the price of a sweep: pricing one costs some 0.1 ms."""
@@ -24,31 +27,41 @@ POINT_COST: Final = 300
 """Of a point that has no answer, or none that costs anything, in units of cost: it is validated and written."""
 
 OF_MANY: Final = 1 / 20
-"""What a run costs that is read together with others, over what it costs alone."""
+"""Share of its cost alone that each run costs which is read together with others; the first one costs all of it."""
 
 
 def sweeps_quote(request: SweepsRequest) -> Quote:
-    """So many times what some of the points cost, which are spread over all of them. Never for the event loop."""
+    """Return the cost of a sweep from some of its points, which are spread over all of them. Never for the event loop.
+
+    Runs that are read together cost the first of them, and a share of each.
+    """
     count = request.point_count
     parts = parts_of(request.mechanism, (request.threat_model,))
     stride = math.ceil(count / max(1, min(SAMPLED, SAMPLED_PARTS // parts)))
-    places, quotes = request.places, list[Quote]()
     looked = list(request.points_at(range(stride // 2 if count > 1 else 0, count, stride)))
-    for numbers in looked:
-        asked = _asked(request, places, numbers)
-        if asked is not None:
-            quotes.append(asked)
-    total = sum(quote.cost for quote in quotes) + POINT_COST * len(looked)
-    dearest = max(quotes, key=lambda quote: quote.cost, default=Quote(0))
-    return Quote(math.ceil(total / len(looked) * count), engine=dearest.engine, uncertainty=UNCERTAINTY)
+    quotes = [_asked(request, request.places, numbers) for numbers in looked]
+    alone = [quote.cost for quote in quotes if not _is_read_together(quote)]
+    together = [quote.cost for quote in quotes if _is_read_together(quote)]
+    each = (sum(alone) + OF_MANY * sum(together)) / len(looked) + POINT_COST
+    largest = max(quotes, key=lambda quote: quote.cost)
+    total = math.ceil(each * count + (1 - OF_MANY) * max(together, default=0))
+    return Quote(total, engine=largest.engine, uncertainty=UNCERTAINTY)
 
 
-def _asked(request: SweepsRequest, places: Any, numbers: tuple[float, ...]) -> Quote | None:
-    """What a point costs; None where it has a problem."""
+def _asked(request: SweepsRequest, places: Any, numbers: tuple[float, ...]) -> Quote:
+    """Return the cost of a point; nothing where it has a problem."""
     try:
-        asked: BoundsRequest = request.asked(places, numbers)
-        alone = bounds_quote(asked)
+        return bounds_quote(request.asked(places, numbers))
     except (ValidationError, PrivacyComputationError):
-        return None
-    shared = alone.engine == CONTOUR and asked.threat_model.type == "worst_case"
-    return replace(alone, cost=math.ceil(alone.cost * OF_MANY)) if shared else alone
+        return Quote(0)
+
+
+def _is_read_together(quote: Quote) -> bool:
+    """Whether the run of a point is inverted and has one kind of sampled Gaussian steps, and nothing else."""
+    if quote.engine != CONTOUR or quote.begun is None:
+        return False
+    setting: Setting = quote.begun.plans
+    if not isinstance(setting.threat_model, WorstCase) or isinstance(setting.mechanism, Mixture):
+        return False
+    parts = contour_parts(steps_of(setting.mechanism, setting.threat_model.neighbours))
+    return parts is not None and len(parts) == 1 and isinstance(parts[0][0], SampledGaussianPart)

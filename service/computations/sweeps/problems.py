@@ -8,7 +8,13 @@ from pydantic import ValidationError
 
 from api_schemas.problems import FieldError, ProblemType, field_errors
 from service.computations.abstract import ResponseFields
-from service.privacy.errors import NumericalFailure, OutOfDomain, PrivacyComputationError, UnsupportedCombination
+from service.privacy.errors import (
+    DeadlinePassed,
+    NumericalFailure,
+    OutOfDomain,
+    PrivacyComputationError,
+    UnsupportedCombination,
+)
 
 
 class Kind(NamedTuple):
@@ -23,7 +29,12 @@ KINDS: Final[dict[type[PrivacyComputationError], Kind]] = {
     OutOfDomain: Kind("/problems/out-of-domain", "Value outside the domain"),
     UnsupportedCombination: Kind("/problems/unsupported-combination", "Combination not supported"),
     NumericalFailure: Kind("/problems/numerical-failure", "Numerical failure"),
+    DeadlinePassed: Kind("/problems/out-of-time", "Time limit exceeded"),
 }
+NO_TIME: Final = (
+    "The sweep met its time limit before this point was answered. Send the sweep to POST /v1/jobs, or ask for the "
+    "points without answers in another sweep."
+)
 NO_NUMBER: Final = "A check of the computation failed, so no number is given."
 
 
@@ -43,6 +54,8 @@ def _told(error: Exception) -> tuple[Kind, tuple[FieldError, ...]]:
             detail = f"{error.requested} is not supported: {error.reason} Supported: {', '.join(error.supported)}."
         case NumericalFailure():
             detail = NO_NUMBER
+        case DeadlinePassed():
+            detail = NO_TIME
         case _:
             raise error
     return KINDS[type(error)], (FieldError(pointer=error.pointer, detail=detail),)

@@ -16,10 +16,15 @@ from service.computations.sweeps.estimates import sweeps_quote
 from service.computations.sweeps.pieces import PIECES
 from service.computations.sweeps.problems import problem_of
 from service.interop.sweep_tables import RENDERINGS
+from service.privacy.errors import DeadlinePassed
+from service.privacy.numerics.work import is_late
 
 
 def compute_sweeps(request: SweepsRequest, digest: str, engine_version: str) -> ResponseFields:
-    """Ask at every point. A point that fails has a problem in its place; raises for nothing that is about one alone."""
+    """Ask at every point. A point that fails has a problem in its place; raises for nothing that is about one alone.
+
+    Points after the deadline have problems as well. Raise DeadlinePassed where it passed before any point was answered.
+    """
     places = request.places
     is_relaxed = request.threat_model.type != "worst_case"
     told = _Told(tuple(quantities(request.questions, places)), is_relaxed=is_relaxed)
@@ -28,6 +33,8 @@ def compute_sweeps(request: SweepsRequest, digest: str, engine_version: str) -> 
         for column, number in zip(columns, numbers, strict=True):
             column.append(number)
         told.add(point)
+    if not told.has_answers and is_late():
+        raise DeadlinePassed
     return {
         "digest": digest,
         "engine_version": engine_version,
@@ -53,6 +60,7 @@ class _Told:
 
     def __init__(self, read: tuple[Quantity, ...], *, is_relaxed: bool) -> None:
         self.points = 0
+        self.has_answers = False
         self.columns = [Column(each) for each in read]
         self._beside = [Column(each) for each in read] if is_relaxed else []
         self.problems: list[ResponseFields] = []
@@ -65,7 +73,7 @@ class _Told:
         if point.error is not None:
             self.problems.append(problem_of(self.points, point.error))
         if point.told is not None:
-            answers = point.told["answers"]
+            answers, self.has_answers = point.told["answers"], True
             self.assumptions |= {each.text: each for each in point.told["assumptions"]}
             self.hazards |= {each.text: each for each in point.told["hazards"]}
             if point.told["worst_case"] is not None:
@@ -98,4 +106,5 @@ SWEEPS: Final = Computation(
     quote=sweeps_quote,
     renderings=RENDERINGS,
     pieces=PIECES,
+    ends_early=True,
 )

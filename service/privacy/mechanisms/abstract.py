@@ -34,6 +34,10 @@ class AbstractMechanism(ABC):
 
     __slots__ = ()
     type: ClassVar[str]
+    type_premises: ClassVar[tuple[Premise, ...]] = ()
+    """Premises of every mechanism of the type."""
+    type_hazards: ClassVar[tuple[MechanismHazard, ...]] = ()
+    """Hazards of every mechanism of the type."""
 
     def __post_init__(self) -> None:
         """Check the values of the fields. Raises OutOfDomain."""
@@ -51,12 +55,12 @@ class AbstractMechanism(ABC):
     @property
     def premises(self) -> tuple[Premise, ...]:
         """What answers about it rest on, beside what those about its `inner` mechanisms do."""
-        return ()
+        return self.type_premises
 
     @property
     def hazards(self) -> tuple[MechanismHazard, ...]:
         """Known traps of runs like it, beside those of its `inner` mechanisms."""
-        return ()
+        return self.type_hazards
 
     @final
     def caveats(self) -> Caveats:
@@ -96,6 +100,8 @@ class StepPart:
     """What a step adds to a composition."""
 
     __slots__ = ()
+    decays: ClassVar[bool] = True
+    """Whether the transform of the loss falls off along any contour, as the loss has a density."""
 
     @property
     def jump(self) -> tuple[float, float] | None:
@@ -108,11 +114,6 @@ class StepPart:
     def gaussian_shift(self) -> Enclosure | None:
         """mu of a step that composes as a Gaussian shift; None for others."""
         return None
-
-    @property
-    def decays(self) -> bool:
-        """Whether the transform of the loss falls off along any contour, as the loss has a density."""
-        return True
 
     @property
     def exact_shifts(self) -> ExactShifts | None:
@@ -192,6 +193,7 @@ class LaplacePart(StepPart):
     `loss`: its largest loss without sampling, distance over scale in nats, within u.
     """
 
+    decays: ClassVar[bool] = False
     loss: float
     sample_rate: float
 
@@ -199,11 +201,6 @@ class LaplacePart(StepPart):
     def spread(self) -> float:
         """About the standard deviation of the loss."""
         return min(self.sample_rate * self.loss, 1.0)
-
-    @property
-    @override
-    def decays(self) -> bool:
-        return False
 
     @property
     @override
@@ -215,6 +212,7 @@ class LaplacePart(StepPart):
 class TwoPointPart(StepPart):
     """A step that tells everything with probability `delta`, and else has one of the losses +-`epsilon` (nats)."""
 
+    decays: ClassVar[bool] = False
     epsilon: float
     delta: float
 
@@ -222,11 +220,6 @@ class TwoPointPart(StepPart):
     def spread(self) -> float:
         """About the standard deviation of the loss."""
         return min(max(self.epsilon, self.delta), 1.0)
-
-    @property
-    @override
-    def decays(self) -> bool:
-        return False
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from typing import Annotated, ClassVar, final
 from typing_extensions import override
 
 from service.privacy.mechanisms.abstract import AbstractStep, TwoPointPart
-from service.privacy.mechanisms.caveats import PARAMETERS_ARE_PROVED, STATED_PARAMETERS_ALONE, MechanismHazard, Premise
+from service.privacy.mechanisms.caveats import PARAMETERS_ARE_PROVED, STATED_PARAMETERS_ALONE
 from service.privacy.mechanisms.domain import DELTA, EPSILON
 from service.privacy.mechanisms.groups import STATED, BracketedStep, attained_noise, between, group_delta, multiple
 from service.privacy.mechanisms.neighbours import Neighbours
@@ -31,24 +31,14 @@ class StatedDp(AbstractStep):
     Viswanath 2015, Theorem 3.3).
     """
 
+    type_premises = (PARAMETERS_ARE_PROVED,)
+    type_hazards = (STATED_PARAMETERS_ALONE,)
     epsilon: Annotated[float, EPSILON]
 
     @property
     @abstractmethod
     def shown(self) -> float:
         """The probability delta with which everything is revealed."""
-
-    @property
-    @final
-    @override
-    def premises(self) -> tuple[Premise, ...]:
-        return (PARAMETERS_ARE_PROVED,)
-
-    @property
-    @final
-    @override
-    def hazards(self) -> tuple[MechanismHazard, ...]:
-        return (STATED_PARAMETERS_ALONE,)
 
     @override
     def curves(self) -> TradeOffPair:

@@ -9,7 +9,7 @@ from typing_extensions import override
 
 from service.privacy.errors import OutOfDomain
 from service.privacy.mechanisms.abstract import AbstractMechanism, Steps, merged
-from service.privacy.mechanisms.caveats import PARTS_ARE_INDEPENDENT, Premise
+from service.privacy.mechanisms.caveats import PARTS_ARE_INDEPENDENT
 from service.privacy.mechanisms.domain import COMPONENTS, check_fields
 from service.privacy.mechanisms.mixture import refuse_mixtures
 
@@ -25,6 +25,7 @@ class Composed(AbstractMechanism):
     """
 
     type: ClassVar[str] = "composed"
+    type_premises = (PARTS_ARE_INDEPENDENT,)
     mechanisms: tuple[AbstractMechanism, ...]
 
     def __post_init__(self) -> None:
@@ -37,11 +38,6 @@ class Composed(AbstractMechanism):
     @override
     def inner(self) -> tuple[AbstractMechanism, ...]:
         return self.mechanisms
-
-    @property
-    @override
-    def premises(self) -> tuple[Premise, ...]:
-        return (PARTS_ARE_INDEPENDENT,)
 
     @override
     def elementary_steps(self) -> Steps:

@@ -40,12 +40,8 @@ class Exponential(AbstractStep):
     """
 
     type: ClassVar[str] = "exponential"
+    type_premises = (SCORES_BOUNDED,)
     epsilon: Annotated[float, EPSILON]
-
-    @property
-    @override
-    def premises(self) -> tuple[Premise, ...]:
-        return (SCORES_BOUNDED,)
 
     @override
     def under(self, neighbours: Neighbours) -> AbstractStep:

@@ -36,6 +36,7 @@ class GaussianMixture(DescribedStep):
     """
 
     type: ClassVar[str] = "gaussian_mixture"
+    type_premises = (SHIFT_IS_DRAWN, NOISE_IS_FRESH)
     noise_multiplier: Annotated[float, NOISE_MULTIPLIER]
     shifts: tuple[float, ...]
     weights: tuple[float, ...]
@@ -55,11 +56,6 @@ class GaussianMixture(DescribedStep):
         total = sum(map(Fraction, self.weights))
         if abs(total - 1) > WEIGHT_SUM_TOLERANCE:
             raise OutOfDomain("weights", float(total), "weights that sum to 1 (within 1e-12)")
-
-    @property
-    @override
-    def premises(self) -> tuple[Premise, ...]:
-        return (SHIFT_IS_DRAWN, NOISE_IS_FRESH)
 
     @override
     def under(self, neighbours: Neighbours) -> AbstractStep:

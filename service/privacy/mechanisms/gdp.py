@@ -10,7 +10,7 @@ from typing_extensions import override
 
 from service.privacy.enclosure import Enclosure, Evidence
 from service.privacy.mechanisms.abstract import AbstractStep, GaussianPart
-from service.privacy.mechanisms.caveats import PARAMETERS_ARE_PROVED, Premise
+from service.privacy.mechanisms.caveats import PARAMETERS_ARE_PROVED
 from service.privacy.mechanisms.domain import MU, resolved
 from service.privacy.mechanisms.neighbours import Neighbours
 from service.privacy.numerics.rounding import rounded
@@ -27,13 +27,9 @@ class Gdp(AbstractStep):
     """
 
     type: ClassVar[str] = "gdp"
+    type_premises = (PARAMETERS_ARE_PROVED,)
     mu: Annotated[float, MU]
     records: int = resolved(1)
-
-    @property
-    @override
-    def premises(self) -> tuple[Premise, ...]:
-        return (PARAMETERS_ARE_PROVED,)
 
     @override
     def under(self, neighbours: Neighbours) -> Gdp:

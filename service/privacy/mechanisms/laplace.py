@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, final
 from typing_extensions import override
 
 from service.privacy.mechanisms.abstract import ATOM_DIGITS, AbstractStep, LaplacePart
-from service.privacy.mechanisms.caveats import NOISE_IS_FRESH, SENSITIVITY_BOUNDED, Premise
+from service.privacy.mechanisms.caveats import NOISE_IS_FRESH, SENSITIVITY_BOUNDED
 from service.privacy.mechanisms.domain import NOISE_MULTIPLIER, resolved
 from service.privacy.mechanisms.neighbours import Neighbours
 from service.privacy.trade_off.enclosed.ulps import quotient
@@ -27,13 +27,9 @@ class Laplace(AbstractStep):
     """
 
     type: ClassVar[str] = "laplace"
+    type_premises = (SENSITIVITY_BOUNDED, NOISE_IS_FRESH)
     noise_multiplier: Annotated[float, NOISE_MULTIPLIER]
     sensitivity: int = resolved(1)
-
-    @property
-    @override
-    def premises(self) -> tuple[Premise, ...]:
-        return (SENSITIVITY_BOUNDED, NOISE_IS_FRESH)
 
     @override
     def under(self, neighbours: Neighbours) -> Laplace:

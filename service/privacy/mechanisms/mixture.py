@@ -49,6 +49,7 @@ class Mixture(AbstractMechanism):
     """
 
     type: ClassVar[str] = "mixture"
+    type_premises = (DRAW_IS_INDEPENDENT,)
     components: tuple[WeightedMechanism, ...]
 
     def __post_init__(self) -> None:
@@ -73,11 +74,6 @@ class Mixture(AbstractMechanism):
     @override
     def inner(self) -> tuple[AbstractMechanism, ...]:
         return tuple(component.mechanism for component in self.components)
-
-    @property
-    @override
-    def premises(self) -> tuple[Premise, ...]:
-        return (DRAW_IS_INDEPENDENT,)
 
     @override
     def elementary_steps(self) -> NoReturn:

@@ -13,7 +13,7 @@ from service.privacy.errors import OutOfDomain
 from service.privacy.mechanisms.abstract import AbstractMechanism, Steps, merged
 from service.privacy.mechanisms.batches.batch_seen import BatchSeen
 from service.privacy.mechanisms.batches.fixed_batches import FixedBatches
-from service.privacy.mechanisms.caveats import ONE_RECORD_IS_PROTECTED, PARTS_ARE_INDEPENDENT, MechanismHazard, Premise
+from service.privacy.mechanisms.caveats import ONE_RECORD_IS_PROTECTED, PARTS_ARE_INDEPENDENT, Premise
 from service.privacy.mechanisms.domain import (
     BATCH_SIZE,
     DATASET_SIZE,
@@ -56,6 +56,8 @@ class NoisySgd(AbstractMechanism):
     """
 
     type: ClassVar[str] = "noisy_sgd"
+    type_premises = (MEANS_OF_CLIPPED_GRADIENTS, BATCHES_OF_FIXED_SIZE, PARTS_ARE_INDEPENDENT)
+    type_hazards = (ONE_RECORD_IS_PROTECTED,)
     dataset_size: Annotated[int, DATASET_SIZE]
     batch_size: Annotated[int, BATCH_SIZE]
     dimension: Annotated[int, DIMENSION]
@@ -87,16 +89,6 @@ class NoisySgd(AbstractMechanism):
     def _noise_multiplier(self) -> float:
         """n tau/C: noise on the sum of a batch over the largest gradient; 0 where nothing bounds the gradients."""
         return 0.0 if self.max_grad_norm is None else self.batch_size * self.noise_std / self.max_grad_norm
-
-    @property
-    @override
-    def premises(self) -> tuple[Premise, ...]:
-        return (MEANS_OF_CLIPPED_GRADIENTS, BATCHES_OF_FIXED_SIZE, PARTS_ARE_INDEPENDENT)
-
-    @property
-    @override
-    def hazards(self) -> tuple[MechanismHazard, ...]:
-        return (ONE_RECORD_IS_PROTECTED,)
 
     @override
     def elementary_steps(self) -> Steps:

@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar, final
 from typing_extensions import override
 
 from service.privacy.mechanisms.abstract import AbstractMechanism, Steps, merged
-from service.privacy.mechanisms.caveats import PARTS_ARE_INDEPENDENT, Premise
+from service.privacy.mechanisms.caveats import PARTS_ARE_INDEPENDENT
 from service.privacy.mechanisms.domain import STEPS, check_fields
 from service.privacy.mechanisms.mixture import refuse_mixtures
 
@@ -23,6 +23,7 @@ class Repeated(AbstractMechanism):
     """
 
     type: ClassVar[str] = "repeated"
+    type_premises = (PARTS_ARE_INDEPENDENT,)
     mechanism: AbstractMechanism
     steps: Annotated[int, STEPS]
 
@@ -34,11 +35,6 @@ class Repeated(AbstractMechanism):
     @override
     def inner(self) -> tuple[AbstractMechanism, ...]:
         return (self.mechanism,)
-
-    @property
-    @override
-    def premises(self) -> tuple[Premise, ...]:
-        return (PARTS_ARE_INDEPENDENT,)
 
     @override
     def elementary_steps(self) -> Steps:

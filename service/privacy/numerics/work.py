@@ -3,6 +3,9 @@
 Engines say what they do where it is much: about microseconds of CPU. Searches, and engines before they make anything
 dear, ask whether the allowance is spent, and end with what is proved by then: every enclosure stays valid, and is wide
 where nothing more could be done. Outside `at_most` nothing is counted.
+
+A request with many parts may have a deadline as well (`ends_when`). Parts that are complete by then are sent. A part
+that the deadline cut short is not, and nothing of the response is stored, because another day it has other parts.
 """
 
 from __future__ import annotations
@@ -19,6 +22,23 @@ Result = TypeVar("Result")
 
 @final
 @dataclass(slots=True, eq=False)
+class Deadline:
+    """When the parts of a request end: `is_over(share)` says whether this share of their time is over. `was_met`:
+    whether a part ended by that.
+    """
+
+    is_over: Callable[[float], bool]
+    was_met: bool = False
+
+    def has_passed(self, share: float = 1.0) -> bool:
+        """Return whether this share of the time is over, and remember that it was."""
+        is_over = self.is_over(share)
+        self.was_met = self.was_met or is_over
+        return is_over
+
+
+@final
+@dataclass(slots=True, eq=False)
 class Work:
     """`done` so far, and the count at which it ends; both in microseconds, roughly. `kept`: results of this request.
 
@@ -29,6 +49,7 @@ class Work:
     end: float = math.inf
     kept: dict[Hashable, Any] = field(default_factory=dict[Hashable, Any])
     cut_short: bool = False
+    deadline: Deadline | None = None
 
     @property
     def left(self) -> float:
@@ -37,6 +58,24 @@ class Work:
 
 
 _COUNTED: ContextVar[Work | None] = ContextVar("work", default=None)
+_DEADLINE: ContextVar[Deadline | None] = ContextVar("deadline", default=None)
+
+
+@contextmanager
+def ends_when(is_over: Callable[[float], bool]) -> Generator[Deadline]:
+    """End the parts of a request when it is time. What is counted apart has no deadline: others use it, too."""
+    deadline = Deadline(is_over)
+    token = _DEADLINE.set(deadline)
+    try:
+        yield deadline
+    finally:
+        _DEADLINE.reset(token)
+
+
+def is_late(share: float = 1.0) -> bool:
+    """Return whether this share of the time of the request is over; False without a deadline."""
+    deadline = _DEADLINE.get()
+    return deadline is not None and deadline.has_passed(share)
 
 
 def at_most(allowance: float) -> AbstractContextManager[Work]:
@@ -57,7 +96,7 @@ class _AtMost:
         work = _COUNTED.get()
         self._token = None
         if work is None:
-            work = Work()
+            work = Work(deadline=_DEADLINE.get())
             self._token = _COUNTED.set(work)
         self._work, self._before = work, work.end
         work.end = min(work.end, work.done + self._allowance)
@@ -120,7 +159,10 @@ def left() -> float:
 def is_spent(needed: float = 0.0) -> bool:
     """Whether no more should be begun; `needed`: work of what would be begun."""
     work = _COUNTED.get()
-    if work is None or (work.done < work.end and work.left >= needed):
+    if work is None:
+        return False
+    is_late = work.deadline is not None and work.deadline.has_passed()
+    if not is_late and work.done < work.end and work.left >= needed:
         return False
     work.cut_short = True
     return True

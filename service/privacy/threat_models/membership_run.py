@@ -25,9 +25,9 @@ from service.privacy.threat_models import cost
 from service.privacy.threat_models.membership_step import SOURCE, MembershipStep, full_batches
 from service.privacy.trade_off.abstract import AbstractTradeOff
 from service.privacy.trade_off.approximate_dp import ApproximateDpTradeOff
-from service.privacy.trade_off.combinators.approximate import Approximate
 from service.privacy.trade_off.combinators.intersected import Intersected
 from service.privacy.trade_off.combinators.second_engine import SecondEngine
+from service.privacy.trade_off.delegating import Approximate
 from service.privacy.trade_off.pair import TradeOffPair, brackets_of
 from service.privacy.trade_off.sampling.sampled import SampledAdd
 from service.privacy.trade_off.shifted.gaussian import gaussian_curve

@@ -1,10 +1,13 @@
-"""Base of curves that delegate to another curve."""
+"""Curves that delegate to another curve: their base, one that keeps points, and one that makes no claim to bound."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import final
+
 from typing_extensions import override
 
-from service.privacy.enclosure import Enclosure, EnclosureArray
+from service.privacy.enclosure import Enclosure, EnclosureArray, Evidence
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
 
@@ -78,3 +81,51 @@ class DelegatingCurve(AbstractTradeOff):
     @override
     def _epsilon_formula(self, delta: float) -> Enclosure:
         return self._number(self.curve.epsilon(delta))
+
+
+@final
+class MemoisedCurve(DelegatingCurve):
+    """The numbers of `curve`. Points are computed once for every list of rates."""
+
+    def __init__(self, curve: AbstractTradeOff, inverse: AbstractTradeOff | MemoisedCurve) -> None:
+        super().__init__(curve)
+        self._swapped = inverse if isinstance(inverse, MemoisedCurve) else MemoisedCurve(inverse, self)
+        self._known: dict[tuple[float, ...], CurvePoints] = {}
+        self.searches_points = curve.searches_points
+
+    @override
+    def reversed(self) -> MemoisedCurve:
+        return self._swapped
+
+    @override
+    def _points_formula(self, alpha: FloatArray) -> CurvePoints:
+        rates = tuple(alpha.tolist())
+        if rates not in self._known:
+            self._known[rates] = self.curve.points(alpha)
+        return self._known[rates]
+
+
+@final
+class Approximate(DelegatingCurve):
+    """The readings of `curve`, as evidence asymptotic."""
+
+    def __init__(self, curve: AbstractTradeOff) -> None:
+        super().__init__(curve)
+        self.evidence = Evidence.ASYMPTOTIC
+
+    @override
+    def reversed(self) -> AbstractTradeOff:
+        inverse = self.curve.reversed()
+        return self if inverse is self.curve else Approximate(inverse)
+
+    @override
+    def _number(self, number: Enclosure) -> Enclosure:
+        return replace(number, evidence=Evidence.ASYMPTOTIC)
+
+    @override
+    def _power_at_formula(self, rate: float) -> Enclosure:
+        return self._number(self.curve.power_at(rate))
+
+    @override
+    def _profile_at_formula(self, epsilon: float) -> Enclosure:
+        return self._number(self.curve.profile_at(epsilon))

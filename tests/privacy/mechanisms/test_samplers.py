@@ -19,8 +19,7 @@ from service.privacy.mechanisms.neighbours import ONE_ADDED, NeighboringRelation
 from service.privacy.mechanisms.noisy_sgd import NoisySgd
 from service.privacy.mechanisms.repeated import Repeated
 from service.privacy.trade_off.abstract import AbstractTradeOff
-from service.privacy.trade_off.max_statistic.law import LargestOfMany
-from service.privacy.trade_off.max_statistic.threshold_tests import ThresholdTests
+from service.privacy.trade_off.max_statistic import LargestOfMany, ThresholdTests
 from service.privacy.trade_off.pair import TradeOffPair
 from service.privacy.trade_off.polygon import Corners, PolygonTradeOff
 from service.privacy.trade_off.shifted.gaussian import gaussian_curve

@@ -37,7 +37,9 @@ def both_readers(parts: list[dict[str, Any]], weights: list[int], way: str) -> t
     curves = [getattr(pair(built(part)), way) for part in parts]
     mixture = MixtureTradeOff([(Fraction(w, total), curve) for w, curve in zip(weights, curves, strict=True)])
     sums, mirrored = mixture._sums, mixture.reversed()
-    shared = SharedLevels(curves, sums, lambda c: log_ends(mixture.profile(c)), lambda c: log_ends(mirrored.profile(c)))
+    shared = SharedLevels.of_parts(
+        curves, sums, lambda c: log_ends(mixture.profile(c)), lambda c: log_ends(mirrored.profile(c))
+    )
     with np.errstate(all="ignore"):
         searched = MixturePoints(curves, sums, mixture.singular_power).read(RATES)
         return shared.read(RATES), searched

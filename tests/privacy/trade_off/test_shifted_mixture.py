@@ -11,11 +11,11 @@ import pytest
 from mpmath import mpf
 
 from service.privacy.composition.planning.choose import pair
-from service.privacy.trade_off.combinators.shifted_mixture import ShiftedMixture
+from service.privacy.trade_off.mixture.shifted_mixture import ShiftedMixture
 from tests.privacy.cases import built, laplace
 from tests.privacy.composition.inversion.test_mixed_runs import atoms, pure, repeated
 
-RATES = [1e-12, 1e-3, 0.3, 0.5, 0.9, 0.999, 1 - 1e-6, 1 - 1e-12]
+RATES = [1e-30, 1e-12, 1e-3, 0.3, 0.5, 0.9, 0.999, 1 - 1e-6, 1 - 1e-12]
 
 
 def missed(mu: Any, loss: Any) -> Any:

@@ -45,9 +45,6 @@ class DifferentResponses(AbstractExactSum):
     Viswanath 2015, Theorem 3.5.
     """
 
-    evidence = Evidence.CERTIFIED
-    method = "closed_form"
-
     def __init__(self, first: Sequence[tuple[float, int]], second: Sequence[tuple[float, int]]) -> None:
         """Kinds (epsilon, count) of either half, each epsilon positive."""
         self._lists = TwoLists(first, second)
@@ -55,12 +52,6 @@ class DifferentResponses(AbstractExactSum):
         rounding = 2 * UNIT_ROUNDOFF * most
         self._largest = Enclosure(most - rounding, most + rounding, Evidence.EXACT)
         self._nudge = 4 * self._lists.loss_error
-
-    @property
-    @override
-    def largest_log_ratio(self) -> Enclosure:
-        """The sum of all epsilons."""
-        return self._largest
 
     @override
     def _points_of_half(self, level: FloatArray, *, low: bool) -> FloatArray:

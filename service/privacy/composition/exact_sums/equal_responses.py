@@ -63,9 +63,6 @@ class EqualResponses(AbstractExactSum):
     proportional to the standard deviation of K. Source: Kairouz, Oh, Viswanath 2015, Theorem 3.3.
     """
 
-    evidence = Evidence.CERTIFIED
-    method = "closed_form"
-
     def __init__(self, steps: int, epsilon: float) -> None:
         self._steps, self._step = steps, epsilon
         self._laws = BinomialTails(steps, -epsilon), BinomialTails(steps, epsilon)
@@ -74,12 +71,6 @@ class EqualResponses(AbstractExactSum):
         exact = math.frexp(steps)[0] == 0.5 or nearest == 0
         outer = (nearest, nearest) if exact else (math.nextafter(nearest, 0), math.nextafter(nearest, math.inf))
         self._largest = Enclosure(*outer, Evidence.EXACT)
-
-    @property
-    @override
-    def largest_log_ratio(self) -> Enclosure:
-        """N eps, to the next doubles."""
-        return self._largest
 
     @override
     def _points_of_half(self, level: FloatArray, *, low: bool) -> FloatArray:

@@ -22,7 +22,7 @@ from typing_extensions import override
 
 from service.privacy.composition.exact_sums.abstract import AbstractExactSum
 from service.privacy.composition.exact_sums.laplace_sums import GRID, LaplaceSums, LatticeThreshold
-from service.privacy.enclosure import Enclosure, Evidence
+from service.privacy.enclosure import Enclosure
 from service.privacy.numerics.arrays import BoolArray, FloatArray, IndexArray
 from service.privacy.numerics.roots import falling_roots
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
@@ -55,9 +55,6 @@ class ComposedLaplace(AbstractExactSum):
     Source: composition of dominating pairs (Zhu, Dong, Wang 2022, Theorem 10); the law of the loss is exact.
     """
 
-    evidence = Evidence.CERTIFIED
-    method = "closed_form"
-
     def __init__(self, steps: int, sensitivity: float, noise_multiplier: float) -> None:
         self._sums = LaplaceSums(steps, sensitivity / noise_multiplier)
         self._steps = steps
@@ -66,12 +63,6 @@ class ComposedLaplace(AbstractExactSum):
         side = (exact > Fraction(nearest)) - (exact < Fraction(nearest))
         beyond = math.nextafter(nearest, math.copysign(math.inf, side)) if side else nearest
         self._largest = Enclosure(min(nearest, beyond), max(nearest, beyond), self.evidence)
-
-    @property
-    @override
-    def largest_log_ratio(self) -> Enclosure:
-        """N e, to the next doubles."""
-        return self._largest
 
     @override
     def _points_of_half(self, level: FloatArray, *, low: bool) -> FloatArray:

@@ -44,7 +44,6 @@ class SmoothedResponses(AbstractExactSum):
     and deltas down to 1e-300. Source: Murtagh, Vadhan 2016, Theorem 1.5, for the run; the bracket is proved above.
     """
 
-    evidence = Evidence.CERTIFIED
     method = "contour"
 
     def __init__(self, kinds: tuple[tuple[float, int], ...]) -> None:
@@ -61,12 +60,6 @@ class SmoothedResponses(AbstractExactSum):
         top = math.fsum(-count * (epsilon + math.log1p(math.exp(-epsilon))) for epsilon, count in kinds)
         self._log_top = top * (1 + SLACK)
         """A lower end of ln P0 of the largest loss."""
-
-    @property
-    @override
-    def largest_log_ratio(self) -> Enclosure:
-        """The sum of all epsilons."""
-        return self._largest
 
     @override
     def _points_of_half(self, level: FloatArray, *, low: bool) -> FloatArray:

@@ -1,4 +1,4 @@
-"""Upper bounds of epsilon that need no contour."""
+"""Upper bounds of epsilon and of type II errors that need no contour."""
 
 from __future__ import annotations
 
@@ -49,3 +49,18 @@ def chernoff_caps(
     least = np.where(np.isnan(found), np.inf, found).min(axis=0)
     caps = np.maximum(least, 0.0) * (1 + _CAP_SLACK) + _CAP_SLACK
     return np.where(left > 0, caps, np.inf)
+
+
+def chernoff_missed(
+    tilts: FloatArray, value: FloatArray, error: FloatArray, log_dropped: FloatArray, alpha: FloatArray
+) -> FloatArray:
+    """Return upper bounds of the type II errors of R runs at the rates `alpha`, shape (R,).
+
+    The test S > c of the rate alpha has a type II error E0[e^S; S <= c] <= e^{K(s) + (1-s) c}, and e^c <= 1/alpha, as
+    the power is at most 1; plus the truncated mass of H1. `tilts` 0 < s < 1, K there and its `error`: shape (S, R), NaN
+    where unknown; `log_dropped`: ln of the truncated mass.
+    """
+    parts = np.stack([value, error, (tilts - 1) * np.log(alpha)])
+    found = parts.sum(axis=0) + _CAP_SLACK * np.abs(parts).sum(axis=0)
+    least = np.where(np.isnan(found), np.inf, found).min(axis=0)
+    return np.minimum(np.exp(least) + np.exp(log_dropped), 1.0) * (1 + _CAP_SLACK)

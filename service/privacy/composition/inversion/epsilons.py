@@ -37,9 +37,19 @@ _MANY_NODES = 256
 @np.errstate(all="ignore")
 def evaluate_epsilon(run: RunContours, delta: float) -> Enclosure:
     """Return the smallest eps >= 0 with delta(eps) <= delta in (0, 1), as narrow as contours can make it."""
+    if not run.deforms_first:
+        return _straight_first(run, delta, tried=False)
+    found = _on_deformed_contours(run, delta, Enclosure(0.0, math.inf, EVIDENCE))
+    if found is not None and found.relative_width() <= run.accuracy.deformed:
+        return found
+    straight = _straight_first(run, delta, tried=True)
+    return straight if found is None else straight.intersected(found)
+
+
+def _straight_first(run: RunContours, delta: float, *, tried: bool) -> Enclosure:
+    """Return epsilon on straight contours, and on deformed ones where these are wide. `tried`: deformed ones were."""
     best: Enclosure | None = None
-    wide = run.accuracy.deformed
-    rounds, tried = _FEW_ROUNDS, False
+    wide, rounds = run.accuracy.deformed, _FEW_ROUNDS
     order = run.run.levels(delta, abs(float(ndtri(delta))))
     for attempt, level in enumerate(order):
         if is_spent():

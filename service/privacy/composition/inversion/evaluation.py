@@ -1,8 +1,8 @@
 """Points of a run's curve and its profile, evaluated on the contours of its tilt grids.
 
 Rates and thresholds share one plan: a list is first evaluated on few contours; every number that is still wide, on the
-best contour and its neighbours, at one truncation level after the other; hopeless ones on deformed contours, before
-further levels are tried; then come the bounds that need no contour, and deformed contours for the rest.
+best contour and its neighbours, at one truncation level after the other. Hopeless ones have the bounds that need no
+contour, and deformed contours, before further levels are tried; then come these bounds and contours for the rest.
 """
 
 from __future__ import annotations
@@ -39,9 +39,6 @@ _LEVELS_SHARED = 2
 """Numbers of a list whose first truncation levels are at most so much shallower than the deepest begin with that one:
 every level has contours of its own.
 """
-
-_UNKNOWN_DEPTH = 23.0
-"""Nats below its upper bound at which a delta is looked for of which no lower bound is known."""
 
 
 class _Query(ABC):
@@ -86,9 +83,15 @@ class _Query(ABC):
             deepest = first.max()
             self._evaluate_at(np.where(first >= deepest - _LEVELS_SHARED, deepest, first), self._wide(-1.0), 0)
         attempts, tried, wide = self.levels.shape[1], self.open[:0], self._wide()
+        if deformed and len(wide) and self.run.deforms_first:
+            tried = self._deform(tried, self.run.accuracy.deformed)
+            wide = self._wide(self.run.accuracy.deformed) if len(tried) else wide
         for attempt in range(attempts if len(wide) else 0):
             ended = self._evaluate_at(self.levels[:, attempt], wide, attempt + 1)
             if deformed and attempt == min(1, attempts - 1):
+                hopeless = self.run.to_deform(self.known, self.rows, HOPELESS)
+                if len(hopeless):
+                    self.bound(hopeless)
                 tried = self._deform(tried, HOPELESS)
             wide = self._wide()
             if len(wide) == 0 or not ended:
@@ -210,8 +213,8 @@ class _Thresholds(_Query):
 
     @override
     def evaluate_deformed(self, contours: DeformedRun, index: int) -> Readings:
-        level = max(float(self.known.lower[0, index]), float(self.known.upper[0, index]) - _UNKNOWN_DEPTH)
-        return contours.profile(float(self.at[index]), level)
+        known = float(self.known.lower[0, index]), float(self.known.upper[0, index])
+        return contours.profile(float(self.at[index]), *known)
 
     @override
     def bound(self, where: IndexArray) -> None:

@@ -46,11 +46,19 @@ Shape = Literal["smooth", "jumps", "everything"]
 
 def is_direct(parts: tuple[Counted, ...]) -> bool:
     """Whether the contour of two steps is long, and often wide, so that their closed form is read first."""
-    if any(isinstance(part, SampledGaussianPart) and part.noise_multiplier < DIRECT_NOISE for part, _ in parts):
+    jumping = [part for part, _ in parts if isinstance(part, SampledGaussianPart | GaussianMixturePart)]
+    if any(part.noise_between_shifts < DIRECT_NOISE for part in jumping):
         return True
     mixtures = [part for part, _ in parts if isinstance(part, GaussianMixturePart)]
-    narrow = all(part.mirrored and part.noise_multiplier >= SMOOTH_NOISE * part.shifts[-1] for part in mixtures)
+    narrow = all(part.mirrored and part.noise_multiplier >= _smooth_noise(part) * part.shifts[-1] for part in mixtures)
     return bool(mixtures) and not narrow and shape_of(parts)[0] != "smooth"
+
+
+def has_distant_shifts(parts: tuple[Counted, ...]) -> bool:
+    """Whether few steps have shifts that are many deviations of the noise apart: no contour is short, or deformed."""
+    mixtures = [(part, count) for part, count in parts if isinstance(part, GaussianMixturePart)]
+    distant = any(part.noise_between_shifts < DIRECT_NOISE for part, _ in mixtures)
+    return distant and sum(count for _, count in mixtures) <= FEW_STEPS
 
 
 def shape_of(parts: tuple[Counted, ...]) -> tuple[Shape, float]:
@@ -74,6 +82,11 @@ def shape_of(parts: tuple[Counted, ...]) -> tuple[Shape, float]:
     if gaussian < SMOOTH and (max(jumps, default=0.0) > WIDE_JUMP * smooth or long or few):
         return "jumps", hits
     return "smooth", hits
+
+
+def _smooth_noise(part: GaussianMixturePart) -> float:
+    """Return the noise from which contours of two mirrored mixtures are narrow: deformed ones serve one rare shift."""
+    return DIRECT_NOISE if len(part.shifts) == 2 and part.weights[1] < LARGEST_RATE else SMOOTH_NOISE
 
 
 def _rare(jumps: float) -> bool:

@@ -25,12 +25,16 @@ from service.privacy.composition.inversion.many_tilts import Steps, Table
 from service.privacy.composition.inversion.run import TRUNCATION_DIGITS, ContourRun
 from service.privacy.composition.summands.sampled_gaussian_nodes import ends_are_light
 from service.privacy.enclosure import Enclosure
-from service.privacy.errors import NumericalFailure
+from service.privacy.errors import DeadlinePassed, NumericalFailure
 from service.privacy.numerics.arrays import IndexArray
+from service.privacy.numerics.work import is_late
 from service.privacy.trade_off.abstract import AbstractTradeOff
 from service.privacy.trade_off.combinators.data_processing_bound import DataProcessingBound
 from service.privacy.trade_off.combinators.intersected import Intersected
 from service.privacy.trade_off.combinators.prefetched import Known
+
+_SHARE = 0.5
+"""Share of the time of a request after which no more is evaluated together: runs need the rest one by one."""
 
 
 @final
@@ -55,7 +59,7 @@ def evaluate_together(wanted: Iterable[Wanted], width: float) -> None:
     """Evaluate numbers together, and keep those narrower than the relative `width` in `known` of each run.
 
     Where epsilon is needed in both directions, a bound of that of the remove direction is kept as well. The remove
-    direction is evaluated only where its bound is not below epsilon of the add direction.
+    direction is evaluated only where its bound is not below epsilon of the add direction. Raise DeadlinePassed.
     """
     tasks = [task for each in wanted for task in _tasks(each)]
     _read_at_levels([task for task in tasks if not task.is_second], width)
@@ -106,6 +110,8 @@ def _read(tasks: Sequence[Task], levels: IndexArray, width: float) -> None:
         indices: list[int] = block.tolist()
         listed = [(part, each) for part, index in enumerate(indices) for each in runs[index]]
         for batch in Table(steps, block).batches(listed):
+            if is_late(_SHARE):
+                raise DeadlinePassed
             try:
                 batch.evaluate(width)
             except NumericalFailure:

@@ -23,7 +23,7 @@ from service.privacy.numerics.arrays import BoolArray, FloatArray, IndexArray
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
 from service.privacy.trade_off.combinators.prefetched import Known
 
-LONGEST: Final = 3_000
+LONGEST: Final = 6_000
 """Nodes of a contour beyond which a run is evaluated alone."""
 
 GROUPS_TOGETHER, CONTOURS_TOGETHER = 32, 96

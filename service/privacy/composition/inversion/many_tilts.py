@@ -10,7 +10,7 @@ from typing import final
 import numpy as np
 from scipy.special import ndtri
 
-from service.privacy.composition.inversion.epsilon_caps import chernoff_caps
+from service.privacy.composition.inversion.epsilon_caps import chernoff_caps, chernoff_missed
 from service.privacy.composition.inversion.many_contours import (
     GROUPS_TOGETHER,
     ContourBatch,
@@ -40,8 +40,10 @@ _NEAREST_TILT, _FARTHEST_TILT, _RATIO = 0.35, 11.0, 1.22
 they grow.
 """
 
-_FIRST_OF_RARE = 1.0
-"""Distance from 1/2 of the first tilt of rare runs: farther ones have jumps that rule the tilted law."""
+_FIRST_OF_RARE, _RATIO_OF_RARE = 1.0, 1.35
+"""Distance from 1/2 of the first tilt of rare runs, as farther ones have jumps that rule the tilted law; and how the
+distances grow, as many lie between.
+"""
 
 _FROM_POLES, _WEAK = 0.25, 0.2
 """Least distance of a contour from the poles, in inverse deviations; of weak losses in inverses of the second number.
@@ -58,6 +60,9 @@ _FARTHEST = 40.0
 
 _MARGIN = 0.9
 """Deviations beside the guessed thresholds for which a contour is laid out."""
+
+_SURE = 1e-9
+"""Type II error up to which a power is known well enough without a contour."""
 
 _ADD_ONE = 1e-15
 """Rounding of a number of steps times the cumulant of one."""
@@ -117,9 +122,10 @@ class Table:
         middle = self.parts.cumulants(np.full((1, len(places)), 0.5))
         self.core = np.sqrt(middle.second[0] / most)
         near: FloatArray = _NEAREST_TILT / (self.core * np.sqrt(most))
-        near = np.where(steps.rate[places] * most < FEW_SAMPLED, np.minimum(near, _FIRST_OF_RARE), near)
+        rare = steps.rate[places] * most < FEW_SAMPLED
+        near = np.where(rare, np.minimum(near, _FIRST_OF_RARE), near)
         far = 0.5 + _FARTHEST_TILT / (self.core * np.sqrt(least))
-        side = math.ceil(float(np.log(far / near).max()) / math.log(_RATIO)) + 1
+        side = math.ceil(float((np.log(far / near) / np.log(np.where(rare, _RATIO_OF_RARE, _RATIO))).max())) + 1
         offsets = near * (far / near) ** (np.arange(side) / (side - 1))[:, None]
         self.tilts = np.concatenate([0.5 - offsets[::-1], 0.5 + offsets])
         found = self.parts.cumulants(self.tilts)
@@ -128,7 +134,7 @@ class Table:
         usable[:side] = np.logical_and.accumulate(usable[:side][::-1])[::-1]
         self.usable = usable
         self.value, self.first, self.second = found.value / most, found.first / most, found.second / most
-        self._error = found.error / most + _ADD_ONE * np.abs(self.value)
+        self.error = found.error / most + _ADD_ONE * np.abs(self.value)
 
     def batches(self, runs: Sequence[tuple[int, Sequence[Task]]]) -> Iterator[ContourBatch]:
         """Yield the contours that serve the tasks of all runs, those that are alike together.
@@ -150,7 +156,7 @@ class Table:
         # s > 1 of the remove direction is the tilt 1 - s < 0 of add, whose mass of H0 is that of H1 there.
         tilts = np.where(self.tilts < -1e-9, 1 - self.tilts, np.nan)[:, part]
         dropped = np.log(count) + self.parts.log_dropped_null[part]
-        caps = chernoff_caps(tilts, count * self.value[:, part], count * self._error[:, part], dropped, delta)
+        caps = chernoff_caps(tilts, count * self.value[:, part], count * self.error[:, part], dropped, delta)
         for (_, task), cap in zip(chosen, caps.tolist(), strict=True):
             known = Known(True, "epsilon_cap", task.wanted.at)
             task.known[known] = Enclosure(0.0, cap, Evidence.CERTIFIED)
@@ -171,9 +177,15 @@ class _Runs:
         self._value, self._threshold = self._count * table.value[rising], self._count * first
         self._deviation = np.sqrt(self._count * table.second[rising])
         self._core = table.core[self._part] * np.sqrt(self._count)
+        self._error = self._count * table.error[rising]
+        dropped = self.parts.log_dropped_null if reflected else self.parts.log_dropped_alternative
+        self._log_dropped = np.log(self._count) + dropped[self._part]
 
     def batches(self) -> Iterator[ContourBatch]:
         """Yield the contours, those on one side of the poles and with as many tasks of each kind together."""
+        self._keep_sure_powers()
+        if all(task.is_known for tasks in self._tasks for task in tasks):
+            return
         alike: dict[tuple[int, tuple[str, ...]], list[PlannedContour]] = {}
         for contour in self._placed():
             kinds = tuple(sorted(task.wanted.quantity for task in contour.tasks))
@@ -181,6 +193,20 @@ class _Runs:
         for contours in alike.values():
             for groups in grouped(contours, self.parts.rate):
                 yield ContourBatch(self.parts, groups, reflected=self._reflected)
+
+    def _keep_sure_powers(self) -> None:
+        """Keep powers that are next to 1: a truncated law has no digits of their type II errors."""
+        listed = [(run, task) for run, tasks in enumerate(self._tasks) for task in tasks]
+        listed = [(run, task) for run, task in listed if task.wanted.quantity == "power"]
+        run, alpha = (
+            np.array([run for run, _ in listed], dtype=np.intp),
+            np.array([task.wanted.at for _, task in listed]),
+        )
+        tilts = np.where((self._theta > 0) & (self._theta < 1), self._theta, np.nan)[:, run]
+        missed = chernoff_missed(tilts, self._value[:, run], self._error[:, run], self._log_dropped[run], alpha)
+        for (_, task), most in zip(listed, missed.tolist(), strict=True):
+            if most <= _SURE:
+                task.known[task.wanted] = Enclosure(1 - 1.01 * max(most, 1e-13), 1.0, Evidence.CERTIFIED)
 
     def _placed(self) -> Iterator[PlannedContour]:
         """Return a contour for every run, or several where its readings are far apart."""
@@ -208,7 +234,7 @@ class _Runs:
 
     def _guesses(self) -> tuple[IndexArray, FloatArray, list[Task]]:
         """Return the run of each task, about its threshold, and the tasks."""
-        listed = [(run, task) for run, tasks in enumerate(self._tasks) for task in tasks]
+        listed = [(run, task) for run, tasks in enumerate(self._tasks) for task in tasks if not task.is_known]
         owner, tasks = np.array([run for run, _ in listed]), [task for _, task in listed]
         at = np.array([task.wanted.at for task in tasks])
         kind = np.array([task.wanted.quantity for task in tasks])

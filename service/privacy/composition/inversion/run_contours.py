@@ -57,6 +57,11 @@ class RunContours:
         steps, squares = self.run.sampled_steps, self.run.gaussian_mu_squared
         return None if steps is None else deformed_run(steps, squares, self.accuracy, reflected=self.reflected)
 
+    @property
+    def deforms_first(self) -> bool:
+        """Whether few numbers are evaluated on deformed contours before straight ones."""
+        return self.deformed is not None and self.deformed.is_first
+
     def to_deform(self, known: Readings, rows: int, width: float) -> IndexArray:
         """Return the indices of what is wider than `width`, if deformed contours serve it and it is not too much."""
         wide = np.flatnonzero(known.width(rows) > width)

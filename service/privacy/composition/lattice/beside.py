@@ -21,7 +21,7 @@ import numpy as np
 from service.privacy.mechanisms.abstract import TwoPointPart
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
-from service.privacy.trade_off.combinators.shifted_mixture import Shifts
+from service.privacy.trade_off.mixture.shifted_mixture import Shifts
 
 MOST_LOSSES: Final = 400
 """Each costs a pass over the thresholds that are read."""

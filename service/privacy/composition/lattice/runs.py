@@ -257,11 +257,10 @@ class LatticeRuns:
         return self._farthest[digits]
 
     def coarse(self, digits: float) -> LatticeRun | None:
-        """A lattice of a few thousand cells that ends where 10^-digits is left; None where losses are out of range."""
+        """A lattice of a few thousand cells, which ends where 10^-digits is left or doubles hold no larger loss."""
         if digits not in self._coarse:
             widest = max(max(pair) for pair in _reaches(self.steps, -digits * math.log(10)))
-            far = widest >= LARGEST_LOSS
-            self._coarse[digits] = None if far else self._built(digits, widest / _COARSE_CELLS)
+            self._coarse[digits] = self._built(digits, widest / _COARSE_CELLS)
         return self._coarse[digits]
 
     def span(self, digits: float, tilt: float) -> float:

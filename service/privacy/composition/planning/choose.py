@@ -68,7 +68,7 @@ def plan(
             return closed_forms.one_step(step)
     if isinstance(mechanism, Mixture):
         return _mixture(mechanism, method, neighbours, options)
-    steps = _steps_of(mechanism, neighbours)
+    steps = steps_of(mechanism, neighbours)
     known = _composition(steps, mechanism.type, method, options)
     return replace(known, build=partial(_in_both_directions, known, steps))
 
@@ -82,8 +82,8 @@ def _in_both_directions(known: Plan, steps: Steps) -> TradeOffPair:
 
 
 @lru_cache(maxsize=256)  # asked for by every engine of a request, and again when it is computed
-def _steps_of(mechanism: AbstractMechanism, neighbours: Neighbours) -> Steps:
-    """The steps, each with its worst pair under the relation: what is below knows of no relation."""
+def steps_of(mechanism: AbstractMechanism, neighbours: Neighbours) -> Steps:
+    """Return the steps of a mechanism, each with its worst pair under the relation."""
     return merged((step.under(neighbours), count) for step, count in mechanism.elementary_steps())
 
 

@@ -15,9 +15,9 @@ from service.privacy.composition.planning.plan import CLOSED_FORM, Plan
 from service.privacy.enclosure import Enclosure, Evidence
 from service.privacy.mechanisms.abstract import AbstractStep, Steps
 from service.privacy.mechanisms.approximate_dp import ApproximateDp
+from service.privacy.mechanisms.batches.shifted_mixture import ShiftedMixtureStep
 from service.privacy.mechanisms.exponential import Exponential
 from service.privacy.mechanisms.gaussian import Gaussian
-from service.privacy.mechanisms.gaussian_mixture import GaussianMixture
 from service.privacy.mechanisms.gdp import Gdp
 from service.privacy.mechanisms.laplace import Laplace
 from service.privacy.mechanisms.poisson_sampled import PoissonSampled
@@ -33,7 +33,7 @@ PLAIN: Final = (Gaussian, Gdp, Laplace, PureDp, ApproximateDp)
 COSTS: Final[dict[type[AbstractStep], tuple[CostModel, Ceiling | None]]] = {
     **dict.fromkeys((*PLAIN, Exponential), (cost.ONE_CURVE, cost.CEILING_OF_ONE_CURVE)),
     PoissonSampled: (cost.SAMPLED_STEP, cost.CEILING_OF_SAMPLED_STEP),
-    GaussianMixture: (cost.MIXTURE_STEP, None),
+    ShiftedMixtureStep: (cost.MIXTURE_STEP, None),
 }
 """Costs of single steps; ceilings of those whose curves cost the same whatever their parameters."""
 
@@ -42,7 +42,7 @@ def one_step(step: AbstractStep) -> Plan:
     """A single step, which has an exact curve."""
     build = partial(_one_step, step)
     model, ceiling = COSTS.get(type(step), (cost.ONE_CURVE, None))
-    if ceiling is None and len(dict.fromkeys(step.rounded(side) for side in (-1, 1))) > 1:
+    if type(step) not in COSTS and len(dict.fromkeys(step.rounded(side) for side in (-1, 1))) > 1:
         model = cost.SAMPLED_STEP.scaled(2)
     return Plan(CLOSED_FORM, model, build, ceiling)
 
@@ -116,11 +116,12 @@ def beside_two_points(steps: Steps) -> Plan | None:
         return None
     (step, count), losses = found
     loss = loss_of_sum(step, count) or 0.0
-    return Plan(CLOSED_FORM, cost.mixture_of_shifts(losses, count, loss), partial(_shifted, steps, ((step, count),)))
+    return Plan(CLOSED_FORM, cost.mixture_of_shifts(losses, count, loss), partial(shifted, steps, ((step, count),)))
 
 
-def _shifted(steps: Steps, others: Steps) -> TradeOffPair:
-    from service.privacy.trade_off.combinators.shifted_mixture import ShiftedMixture, Shifts
+def shifted(steps: Steps, others: Steps) -> TradeOffPair:
+    """Return the curves of a run of `others`, one step or equal Laplace steps, beside steps of two losses."""
+    from service.privacy.trade_off.mixture.shifted_mixture import ShiftedMixture, Shifts
 
     ((step, count),) = others
     rest = step.curves() if count == 1 else _composed_laplace(others)

@@ -8,12 +8,12 @@ from functools import partial
 from typing import Final
 
 from service.privacy.composition.exact_sums.exact_runs import Responses, smoothed_curve
-from service.privacy.composition.inversion.loss_shape import is_direct
+from service.privacy.composition.inversion.loss_shape import has_distant_shifts, is_direct
 from service.privacy.composition.inversion.two_step_run import is_two_steps, two_steps_pair
 from service.privacy.composition.planning import closed_forms, cost
 from service.privacy.composition.planning.accuracy import DEFAULT_ACCURACY, SECOND_ENGINE, SMOOTHED_RESPONSES, Accuracy
 from service.privacy.composition.planning.options import EngineOptions
-from service.privacy.composition.planning.parts import Counted, contour_parts
+from service.privacy.composition.planning.parts import Counted, contour_parts, shifts_beside
 from service.privacy.composition.planning.plan import Plan
 from service.privacy.composition.planning.sub_runs import with_parts
 from service.privacy.limit import WidthLimit
@@ -31,6 +31,9 @@ SMALLEST_SECOND: Final = 1e-6
 """Standard deviation of the loss, roughly, below which there is no second engine: such runs reveal next to nothing."""
 MOST_ON_LATTICES: Final = 128
 """Most different steps for which there is a second engine: each has a law of its own on every lattice, some 10 ms."""
+
+MOST_LOSSES: Final = 32
+"""Most losses that steps of two losses have together beside the closed form of another step, which is read for each."""
 
 Lattices = Callable[[Steps, EngineOptions], TradeOffPair]
 
@@ -133,38 +136,48 @@ def _with_second(
 ) -> TradeOffPair:
     options = options.no_finer_than(SECOND_ENGINE)
     tolerance = options.relative_tolerance
-    direct = _of_two_steps(ends)
+    direct = _directly(ends)
     if direct is not None and is_direct(contour_parts(ends[0]) or ()):
-        return _few_directly(direct, inverted, tolerance)
+        return _few_first(direct, inverted, "closed_form", tolerance)
 
     def second() -> AbstractTradeOff:
         if direct is not None:
             return direct.add
         return between([lattices(end, options).add for end in ends])
 
-    name = "discretised" if direct is None else "closed_form of one step, shifted by the other"
-    asked = SecondEngine(f"{name}: also asked, since contour was wider than {tolerance:g}; both enclosures hold.")
+    if direct is None and has_distant_shifts(contour_parts(ends[0]) or ()):
+        return _few_first(replace(inverted, add=second(), notes=()), inverted, "discretised", tolerance)
+    asked = SecondEngine(_also("contour", "discretised" if direct is None else "closed_form", tolerance))
     add = Intersected(inverted.add, second, tolerance, asked)
     return replace(inverted, add=add, remove=add.reversed(), second=asked)
 
 
-def _of_two_steps(ends: tuple[Steps, ...]) -> TradeOffPair | None:
-    """Return the closed form of two steps between their roundings; None where one of them has none."""
-    known = [two_steps_pair(end) for end in ends if is_two_steps(end)]
-    pairs = [pair for pair in known if pair is not None]
+def _directly(ends: tuple[Steps, ...]) -> TradeOffPair | None:
+    """Return the closed form of few steps between their roundings; None where one of them has none."""
+    pairs = [pair for end in ends if (pair := _of_few_steps(end)) is not None]
     if len(pairs) < len(ends):
         return None
     add = between([pair.add for pair in pairs])
     return replace(pairs[0], add=add, remove=add.reversed())
 
 
-def _few_directly(direct: TradeOffPair, inverted: TradeOffPair, tolerance: float) -> TradeOffPair:
-    """Return curves of two steps, one of which has very little noise: direct quadrature, but inversion of long lists
-    and of wide numbers.
-    """
-    asked = SecondEngine(f"contour: also asked, since closed_form was wider than {tolerance:g}; both enclosures hold.")
-    add = BySizeOfQuery(Intersected(direct.add, lambda: inverted.add, tolerance, asked), inverted.add)
-    return replace(inverted, add=add, remove=add.reversed(), notes=(*inverted.notes, *direct.notes), second=asked)
+def _of_few_steps(steps: Steps) -> TradeOffPair | None:
+    """Return the closed form of two steps, or of one beside few steps of two losses; None for other runs."""
+    found = shifts_beside(steps)
+    if found is None or found[1] > MOST_LOSSES or found[1] == 1:
+        return two_steps_pair(steps)
+    return closed_forms.shifted(steps, (found[0],))
+
+
+def _few_first(first: TradeOffPair, inverted: TradeOffPair, name: str, tolerance: float) -> TradeOffPair:
+    """Return curves of a run whose contours are long: another engine, but inversion of long lists and wide numbers."""
+    asked = SecondEngine(_also(name, "contour", tolerance))
+    add = BySizeOfQuery(Intersected(first.add, lambda: inverted.add, tolerance, asked), inverted.add)
+    return replace(inverted, add=add, remove=add.reversed(), notes=(*inverted.notes, *first.notes), second=asked)
+
+
+def _also(first: str, second: str, tolerance: float) -> str:
+    return f"{second}: also asked, since {first} was wider than {tolerance:g}; both enclosures hold."
 
 
 def beside_parts(whole: TradeOffPair, steps: Steps) -> TradeOffPair:

@@ -21,16 +21,16 @@ from service.privacy.mechanisms.abstract import GaussianMixturePart, SampledGaus
 # Engine                         build  evaluate  per point, in microseconds
 ONE_CURVE: Final = CostModel(50, 250, 5, one_curve=True)
 SAMPLED_STEP: Final = CostModel(100, 600, 10)
-MIXTURE_STEP: Final = CostModel(1_000, 5_000, 40)
-CONTOUR: Final = CostModel(1_000, 9_000, 80)
+MIXTURE_STEP: Final = CostModel(1_000, 8_000, 40)
+CONTOUR: Final = CostModel(1_000, 7_000, 45)
 TWO_STEPS: Final = CostModel(3_000, 170_000, 5_000)
-LATTICES: Final = CostModel(20_000, 60_000, 1_500, search_mu=4_700_000)
+LATTICES: Final = CostModel(6_000, 18_000, 80, search_mu=5_000_000)
 """Points of mu deep in the tails have lattices of their own."""
 LONGEST_SEARCH: Final = 7_000_000
 """Largest cost of that search, however long the run: it ends with the allowance of work."""
 RECURSION: Final = CostModel(500, 1_000, 600, one_curve=True)
 SERIES: Final = CostModel(2_500, 300, 10)
-SADDLEPOINT: Final = CostModel(25_000, 30_000, 500)
+SADDLEPOINT: Final = CostModel(9_000, 7_000, 120)
 SAMPLED_RUN: Final = CostModel(0, 500, 10)
 BALLS_OF_CLOSED_FORM: Final = CostModel(0, 2_000, 1_000, reuse=1)
 BALLS: Final = CostModel(300_000, 8_000, 40_000, reuse=1)
@@ -73,14 +73,18 @@ CEILING_OF_SAMPLED_STEP: Final = Ceiling(
 )
 """One sampled step: a closed form for each direction."""
 
-LONGER, MOST_TIMES_LONGER = 10.0, 20.0
+LONGER, MOST_TIMES_LONGER, LEAST_HITS = 1.0, 6.0, 0.1
 """Ratio of the cost of a contour to that of a short one, where the loss has rare large jumps and the record is expected
 to be taken once; and the largest ratio, of runs that hardly take it.
 """
+VERY_FEW, OF_VERY_FEW = 10, 10.0
+"""Equal steps up to which the modes of such a loss are apart, and the ratio of the cost of their contours."""
 MOST_PARTS: Final = 64
 """Every different step adds its own transform to each contour; of many the sums are shared."""
-LONG, LONGEST = 60, 200
+LONG, LONGEST = 60, 120
 """Steps for which lattices are twice as long as for one, and from which on they are as long as they may be."""
+BESIDE_EXPONENTIALS: Final = 5.0
+"""Ratio of the cost of lattices beside an adaptive composition: each of its two bounds has a law of its own."""
 FINER: Final = 4.0
 """Ratio of the cost of lattices for a tolerance below the default."""
 SHARE_OF_A_PART: Final = 1 / 10
@@ -137,7 +141,10 @@ def contour(parts: tuple[Counted, ...], roundings: int, *, beside_lattices: bool
     steps = sum(count for _, count in parts)
     if steps == 2 and beside_lattices and (shape == "jumps" or is_direct(parts)):
         return TWO_STEPS
-    longer = min(max(LONGER / max(hits, 0.1) ** 2, 1.0), MOST_TIMES_LONGER) if shape == "jumps" else 1.0
+    longer = 1.0
+    if shape == "jumps":
+        few = len(parts) == 1 and steps <= VERY_FEW
+        longer = OF_VERY_FEW if few else min(max(LONGER / max(hits, LEAST_HITS), 1.0), MOST_TIMES_LONGER)
     return CONTOUR.scaled(roundings * longer * math.sqrt(min(len(parts), MOST_PARTS)))
 
 
@@ -164,7 +171,10 @@ def adaptive_exponential(steps: Steps, options: EngineOptions) -> CostModel:
     build = TABLE * len(counts) * tables if len(counts) > 1 else RECURSION.build * taken
     known = CostModel(build, RECURSION.evaluate, RECURSION.per_point, one_curve=True)
     alone = counts.total() == sum(count for _, count in steps) <= LONGEST_RECURSION
-    return known if alone else summed([known, lattices(steps, options)])
+    if alone:
+        return known
+    beside = lattices(steps, options)
+    return summed([known, replace(beside.scaled(BESIDE_EXPONENTIALS), search_mu=beside.search_mu)])
 
 
 def series(steps: Steps, _options: EngineOptions) -> CostModel:

@@ -22,7 +22,7 @@ POINTS_OF_BOTH, PROFILES_OF_BOTH = 2.5, 1.25
 """Ratios of the cost of the worst of two directions to the cost of one: of points, and of all else, for which the
 larger one of two numbers suffices.
 """
-SEARCH_OF_MIXTURE: Final = (12.0, 2.0)
+SEARCH_OF_MIXTURE: Final = (12.0, 0.5)
 """Evaluations of each component that one evaluation of a mixture takes, and each point of a list."""
 SEARCH_OF_SHARED_LEVELS: Final = (4.0, 8.0)
 """The same where all components are evaluated at the same levels: evaluations, and points of the components."""

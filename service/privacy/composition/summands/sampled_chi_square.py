@@ -86,11 +86,6 @@ class TruncatedSampledChiSquare(TruncatedTrapezoid):
         """Number of nodes: the unit of this engine's cost."""
         return math.ceil((self._high - self._low) / self._step) + 1
 
-    @property
-    def line_size(self) -> int:
-        """What one node of a line costs."""
-        return self.size
-
     @cached_property
     def grid(self) -> ChiSquareGrid:
         """Nodes, losses and weights; built on first use. The cut is half a step beyond its last node."""

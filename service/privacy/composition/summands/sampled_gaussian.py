@@ -43,7 +43,7 @@ _FEWEST_SHARED = 4
 LARGEST_ETA = 20.0
 """Largest shift of the paths behind majorants."""
 
-_LONG_SHARE, _LONG_TURN = 3.0, 800.0
+_LONG_SHARE, _LONG_TURN = 3.0, 1000.0
 """`highest_turn` of rare runs that are evaluated together, which have long contours instead of deformed ones: a share
 of the height, as the cores of their laws are wider than about normal, and its limit.
 """
@@ -288,16 +288,25 @@ class TruncatedSampledGaussian(NormalTrapezoid):
         return np.abs(self.grid.x) + 0.5 * self.grid.step
 
     @cached_property
-    def _left_end(self) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-        """Loss and weight of the first node, ln(1 - p), and -ln of a bound of Phi at that node; (parts,) each."""
+    def _left_end(self) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray]:
+        """Loss and weight of the first node, ln(1 - p), -ln of a bound of Phi at that node, and |s| from which w^s may
+        rise faster than phi falls there; (parts,) each.
+        """
         grid = self.grid
-        return grid.loss[:, 0], grid.weight[:, 0], np.log1p(-self.rate), 0.5 * grid.x[:, 0] ** 2 + math.log(2)
+        first, fallen = grid.x[:, 0], 0.5 * grid.x[:, 0] ** 2 + math.log(2)
+        steepest = grid.responsibility[:, 0] / self.sigma * (1 + 1e-9) + 1e-300
+        return grid.loss[:, 0], grid.weight[:, 0], np.log1p(-self.rate), fallen, np.maximum(-first, 0.0) / steepest
 
     @override
     def beyond(self, tilts: FloatArray, shift: FloatArray) -> FloatArray:
-        """Return the mass left of the first node: Phi(y) max(w^s, (1-p)^s) of the integral, and as much of the sum."""
-        loss, weight, least_loss, fallen = self._left_end
-        return np.exp(np.maximum(tilts * loss, tilts * least_loss) - (fallen + shift)) + weight
+        """Return the mass left of the first node y0: Phi(y0) max(w^s, (1-p)^s) of the integral, and as much of the sum.
+
+        ln w is less steep there than at y0, by r0/sigma, so that with a = |s| r0/sigma the integral is at most
+        w0^s e^{a y0 + a^2/2} Phi(y0 + a) <= w0^s e^{-y0^2/2}/2 where a <= -y0.
+        """
+        loss, weight, least_loss, fallen, moderate = self._left_end
+        farthest = np.where(np.abs(tilts) <= moderate, tilts * loss, np.maximum(tilts * loss, tilts * least_loss))
+        return np.exp(farthest - (fallen + shift)) + weight
 
     @cached_property
     def majorant_stride(self) -> int:

@@ -85,11 +85,12 @@ class SampledGaussianOnContour(TrapezoidOnContour):
         """L' = r/sigma, |d ln r/dy| <= 1/sigma. Left of the first node y0 psi(y)/psi(y0) = e^{(y0^2 - y^2)/2}
         (w/w0)^{theta + 1} e^{(y0 - y)/sigma} is at most e^{(y0 + 1/sigma)^2/2} where y0 > -1/sigma, else 1, times
         (w0/(1 - p))^-theta for theta < 0; and it has one maximum, its logarithm being concave, where
-        (1 + |theta|) r0 < sigma^2.
+        (1 + |theta|) r0 < sigma^2. It is at most 1 where (1 + |theta| r0)/sigma <= -y0: (w/w0)^theta rises by less.
         """
         sigma = self.law.sigma
         first, r_first = self.grid.x[:, 0], self.nodes.responsibility[:, 0]
         rise = 0.5 * np.maximum(first + 1 / sigma, 0.0) ** 2 + np.minimum(self.theta, 0.0) * np.log1p(-r_first)
+        rise = np.where((1 + np.abs(self.theta) * r_first) * (1 + 1e-9) <= -first * sigma, 0.0, rise)
         concave = (1 + np.abs(self.theta)) * r_first < sigma**2
         log_rate = np.log(self.nodes.responsibility) - np.log(sigma[:, None])
         return log_rate, 1 / sigma[:, None], 2 * np.exp(np.where(concave, rise, np.inf))

@@ -39,8 +39,7 @@ from service.privacy.enclosure import Enclosure, Evidence
 from service.privacy.errors import UnsupportedCombination
 from service.privacy.mechanisms.abstract import AbstractStep, Attained, GaussianPart, ResolvedStep
 from service.privacy.mechanisms.neighbours import ZERO_OUT, Neighbours
-from service.privacy.trade_off.max_statistic.law import LargestOfMany
-from service.privacy.trade_off.max_statistic.threshold_tests import ThresholdCurve, ThresholdTests
+from service.privacy.trade_off.max_statistic import LargestOfMany, ThresholdCurve, ThresholdTests
 from service.privacy.trade_off.pair import TradeOffPair
 from service.privacy.trade_off.polygon import Corners, PolygonTradeOff
 from service.privacy.trade_off.shifted.gaussian import gaussian_curve

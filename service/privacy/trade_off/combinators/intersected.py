@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
-from typing import final
+from typing import Final, final
 
 import numpy as np
 from typing_extensions import override
@@ -13,12 +13,14 @@ from service.privacy.enclosure import Enclosure, EnclosureArray, Evidence
 from service.privacy.errors import NumericalFailure
 from service.privacy.limit import WidthLimit
 from service.privacy.numerics.arrays import BoolArray, FloatArray
-from service.privacy.numerics.work import is_spent
+from service.privacy.numerics.work import at_most, is_spent, left
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
 from service.privacy.trade_off.combinators.second_engine import SecondEngine
 from service.privacy.trade_off.delegating import DelegatingCurve
 from service.privacy.trade_off.enclosed.logs import log_ends, relative_widths
 
+SHARE: Final = 0.6
+"""Share of the work that is left for the first engine: the second is asked where that was not enough."""
 Ends = tuple[FloatArray, FloatArray]
 MOST_PLACES = 8
 """A list with more wide places than this is left to the first engine: the second would take minutes."""
@@ -65,7 +67,8 @@ class Intersected(DelegatingCurve):
 
     @override
     def _points_formula(self, alpha: FloatArray) -> CurvePoints:
-        points = self.curve.points(alpha)
+        with at_most(SHARE * left()):
+            points = self.curve.points(alpha)
         wide = self._wide(points.power) | self._wide(points.type_two_error)
         if not self._is_asked_for(int(wide.sum())):
             return points
@@ -79,7 +82,8 @@ class Intersected(DelegatingCurve):
 
     @override
     def _power_at_formula(self, rate: float) -> Enclosure:
-        found = self.curve.power_at(rate)
+        with at_most(SHARE * left()):
+            found = self.curve.power_at(rate)
         if found.relative_width() <= self._tolerance or is_spent():
             return found
         other = self.second.power_at(rate)
@@ -88,7 +92,8 @@ class Intersected(DelegatingCurve):
 
     @override
     def _profile_formula(self, epsilon: FloatArray) -> EnclosureArray:
-        profile = self.curve.profile(epsilon)
+        with at_most(SHARE * left()):
+            profile = self.curve.profile(epsilon)
         wide = self._wide(profile)
         representable = wide & (log_ends(profile)[1] > FAINTEST)
         if (wide & ~representable).any():
@@ -100,7 +105,8 @@ class Intersected(DelegatingCurve):
 
     @override
     def _epsilon_formula(self, delta: float) -> Enclosure:
-        found = self.curve.epsilon(delta)
+        with at_most(SHARE * left()):
+            found = self.curve.epsilon(delta)
         if found.relative_width() <= self._tolerance or is_spent():
             return found
         return found.intersected(self.second.epsilon(delta))

@@ -20,13 +20,12 @@ from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
 from service.privacy.trade_off.combinators.bracketed import map_bracket
 from service.privacy.trade_off.combinators.data_processing_bound import DataProcessingBound
 from service.privacy.trade_off.combinators.intersected import MOST_PLACES, Intersected
-from service.privacy.trade_off.combinators.points_by_profile import ProfiledSide, points_by_profile
 from service.privacy.trade_off.combinators.symmetrised import Symmetrised
 from service.privacy.trade_off.enclosed.decreasing_root import decreasing_root
 from service.privacy.trade_off.enclosed.logs import log, log_down, log_ends
 from service.privacy.trade_off.enclosed.weighted_sums import WeightedSums, log_sum
 from service.privacy.trade_off.mixture.points import LogPoints, MixturePoints
-from service.privacy.trade_off.mixture.shared_levels import SharedLevels
+from service.privacy.trade_off.mixture.shared_levels import LogProfile, SharedLevels
 from service.privacy.trade_off.pair import TradeOffPair, brackets_of
 
 CHUNK: Final = 128
@@ -120,16 +119,22 @@ class MixtureTradeOff(AbstractTradeOff):
     @cached_property
     def _shared(self) -> SharedLevels | None:
         """Reads them where they are dear: each part by its first engine, at levels that all share."""
-        if all(curve.method == CHEAP for _, curve in self.parts):
+        if all(curve.method == CHEAP for _, curve in self.parts) and not self._has_only_profiles:
             return None
         parts = [(weight, _first_engine(curve)) for weight, curve in self.parts]
         ahead, back = MixtureTradeOff(parts), MixtureTradeOff([(weight, curve.reversed()) for weight, curve in parts])
-        return SharedLevels(
-            [curve for _, curve in parts],
-            self._sums,
+        profiles: tuple[LogProfile, LogProfile] = (
             lambda c: log_ends(ahead.profile(c)),
             lambda c: log_ends(back.profile(c)),
         )
+        if self._has_only_profiles:
+            return SharedLevels.of_profile(ahead, *profiles)
+        return SharedLevels.of_parts([curve for _, curve in parts], self._sums, *profiles)
+
+    @cached_property
+    def _has_only_profiles(self) -> bool:
+        """Whether the points of a part would be searched in its profile."""
+        return any(curve.has_only_profile for _, curve in self.parts)
 
     @override
     def _profile_formula(self, epsilon: FloatArray) -> EnclosureArray:
@@ -158,16 +163,10 @@ class MixtureTradeOff(AbstractTradeOff):
                     return Enclosure(least, math.inf, self.evidence)
         return decreasing_root(self._profile_formula, delta, least, most, self.evidence)
 
-    @cached_property
-    def profiled(self) -> ProfiledSide:
-        """The profile of the parts, each by its first engine."""
-        parts = MixtureTradeOff([(weight, _first_engine(curve)) for weight, curve in self.parts])
-        return ProfiledSide.of(parts, lambda c: log_ends(parts.profile(c)), far_apart=True)
-
     @override
     def _points_formula(self, alpha: FloatArray) -> CurvePoints:
-        if any(curve.has_only_profile for _, curve in self.parts):
-            return points_by_profile(alpha, self.profiled, self._reversed.profiled)
+        if self._has_only_profiles and self._shared is not None:
+            return self._shared.points(alpha)
         with np.errstate(all="ignore"):
             read = [self._points(alpha[start : start + CHUNK]) for start in range(0, len(alpha), CHUNK)]
         error, power, slope = (np.concatenate(rows, axis=1) for rows in zip(*read, strict=True))

@@ -1,11 +1,12 @@
-"""Points of a mixture by levels of the likelihood ratio that all its parts share, for parts whose points are dear.
+"""Points by levels of the likelihood ratio: of a curve of which nothing but the profile is at hand, or of a mixture by
+levels that all its parts share, for parts whose points are dear.
 
 With g(k) = sum w_i delta_i(ln k), convex in k = e^c, and g' that of the hypotheses exchanged,
 
     power(alpha) = min_k g(k) + k alpha,        f(alpha) = max_k k (1 - alpha - g'(1/k)),
 
 and both are decided at one level, which lies between the slopes that the parts have at alpha. It is sought for all
-rates at once; then a few levels around it prove both ends:
+rates at once (`level_search.py`); then a few levels around it prove both ends:
 
 - any k bounds the power from above and f from below;
 - the sum that is least, and k (1 - alpha - g'(1/k)) with the other sign, are convex in k: `convex_minimum` bounds the
@@ -19,10 +20,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 import numpy as np
 
+from service.privacy.enclosure import EnclosureArray
 from service.privacy.numerics.arrays import BoolArray, FloatArray, IndexArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 from service.privacy.numerics.work import is_spent
@@ -30,27 +33,16 @@ from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
 from service.privacy.trade_off.enclosed.convex import convex_minimum, minimiser
 from service.privacy.trade_off.enclosed.logs import log, log_ends
 from service.privacy.trade_off.enclosed.weighted_sums import WeightedSums
+from service.privacy.trade_off.mixture.level_search import CLOSEST, best_level
 from service.privacy.trade_off.mixture.points import LogPoints
 
 FARTHEST: Final = 700.0
 """Nats; no level beyond is looked at."""
-LOOKS: Final = np.linspace(0.0, 1.0, 9)
-NEAR_LOOKS: Final = np.array([-0.2, -0.04, 0.0, 0.04, 0.2])
-"""Where a round looks, in widths of the bracket: over all of it, or around the vertex of a parabola ..."""
-NEARLY_A_PARABOLA: Final = 0.1
-"""... once the ends are this little above the least (relative) ..."""
-FLAT: Final = 1e-6
-"""... and where they are this little above it, the level is near enough."""
-ROUNDS: Final = 24
-CLOSEST: Final = 1e-10
-"""Distance of levels, over 1 + |c|, below which rounding rules their differences."""
+FAR_APART, BESIDE = 1.0, 0.01
+"""Ends between which it is first told on which side of 0 a level is, and from where."""
 STENCIL: Final = np.array([-16.0, -4.0, -2.0, -1.0, 0.0, 1.0, 2.0, 4.0, 16.0])
-SECOND_ORDER, NOISES = 1e-10, 16.0
-"""Levels of a proof are so far apart that second differences of the sum are about this large, relative to it, and so
-many times what enclosures are wide.
-"""
-WIDER: Final = 16.0
-PROOFS: Final = 6
+WIDER, NARROWER = 16.0, 0.9
+PROOFS: Final = 18
 """Rounds of proofs at most, each with levels farther apart, or closer in on the one that is proved to be between."""
 GOOD: Final = 1e-9
 SLACK: Final = 8 * FUNCTION_ERROR
@@ -78,22 +70,39 @@ class _Found:
 
 
 class SharedLevels:
-    """Reads points of a mixture of `curves`; both ends of its ln delta are `profile`, with the hypotheses exchanged
-    `mirrored`.
+    """Reads points of a curve whose ln delta has the ends `profile`, with the hypotheses exchanged `mirrored`.
+
+    `start(alpha)`: what is known of the points before. Levels are sought between the ends of the slope.
     """
 
-    def __init__(
-        self, curves: Sequence[AbstractTradeOff], sums: WeightedSums, profile: LogProfile, mirrored: LogProfile
-    ) -> None:
-        self._curves, self._sums, self._profile, self._mirrored = tuple(curves), sums, profile, mirrored
+    def __init__(self, profile: LogProfile, mirrored: LogProfile, start: Callable[[FloatArray], _Found]) -> None:
+        self._profile, self._mirrored, self._start = profile, mirrored, start
+
+    @staticmethod
+    def of_parts(
+        curves: Sequence[AbstractTradeOff], sums: WeightedSums, profile: LogProfile, mirrored: LogProfile
+    ) -> SharedLevels:
+        """Of a mixture of `curves`, whose points are read at the rates."""
+        return SharedLevels(profile, mirrored, partial(_start_of_parts, curves, sums))
+
+    @staticmethod
+    def of_profile(curve: AbstractTradeOff, profile: LogProfile, mirrored: LogProfile) -> SharedLevels:
+        """Of any curve, from its profile and its extreme slopes alone."""
+        return SharedLevels(profile, mirrored, partial(_start_of_profile, curve))
+
+    def points(self, alpha: FloatArray) -> CurvePoints:
+        """`read` as points of a curve."""
+        with np.errstate(all="ignore"):
+            read = self.read(alpha)
+        error, power = (EnclosureArray.from_logs(np.minimum(*ends), ends[1]) for ends in (read.error, read.power))
+        return CurvePoints(error, power, EnclosureArray(*read.slope))
 
     def read(self, alpha: FloatArray, *, with_error: bool = True) -> LogPoints:
         """At rates strictly between 0 and 1; without type II errors these are only bounded by the powers."""
-        points = [curve.points(alpha) for curve in self._curves]
-        found = self._of_parts(points)
-        low, high = self._bracket(alpha, points)
-        found.slope[0], found.slope[1] = low - SLACK * (1 + np.abs(low)), high + SLACK * (1 + np.abs(high))
-        low, high = np.maximum(low, -FARTHEST), np.minimum(high, FARTHEST)
+        found = self._start(alpha)
+        low, high = np.maximum(found.slope[0], -FARTHEST), np.minimum(found.slope[1], FARTHEST)
+        found.slope += np.array([[-SLACK], [SLACK]]) * (1 + np.abs(np.stack((low, high))))
+        low, high = self._one_sided(alpha, low, high)
         # Of levels below 0 the form of the type II error keeps its digits, of those above that of the power.
         missed = with_error & (low + high < 0)
         fine = np.exp(np.minimum(found.error[1] - found.power[0], 0.0)) if with_error else np.ones_like(alpha)
@@ -102,36 +111,18 @@ class SharedLevels:
             at = np.flatnonzero(which)
             if at.size:
                 share = np.broadcast_to(part, alpha.shape)[at]
-                level[at], spacing[at] = _best_level(steer, alpha[at], low[at], high[at], share)
+                level[at], spacing[at] = best_level(steer, alpha[at], low[at], high[at], share)
         self._prove(alpha, level, spacing, found, with_error=with_error)
         return LogPoints(found.error, found.power, found.slope, level[None])
 
-    def _of_parts(self, points: Sequence[CurvePoints]) -> _Found:
-        """What all parts at one rate prove: a lower end of the power, an upper one of f."""
-        power = np.stack([np.stack(log_ends(part.power)) for part in points])
-        error = np.stack([np.stack(log_ends(part.type_two_error)) for part in points])
-        count = power.shape[2]
-        return _Found(
-            np.stack((self._sums.of_logs(power[:, 0], -1), np.zeros(count))),
-            np.stack((np.full(count, -np.inf), self._sums.of_logs(error[:, 1], 1))),
-            np.empty((2, count)),
-        )
-
-    def _bracket(self, alpha: FloatArray, points: Sequence[CurvePoints]) -> tuple[FloatArray, FloatArray]:
-        """Between the slopes of the parts at alpha, each of which is between those of the chords to both ends."""
-        ends: list[tuple[FloatArray, FloatArray]] = []
-        for part in points:
-            to_zero = log_ends(part.power)[1] - np.log(alpha)
-            to_one = log_ends(part.type_two_error)[0] - np.log1p(-alpha)
-            slack = SLACK * (1 - np.log(alpha) - np.log1p(-alpha))
-            ends.append(
-                (
-                    np.fmax(part.log_slope.lower, to_one - slack),
-                    np.fmin(part.log_slope.upper, to_zero + slack),
-                )
-            )
-        low = np.min([least for least, _ in ends], axis=0)
-        return np.minimum(low, FARTHEST), np.maximum(np.max([most for _, most in ends], axis=0), -FARTHEST)
+    def _one_sided(self, alpha: FloatArray, low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """About the ends between which the level is, of those that are far apart only what is on its side of 0."""
+        at = np.flatnonzero((low < -FAR_APART) & (high > FAR_APART))
+        if at.size:
+            seen, _ = self._about_power(alpha[at], np.tile([-BESIDE, BESIDE], (at.size, 1)))
+            above = seen[:, 1] < seen[:, 0]
+            low[at], high[at] = np.where(above, -BESIDE, low[at]), np.where(above, high[at], BESIDE)
+        return low, high
 
     def _about_power(self, alpha: FloatArray, levels: FloatArray) -> tuple[FloatArray, FloatArray]:
         """About ln(g + k alpha) at levels (n, K), and how wide its enclosure is."""
@@ -156,7 +147,7 @@ class SharedLevels:
     ) -> None:
         """Tighten what is found by levels around the best ones."""
         active = np.arange(len(alpha))
-        center, unit = level.copy(), spacing.copy()
+        center, unit, before = level.copy(), spacing.copy(), np.full_like(alpha, np.inf)
         for _ in range(PROOFS):
             c = np.clip(center[active, None] + unit[active, None] * STENCIL, -1.1 * FARTHEST, 1.1 * FARTHEST)
             ends = tuple(end.reshape(c.shape) for end in self._profile(c.ravel()))
@@ -166,11 +157,14 @@ class SharedLevels:
                 _tighten_error(alpha[active], c, ends, found, active)
             _exchange(found, active)
             # Levels proved on both sides are closed in on; else others are tried farther away.
-            closing = np.isfinite(left) & np.isfinite(right)
-            gap = np.where(closing, (right - left) / 4, unit[active] * WIDER)
+            proved = np.isfinite(left) & np.isfinite(right)
+            left, right = found.slope[:, active]
+            gap = (right - left) / 3  # a kink at an end has three levels of the stencil beyond it
+            closing = proved | (gap <= unit[active] * WIDER)
+            shrinks = ~closing | (gap < NARROWER * before[active])
+            before[active] = np.where(closing, gap, np.inf)
             center[active] = np.where(closing, 0.5 * (left + right), center[active])
-            shrinks = ~closing | (gap < 0.7 * unit[active])
-            unit[active] = gap
+            gap = unit[active] = np.where(closing, gap, unit[active] * WIDER)
             enough = found.wide(with_error=with_error)[active] & shrinks
             enough &= (gap >= CLOSEST * (1 + np.abs(center[active]))) & (gap < FARTHEST)
             active = active[enough]
@@ -203,68 +197,35 @@ class SharedLevels:
         return left, right
 
 
-Steer = Callable[[FloatArray, FloatArray], tuple[FloatArray, FloatArray]]
-"""(rates (n,), levels (n, K)) to what is least at the best level, and how wide its enclosure is."""
+def _start_of_profile(curve: AbstractTradeOff, alpha: FloatArray) -> _Found:
+    """Ends of who guesses, and the extreme slopes; no slope k has k alpha > 1."""
+    nothing, rest = np.full_like(alpha, -np.inf), np.log1p(-alpha)
+    surely = 1 - alpha <= curve.reversed().singular_power.lower
+    bottom = np.full_like(alpha, min(curve.smallest_log_ratio.lower, curve.largest_log_ratio.upper))
+    return _Found(
+        np.stack((np.log(alpha) * (1 + SLACK), np.zeros_like(alpha))),
+        np.stack((nothing, np.where(surely, -np.inf, rest * (1 - SLACK)))),
+        np.stack((bottom, np.maximum(np.minimum(curve.largest_log_ratio.upper, -np.log(alpha)), bottom))),
+    )
 
 
-def _best_level(
-    steer: Steer, alpha: FloatArray, low: FloatArray, high: FloatArray, fine: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    """About the best level for each rate, between two, and how far apart those of a proof should be. `fine`: share of
-    what is steered by to which it must be known.
+def _start_of_parts(curves: Sequence[AbstractTradeOff], sums: WeightedSums, alpha: FloatArray) -> _Found:
+    """What all parts at one rate prove: a lower end of the power, an upper one of f; their slopes, each of which is
+    between those of the chords to both ends.
     """
-    left, right = low.copy(), np.maximum(high, low)
-    level, spacing = 0.5 * (left + right), np.full(len(alpha), np.nan)
-    bent = np.zeros(len(alpha), dtype=np.bool_)
-    active = np.arange(len(alpha))
-    for _ in range(ROUNDS):
-        active = active[right[active] - left[active] > CLOSEST * (1 + np.abs(level[active]))]
-        if not active.size or is_spent():
-            break
-        looks = _looks(left[active], right[active], level[active], bent[active])
-        seen, noise = steer(alpha[active], looks)
-        rows, least = np.arange(len(active)), np.argmin(seen, axis=1)
-        first, last = np.maximum(least - 1, 0), np.minimum(least + 1, looks.shape[1] - 1)
-        left[active], right[active] = looks[rows, first], looks[rows, last]
-        rise = np.maximum(seen[rows, first], seen[rows, last]) - seen[rows, least]
-        vertex, curvature = _parabola(looks, seen, least)
-        good = (vertex > left[active]) & (vertex < right[active]) & (curvature > 0)
-        bent[active] = good & (rise < NEARLY_A_PARABOLA)
-        level[active] = np.where(bent[active], vertex, looks[rows, least])
-        noise = noise[rows, least]
-        with np.errstate(all="ignore"):
-            apart = np.sqrt(2 * np.maximum(SECOND_ORDER * fine[active], NOISES * noise) / curvature)
-        spacing[active] = np.where(curvature > 0, apart, np.nan)
-        active = active[rise > np.maximum(FLAT * fine[active], NOISES * noise)]
-    closest = CLOSEST * (1 + np.abs(level))
-    spacing = np.where(np.isfinite(spacing), spacing, closest)
-    return level, np.clip(spacing, closest, np.maximum(right - left, closest))
-
-
-def _looks(left: FloatArray, right: FloatArray, level: FloatArray, bent: BoolArray) -> FloatArray:
-    """Levels (n, K), rising, from one end to the other: spread out, or close to where a parabola is least."""
-    start, width = left[:, None], (right - left)[:, None]
-    spread = start + LOOKS * width
-    if not bent.any():
-        return spread
-    aside = np.clip(level[:, None] + NEAR_LOOKS * width, start, start + width)
-    aside = np.concatenate((start, aside, start + width), axis=1)
-    if bent.all():
-        return aside
-    padded = np.concatenate((aside, np.repeat(aside[:, -1:], spread.shape[1] - aside.shape[1], axis=1)), axis=1)
-    return np.where(bent[:, None], padded, spread)
-
-
-def _parabola(looks: FloatArray, seen: FloatArray, least: IndexArray) -> tuple[FloatArray, FloatArray]:
-    """Vertex and curvature of the parabola through the least of what was seen and its neighbours."""
-    rows, middle = np.arange(len(looks)), np.clip(least, 1, looks.shape[1] - 2)
-    (a, b, c), (fa, fb, fc) = (tuple(values[rows, middle + step] for step in (-1, 0, 1)) for values in (looks, seen))
-    with np.errstate(all="ignore"):
-        first, second = (fb - fa) / (b - a), (fc - fb) / (c - b)
-        curvature = 2 * (second - first) / (c - a)
-        vertex = 0.5 * (a + b) - first / curvature
-    usable = np.isfinite(vertex) & np.isfinite(curvature)
-    return np.where(usable, vertex, looks[rows, least]), np.where(usable, curvature, 0.0)
+    points = [curve.points(alpha) for curve in curves]
+    nothing, log_alpha, log_rest = np.full_like(alpha, -np.inf), np.log(alpha), np.log1p(-alpha)
+    powers, errors = (
+        [log_ends(each) for each in ends] for ends in zip(*((p.power, p.type_two_error) for p in points), strict=True)
+    )
+    slack = SLACK * (1 - log_alpha - log_rest)
+    low = [np.fmax(p.log_slope.lower, least - log_rest - slack) for p, (least, _) in zip(points, errors, strict=True)]
+    high = [np.fmin(p.log_slope.upper, most - log_alpha + slack) for p, (_, most) in zip(points, powers, strict=True)]
+    return _Found(
+        np.stack((sums.of_logs(np.stack([least for least, _ in powers]), -1), np.zeros_like(alpha))),
+        np.stack((nothing, sums.of_logs(np.stack([most for _, most in errors]), 1))),
+        np.stack((np.minimum(np.min(low, axis=0), FARTHEST), np.maximum(np.max(high, axis=0), -FARTHEST))),
+    )
 
 
 @np.errstate(all="ignore")

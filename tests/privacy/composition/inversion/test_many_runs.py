@@ -143,6 +143,17 @@ def test_lines_at_one_tilt_share_their_nodes(seed: int) -> None:
                 assert_meet(found, alone(step, known))
 
 
+@pytest.mark.parametrize("reflected", [False, True])
+def test_powers_next_to_one_are_served_and_hold(reflected: bool) -> None:
+    """Runs that reveal everything, down to runs whose type II error is still a number: all meet what they are alone."""
+    steps = [SampledGaussianSteps(0.8, 0.1, number) for number in (300, 1_000, 3_000, 30_000, 400_000)]
+    asked = (Known(reflected, "power", 1e-3), Known(reflected, "power", 1e-9))
+    for each, step in zip(together(steps, [asked] * len(steps)), steps, strict=True):
+        for known in asked:
+            assert_meet(each.known[known], alone(step, known))
+            assert each.known[known].lower <= 1
+
+
 @pytest.mark.parametrize("number", [100, 1000, 100_000])
 def test_bounds_of_the_other_direction_hold(number: int) -> None:
     step, delta = replace(C1, count=number), 1e-5

@@ -41,6 +41,9 @@ _STRIP_DEVIATIONS = 9.0
 _ROUGHLY = 0.48
 """Spacing of the nodes that choose contours and paths; nothing is proved from them."""
 
+_LEFTWARDS = 1.0
+"""How far left of 0 majorants of mirrored steps are wanted, over how far right of 1 a contour begins."""
+
 _CHUNK = 400_000
 """Exponents evaluated at once: bounds the memory."""
 
@@ -110,10 +113,17 @@ def _spacing(step: SampledStep, fineness: float) -> float:
     return min(0.12, 0.25 / step.sigma) / fineness
 
 
+def least_real(step: SampledStep, tilt: float) -> float:
+    """Return the least Re z at which majorants are wanted: those of mirrored steps grow to the left as well."""
+    return _LEFTWARDS * (1 - max(tilt, 1.0)) if step.mirrored else -math.inf
+
+
 def _reach(step: SampledStep, need: float, tilt: float) -> tuple[float, float]:
     """The ends of a grid."""
     reach = math.sqrt(2 * need) / step.sigma
-    low = min(-1 / step.sigma**2 - reach, step.log_odds - 2.0) if step.mirrored else step.mean - reach
+    low = step.mean - reach
+    if step.mirrored:
+        low = min((least_real(step, tilt) - 1) / step.sigma**2 - reach, step.log_odds - 2.0)
     return low, max(step.mean + max(tilt, 1.0) / step.sigma**2 + 1.5 * reach, 2.0 - step.log_odds)
 
 
@@ -294,21 +304,23 @@ class MajorantGrid:
         return np.minimum(plain, steep) + growth
 
     def _left_hump(self, paths: Paths, shift: FloatArray, z: ComplexArray, lag: float = 0.0) -> FloatArray:
-        """`_left_tail` of mirrored steps for Re z >= 0: |w| is below 1, and largest at the end; |g b| has the two humps
-        of H0, with |arg b| <= |Im v|. `lag`: |g b| is multiplied with something that grows outwards by at most so much.
+        """`_left_tail` of mirrored steps. For Re z >= 0 |w| is below 1, and largest at the end. |b| is little above
+        e^u of its exponent u, |arg b| <= |Im v|, so that |g b^y| is a normal density. `lag`: the integrand is
+        multiplied with something that grows outwards by at most so much.
         """
-        step, end = self.step, float(self.tau[0])
+        step, end, x = self.step, float(self.tau[0]), z.real
         reach = end + paths.slope * np.abs(shift)
         height = paths.height(np.array([[end]]), step.log_odds) + np.abs(shift)
-        distance = -1 / step.sigma**2 - reach
         odds, hump = np.exp(reach + step.log_odds), np.exp(step.log_odds - reach)
         turned = height + odds * 0.5 * math.pi
         growth = turned * np.where(paths.eta + shift < 0, np.abs(z.imag), np.maximum(-z.imag, 0.0))
-        squares = -0.5 * step.sigma**2 * np.stack([reach**2, distance**2])
-        humps = np.logaddexp(math.log1p(-step.rate) + squares[0], math.log(step.rate) + squares[1])
-        bound = humps + 0.5 * step.sigma**2 * height**2 + np.log1p(paths.slope) - math.log(2) + growth
-        bound = bound + z.real * np.log((1 + odds) / np.maximum(hump - 1, 1.0))
-        known = (distance * step.sigma**2 > lag) & (hump >= 2 + odds) & (height < math.pi) & (z.real >= 0)
+        power = 1 + np.maximum(-x, 0.0)
+        distance = -reach - power / step.sigma**2
+        squares = power**2 / step.sigma**2 + step.sigma**2 * (height**2 - distance**2)
+        bound = math.log1p(-step.rate) + power * (step.log_odds + np.log1p(1 / hump)) + 0.5 * squares
+        ratio = np.where(x >= 0, np.log((1 + odds) / np.maximum(hump - 1, 1.0)), np.log1p(-odds))
+        bound = bound + x * ratio + np.log1p(paths.slope) - math.log(2) + growth
+        known = (distance * step.sigma**2 > lag) & (hump >= 2 + odds) & (odds < 1) & (height < math.pi)
         return np.where(known, bound, np.inf)
 
     def _right_tail(

@@ -22,7 +22,7 @@ from functools import cached_property
 
 import numpy as np
 
-from service.privacy.composition.inversion.deformed.majorant import MajorantGrid, Strips
+from service.privacy.composition.inversion.deformed.majorant import MajorantGrid, Strips, least_real
 from service.privacy.composition.inversion.deformed.paths import ComplexArray, Paths
 from service.privacy.numerics.arrays import FloatArray, IndexArray
 
@@ -35,6 +35,9 @@ _RADII = np.array([1.4, 1.8, 2.4, 3.2, 4.5, 6.5, 10.0])
 _CORNERS = 8
 _CORNER = np.exp(2j * math.pi * (np.arange(_CORNERS) + 0.5) / _CORNERS) / math.cos(math.pi / _CORNERS)
 """Corners of the octagon around the unit circle."""
+
+_BREADTH = 0.68
+"""Half the breadth of the octagon around the ellipse that most panels have, over half the panel."""
 
 _ENOUGH = 15.0
 """Nats below the goal from which |F| needs not be smaller at all."""
@@ -165,7 +168,17 @@ class Contour:
     def cost(self) -> float:
         """A figure that ranks contours: panels, humps of |F| on them, and how far their goal is below their height."""
         corners, size = self._corners
-        return math.inf if len(corners) < 2 else 0.5 * len(corners) + max(float(size.max()), 0.0) - 0.1 * self.goal
+        if len(corners) < 2:
+            return math.inf
+        # Octagons of panels are to stay right of where majorants are known.
+        halves = np.abs(np.diff(corners)) / (corners[:-1].real - self._least_real) * 0.5 * _BREADTH
+        panels = 1 + float(np.ceil(np.maximum(halves, 1.0)).sum())
+        return 0.5 * panels + max(float(size.max()), 0.0) - 0.1 * self.goal
+
+    @cached_property
+    def _least_real(self) -> float:
+        """Least Re z at which majorants are wanted."""
+        return max(least_real(grid.step, self.bend.theta) for grid in self.grids)
 
     @cached_property
     def _corners(self) -> tuple[ComplexArray, FloatArray]:
@@ -236,8 +249,7 @@ class Contour:
     def _chosen_paths(self, starts: ComplexArray, ends: ComplexArray) -> list[IndexArray]:
         """For each kind the path on which |F| is small at the tips of each panel's ellipse, others at their best."""
         tips = _polygons(starts, ends, np.array([2.4]))[:, 0, ::2]
-        if any(grid.step.mirrored for grid in self.grids):  # whose majorants are known for Re z >= 0
-            tips = np.asarray(np.maximum(tips.real, 0.0) + 1j * tips.imag, dtype=np.complex128)
+        tips = np.asarray(np.maximum(tips.real, self._least_real) + 1j * tips.imag, dtype=np.complex128)
         there = self.moments_at(tips.ravel())
         sizes = [(grid.step.count * grid.provable(there)).reshape(-1, *tips.shape) for grid in self.grids]
         best = [one.min(axis=0) for one in sizes]

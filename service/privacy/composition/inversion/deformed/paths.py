@@ -123,10 +123,10 @@ class MixtureValues:
         u = v + step.log_odds
         right = u.real > 0
         far = np.exp(np.where(right, -u, u))
-        near = log1p(np.where(right, far, step.rate * expm1(np.where(right, 0.0, v + step.offset))))
-        larger, smaller = 1 / (1 + far), far / (1 + far)
+        larger = 1 / (1 + far)
+        smaller = far * larger
         return MixtureValues(
-            np.where(right, math.log1p(-step.rate) + u, 0.0) + near,
+            np.where(right, u, 0.0) + math.log1p(-step.rate) + log1p(far),
             np.where(right, larger, smaller),
             np.where(right, smaller, larger),
         )
@@ -206,12 +206,6 @@ class PathValues:
         """ln |g b|, the density of H0, without |dv|."""
         plain = self.log_gaussian(step)
         return plain if self.absent is None else plain + self.absent.log.real
-
-
-def expm1(v: ComplexArray) -> ComplexArray:
-    """e^v - 1 with few units of rounding of its modulus, however small."""
-    grown, sine = np.expm1(v.real), np.sin(0.5 * v.imag)
-    return grown * (1 - 2 * sine**2) - 2 * sine**2 + 1j * ((grown + 1) * np.sin(v.imag))
 
 
 def log1p(q: ComplexArray) -> ComplexArray:

@@ -49,6 +49,9 @@ _FRACTIONS = (1.0, 0.4)
 """Where contours cross the real axis, between 1 and the saddle point."""
 
 _ANGLES = (0.33, 0.18)
+_EARLY = 4.0
+"""Where contours of mirrored steps bend, over theta, at most."""
+
 _NEAREST = 0.5
 """Contours stay this far from the pole at 1."""
 
@@ -60,6 +63,16 @@ _FINER = 2.0
 
 _MOST_DRAWN, _DRAWN = 32, 131_072
 """Runs of so few steps are drawn for a first threshold, so many steps in all."""
+
+_UNKNOWN_DEPTH, _ROUGHLY = 23.0, 4.0
+"""Nats below its upper bound, and below a rough value, at which a delta is looked for of which no lower bound is known.
+"""
+
+_PROFILE_ROUNDS = 2
+"""Contours for one delta: the second one where it is smaller than was expected."""
+
+_RARELY = 0.1
+"""Expected jumps of a run that hardly ever has any."""
 
 _ROUNDS, _REFLECTED_ROUNDS = 4, 2
 """Thresholds at which contours are laid out: reflected losses whose second contour is no better have no good one."""
@@ -116,6 +129,11 @@ class DeformedRun:
         # Under H1 the core is H0's, tilted by one.
         self._mean = -(mean + variance) if reflected else mean
 
+    @property
+    def is_first(self) -> bool:
+        """Whether these contours come before straight ones, which are long: mirrored steps that hardly ever jump."""
+        return self._mirrored and math.fsum(step.count * step.rate for step in self._steps) < _RARELY
+
     @np.errstate(all="ignore")
     def points(self, alpha: float, log_power: float) -> Readings:
         """ln power, ln type II error and ln slope at one rate, each as one column; `log_power`: about its value, rather
@@ -145,15 +163,22 @@ class DeformedRun:
         return result
 
     @np.errstate(all="ignore")
-    def profile(self, epsilon: float, log_delta: float) -> Readings:
-        """ln delta at one epsilon; `log_delta`: about its value, rather below it (steers)."""
+    def profile(self, epsilon: float, lower: float, upper: float) -> Readings:
+        """ln delta at one epsilon, known to lie between two bounds (they steer)."""
         result, here = Readings(np.full((1, 1), -np.inf), np.zeros((1, 1))), np.zeros(1, dtype=np.intp)
-        contour = self._contour(epsilon, log_delta, 2)
-        if contour is not None:
-            for line in self._contours(contour):
+        level = max(lower, upper - _UNKNOWN_DEPTH)
+        if self._mirrored:
+            rough = float(self._rough_log_profile(np.array([epsilon]))[0])
+            level = max(lower, min(upper, rough - _ROUGHLY)) if math.isfinite(rough) else level
+        for _ in range(_PROFILE_ROUNDS):
+            contour = self._contour(epsilon, level, 2)
+            for line in () if contour is None else self._contours(contour):
                 result.tighten(here, read_profile(line, np.array([epsilon])))
                 if result.width()[0] <= self._accuracy.deformed_is_narrow:
-                    break
+                    return result
+            if not -math.inf < result.lower[0, 0] < level:
+                break
+            level = float(result.lower[0, 0])
         return result
 
     @np.errstate(all="ignore")
@@ -216,6 +241,10 @@ class DeformedRun:
             thirds = np.logaddexp(-60.0, log_ndtr(levels) + logs) - 1.1
             return self._edge(0.0) - exp_held(float(np.interp(math.log(delta), thirds[::-1], logs[::-1])))
         eps = np.geomspace(1e-8, 60 / min(step.sigma for step in self._steps) ** 2 + 10, 400)
+        return float(np.interp(-math.log(delta), -self._rough_log_profile(eps), eps))
+
+    def _rough_log_profile(self, eps: FloatArray) -> FloatArray:
+        """About ln delta at epsilons of a run that is not reflected: a normal core plus one rare jump."""
         score = eps / self.deviation + 0.5 * self.deviation
         about = log_ndtr(-score) + np.log(self.deviation / (1 + score))
         for step in self._steps:
@@ -223,7 +252,7 @@ class DeformedRun:
             y = step.sigma * v + 0.5 / step.sigma
             jump = log_ndtr(1 / step.sigma - y) + np.log1p(-np.exp(-np.minimum(eps, 1.0)) * 0.5)
             about = np.logaddexp(about, jump + math.log(step.count * step.rate))
-        return float(np.interp(-math.log(delta), -about, eps))
+        return about
 
     def _next_threshold(self, line: DeformedContour, alpha: float) -> float:
         """The threshold that the line finds for a rate, or a step towards it."""
@@ -293,7 +322,7 @@ class DeformedRun:
                 continue
             value = float(self._real(grids, np.array([theta]))[0])
             goal = math.log(truncation) + log_level - value + (theta - 1) * center + (poles - 1) * math.log(theta)
-            for width, angle in product(self._widths(center), _ANGLES if math.isfinite(goal) else ()):
+            for width, angle in product(self._widths(center, theta), _ANGLES if math.isfinite(goal) else ()):
                 bend = Bend(theta, width, angle, side)
                 contour = Contour(grids, bend, center, goal, value, self._reflected, self._mu_squared)
                 found.append((contour.cost(), len(found), contour))
@@ -303,9 +332,13 @@ class DeformedRun:
         again = (contour.on(grids) for contour, grids in finer if grids is not None)
         return next((contour for contour in chain(tried[:most], again) if contour.lay_out()), None)
 
-    def _widths(self, center: float) -> list[float]:
-        """Where contours may bend: by the core's deviation, and by the distance of the threshold from its lower end."""
+    def _widths(self, center: float, theta: float) -> list[float]:
+        """Where contours may bend: by the core's deviation, by the distance of the threshold from its lower end, and of
+        mirrored steps, whose panels are short where Re z is small, earlier.
+        """
         core, edge = 2 / self.deviation, 3 / self._edge(center)
+        if self._mirrored:
+            return [min(core, _EARLY * theta)]
         return [core, edge] if not self._reflected and edge < 0.3 * core else [core]
 
     def _grids(self, need: float, tilt: float, fineness: float = 1.0) -> Grids | None:

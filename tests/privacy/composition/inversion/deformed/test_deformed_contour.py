@@ -124,7 +124,7 @@ def test_lattices_agree(case: tuple[float, float, int, float], reflected: bool) 
 def test_profiles_meet_those_of_straight_lines() -> None:
     for case, epsilon in (((1.0, 0.01, 1000), 0.5), ((0.8, 0.001, 10_000), 0.3), ((1.0, 0.05, 50), 1.0)):
         line = contour_pair(0.0, (SampledGaussianSteps(*case),))[0].profile(np.array([epsilon]))
-        found = _run(*case).profile(epsilon, math.log(line.lower[0]))
+        found = _run(*case).profile(epsilon, math.log(line.lower[0]), math.log(line.upper[0]))
         assert math.exp(found.lower[0, 0]) <= line.upper[0] * (1 + 1e-13)
         assert line.lower[0] <= math.exp(found.upper[0, 0]) * (1 + 1e-13)
         assert found.upper[0, 0] - found.lower[0, 0] < 1e-6
@@ -183,7 +183,7 @@ def test_losses_that_hardly_vary_take_little_memory(seed: int) -> None:
     run = deformed_run((SampledStep(sigma, rate, int(random.integers(2, 1000))),), 0.0, reflected=False)
     assert run is not None
     tracemalloc.start()
-    run.profile(float(10.0 ** random.uniform(296, 299)), float(random.uniform(-100, -3)))
+    run.profile(float(10.0 ** random.uniform(296, 299)), float(random.uniform(-100, -3)), 0.0)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 2e8

@@ -5,7 +5,7 @@ the sum is one of level eps - a on R, so for every real eps
 
     delta(eps) = sum_j q_j delta_R(eps - a_j).
 
-Points follow from the profile alone (`profile_points.py`).
+Points follow from the profile alone (`shared_levels.py`).
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from service.privacy.enclosure import Enclosure, EnclosureArray, Evidence
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
-from service.privacy.trade_off.combinators.points_by_profile import ProfiledSide, points_by_profile
 from service.privacy.trade_off.enclosed.logs import log_ends
+from service.privacy.trade_off.mixture.shared_levels import SharedLevels
 
 
 @final
@@ -114,10 +114,10 @@ class ShiftedMixture(AbstractTradeOff):
 
     @override
     def _profile_formula(self, epsilon: FloatArray) -> EnclosureArray:
-        lower, upper = self._log_profile(epsilon)
+        lower, upper = self.log_profile(epsilon)
         return EnclosureArray.from_logs(np.minimum(lower, 0.0), np.minimum(upper, 0.0))
 
-    def _log_profile(self, epsilon: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def log_profile(self, epsilon: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Both ends of ln delta, each shape (n,): the rest at the ends of each threshold, which is rounded."""
         shifts = self.shifts
         thresholds = epsilon[:, None] - shifts.loss
@@ -136,9 +136,8 @@ class ShiftedMixture(AbstractTradeOff):
 
     @override
     def _points_formula(self, alpha: FloatArray) -> CurvePoints:
-        return points_by_profile(alpha, self.profiled, self._reversed.profiled)
+        return self._levels.points(alpha)
 
     @cached_property
-    def profiled(self) -> ProfiledSide:
-        """What its points are searched in."""
-        return ProfiledSide.of(self, self._log_profile)
+    def _levels(self) -> SharedLevels:
+        return SharedLevels.of_profile(self, self.log_profile, self._reversed.log_profile)

@@ -1,1 +1,0 @@
-"""What is told by the largest of many noisy numbers, one of which was moved."""

@@ -1,0 +1,80 @@
+"""A sweep that meets its time limit in a worker: the points that were answered are sent, and nothing is stored."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from api_schemas.sweeps import SweepsRequest, SweepsResponse
+from service.computations.bounds import BOUNDS
+from service.computations.digest import digest
+from service.computations.sweeps.sweeping import SWEEPS
+from service.telemetry.metrics import Metrics
+from tests.computations.sweep_cases import NAMED, parsed
+from tests.execution.fakes import ENGINE_VERSION, make_pool, make_runner
+
+LIMIT_SECONDS = 6.0
+OUT_OF_TIME = "/problems/out-of-time"
+ONE_BY_ONE: dict[str, Any] = {
+    "type": "composed",
+    "mechanisms": [
+        {"type": "dpsgd", "noise_multiplier": 1.1, "sample_rate": 0.011, "steps": 700},
+        {"type": "dpsgd", "noise_multiplier": 1.3, "sample_rate": 0.013, "steps": 900},
+    ],
+}
+TOGETHER: dict[str, Any] = {"type": "dpsgd", "noise_multiplier": 0.6, "sample_rate": 0.01, "steps": 12}
+
+
+def long_sweep(mechanism: dict[str, Any], place: str) -> SweepsRequest:
+    """A sweep of minutes."""
+    vary = {place: {"from": 0.6, "to": 0.9, "count": 4_000}}
+    questions = [{"type": "epsilon", "delta": 1e-5}, {"type": "reconstruction", "baseline_success": 1e-3}]
+    return parsed({"mechanism": mechanism, "vary": vary, "questions": questions})
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        long_sweep(ONE_BY_ONE, "/mechanism/mechanisms/0/noise_multiplier"),
+        long_sweep(TOGETHER, "/mechanism/noise_multiplier"),
+    ],
+    ids=["one by one", "together"],
+)
+async def test_answered_points_are_sent_and_the_rest_are_problems(metrics: Metrics, request_: SweepsRequest) -> None:
+    pool = make_pool(metrics, preloaded_modules=("service.computations.sweeps.sweeping",))
+    runner = make_runner(metrics, pool, max_cost=10**12)
+    await pool.start()
+    pool._time_limit_seconds = LIMIT_SECONDS
+    answer = await runner.run(SWEEPS, request_)
+    await pool.close()
+    response = SweepsResponse.model_validate_json(answer.body)
+    late = [problem.point for problem in response.problems]
+    assert {problem.type for problem in response.problems} == {OUT_OF_TIME}
+    assert response.points == request_.point_count == len(response.answers[0].value)
+    assert late == list(range(late[0], response.points)), "points are answered in their order"
+    assert [index for index, value in enumerate(response.answers[0].value) if value is None] == late
+    assert all(column.tolerance_met[index] for column in response.answers for index in range(late[0])), "none is cut"
+    assert answer.cache == "unstored"
+    assert runner.at_hand(SWEEPS, digest(SWEEPS.name, ENGINE_VERSION, request_)) is None
+    asked = request_.asked(request_.places, next(iter(request_.points())))
+    alone = json.loads(BOUNDS.body(asked, NAMED, ENGINE_VERSION))["answers"][0]
+    lower, upper = response.answers[0].lower[0], response.answers[0].upper[0]
+    assert max(lower or 0.0, alone["lower"]) <= min(upper or 0.0, alone["upper"])
+
+
+async def test_a_sweep_within_its_time_limit_is_stored(metrics: Metrics) -> None:
+    request = parsed(
+        {
+            "mechanism": TOGETHER,
+            "vary": {"/mechanism/steps": {"values": [500, 600]}},
+            "questions": [{"type": "epsilon", "delta": 1e-5}],
+        }
+    )
+    pool = make_pool(metrics, preloaded_modules=("service.computations.sweeps.sweeping",))
+    runner = make_runner(metrics, pool, max_cost=10**12)
+    try:
+        assert [(await runner.run(SWEEPS, request)).cache for _ in range(2)] == ["computed", "memory"]
+    finally:
+        await pool.close()

@@ -1,0 +1,65 @@
+"""Few steps whose shifts are many deviations of the noise apart: losses of hundreds of nats in several modes."""
+
+from __future__ import annotations
+
+import random
+from typing import Any, Final
+
+import pytest
+
+from service.computations.allowance import MOST_WORK
+from service.privacy.composition.planning import choose
+from service.privacy.enclosure import Enclosure
+from service.privacy.mechanisms.abstract import AbstractMechanism
+from service.privacy.mechanisms.composed import Composed
+from service.privacy.mechanisms.dpsgd import DpSgd
+from service.privacy.mechanisms.gdp import Gdp
+from service.privacy.mechanisms.pure_dp import PureDp
+from service.privacy.numerics.work import at_most
+from tests.thorough import thorough
+
+DELTA: Final = 0.0132
+
+
+def _batches(seed: int, steps: int) -> DpSgd:
+    draw = random.Random(seed)
+    size = draw.randint(40, 60)
+    batch = round(0.7 * size)
+    sizes: dict[str, Any] = {"sample_rate": batch / size, "batch_size": batch, "dataset_size": size}
+    noise = draw.uniform(0.31, 0.4)
+    return DpSgd(noise_multiplier=noise, steps=steps, sampling="fixed_with_replacement", **sizes)
+
+
+def _epsilon(run: AbstractMechanism, method: str = "auto") -> Enclosure:
+    with at_most(MOST_WORK):
+        return choose.pair(run, method).add.epsilon(DELTA)
+
+
+@pytest.mark.parametrize("steps", [1, thorough(2)])
+@pytest.mark.parametrize("seed", range(2))
+def test_lattices_agree_with_closed_forms(seed: int, steps: int) -> None:
+    """A lattice that ends where doubles hold no larger loss counts what is beyond as revealing."""
+    run = _batches(seed, steps)
+    exact, found = _epsilon(run), _epsilon(run, "discretised")
+    assert exact.relative_width() < 1e-6
+    assert found.relative_width() < 1e-3
+    assert max(exact.lower, found.lower) <= min(exact.upper, found.upper)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_a_step_of_two_losses_beside_one_step_is_in_closed_form(seed: int) -> None:
+    """The loss is that of the step, moved by at most the loss of the other."""
+    run, epsilon = _batches(seed, 1), 1.0
+    alone, beside = _epsilon(run), _epsilon(Composed(mechanisms=(run, PureDp(epsilon=epsilon))))
+    assert beside.relative_width() < 1e-6
+    assert alone.lower <= beside.upper
+    assert beside.lower <= alone.upper + epsilon
+
+
+@pytest.mark.parametrize("steps", [1, 3])
+def test_few_steps_beside_others_are_narrow_within_the_allowance(steps: int) -> None:
+    """No contour is short there: lattices come first. The run reveals no less than its part alone."""
+    run = _batches(0, steps)
+    found = _epsilon(Composed(mechanisms=(Gdp(mu=1.0), run, PureDp(epsilon=1.0))))
+    assert found.relative_width() < 1e-2
+    assert found.upper >= _epsilon(run).lower
