@@ -126,5 +126,13 @@ def test_three_steps_by_direct_integration(seed: int) -> None:
         assert _three_steps(noise, rate, epsilon.upper) <= delta * (1 + 1e-9) + 1e-12
 
 
+@pytest.mark.parametrize("steps", [3, 16, 200])
+def test_epsilon_is_zero_from_the_advantage_on(steps: int) -> None:
+    curve = _Question(0.9, 3e-5, steps, "delta", 0.5).curve
+    advantage = curve.profile_at(0.0)
+    assert curve.epsilon(advantage.upper * (1 + 1e-6)).upper == 0
+    assert curve.epsilon(advantage.lower * (1 - 1e-2)).lower > 0
+
+
 def test_one_engine_serves_them() -> None:
     assert plan(built(dpsgd(1.0, 1e-4, 200)), neighbours=ONE_REPLACED).engine == "contour"
