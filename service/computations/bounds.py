@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final, final
 
@@ -184,7 +185,10 @@ def _quote(request: BoundsRequest, setting: Callable[[], Setting]) -> Quote:
     known = setting()
     plans = [known.main, *known.beside.values(), *(() if known.worst_plan is None else (known.worst_plan,))]
     written = ANSWER * len(request.questions) * len(plans)
-    return quote(plans, partial(questions_cost, request.questions), written, begun=Planned(known, _response))
+    found = quote(plans, partial(questions_cost, request.questions), written, begun=Planned(known, _response))
+    if found.inline or is_for_a_job(found) or _distinct(request) == 1:
+        return found
+    return replace(found, most=found.most + math.ceil((OF_SEVERAL - 1) * MOST_WORK))
 
 
 def _distinct(request: BoundsRequest) -> int:

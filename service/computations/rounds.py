@@ -18,8 +18,12 @@ from service.privacy.trade_off.pair import TradeOffPair
 
 FIRST_ROUND: Final = 1 / 4
 """Share of the allowance that the first round of several questions may take."""
-LEAST_TURN: Final = 1 / 4
-"""Share of what is left for one question that is read again: half of it would often be lost on many questions."""
+MU: Final = 1 / 4
+"""Least share of the allowance that is left for questions of mu, where there are any."""
+LEAST_TURN: Final = 1 / 2
+"""Least share of what is left for one question that is read again: smaller ones are lost where one lattice is more."""
+SHARED_TURNS: Final = 4
+"""Turns after which all others are read with no work: they compose the lattices that most numbers need."""
 
 
 @final
@@ -46,9 +50,9 @@ def read_in_rounds(
     reading = _Rounds(curves, questions, tolerance, work.left / OF_SEVERAL)
     long = [at for at, each in enumerate(questions) if each.read.type == "gdp_mu"]
     short = [at for at in range(len(questions)) if at not in long]
-    with at_most(work.left * len(short) / max(len(questions), 1)):
-        reading.read(short, work)
-    reading.read(long, work)
+    with at_most(work.left * (min(len(short) / len(questions), 1 - MU) if long else 1.0)):
+        reading.read(short, work, shared=True)
+    reading.read(long, work, shared=False)
     return reading.settled(range(len(questions)))
 
 
@@ -63,12 +67,14 @@ class _Rounds:
     most: float
     found: dict[int, EngineAnswer] = field(default_factory=dict[int, EngineAnswer])
 
-    def read(self, numbers: Sequence[int], work: Work) -> None:
+    def read(self, numbers: Sequence[int], work: Work, *, shared: bool) -> None:
         """Read these questions: all with equal shares, then the wide ones whose share was spent with more.
 
-        After each of those, the others are read with no work: what was composed for one number serves others.
+        `shared`: after the first of those, the others are read with no work, for what was composed for one number
+        serves others.
         """
-        share = work.left * FIRST_ROUND / max(len(numbers), 1)
+        turns = 0
+        share = work.left * (FIRST_ROUND if shared else 1.0) / max(len(numbers), 1)
         given = dict.fromkeys(numbers, share)
         for at in numbers:
             self._read(at, share)
@@ -80,7 +86,8 @@ class _Rounds:
             chosen = max(waiting, key=lambda at: self.found[at].widest)
             given[chosen] = share
             self._read(chosen, share)
-            for at in wide:
+            turns += 1
+            for at in wide if shared and turns <= SHARED_TURNS else ():
                 if at != chosen:
                     self._read(at, 0.0)
 

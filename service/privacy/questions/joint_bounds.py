@@ -16,13 +16,13 @@ weights cancel is only as wide as its ends: rates and eps are exact, and so are 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import product
 from typing import Final, final
 
 import numpy as np
+
+from service.privacy.numerics.arrays import FloatArray
 
 SLACK: Final = 2.0**-40
 """Relative error of a logarithm, and absolute error of those near 0: it covers the roundings of exp, log and expm1."""
@@ -35,6 +35,8 @@ NEAREST: Final = 6
 
 Logs = tuple[float, float]
 """Natural logarithms of a lower and an upper end."""
+Points = tuple[FloatArray, FloatArray]
+"""Abscissae, and natural logarithms of ends there."""
 
 
 @final
@@ -55,112 +57,155 @@ class JointBounds:
         """Whether no more numbers are recorded."""
         return len(self.profile) + len(self.power) + len(self.epsilon) >= MOST_FACTS
 
+    @np.errstate(all="ignore")
     def log_profile(self, eps: float) -> Logs:
         """Return ln delta(eps) between two logarithms; eps >= 0."""
-        below = (high for each, high in self._highest if each <= eps)
-        above = (low for each, low in self._lowest if each >= eps)
-        lines = (_log_difference(low, eps + math.log(alpha)) for alpha, (low, _) in self.power.items())
-        return max([-math.inf, *above, *lines]), min([0.0, *below, *self._chords(eps)])
+        (at_high, high), (at_low, low) = self._highest, self._lowest
+        rates, least, _ = self._powers
+        lines = _log_difference(least, eps + np.log(rates))
+        lower = max(_largest(low[at_low >= eps]), _largest(lines))
+        return lower, min(0.0, _smallest(high[at_high <= eps]), _smallest(self._chords(eps)))
 
+    @np.errstate(all="ignore")
     def log_power(self, alpha: float) -> Logs:
         """Return ln P(alpha) between two logarithms; 0 < alpha < 1."""
         log_alpha = math.log(alpha)
-        highs = [0.0]
-        highs += (high for rate, (_, high) in self.power.items() if rate >= alpha)
-        highs += (_up(high + log_alpha - math.log(rate)) for rate, (_, high) in self.power.items() if rate < alpha)
-        highs += (_up(_log_sum(eps + log_alpha, high)) for eps, high in self._highest)
-        return max([_down(log_alpha), *self._chords_below(alpha)]), min(highs)
+        rates, _, most = self._powers
+        at_high, high = self._highest
+        steeper = _up(most + log_alpha - np.log(rates))[rates < alpha]
+        lines = _up(np.logaddexp(at_high + log_alpha, high))
+        upper = min(0.0, _smallest(most[rates >= alpha]), _smallest(steeper), _smallest(lines))
+        return max(float(_down(log_alpha)), _largest(self._chords_below(alpha))), upper
 
+    @np.errstate(all="ignore")
     def epsilon_ends(self, delta: float) -> Logs:
         """Return epsilon(delta) >= 0 between two numbers of nats; 0 < delta < 1."""
         log_delta = math.log(delta)
-        lows = [eps for eps, low in self._lowest if low > _up(log_delta)]
-        lows += (_down(_log_difference(low, log_delta) - math.log(rate)) for rate, (low, _) in self.power.items())
-        high = min((eps for eps, end in self._highest if end <= _down(log_delta)), default=math.inf)
-        return max([0.0, *lows]), self._least_eps(log_delta, high)
+        slack = SLACK * max(1.0, -log_delta)
+        (at_high, high), (at_low, low) = self._highest, self._lowest
+        lower = max(0.0, _largest(at_low[low > log_delta + slack]))
+        if self.power:
+            rates, least, _ = self._powers
+            lower = max(lower, _largest(_down(_log_difference(least, log_delta) - np.log(rates))))
+        return lower, self._least_eps(log_delta - slack, _smallest(at_high[high <= log_delta - slack]))
 
     def _least_eps(self, log_delta: float, high: float) -> float:
         """Return an eps <= `high` at which the upper end of the profile is at most delta, which it is at `high`.
 
         Where a chord falls to delta, (x'' - x)/(x'' - x') = (delta - delta'')/(delta' - delta''), with x = e^eps.
         """
-        log_delta = _down(log_delta)
-        points = self._highest
-        lefts = [(-math.inf, 0.0), *(point for point in points if point[0] < high)][-NEAREST:]
-        rights = [point for point in points if point[0] >= high and point[1] < log_delta][:NEAREST]
-        for (left, above), (right, below) in product(lefts, rights):
-            first, second = _up(above), _up(below)
-            if not second < log_delta < first < math.inf:
-                continue
-            whole = _log_one_minus_exp(second - first)
-            at_left = log_delta - first + _log_one_minus_exp(second - log_delta) - whole
-            at_right = _log_one_minus_exp(log_delta - first) - whole
-            eps = _log_sum(left + at_left, right + at_right)
-            high = min(high, max(eps + SLACK * max(1.0, abs(eps), right, -log_delta, -first), 0.0))
-        return high
+        at, ends = self._highest
+        side = int(np.searchsorted(at, high))
+        below = side + np.flatnonzero(ends[side:] < log_delta)[:NEAREST]
+        (left, above), (right, beneath) = self._lefts(side), (at[below], ends[below])
+        left, first, right, second = _pairs((left, _up(above)), (right, _up(beneath)))
+        whole = _log_one_minus_exp(second - first)
+        at_left = log_delta - first + _log_one_minus_exp(second - log_delta) - whole
+        at_right = _log_one_minus_exp(log_delta - first) - whole
+        eps = np.logaddexp(left + at_left, right + at_right)
+        slack = SLACK * np.maximum.reduce(
+            [np.ones_like(eps), np.abs(eps), right, -np.full_like(eps, log_delta), -first]
+        )
+        crossed = (second < log_delta) & (log_delta < first) & (first < math.inf)
+        return max(min(high, _smallest((eps + slack)[crossed])), 0.0)
 
     @cached_property
-    def _highest(self) -> list[Logs]:
-        """Pairs (eps, upper end of ln delta(eps)), by eps."""
+    def _highest(self) -> Points:
+        """Upper ends of ln delta(eps), by rising eps."""
         found = [(eps, high) for eps, (_, high) in self.profile.items()]
-        found += ((high, _up(math.log(delta))) for delta, (_, high) in self.epsilon.items() if high < math.inf)
-        return sorted(found)
+        found += ((high, float(_up(math.log(delta)))) for delta, (_, high) in self.epsilon.items() if high < math.inf)
+        return _arrays(sorted(found))
 
     @cached_property
-    def _lowest(self) -> list[Logs]:
-        """Pairs (eps, lower end of ln delta(eps))."""
+    def _lowest(self) -> Points:
+        """Lower ends of ln delta(eps)."""
         found = [(eps, low) for eps, (low, _) in self.profile.items()]
-        found += ((low, _down(math.log(delta))) for delta, (low, _) in self.epsilon.items() if low > 0)
-        return found
+        found += ((low, float(_down(math.log(delta)))) for delta, (low, _) in self.epsilon.items() if low > 0)
+        return _arrays(found)
 
-    def _chords(self, eps: float) -> Iterator[float]:
-        """Yield upper ends of ln delta(eps): between two points of the profile, the first of which may be (x = 0, 1).
+    @cached_property
+    def _powers(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Rising rates, and both ends of ln P there."""
+        found = np.array([(rate, *ends) for rate, ends in sorted(self.power.items())]).reshape(-1, 3)
+        return found[:, 0], found[:, 1], found[:, 2]
+
+    def _lefts(self, side: int) -> Points:
+        """Upper ends of the profile to the left of this index, the nearest ones, with (x = 0, delta = 1) among them."""
+        at, ends = self._highest
+        first = max(side - NEAREST + 1, 0)
+        if first:
+            return at[first - 1 : side], ends[first - 1 : side]
+        return np.concatenate([[-math.inf], at[:side]]), np.concatenate([[0.0], ends[:side]])
+
+    def _chords(self, eps: float) -> FloatArray:
+        """Return upper ends of ln delta(eps): between two points of the profile, the first of which may be (x = 0, 1).
 
         With x = e^eps a chord has the weights (x'' - x)/(x'' - x') and (x - x')/(x'' - x').
         """
-        points = self._highest
-        lefts = [(-math.inf, 0.0), *(point for point in points if point[0] < eps)][-NEAREST:]
-        rights = [point for point in points if point[0] > eps][:NEAREST]
-        for (left, first), (right, second) in product(lefts, rights):
-            whole = _log_one_minus_exp(left - right)
-            weight = _log_one_minus_exp(eps - right) - whole
-            other = eps - right + _log_one_minus_exp(left - eps) - whole
-            yield _up(_log_sum(weight + first, other + second))
+        at, ends = self._highest
+        after = int(np.searchsorted(at, eps, side="right"))
+        rights = at[after:][:NEAREST], ends[after:][:NEAREST]
+        left, first, right, second = _pairs(self._lefts(int(np.searchsorted(at, eps))), rights)
+        whole = _log_one_minus_exp(left - right)
+        weight = _log_one_minus_exp(eps - right) - whole
+        other = eps - right + _log_one_minus_exp(left - eps) - whole
+        return _up(np.logaddexp(weight + first, other + second))
 
-    def _chords_below(self, alpha: float) -> Iterator[float]:
-        """Yield lower ends of ln P(alpha): on chords of two lower ends, with (0, 0) and (1, 1) among them."""
-        points = sorted([(0.0, -math.inf), (1.0, 0.0), *((rate, low) for rate, (low, _) in self.power.items())])
-        lefts = [point for point in points if point[0] < alpha][-NEAREST:]
-        rights = [point for point in points if point[0] > alpha][:NEAREST]
-        for (left, first), (right, second) in product(lefts, rights):
-            whole = math.log(right - left)  # a quotient of subnormal rates would be rounded too far
-            weights = math.log(right - alpha) - whole, math.log(alpha - left) - whole
-            yield _down(_log_sum(weights[0] + first, weights[1] + second))
-
-
-def _up(log: float) -> float:
-    """Return an upper end; infinity where the rounding of the logarithm is too large."""
-    if log == -math.inf:
-        return log
-    return log + SLACK * max(1.0, abs(log)) if abs(log) < LARGEST_LOG else math.inf
+    def _chords_below(self, alpha: float) -> FloatArray:
+        """Return lower ends of ln P(alpha): on chords of two lower ends, with (0, 0) and (1, 1) among them."""
+        known, ends, _ = self._powers
+        rates, lows = np.concatenate([[0.0], known, [1.0]]), np.concatenate([[-math.inf], ends, [0.0]])
+        before, after = int(np.searchsorted(rates, alpha)), int(np.searchsorted(rates, alpha, side="right"))
+        lefts = rates[:before][-NEAREST:], lows[:before][-NEAREST:]
+        rights = rates[after:][:NEAREST], lows[after:][:NEAREST]
+        left, first, right, second = _pairs(lefts, rights)
+        whole = np.log(right - left)  # a quotient of subnormal rates would be rounded too far
+        weights = np.log(right - alpha) - whole, np.log(alpha - left) - whole
+        return _down(np.logaddexp(weights[0] + first, weights[1] + second))
 
 
-def _down(log: float) -> float:
-    """Return a lower end; minus infinity where the rounding of the logarithm is too large."""
-    return log - SLACK * max(1.0, abs(log)) if abs(log) < LARGEST_LOG else -math.inf
+def _arrays(points: list[Logs]) -> Points:
+    found = np.array(points, dtype=np.float64).reshape(-1, 2)
+    return found[:, 0], found[:, 1]
 
 
-def _log_sum(first: float, second: float) -> float:
-    """Return ln(e^a + e^b)."""
-    return float(np.logaddexp(first, second))
+def _pairs(lefts: Points, rights: Points) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+    """Return every left point with every right one: abscissa and end of the left, then those of the right."""
+    count, times = len(lefts[0]), len(rights[0])
+    at = np.arange(count * times)
+    left, right = at // max(times, 1), at % max(times, 1)
+    return lefts[0][left], lefts[1][left], rights[0][right], rights[1][right]
 
 
-def _log_difference(first: float, second: float) -> float:
-    """Return a lower end of ln(e^a - e^b) for a, b with the error of `SLACK`; -inf where there is none."""
+def _largest(values: FloatArray) -> float:
+    return float(np.fmax.reduce(values, initial=-math.inf))
+
+
+def _smallest(values: FloatArray) -> float:
+    return float(np.fmin.reduce(values, initial=math.inf))
+
+
+def _up(log: FloatArray | float) -> FloatArray:
+    """Return upper ends; infinity where the rounding of the logarithm is too large."""
+    size = np.abs(log)
+    moved = np.where(size < LARGEST_LOG, log + SLACK * np.maximum(1.0, size), math.inf)
+    return np.where(log == -math.inf, log, moved)
+
+
+def _down(log: FloatArray | float) -> FloatArray:
+    """Return lower ends; minus infinity where the rounding of the logarithm is too large."""
+    size = np.abs(log)
+    return np.where(size < LARGEST_LOG, log - SLACK * np.maximum(1.0, size), -math.inf)
+
+
+def _log_difference(first: FloatArray, second: FloatArray | float) -> FloatArray:
+    """Return lower ends of ln(e^a - e^b) for a, b with the error of `SLACK`; -inf where there are none."""
     first, second = _down(first), _up(second)
-    return _down(first + _log_one_minus_exp(second - first)) if first > second else -math.inf
+    apart = np.where(first > second, second - first, -1.0)
+    return np.where(first > second, _down(first + _log_one_minus_exp(apart)), -math.inf)
 
 
-def _log_one_minus_exp(log: float) -> float:
+def _log_one_minus_exp(log: FloatArray) -> FloatArray:
     """Return ln(1 - e^a) for a < 0."""
-    return math.log(-math.expm1(log)) if log > -math.log(2) else math.log1p(-math.exp(log))
+    near = -np.expm1(log)
+    return np.where(near < 0.5, np.log(near), np.log1p(near - 1.0))

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from service.privacy.composition.inversion.epsilon_caps import epsilon_cap
-from service.privacy.composition.inversion.evaluation import straight_profile
+from service.privacy.composition.inversion.evaluation import evaluate_profile, straight_profile
 from service.privacy.composition.inversion.readings.roots import prove_root, solve_profile
 from service.privacy.composition.inversion.run import TRUNCATION_DIGITS
 from service.privacy.composition.inversion.run_contours import EVIDENCE, HOPELESS, RunContours
@@ -42,6 +42,8 @@ def evaluate_epsilon(run: RunContours, delta: float) -> Enclosure:
     found = _on_deformed_contours(run, delta, Enclosure(0.0, math.inf, EVIDENCE))
     if found is not None and found.relative_width() <= run.accuracy.deformed:
         return found
+    if found is None and _is_zero(run, delta):
+        return Enclosure(0.0, 0.0, EVIDENCE)
     straight = _straight_first(run, delta, tried=True)
     return straight if found is None else straight.intersected(found)
 
@@ -127,6 +129,11 @@ def _near_core(grid: TiltGrid, tilt: Tilt, delta: float) -> Enclosure | None:
     return None if nearer is None else _proved(nearer, solve_profile(nearer.contour, level), level)
 
 
+def _is_zero(run: RunContours, delta: float) -> bool:
+    """Whether delta(0), the largest of all, is proved to be at most `delta`."""
+    return bool(evaluate_profile(run, np.zeros(1)).upper[0] <= delta)
+
+
 def _by_bisection(run: RunContours, delta: float, rounds: int) -> Enclosure:
     """Return bounds from enclosures of the profile by straight contours, however wide: one bisection for each bound."""
     level = math.log(delta)
@@ -140,7 +147,7 @@ def _by_bisection(run: RunContours, delta: float, rounds: int) -> Enclosure:
         """Whether delta(epsilon) <= delta is not disproved."""
         return straight_profile(run, epsilon)[0] <= level + slack
 
-    if is_proved(0.0):
+    if _is_zero(run, delta):
         return Enclosure(0.0, 0.0, EVIDENCE)
     high = 1e-12
     while not is_proved(high):

@@ -78,7 +78,7 @@ def test_answers_are_narrow(seed: int, count: int) -> None:
     assert len(wide) <= 0.05 * count, wide
 
 
-@pytest.mark.parametrize(("seed", "count"), [thorough(5, 10), thorough(6, 10)])
+@pytest.mark.parametrize(("seed", "count"), [(4, 2), thorough(5, 10), thorough(6, 30)])
 def test_lattices_agree(seed: int, count: int) -> None:
     for question in _questions(seed, count):
         curve = question.curve
@@ -124,6 +124,14 @@ def test_three_steps_by_direct_integration(seed: int) -> None:
         # The sums have 12 digits of 1.
         assert _three_steps(noise, rate, epsilon.lower) >= delta * (1 - 1e-9) - 1e-12
         assert _three_steps(noise, rate, epsilon.upper) <= delta * (1 + 1e-9) + 1e-12
+
+
+@pytest.mark.parametrize("steps", [3, 16, 200])
+def test_epsilon_is_zero_from_the_advantage_on(steps: int) -> None:
+    curve = _Question(0.9, 3e-5, steps, "delta", 0.5).curve
+    advantage = curve.profile_at(0.0)
+    assert curve.epsilon(advantage.upper * (1 + 1e-6)).upper == 0
+    assert curve.epsilon(advantage.lower * (1 - 1e-2)).lower > 0
 
 
 def test_one_engine_serves_them() -> None:

@@ -1,0 +1,49 @@
+"""Sweeps over runs in which few steps use the record: what is read together meets what each run is alone."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+from service.computations.bounds import BOUNDS
+from tests.computations.sweep_cases import NAMED, Spec, parsed, spread, swept
+from tests.thorough import thorough
+
+QUESTIONS: list[Spec] = [{"type": "epsilon", "delta": 1e-5}, {"type": "reconstruction", "baseline_success": 1e-3}]
+RARE: dict[str, tuple[Spec, Spec]] = {
+    "add_or_remove": ({"sample_rate": 0.01}, {}),
+    "zero_out": ({"sample_rate": 0.01}, {"neighboring_relation": "zero_out"}),
+    "fixed batches": ({"sampling": "fixed_without_replacement", "batch_size": 10, "dataset_size": 1000}, {}),
+    "two records": ({"sample_rate": 0.01}, {"records": 2}),
+    "a list of rates": ({"sample_rate": [0.01, 0.02]}, {}),
+}
+
+
+@pytest.mark.parametrize("case", RARE)
+@pytest.mark.parametrize("seed", [1, *(thorough(seed) for seed in range(2, 6))])
+def test_rare_runs_meet_what_they_are_alone(case: str, seed: int) -> None:
+    """A tenth of a step to five steps use the record: of every relation, and of groups."""
+    random = np.random.default_rng(seed)
+    sampling, threat_model = RARE[case]
+    count, place = (2, "/mechanism/steps/0") if case == "a list of rates" else (1, "/mechanism/steps")
+    steps = [int(spread(random, 10, 500)) for _ in range(3)]
+    taken: Any = [50, 20] if count > 1 else 50
+    mechanism: Spec = {"type": "dpsgd", "noise_multiplier": spread(random, 0.8, 3), "steps": taken, **sampling}
+    body = {
+        "mechanism": mechanism,
+        "threat_model": {"type": "worst_case", **threat_model},
+        "vary": {place: {"values": steps}},
+        "questions": QUESTIONS,
+    }
+    request, response = parsed(body), swept(body)
+    for index, numbers in enumerate(request.points()):
+        alone = json.loads(BOUNDS.body(request.asked(request.places, numbers), NAMED, "2026.01.01"))["answers"]
+        for column, answer in zip(response.answers, alone, strict=True):
+            lower, upper = column.lower[index], column.upper[index]
+            assert lower is not None
+            assert upper is not None
+            assert max(lower, answer["lower"]) <= min(upper, answer["upper"]) * (1 + 1e-15)
+            assert column.tolerance_met[index] or not answer["tolerance_met"]
