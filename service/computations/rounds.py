@@ -16,7 +16,7 @@ from service.privacy.errors import PrivacyComputationError
 from service.privacy.numerics.work import Work, at_most, left
 from service.privacy.trade_off.pair import TradeOffPair
 
-FIRST_ROUND: Final = 1 / 4
+FIRST_ROUND: Final = 1 / 2
 """Share of the allowance that the first round of several questions may take."""
 MU: Final = 1 / 4
 """Least share of the allowance that is left for questions of mu, where there are any."""
@@ -74,10 +74,10 @@ class _Rounds:
         serves others.
         """
         turns = 0
-        share = work.left * (FIRST_ROUND if shared else 1.0) / max(len(numbers), 1)
-        given = dict.fromkeys(numbers, share)
-        for at in numbers:
-            self._read(at, share)
+        given: dict[int, float] = {}
+        for place, at in enumerate(numbers):  # what one leaves is shared by those after it
+            given[at] = work.left * (FIRST_ROUND if shared else 1.0) / (len(numbers) - place)
+            self._read(at, given[at])
         while wide := self._cut_short(numbers):
             share = min(max(work.left / len(wide), work.left * LEAST_TURN), self.most)
             waiting = [at for at in wide if share > given[at]]
