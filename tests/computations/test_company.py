@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator
+from statistics import NormalDist
 from typing import Any, Final
 
 import numpy as np
@@ -173,3 +174,17 @@ def test_many_questions_end_with_bounds_and_limits(body: dict[str, Any]) -> None
         found = answers(body)
     assert all(answer["tolerance_met"] or "limit" in answer for answer in found)
     assert work.done <= OF_SEVERAL * MOST_WORK + LARGEST_CHARGE + LEAST_OF_AN_ANSWER * len(found)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_mu_over_a_range_is_at_most_that_of_its_corner_however_little_work_is_left(seed: int) -> None:
+    random = np.random.default_rng([SEED, 3, seed])
+    rate, error = (10.0 ** -random.uniform(0.5, 12) for _ in range(2))
+    question = {"type": "gdp_mu", "false_positive_rate_min": rate, "type_two_error_min": error}
+    try:
+        with at_most(0.0):
+            [answer] = answers({"mechanism": request_space.mechanism(random), "questions": [question]})
+    except (RequestBodyError, PrivacyComputationError, ValidationError):
+        return
+    corner = -NormalDist().inv_cdf(rate) - NormalDist().inv_cdf(error)
+    assert answer["upper"] <= corner * (1 + 1e-6)

@@ -116,8 +116,7 @@ def _between(curve: Bracketed, rate_min: float, error_min: float) -> GdpReading:
     if float(curve.dominating.type_two_error(np.array([start])).lower[0]) >= error_min:
         ranged = Enclosure(least.value.lower, most.value.upper, curve.evidence)
     else:
-        corner = -float(special.ndtri(max(error_min, SMALLEST_RATE))) - float(special.ndtri(start))
-        ranged = Enclosure(0.0, min(max(corner * (1 + CLOSE), 0.0), whole.upper), curve.evidence)
+        ranged = Enclosure(0.0, min(_corner(start, max(error_min, SMALLEST_RATE)), whole.upper), curve.evidence)
     notes = tuple(note for note in most.notes if note != NOTHING_IN_RANGE)
     if most.notes != notes:  # nothing is of the easier side: of the harder one something may be
         notes += (NOTHING_IN_RANGE if ranged.upper == 0 else RANGE_MAY_BE_EMPTY,)
@@ -176,9 +175,16 @@ def _end_bound(log_ratio: float, edge: float) -> float:
     return float(special.ndtri_exp(log_power)) - x + 3 * LOG_QUANTILE_ERROR * abs(x)
 
 
+def _corner(rate_min: float, error_min: float) -> float:
+    """Return Phi^-1(1 - error_min) - Phi^-1(rate_min), which no point of the range exceeds, both above 0."""
+    corner = -float(special.ndtri(error_min)) - float(special.ndtri(rate_min))
+    return max(corner * (1 + CLOSE), 0.0)
+
+
 def over_range(curve: AbstractTradeOff, rate_min: float, error_min: float, limit: float) -> Enclosure:
     """The supremum over the range; `limit` is known to bound it."""
     cut_short = min(rate_min, error_min) < SMALLEST_RATE
+    limit = limit if cut_short else min(limit, _corner(rate_min, error_min))
     if cut_short and curve.evidence is Evidence.CERTIFIED:
         # The upper end is the limit, and points where doubles end are dear.
         inner = over_range(curve, max(rate_min, PROVED_FROM), max(error_min, PROVED_FROM), limit)
