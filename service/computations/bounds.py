@@ -125,7 +125,7 @@ def _read(request: BoundsRequest, setting: Setting, work: Work) -> tuple[Respons
         )
     beside = None
     if worst_case is not None and setting.worst_plan is not None:
-        beside = beside_relaxed(worst_case, curves.worst_case or setting.worst_plan.curves, request, work)
+        beside = beside_relaxed(worst_case, curves, request, work, setting.worst_plan)
     sampled = request.dataset_subsampling
     fields: ResponseFields = {
         **options_as_sent(request),
@@ -149,18 +149,29 @@ def grounds(request: BoundsRequest, mechanism: AbstractMechanism, threat_model: 
     }
 
 
-def beside_relaxed(model: WorstCase, curves: TradeOffPair, request: BoundsRequest, work: Work) -> ResponseFields:
-    """Return the answers of the curves of the worst case, beside those of a weaker attacker.
+def beside_relaxed(
+    model: WorstCase, attacker: TradeOffPair, request: BoundsRequest, work: Work, plan: Plan
+) -> ResponseFields:
+    """Return the answers of the worst case, by its plan, beside those of a weaker attacker.
 
-    Where the worst case caps the answers of that attacker, this request has read every question already.
+    Where the worst case caps the answers of that attacker, this request has read every question already, and they stand
+    here as they were read: narrower ones would be below what they capped.
     """
+    caps = attacker.worst_case
+    with at_most(work.left if caps is None else 0.0):
+        answers = answers_of(caps or plan.curves, request, work, conditional=False)
+    return {"threat_model": worst_case_spec(model), "answers": answers}
+
+
+def answers_of(curves: TradeOffPair, request: BoundsRequest, work: Work, *, conditional: bool) -> list[ResponseFields]:
+    """Return the answers of these curves to all questions of a request."""
     asked = asked_of(request)
     found = read_in_rounds(curves, asked, request.relative_tolerance, work)
     told = {
-        each.sent: answer.answer(each.sent, conditional=False, notes=each.notes)
+        each.sent: answer.answer(each.sent, conditional=conditional, notes=each.notes)
         for each, answer in zip(asked, found, strict=True)
     }
-    return {"threat_model": worst_case_spec(model), "answers": [told[question] for question in request.questions]}
+    return [told[question] for question in request.questions]
 
 
 def asked_of(request: BoundsRequest) -> list[AskedQuestion]:

@@ -13,7 +13,7 @@ from api_schemas.caveats import Assumption, Hazard
 from api_schemas.threat_models import is_relaxed
 from service.computations.abstract import Computation, Planned, Quote, ResponseFields
 from service.computations.allowance import Shares
-from service.computations.bounds import BEST, beside_relaxed, grounds
+from service.computations.bounds import BEST, answers_of, beside_relaxed, grounds
 from service.computations.calibration.directions import Directions, directions
 from service.computations.calibration.found import SearchResult
 from service.computations.calibration.looks import MOST_WORK, TOO_DEAR, Look, Looks, groups
@@ -160,9 +160,11 @@ def _answers(request: CalibrationsRequest, look: Look, work: Work) -> ResponseFi
         mechanism, attacker = mechanism_of(asked.mechanism), threat_model_of(asked.threat_model)
         worst = worst_case_beside(attacker, mechanism)
         if worst is not None:
+            own = group.plan().curves
             with shares.next():
-                curves = group.plan().curves.worst_case or worst.curves(mechanism, BEST, options_of(asked))
-                told = beside_relaxed(worst, curves, asked, work)
+                if own.worst_case is not None:  # with more work than a look had
+                    answers |= zip(group.indices, answers_of(own, asked, work, conditional=True), strict=True)
+                told = beside_relaxed(worst, own, asked, work, worst.plan(mechanism, BEST, options_of(asked)))
             for index, answer in zip(group.indices, told["answers"], strict=True):
                 beside[index] = {"target": index, "threat_model": told["threat_model"], "answer": answer}
         told = grounds(asked, mechanism, attacker)
