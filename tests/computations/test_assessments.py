@@ -131,7 +131,7 @@ def test_pmp_is_known_at_a_prior_of_one_half_alone() -> None:
 
 
 def test_an_attacker_who_would_take_long_is_named_and_left_out() -> None:
-    run = {"type": "noisy_sgd", "dataset_size": 50, "batch_size": 5, "dimension": 20, "steps": 300, "noise_std": 1.0}
+    run = {"type": "noisy_sgd", "dataset_size": 50, "batch_size": 5, "dimension": 200, "steps": 300, "noise_std": 1.0}
     found = relaxed_attackers(AssessedRun.of(request(body(run | {"max_grad_norm": 1.0}))), 1e-6)
     assert not found.requests
     [membership] = [each for each in found.others if each.threat_model == "membership"]

@@ -30,7 +30,7 @@ class _NoPool:
 
     worker_count = 1
 
-    async def compute(self, *_: Any) -> NoReturn:
+    async def compute(self, *_: Any, **__: Any) -> NoReturn:
         raise NobodyComputes
 
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import math
 import random
-from dataclasses import astuple
 
 import mpmath
 import numpy as np
@@ -55,12 +54,12 @@ def test_shared_sums_enclose_direct_integration(tilt: float) -> None:
     values = line.values(3.0, 8)
     value, error = line.origin()
     plain = transform.cumulants(np.array([tilt]))
-    truth = mpmath.fsum(n * mpmath.log(_moment(s, p, mpf(tilt))) for s, p, n in map(astuple, steps))
+    truth = mpmath.fsum(n * mpmath.log(_moment(s, p, mpf(tilt))) for s, p, n in parts)
     assert abs(mpf(value) - truth) <= error <= 1e-10
     assert abs(mpf(float(plain.value[0])) - truth) <= float(plain.error[0])
     for k in (1, 8):
         z = mpmath.mpc(tilt, 3.0 * k)
-        ratio = mpmath.fprod(_moment(s, p, z) ** n for s, p, n in map(astuple, steps)) / mpmath.exp(truth)
+        ratio = mpmath.fprod(_moment(s, p, z) ** n for s, p, n in parts) / mpmath.exp(truth)
         computed = mpmath.exp(mpmath.mpc(complex(values.difference[k])))
         assert abs(computed - ratio) <= abs(computed) * mpmath.expm1(float(values.error[k])) + mpf(10) ** -18
         assert abs(computed) * mpmath.expm1(float(values.error[k])) < 1e-9

@@ -13,6 +13,7 @@ from service.privacy.composition.inversion.deformed.run import deformed_run
 from service.privacy.composition.inversion.engine import ContourTradeOff, contour_pair
 from service.privacy.composition.planning import choose
 from service.privacy.composition.summands.sampled_gaussian import SampledGaussianSteps
+from service.privacy.composition.summands.sampled_step import SampledStep
 from service.privacy.enclosure import Enclosure
 from service.privacy.mechanisms.dpsgd import DpSgd
 
@@ -55,7 +56,7 @@ def test_deformed_contours_use_the_rest_of_the_rate(sigma: float, reflected: boo
     """A contour for the rounded rate and its rest is one for the sum of both."""
     rate, count, delta, rest = 2.0**-10, 12, 1e-4, 2.0**-40
     found: list[tuple[float, float]] = []
-    for step in (SampledGaussianSteps(sigma, rate, count, rest), SampledGaussianSteps(sigma, rate + rest, count)):
+    for step in (SampledStep(sigma, rate, count, rest), SampledStep(sigma, rate + rest, count)):
         run = deformed_run((step,), 0.0, reflected=reflected)
         assert run is not None
         ends = run.epsilon(delta, 0.0, 60.0)
