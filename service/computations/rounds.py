@@ -17,7 +17,7 @@ from service.privacy.numerics.work import Work, at_most, left
 from service.privacy.trade_off.pair import TradeOffPair
 
 FIRST_ROUND: Final = 1 / 2
-"""Share of the allowance that the first round of several questions may take."""
+"""Share of what is left to a question and those after it that they may take, each as much, in the first round."""
 MU: Final = 1 / 4
 """Least share of the allowance that is left for questions of mu, where there are any."""
 LEAST_TURN: Final = 1 / 2
@@ -68,7 +68,7 @@ class _Rounds:
     found: dict[int, EngineAnswer] = field(default_factory=dict[int, EngineAnswer])
 
     def read(self, numbers: Sequence[int], work: Work, *, shared: bool) -> None:
-        """Read these questions: all with equal shares, then the wide ones whose share was spent with more.
+        """Read these questions: all in turn, then the wide ones whose share was spent with more.
 
         `shared`: after the first of those, the others are read with no work, for what was composed for one number
         serves others.
