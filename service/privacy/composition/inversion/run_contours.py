@@ -8,7 +8,7 @@ from typing import Final, final
 
 import numpy as np
 
-from service.privacy.composition.inversion.deformed.run import DeformedRun, deformed_run
+from service.privacy.composition.inversion.deformed.run import DeformedRun, are_deformed_first, deformed_run
 from service.privacy.composition.inversion.fallback import FallbackBounds
 from service.privacy.composition.inversion.readings.enclosures import Readings
 from service.privacy.composition.inversion.run import TRUNCATION_DIGITS, ContourRun
@@ -60,7 +60,8 @@ class RunContours:
     @property
     def deforms_first(self) -> bool:
         """Whether few numbers are evaluated on deformed contours before straight ones."""
-        return self.deformed is not None and self.deformed.is_first
+        steps = self.run.sampled_steps
+        return steps is not None and are_deformed_first(steps) and self.deformed is not None
 
     def to_deform(self, known: Readings, rows: int, width: float) -> IndexArray:
         """Return the indices of what is wider than `width`, if deformed contours serve it and it is not too much."""

@@ -106,6 +106,11 @@ def deformed_run(
     return run if run.deviation > _SMALLEST_DEVIATION else None
 
 
+def are_deformed_first(steps: tuple[SampledStep, ...]) -> bool:
+    """Return whether deformed contours come before straight ones, which are long: mirrored steps that hardly jump."""
+    return any(step.mirrored for step in steps) and math.fsum(step.count * step.rate for step in steps) < _RARELY
+
+
 def _is_rare(step: SampledStep) -> bool:
     """Whether the zeros of b of a mirrored step lie left of those of a, as paths need."""
     return step.mirrored and step.log_odds < 0
@@ -128,11 +133,6 @@ class DeformedRun:
         self.deviation = math.sqrt(variance)
         # Under H1 the core is H0's, tilted by one.
         self._mean = -(mean + variance) if reflected else mean
-
-    @property
-    def is_first(self) -> bool:
-        """Whether these contours come before straight ones, which are long: mirrored steps that hardly ever jump."""
-        return self._mirrored and math.fsum(step.count * step.rate for step in self._steps) < _RARELY
 
     @np.errstate(all="ignore")
     def points(self, alpha: float, log_power: float) -> Readings:
