@@ -1,4 +1,4 @@
-"""Deadlines of requests with many parts, by the clock: the core itself knows no clock, and is told when to end."""
+"""Deadlines of requests with many parts. Time is read here: `service/privacy` reads no clock and asks if it is time."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from service.privacy.numerics.work import Work, at_most, left
 from service.privacy.trade_off.pair import TradeOffPair
 
 FIRST_ROUND: Final = 1 / 2
-"""Share of what is left to a question and those after it that they may take, each as much, in the first round."""
+"""Share of the work that is left which a question and those after it may take, in equal parts, in the first round."""
 MU: Final = 1 / 4
 """Least share of the allowance that is left for questions of mu, where there are any."""
 LEAST_TURN: Final = 1 / 2

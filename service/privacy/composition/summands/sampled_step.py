@@ -33,7 +33,7 @@ class SampledStep:
 
     @property
     def offset(self) -> float:
-        """See the class: 0, of mirrored steps -1/(2 sigma^2)."""
+        """Offset of v in a: 0, of mirrored steps -1/(2 sigma^2)."""
         return -0.5 / self.sigma**2 if self.mirrored else 0.0
 
     @property

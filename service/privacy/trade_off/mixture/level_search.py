@@ -32,8 +32,9 @@ Steer = Callable[[FloatArray, FloatArray], tuple[FloatArray, FloatArray]]
 def best_level(
     steer: Steer, alpha: FloatArray, low: FloatArray, high: FloatArray, fine: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """About the best level for each rate, between two, and how far apart those of a proof should be. `fine`: share of
-    what is steered by to which it must be known.
+    """Return about the best level for each rate, between two, and how far apart those of a proof should be.
+
+    `fine`: share of what is steered by to which it must be known.
     """
     left, right = low.copy(), np.maximum(high, low)
     level, spacing = 0.5 * (left + right), np.full(len(alpha), np.nan)
@@ -64,7 +65,7 @@ def best_level(
 
 
 def _looks(left: FloatArray, right: FloatArray, level: FloatArray, bent: BoolArray) -> FloatArray:
-    """Levels (n, K), rising, from one end to the other: spread out, or close to where a parabola is least."""
+    """Return levels (n, K), rising, from one end to the other: spread out, or close to where a parabola is least."""
     start, width = left[:, None], (right - left)[:, None]
     spread = start + LOOKS * width
     if not bent.any():
@@ -78,7 +79,7 @@ def _looks(left: FloatArray, right: FloatArray, level: FloatArray, bent: BoolArr
 
 
 def _parabola(looks: FloatArray, seen: FloatArray, least: IndexArray) -> tuple[FloatArray, FloatArray]:
-    """Vertex and curvature of the parabola through the least of what was seen and its neighbours."""
+    """Return vertex and curvature of the parabola through the least of what was seen and its neighbours."""
     rows, middle = np.arange(len(looks)), np.clip(least, 1, looks.shape[1] - 2)
     (a, b, c), (fa, fb, fc) = (tuple(values[rows, middle + step] for step in (-1, 0, 1)) for values in (looks, seen))
     with np.errstate(all="ignore"):
