@@ -122,14 +122,21 @@ class EstimatesResponse(Response):
         str, Field(pattern="^sha256:[0-9a-f]{64}$", description="Of the request, as a result of it would have it.")
     ]
     points: Annotated[int, Field(ge=1, description="Points of a sweep, else 1.")]
-    cost: Annotated[int, Field(ge=0, description="Estimate in microseconds of CPU time.")]
-    least_cost: Annotated[int, Field(ge=0, description="What it surely costs; refusals rest on this.")]
+    cost: Annotated[
+        int,
+        Field(
+            ge=0,
+            description="Estimate in microseconds of CPU time, by which requests are queued. Of closed forms it is a "
+            "ceiling, which `likely` is not.",
+        ),
+    ]
+    least_cost: Annotated[int, Field(ge=0, description="Work that is counted in any case; refusals rest on this.")]
     most_cost: Annotated[
         int | None,
         Field(
             ge=0,
-            description="About where it ends: what is not found for this much work comes back as wide as it is known, "
-            "with `tolerance_met: false`. Null where nothing but the time limit ends it.",
+            description="Allowance of counted work: what is not found for this much comes back as wide as it is known, "
+            "with `tolerance_met: false`. CPU time may come to `most`. Null where nothing but the time limit ends it.",
         ),
     ]
     least: Annotated[
