@@ -138,7 +138,7 @@ class JointBounds:
         return found[:, 0], found[:, 1], found[:, 2]
 
     def _lefts(self, side: int) -> Points:
-        """Return the nearest upper bounds of the profile left of index `side`, or all of them with (x = 0, delta = 1)."""
+        """Return the nearest upper bounds of the profile left of index `side`; the point (x = 0, delta = 1) counts."""
         at, ends = self._highest
         first = max(side - NEAREST + 1, 0)
         if first:

@@ -126,7 +126,7 @@ class ThresholdTests:
         return self.spaced(COARSE)
 
     def spaced(self, spacing: float) -> tuple[FloatArray, Rates]:
-        """Return thresholds at the given distance in standard deviations, by rising false positive rates, and their tests."""
+        """Return thresholds at a distance in standard deviations, by rising false positive rates, and their tests."""
         x = thresholds(self.absent.count, (self.absent.shift, self.present.shift), spacing)
         x = x[::-1] if self._above else x
         return x, self.rates(x)

@@ -17,7 +17,7 @@ from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
 from service.privacy.trade_off.enclosed.logs import with_logs
 
 SHORTEST: Final = 1e-6
-"""Smallest distance of corners, relative to the smaller one of a rate and its complement. Nearer corners are dropped."""
+"""Smallest distance of corners, relative to the smaller one of rate and complement. Nearer corners are dropped."""
 SLOPES: Final = 1e-8
 """Smallest relative fall of the slope at a corner that is kept: ten times the rounding error of slopes."""
 SLACK: Final = 16 * FUNCTION_ERROR
@@ -46,7 +46,7 @@ class Corners:
 
         Every omitted test only weakens the attacker. So the curve is that of tests that the attacker has.
         """
-        # Rates and errors below LEAST are raised to LEAST, which only weakens a test. Among equal tests the best remains.
+        # Rates and errors below LEAST are raised to LEAST, which only weakens a test. The best of equal tests remains.
         rate, error = np.maximum(rate, LEAST), np.maximum(error, LEAST)
         clear, sure = rate == LEAST, error == LEAST
         usable = (power > rate) & (rest > LEAST) & (power > LEAST) & ~clear & ~sure

@@ -1,10 +1,11 @@
 """Bounds that follow from the extreme log-likelihood ratios alone, for curves with any accuracy.
 
 Let l <= L <= l' almost surely. If l' is finite, no mass of H1 lies outside H0. If l is finite, no mass of H0 lies
-outside H1. Therefore
+outside H1. Therefore:
 
-    power(alpha) <= e^l' alpha,    type II error >= e^l (1 - alpha),    delta(eps) <= 1 - e^(eps - l') for eps < l',
-    delta(eps) = 0 for eps >= l',    and each of the first two bounds implies a bound of the other number.
+- power(alpha) <= e^l' alpha, and type II error >= e^l (1 - alpha);
+- delta(eps) <= 1 - e^(eps - l') for eps < l', and delta(eps) = 0 for eps >= l';
+- each bound of the power implies a bound of the type II error, and conversely.
 
 A guess has power alpha and type II error 1 - alpha. The functions change a bound only if it is worse, for the linear
 bounds and the logarithms alike. They raise NumericalFailure if a certain bound contradicts the caps by more than
