@@ -14,7 +14,7 @@ from scipy.special import betainc, betaincinv, xlogy
 
 from service.privacy.numerics.arrays import BoolArray, FloatArray
 from service.privacy.numerics.roots import many_bisected
-from service.privacy.numerics.work import did
+from service.privacy.numerics.work import count_work
 
 IntArray = NDArray[np.int64]
 
@@ -69,7 +69,7 @@ def mean_below(means: FloatArray, samples: int, failure: float) -> FloatArray:
 
 def mean_above(means: FloatArray, samples: int, failure: float) -> FloatArray:
     """An upper end: the largest m with samples kl(mean, m) <= ln(1/failure), kl the divergence of two coins."""
-    did(A_HALVING * HALVINGS)
+    count_work(A_HALVING * HALVINGS)
     budget = -np.log(failure) / samples
 
     def is_beyond(mean: FloatArray) -> BoolArray:

@@ -26,7 +26,7 @@ from flint import arb, ctx
 from service.privacy.numerics.arrays import FloatArray, IndexArray
 from service.privacy.numerics.balls import ball, doubles
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
-from service.privacy.numerics.work import did
+from service.privacy.numerics.work import count_work
 
 A_TABLE, A_PLACE = 50.0, 0.1
 """Work of a table, and of each of its places, in microseconds, roughly."""
@@ -164,7 +164,7 @@ class BinomialTails:
 
     def _table(self, first: int, last: int, end: int) -> TailTable:
         """Over first..last, from terms up to `end`; terms beyond it do not count."""
-        did(A_TABLE + A_PLACE * (end + 1 - first))
+        count_work(A_TABLE + A_PLACE * (end + 1 - first))
         ratios = self.ratios(np.arange(first, end + 1, dtype=np.float64))
         chain, row = self._chain(first, end), self.row(first, end)
         sums = weighted_sums(ratios, np.ones(len(ratios)), row)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from service.privacy.numerics.arrays import FloatArray, IndexArray
-from service.privacy.numerics.work import did, is_spent
+from service.privacy.numerics.work import count_work, is_spent
 
 INNER: Final = np.array([1 / 16, 0.25, 0.5, 0.75, 15 / 16])
 """Where a round looks, in widths of the bracket ..."""
@@ -72,7 +72,7 @@ class FallingSearch:
             active = active[self._is_open(active)]
             if not active.size or is_spent():
                 return
-            did(A_ROUND)
+            count_work(A_ROUND)
             points = self._looks(active)
             gaps = self._gaps(active)
             self.add(active, points, reading(points, active))

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from service.privacy.numerics.arrays import BoolArray, FloatArray
-from service.privacy.numerics.work import did
+from service.privacy.numerics.work import count_work
 
 A_ROUND, A_PLACE = 50.0, 0.05
 """Work of a round of a search beside what it reads, and of each of its places, in microseconds, roughly."""
@@ -30,7 +30,7 @@ def bracketed_roots(function: Callable[[FloatArray], FloatArray], low: FloatArra
     lost = np.sign(at_first) == np.sign(at_second)
     nearer = np.where(np.abs(at_first) < np.abs(at_second), first, second)
     for _ in range(MOST_ROUNDS):
-        did(A_ROUND + A_PLACE * first.size)
+        count_work(A_ROUND + A_PLACE * first.size)
         point = first + share * (second - first)
         value = function(point)
         same = np.sign(value) == np.sign(at_first)
@@ -119,7 +119,7 @@ def falling_roots(
     chord = first / (first - last)
     share, slope = np.where(np.isfinite(chord), chord, 0.5), np.full_like(first, -1.0)
     for _ in range(NEWTON_STEPS):
-        did(A_ROUND + A_PLACE * share.size)
+        count_work(A_ROUND + A_PLACE * share.size)
         value, slope = function(share)
         low, high = np.where(value > 0, share, low), np.where(value > 0, high, share)
         moved = share - value / slope

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from service.privacy.numerics.arrays import FloatArray
-from service.privacy.numerics.work import did
+from service.privacy.numerics.work import count_work
 
 ComplexArray = NDArray[np.complex128]
 
@@ -84,7 +84,7 @@ class FourierSums:
     def real(self, x: FloatArray) -> FloatArray:
         """Real parts at every x (shape (X, lines)); shape (sequences, X, lines)."""
         each = _A_PRODUCT * self._weights.size + _AN_EXPONENTIAL * (self._inner.size + self._outer.size)
-        did(_A_CALL + len(x) * each)
+        count_work(_A_CALL + len(x) * each)
         if len(x) > _AT_ONCE:
             pieces = [self._real(x[first : first + _AT_ONCE]) for first in range(0, len(x), _AT_ONCE)]
             return np.concatenate(pieces, axis=1)

@@ -119,14 +119,14 @@ def counted_apart() -> Generator[Work]:
         _COUNTED.reset(token)
 
 
-def did(microseconds: float) -> None:
+def count_work(microseconds: float) -> None:
     """Counts work."""
     work = _COUNTED.get()
     if work is not None:
         work.done += microseconds
 
 
-def done() -> float:
+def counted_work() -> float:
     """What was done so far; 0 where nothing is counted."""
     work = _COUNTED.get()
     return 0.0 if work is None else work.done
@@ -150,7 +150,7 @@ def keep(key: Hashable, value: object) -> None:
         work.kept[key] = value
 
 
-def left() -> float:
+def remaining_work() -> float:
     """What may still be done; infinite where nothing is counted."""
     work = _COUNTED.get()
     return math.inf if work is None else work.left

@@ -19,7 +19,7 @@ from service.privacy.numerics.chi_square.line import line_values
 from service.privacy.numerics.chi_square.saddle import excess
 from service.privacy.numerics.chi_square.series import series_density, series_tail
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
-from service.privacy.numerics.work import did
+from service.privacy.numerics.work import count_work
 
 Tail = Literal["lower", "upper"]
 _Ends = tuple[FloatArray, FloatArray]
@@ -84,7 +84,7 @@ class NoncentralChiSquare:
         Of a width of at most about 1e-12, and 2e-14 of the logarithm itself. Outside `span` one end of the small tail
         is minus infinity.
         """
-        did(_A_CALL + _A_TAIL * len(x))
+        count_work(_A_CALL + _A_TAIL * len(x))
         inside = np.clip(x, *self.span)
         is_lower, small_low, small_high = self._small_tails(inside)
         small_low = np.where(inside == x, small_low, -np.inf)
@@ -103,7 +103,7 @@ class NoncentralChiSquare:
         Of a width of at most about 1e-11, and 2e-14 of the logarithm. For fewer than 5 degrees a line has it from
         x f_d = nc f_{d+4} + d f_{d+2}, the recurrence of Bessel functions.
         """
-        did(_A_CALL + _A_TAIL * len(x))
+        count_work(_A_CALL + _A_TAIL * len(x))
         low, high = np.empty_like(x), np.empty_like(x)
         by_series = self._is_for_series(x)
         if by_series.any():
@@ -119,7 +119,7 @@ class NoncentralChiSquare:
 
     def approximate(self, x: FloatArray) -> Approximation:
         """Return tail and slope at each x of the `span`, from one evaluation: for guesses, the slope has no proof."""
-        did(_A_CALL + _A_TAIL * len(x))
+        count_work(_A_CALL + _A_TAIL * len(x))
         is_lower = self._is_lower(x)
         middle, width, slope = np.empty((3, len(x)))
         by_series = self._is_for_series(x)
