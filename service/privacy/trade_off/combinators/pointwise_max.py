@@ -204,7 +204,7 @@ class PointwiseMax(AbstractTradeOff):
         return np.where(scores < 0, powers, errors)
 
     def _chord(self, epsilon: FloatArray, crossing: FloatArray) -> FloatArray:
-        """Return an upper bound of ln delta: the chord between the profiles at the slopes of both curves at a crossing."""
+        """Return an upper bound of ln delta: the chord between the profiles at the slopes of both curves there."""
         slopes = [curve.points(crossing).log_slope for curve in (self.first, self.second)]
         ends = np.sort([0.5 * (slope.lower + slope.upper) for slope in slopes], axis=0)
         between = (ends[0] < epsilon) & (epsilon < ends[1]) & np.isfinite(ends).all(axis=0)
