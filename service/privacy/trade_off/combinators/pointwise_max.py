@@ -239,7 +239,7 @@ class PointwiseMax(AbstractTradeOff):
         if smaller.upper == 0:
             return smaller
         if math.isfinite(smaller.lower):
-            # Below its own lower bound a profile exceeds delta. If this curve holds there, so does the envelope.
+            # Below its own lower bound a profile exceeds delta. If its curve holds there, so does the envelope.
             touching = self._touching(np.array([smaller.lower]), ASIDE[0])
             by_first, by_second = touching.rulers(np.array([smaller.lower]), self.first, self.second)
             if bool((by_first if smaller.lower == first.lower else by_second)[0]):

@@ -254,8 +254,8 @@ class GaussianMixtureTradeOff(AbstractTradeOff):
 
         For distant components the interval over all components is too wide for a search. Two facts narrow it. The first
         components that together weigh more than the rate reach the rate before the last of them, alone with their
-        weight, would. After dropping the first components that together weigh less than the rate, the others reach the remaining rate
-        no sooner than the first of them.
+        weight, would. After dropping the first components that together weigh less than the rate, the others reach the
+        remaining rate no sooner than the first of them.
         """
         z, distances = NORMAL.quantile(rates)[0], self.absent.distances[1]
         farthest = float(distances.max())
