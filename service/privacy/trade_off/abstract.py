@@ -21,7 +21,7 @@ import numpy as np
 from service.privacy.enclosure import Enclosure, EnclosureArray, Evidence
 from service.privacy.errors import OutOfDomain
 from service.privacy.numerics.arrays import BoolArray, FloatArray, IndexArray
-from service.privacy.numerics.work import did
+from service.privacy.numerics.work import count_work
 from service.privacy.trade_off.enclosed import caps
 from service.privacy.trade_off.enclosed.decreasing_root import decreasing_root
 
@@ -70,7 +70,7 @@ class AbstractTradeOff(ABC):
     def points(self, false_positive_rates: FloatArray) -> CurvePoints:
         """Type II error, power and slope at each false positive rate in [0, 1]."""
         alpha, least, most = _checked("false_positive_rates", false_positive_rates, 0.0, 1.0)
-        did(A_READING + A_NUMBER * alpha.size)
+        count_work(A_READING + A_NUMBER * alpha.size)
         if least > 0 and most < 1:
             return self._in_range(self._capped_points(alpha), alpha)
         inside = (alpha > 0) & (alpha < 1)
@@ -92,7 +92,7 @@ class AbstractTradeOff(ABC):
     def profile(self, epsilons: FloatArray) -> EnclosureArray:
         """delta(eps) = sup_alpha power(alpha) - e^eps alpha for each real eps (nats); negative eps are allowed."""
         epsilon, least, most = _checked("epsilons", epsilons, -math.inf, math.inf)
-        did(A_READING + A_NUMBER * epsilon.size)
+        count_work(A_READING + A_NUMBER * epsilon.size)
         if least > -math.inf and most < math.inf:
             return self._capped_profile(epsilon)
         finite = np.isfinite(epsilon)
@@ -116,7 +116,7 @@ class AbstractTradeOff(ABC):
     def power_at(self, false_positive_rate: float) -> Enclosure:
         """`power` at one rate."""
         if 0 < false_positive_rate < 1:
-            did(A_READING)
+            count_work(A_READING)
             power = self._capped_power(false_positive_rate)
             return caps.number_of_guess(power, false_positive_rate) if self.evidence.is_certain else power
         return self.power(np.array([false_positive_rate])).at(0, self.evidence)
@@ -125,7 +125,7 @@ class AbstractTradeOff(ABC):
     def profile_at(self, epsilon: float) -> Enclosure:
         """`profile` at one epsilon (nats)."""
         if math.isfinite(epsilon):
-            did(A_READING)
+            count_work(A_READING)
             return self._capped_delta(epsilon)
         return self.profile(np.array([epsilon])).at(0, self.evidence)
 
@@ -141,7 +141,7 @@ class AbstractTradeOff(ABC):
         if delta == 0:
             largest = self.largest_log_ratio
             return Enclosure(max(largest.lower, 0.0), max(largest.upper, 0.0), largest.evidence)
-        did(A_READING)
+        count_work(A_READING)
         return self._epsilon_formula(delta)
 
     def epsilon_cap(self, delta: float, enough: float = -math.inf) -> float:

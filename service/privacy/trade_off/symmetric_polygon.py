@@ -20,7 +20,7 @@ import numpy as np
 
 from service.privacy.numerics.arrays import BoolArray, FloatArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
-from service.privacy.numerics.work import did, is_spent
+from service.privacy.numerics.work import count_work, is_spent
 
 POSITION_ERROR: Final = 32 * UNIT_ROUNDOFF
 """Relative: of a node, and of the sums and differences of positions that are formed here."""
@@ -152,7 +152,7 @@ class SymmetricPolygon:
             places = np.flatnonzero((alpha > 0.5) == large)
             for start in range(0, len(places), size):
                 some = places[start : start + size]
-                did(A_NODE * len(some) * len(self.nodes))
+                count_work(A_NODE * len(some) * len(self.nodes))
                 found[:, some] = self._points(alpha[some], large=large)
                 if is_spent():  # the rest is as guessed
                     return PolygonReadings(*found[:4]), found[4], found[5]

@@ -20,7 +20,7 @@ from service.privacy.enclosure import SMALLEST
 from service.privacy.errors import NumericalFailure
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
-from service.privacy.numerics.work import counted_apart, did
+from service.privacy.numerics.work import count_work, counted_apart
 from service.privacy.trade_off.symmetric_polygon import PolygonReadings, SymmetricPolygon
 
 MOST_CELLS: Final = 512
@@ -97,7 +97,7 @@ def _cells_for(tolerance: float, steps: int) -> float:
 def curve_of(groups: Groups, tolerance: float) -> SymmetricPolygon:
     """Both recursions at their nodes, and the closed form where it holds. Counted whether it is at hand or not."""
     found, work = _curve_of(groups, tolerance)
-    did(work)
+    count_work(work)
     return found
 
 

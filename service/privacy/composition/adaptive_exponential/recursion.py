@@ -38,7 +38,7 @@ import numpy as np
 from service.privacy.composition.adaptive_exponential.worst_shifts import WorstShifts, largest
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
-from service.privacy.numerics.work import did
+from service.privacy.numerics.work import count_work
 
 SLACK: Final = 16 * FUNCTION_ERROR + 4 * 750 * UNIT_ROUNDOFF
 """Relative error of one step: weights whose exponents (at most 750, else they vanish) carry a few roundings, a sum of
@@ -157,7 +157,7 @@ def _higher(one: NodeValues, other: NodeValues) -> NodeValues:
 def _stepped(side: Side, before: NodeValues, m: int, rows: range) -> NodeValues:
     """T of the profile, at these nodes."""
     shifts, count = WorstShifts.of(side.spacing, m), len(rows)
-    did(A_STEP + A_ROW * count * math.sqrt(m))
+    count_work(A_STEP + A_ROW * count * math.sqrt(m))
     ends = _around(side, before, rows.start - m, rows.stop + m)
     profile, complement = np.empty(count), np.empty(count)
     split = _split(ends.profile, shifts, count)

@@ -13,7 +13,7 @@ from service.privacy.enclosure import Enclosure, EnclosureArray, Evidence
 from service.privacy.errors import NumericalFailure
 from service.privacy.limit import WidthLimit
 from service.privacy.numerics.arrays import BoolArray, FloatArray
-from service.privacy.numerics.work import at_most, is_spent, left
+from service.privacy.numerics.work import at_most, is_spent, remaining_work
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
 from service.privacy.trade_off.combinators.second_engine import SecondEngine
 from service.privacy.trade_off.delegating import DelegatingCurve
@@ -67,7 +67,7 @@ class Intersected(DelegatingCurve):
 
     @override
     def _points_formula(self, alpha: FloatArray) -> CurvePoints:
-        with at_most(SHARE * left()):
+        with at_most(SHARE * remaining_work()):
             points = self.curve.points(alpha)
         wide = self._wide(points.power) | self._wide(points.type_two_error)
         if not self._is_asked_for(int(wide.sum())):
@@ -82,7 +82,7 @@ class Intersected(DelegatingCurve):
 
     @override
     def _power_at_formula(self, rate: float) -> Enclosure:
-        with at_most(SHARE * left()):
+        with at_most(SHARE * remaining_work()):
             found = self.curve.power_at(rate)
         if found.relative_width() <= self._tolerance or is_spent():
             return found
@@ -92,7 +92,7 @@ class Intersected(DelegatingCurve):
 
     @override
     def _profile_formula(self, epsilon: FloatArray) -> EnclosureArray:
-        with at_most(SHARE * left()):
+        with at_most(SHARE * remaining_work()):
             profile = self.curve.profile(epsilon)
         wide = self._wide(profile)
         representable = wide & (log_ends(profile)[1] > FAINTEST)
@@ -105,7 +105,7 @@ class Intersected(DelegatingCurve):
 
     @override
     def _epsilon_formula(self, delta: float) -> Enclosure:
-        with at_most(SHARE * left()):
+        with at_most(SHARE * remaining_work()):
             found = self.curve.epsilon(delta)
         if found.relative_width() <= self._tolerance or is_spent():
             return found

@@ -10,7 +10,7 @@ import numpy as np
 from service.privacy.enclosure import Enclosure, EnclosureArray, Evidence
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
-from service.privacy.numerics.work import did, is_spent
+from service.privacy.numerics.work import count_work, is_spent
 from service.privacy.trade_off.enclosed.logs import log_ends
 from service.privacy.trade_off.enclosed.ulps import above, below
 
@@ -45,7 +45,7 @@ def decreasing_root(
     points = low + FIRST * (high - low)
     stalled = 0
     for _ in range(MOST_ROUNDS):
-        did(A_ROUND)
+        count_work(A_ROUND)
         lower, upper = log_ends(reading(points))
         lower, upper = lower - target, upper - target
         width = right - left

@@ -27,7 +27,7 @@ from typing_extensions import override
 from service.privacy.enclosure import Enclosure, EnclosureArray, Evidence
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
-from service.privacy.numerics.work import did
+from service.privacy.numerics.work import count_work
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
 from service.privacy.trade_off.enclosed.decreasing_root import decreasing_root
 from service.privacy.trade_off.enclosed.increasing_inverse import certified_inverse, increasing_roots
@@ -106,7 +106,7 @@ class Humps:
     def log_mass(self, x: FloatArray, sign: int) -> Ends:
         """Ends of ln sum w Phi(x + sign d), infinite x included."""
         low, high = self.distances[:, :, np.newaxis] if sign > 0 else -self.distances[::-1, :, np.newaxis]
-        did(A_HUMP * x.size * len(self.weights))
+        count_work(A_HUMP * x.size * len(self.weights))
         asked, x = x, np.clip(x, -FARTHEST, FARTHEST)
         wobble = 2 * UNIT_ROUNDOFF * (np.abs(x) + np.abs(low))
         points = np.stack((x + low - wobble, x + high + wobble))
@@ -118,7 +118,7 @@ class Humps:
     def log_density(self, t: FloatArray, sign: int) -> Ends:
         """Ends of ln sum w e^{sign d t - d^2/2}: the density over that of N(0, 1)."""
         seen, rest = self.seen(t, sign)
-        did(A_SUM + A_HUMP * t.size * len(seen.weights))
+        count_work(A_SUM + A_HUMP * t.size * len(seen.weights))
         return log_sums(_beside(seen.exponents(t, sign) + seen.log_weights, rest))
 
     def seen(self, t: FloatArray, sign: int) -> tuple[Humps, float]:
@@ -442,7 +442,7 @@ def log_sums(logs: FloatArray) -> Ends:
 
 def _tails(humps: Humps, epsilon: FloatArray, factor: FloatArray | None) -> FloatArray | None:
     """Ends of ln of w times a Gaussian profile at `epsilon`, times e^`factor`, of all humps that are not at 0."""
-    did(2 * A_HUMP * epsilon.size * len(humps.weights))
+    count_work(2 * A_HUMP * epsilon.size * len(humps.weights))
     apart = humps.distances[1] > 0
     if not apart.any():
         return None
