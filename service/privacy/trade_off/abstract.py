@@ -144,11 +144,11 @@ class AbstractTradeOff(ABC):
         count_work(A_READING)
         return self._epsilon_formula(delta)
 
-    def epsilon_cap(self, delta: float) -> float:
-        """An upper bound of epsilon(delta), 0 < delta < 1, that costs next to nothing beside it; +inf where none is
-        known.
+    def epsilon_cap(self, delta: float, enough: float = -math.inf) -> float:
+        """Return an upper bound of epsilon(delta), 0 < delta < 1, that costs much less than epsilon; +inf where none is
+        known. `enough`: an epsilon below which the bound need not be; one number of the profile may prove it.
         """
-        del delta
+        del delta, enough
         return math.inf
 
     def profile_cap(self, epsilon: float) -> float:
@@ -192,7 +192,7 @@ class AbstractTradeOff(ABC):
 
     @abstractmethod
     def reversed(self) -> AbstractTradeOff:
-        """The curve with H0 and H1 exchanged: the inverse function of f (add <-> remove)."""
+        """Return the curve of swapped hypotheses: the inverse function of f (add <-> remove)."""
 
     @final
     def _with_ends(self, points: CurvePoints, alpha: FloatArray) -> CurvePoints:
