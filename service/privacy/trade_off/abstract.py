@@ -177,9 +177,17 @@ class AbstractTradeOff(ABC):
         count_work(A_READING)
         return self._epsilon_formula(delta)
 
-    def epsilon_cap(self, delta: float) -> float:
-        """Return an upper bound of epsilon(delta), 0 < delta < 1, at almost no cost; infinity if none is known."""
-        del delta
+    def epsilon_cap(self, delta: float, enough: float = -math.inf) -> float:
+        """Return an upper bound of epsilon(delta), 0 < delta < 1, at almost no cost; infinity if none is known.
+
+        Parameters
+        ----------
+        delta : float
+            In (0, 1).
+        enough : float
+            An epsilon that the bound need not be below. One number of the profile may prove it.
+        """
+        del delta, enough
         return math.inf
 
     def profile_cap(self, epsilon: float) -> float:
@@ -224,7 +232,7 @@ class AbstractTradeOff(ABC):
 
     @abstractmethod
     def reversed(self) -> AbstractTradeOff:
-        """Return the curve of the swapped hypotheses: the inverse function of f (add <-> remove)."""
+        """Return the curve of swapped hypotheses: the inverse function of f (add <-> remove)."""
 
     @final
     def _with_ends(self, points: CurvePoints, alpha: FloatArray) -> CurvePoints:

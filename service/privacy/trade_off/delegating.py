@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import final
 
@@ -71,8 +72,8 @@ class DelegatingCurve(AbstractTradeOff):
         return self._array(self.curve.rough_profile(epsilon, rate))
 
     @override
-    def epsilon_cap(self, delta: float) -> float:
-        return self.curve.epsilon_cap(delta)
+    def epsilon_cap(self, delta: float, enough: float = -math.inf) -> float:
+        return self.curve.epsilon_cap(delta, enough)
 
     @override
     def profile_cap(self, epsilon: float) -> float:

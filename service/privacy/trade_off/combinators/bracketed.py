@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import final
 
@@ -77,8 +78,8 @@ class Bracketed(AbstractTradeOff):
         return _joined(self.attained.profile(epsilon), self.dominating.profile(epsilon))
 
     @override
-    def epsilon_cap(self, delta: float) -> float:
-        return self.dominating.epsilon_cap(delta)
+    def epsilon_cap(self, delta: float, enough: float = -math.inf) -> float:
+        return self.dominating.epsilon_cap(delta, enough)
 
     @override
     def _epsilon_formula(self, delta: float) -> Enclosure:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Literal, NamedTuple, final
 
@@ -55,6 +56,8 @@ class PrefetchedCurve(DelegatingCurve):
         return self.curve.epsilon(delta) if known is None else known
 
     @override
-    def epsilon_cap(self, delta: float) -> float:
-        known = self._known.get(Known(self._reflected, "epsilon_cap", delta))
-        return self.curve.epsilon_cap(delta) if known is None else known.upper
+    def epsilon_cap(self, delta: float, enough: float = -math.inf) -> float:
+        cap = self._known.get(Known(self._reflected, "epsilon_cap", delta))
+        whole = self._known.get(Known(self._reflected, "epsilon", delta))
+        caps = [known.upper for known in (cap, whole) if known is not None]
+        return min(caps) if caps else self.curve.epsilon_cap(delta, enough)

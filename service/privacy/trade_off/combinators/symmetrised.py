@@ -8,7 +8,7 @@ from typing import final
 import numpy as np
 from typing_extensions import override
 
-from service.privacy.enclosure import Enclosure, EnclosureArray, Evidence
+from service.privacy.enclosure import SMALLEST, Enclosure, EnclosureArray, Evidence
 from service.privacy.errors import NumericalFailure
 from service.privacy.numerics.arrays import BoolArray, FloatArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
@@ -22,7 +22,9 @@ LOOSE = 1e-10
 """Relative width of the power above which bisection finds the tangent."""
 STEEPEST = 700.0
 MOST_CAPS = 4
-"""Largest count of caps of the second profile that are evaluated for a list. Each cap covers many numbers."""
+"""Largest count of bounds of epsilon that are computed for a list. Each bound serves many numbers."""
+NARROW = 1e-9
+"""Largest relative width of epsilon for which one number of the other profile may prove the other epsilon smaller."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +103,7 @@ class Symmetrised(AbstractTradeOff):
     @override
     def _profile_formula(self, epsilon: FloatArray) -> EnclosureArray:
         first = self.first.profile(epsilon)
-        left = ~self._smaller(epsilon, first.lower)
+        left = ~_is_capped(self.second, epsilon, first.lower)
         if not left.any():
             return first
         both = larger(logged(first)[left], self.second.profile(epsilon[left]))
@@ -111,35 +113,16 @@ class Symmetrised(AbstractTradeOff):
     def _profile_at_formula(self, epsilon: float) -> Enclosure:
         first = self.first.profile_at(epsilon)
         alone = self.second.profile_cap(epsilon) <= first.lower
-        alone = alone or bool(self._smaller(np.array([epsilon]), np.array([first.lower]))[0])
+        alone = alone or bool(_is_capped(self.second, np.array([epsilon]), np.array([first.lower]))[0])
         return first if alone else largest(first, self.second.profile_at(epsilon))
-
-    def _smaller(self, epsilon: FloatArray, least: FloatArray) -> BoolArray:
-        """Return where a cap shows that the second profile is at most `least`, the lower bound of the first profile.
-
-        If the second profile is at most delta at one epsilon, it is at most delta at all larger epsilons, while the
-        first profile falls. So one cap decides all numbers from that epsilon up to the position of the cap. For large
-        epsilons the second profile is often so small that its evaluation would cost more than everything else.
-        """
-        found = np.zeros(len(epsilon), dtype=bool)
-        order = np.argsort(epsilon)
-        smallest = np.minimum.accumulate(least[order])
-        for _ in range(MOST_CAPS):
-            open_at = np.flatnonzero(~found[order])
-            if len(open_at) == 0 or not 0 < (delta := float(smallest[open_at[-1]])) < 1:
-                break
-            covered = epsilon[order] >= self.second.epsilon_cap(delta)
-            covered[open_at[-1] + 1 :] = False
-            if not covered[open_at[-1]]:
-                break
-            found[order[covered]] = True
-        return found
 
     @override
     def _epsilon_formula(self, delta: float) -> Enclosure:
         first = self.first.epsilon(delta)
-        # In most cases a cap of the other curve shows that its epsilon is smaller.
-        return first if self.second.epsilon_cap(delta) <= first.lower else largest(first, self.second.epsilon(delta))
+        narrow = first.evidence.is_certain and first.relative_width() < NARROW
+        # In most cases a bound of the other curve shows that its epsilon is smaller.
+        cap = self.second.epsilon_cap(delta, first.lower) if narrow else self.second.epsilon_cap(delta)
+        return first if cap <= first.lower else largest(first, self.second.epsilon(delta))
 
     @override
     def _power_at_formula(self, rate: float) -> Enclosure:
@@ -149,8 +132,7 @@ class Symmetrised(AbstractTradeOff):
             slope = point.log_slope
             if slope.lower[0] > -STEEPEST and slope.upper[0] < STEEPEST:
                 least, _ = log_ends(own.profile(slope.upper))
-                _, most = log_ends(other.profile(slope.lower))
-                if least[0] >= most[0]:
+                if _is_smaller(other, slope.lower, least)[0]:
                     return point.power.at(0, self.evidence)
         return super()._power_at_formula(rate)
 
@@ -302,9 +284,42 @@ def _surely_active(points: CurvePoints, alpha: FloatArray, other: AbstractTradeO
         usable &= least > -np.inf  # NaN where the share exceeds 1, which proves nothing
     if not usable.any():
         return usable
-    _, most = log_ends(other.profile(low[usable]))
-    usable[usable] = least[usable] >= most
+    usable[usable] = _is_smaller(other, low[usable], least[usable])
     return usable
+
+
+def _is_smaller(curve: AbstractTradeOff, epsilon: FloatArray, log_least: FloatArray) -> BoolArray:
+    """Return where the profile of a curve is proved to be at most e^{log_least}, by caps or by the profile itself."""
+    least = np.exp(log_least) * (1 - SLACK) - SMALLEST
+    found = _is_capped(curve, epsilon, least)
+    if len(found) == 1 and not found[0]:
+        found[0] = curve.profile_cap(float(epsilon[0])) <= least[0]
+    left = ~found
+    if left.any():
+        found[left] = log_least[left] >= log_ends(curve.profile(epsilon[left]))[1]
+    return found
+
+
+def _is_capped(curve: AbstractTradeOff, epsilon: FloatArray, least: FloatArray) -> BoolArray:
+    """Return where a bound of epsilon proves that the profile of a curve is at most `least`.
+
+    If the profile is at most delta at one epsilon, it is at most delta at all larger epsilons. So one bound serves all
+    numbers from that epsilon up to the position of that delta. For large epsilons the profile is often so small that
+    its evaluation would cost more than everything else.
+    """
+    found = np.zeros(len(epsilon), dtype=bool)
+    order = np.argsort(epsilon)
+    smallest = np.minimum.accumulate(least[order])
+    for _ in range(MOST_CAPS):
+        open_at = np.flatnonzero(~found[order])
+        if len(open_at) == 0 or not 0 < (delta := float(smallest[open_at[-1]])) < 1:
+            break
+        capped = epsilon[order] >= curve.epsilon_cap(delta)
+        capped[open_at[-1] + 1 :] = False
+        if not capped[open_at[-1]]:
+            break
+        found[order[capped]] = True
+    return found
 
 
 def _placed(points: CurvePoints, at: BoolArray, others: CurvePoints) -> CurvePoints:
