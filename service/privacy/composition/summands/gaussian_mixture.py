@@ -132,9 +132,11 @@ class GaussianMixtureSteps(Summand):
 
     @classmethod
     @override
-    def ends_are_light(cls, group: tuple[Self, ...], digits: FloatArray, theta: float) -> BoolArray:
-        part, count = max(((step.part, step.count) for step in group), key=lambda one: one[0].mean_shift)
-        return np.array([_end_is_light(part, count, float(each), theta) for each in digits])
+    def ends_are_light(cls, groups: Sequence[tuple[Self, ...]], digits: FloatArray, theta: FloatArray) -> BoolArray:
+        steps = [max(group, key=lambda step: step.part.mean_shift) for group in groups]
+        pairs = list(zip(steps, theta.tolist(), strict=True))
+        rows = [[_end_is_light(step.part, step.count, each, tilt) for step, tilt in pairs] for each in digits.tolist()]
+        return np.array(rows, dtype=bool).reshape(len(digits), len(groups))
 
 
 def _end_is_light(part: GaussianMixturePart, count: int, digits: float, theta: float) -> bool:

@@ -20,12 +20,14 @@ import math
 from abc import abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Self
 
 import numpy as np
 from typing_extensions import override
 
 from service.privacy.composition.summands import node_sums
-from service.privacy.composition.summands.abstract import RealCumulants, TruncatedSummand, in_chunks
+from service.privacy.composition.summands.abstract import RealCumulants, in_chunks
+from service.privacy.composition.summands.separate_runs import SeparateRuns
 from service.privacy.numerics.arrays import BoolArray, FloatArray, IndexArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 
@@ -144,15 +146,8 @@ class TiltedMoments:
     quadrature: FloatArray
 
 
-class TruncatedTrapezoid(TruncatedSummand):
-    """N_i steps each of one kind of law as one summand of the run's K. Where they are `separate`, each i is a run of
-    its own: sums over the parts of a run have shape (parts,) then.
-    """
-
-    separate: bool = False
-    log_dropped_null: FloatArray
-    log_dropped_alternative: FloatArray
-    """ln of the mass of H0 and of H1 beyond the truncation, per step; shape (parts,)."""
+class TruncatedTrapezoid(SeparateRuns):
+    """N_i steps each of one kind of law as one summand of the run's K, or of `SeparateRuns`."""
 
     @cached_property
     @abstractmethod
@@ -209,15 +204,9 @@ class TruncatedTrapezoid(TruncatedSummand):
         counts = np.log(self.count)
         return counts + self.log_dropped_null, counts + self.log_dropped_alternative
 
-    def over_run(self, each: FloatArray) -> FloatArray:
-        """sum N_i x_i over the parts of a run, from (..., parts)."""
-        if self.separate:
-            return each * self.count
-        return each[..., 0] * self.count[0] if len(self.count) == 1 else np.asarray(each @ self.count)
-
     @override
     def cumulants(self, tilts: FloatArray) -> RealCumulants:
-        """K, K', K'' at real tilts, shape (S,), or of separate parts at (S, parts), with a bound of the error of K,
+        """K, K', K'' at real tilts, shape (S,), or of separate runs at (S, runs), with a bound of the error of K,
         infinite where the nodes end too early.
 
         Plain sums: the error of K grows like N u, which Chernoff bounds and the choice of contours do not notice; the
@@ -226,7 +215,7 @@ class TruncatedTrapezoid(TruncatedSummand):
         return in_chunks(self._cumulants, tilts, self.size)
 
     def _cumulants(self, tilts: FloatArray) -> RealCumulants:
-        at = tilts if self.separate else tilts[:, None]
+        at = self.of_parts(tilts) if self.separate else tilts[:, None]
         weights, sums = None, self.shared_sums(tilts)
         if sums is None:
             weights, shift = self.grid.tilted(at)
@@ -324,6 +313,15 @@ class TruncatedTrapezoid(TruncatedSummand):
 
 class NormalTrapezoid(TruncatedTrapezoid):
     """Steps whose H0 has the normal density phi: sides are the same for all strips."""
+
+    @abstractmethod
+    def of(self, runs: IndexArray, times: FloatArray) -> Self:
+        """Return some of the separate runs, with other numbers of times: no larger ones, as the nodes stay."""
+
+    @property
+    @abstractmethod
+    def lengths(self) -> IndexArray:
+        """Nodes of each part before its end."""
 
     @cached_property
     @abstractmethod
