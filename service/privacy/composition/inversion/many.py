@@ -26,7 +26,7 @@ from service.privacy.composition.inversion.run import TRUNCATION_DIGITS, Contour
 from service.privacy.composition.summands.abstract import Summand
 from service.privacy.enclosure import Enclosure
 from service.privacy.errors import DeadlinePassed, NumericalFailure
-from service.privacy.numerics.arrays import IndexArray
+from service.privacy.numerics.arrays import BoolArray, FloatArray, IndexArray
 from service.privacy.numerics.work import is_late
 from service.privacy.trade_off.abstract import AbstractTradeOff
 from service.privacy.trade_off.combinators.data_processing_bound import DataProcessingBound
@@ -61,17 +61,22 @@ def evaluate_together(wanted: Iterable[Wanted], width: float) -> None:
     Where epsilon is needed in both directions, a bound of that of the remove direction is kept as well. The remove
     direction is evaluated only where its bound is not below epsilon of the add direction. Raise DeadlinePassed.
     """
+    wanted = tuple(wanted)
     tasks = [task for each in wanted for task in _tasks(each)]
     _read_at_levels([task for task in tasks if not task.is_second], width)
     second = [task for task in tasks if task.is_second and task.known_first is not None]
     _read_at_levels([task for task in second if not _is_below(task)], width)
+    for each in wanted:
+        if each.run.is_symmetric:
+            each.known.update({known._replace(reflected=True): found for known, found in each.known.items()})
 
 
 def _tasks(wanted: Wanted) -> Iterator[Task]:
     run = wanted.run
     if run.unit is None:
         return
-    for known in dict.fromkeys(wanted.readings):
+    directions = (each._replace(reflected=each.reflected and not run.is_symmetric) for each in wanted.readings)
+    for known in dict.fromkeys(directions):
         if known.quantity == "profile" or 0 < known.at < 1:
             second = known.reflected and known.quantity == "epsilon"
             second = second and known._replace(reflected=False) in wanted.readings

@@ -30,7 +30,7 @@ from service.privacy.composition.summands.sampled_gaussian_nodes import (
 )
 from service.privacy.composition.summands.sampled_gaussian_shared import moment_sums
 from service.privacy.composition.summands.sampled_step import SampledStep
-from service.privacy.composition.summands.trapezoid import FEW_SAMPLED, NormalTrapezoid, highest_turn, smooth_spacing
+from service.privacy.composition.summands.trapezoid import NormalTrapezoid, highest_turn, smooth_spacing
 from service.privacy.numerics.arrays import BoolArray, FloatArray, IndexArray
 from service.privacy.numerics.rounding import SUM_BLOCK
 
@@ -42,11 +42,6 @@ _FEWEST_SHARED = 4
 
 LARGEST_ETA = 20.0
 """Largest shift of the paths behind majorants."""
-
-_LONG_SHARE, _LONG_TURN = 3.0, 1000.0
-"""`highest_turn` of rare runs that are evaluated together, which have long contours instead of deformed ones: a share
-of the height, as the cores of their laws are wider than about normal, and its limit.
-"""
 
 _MOST_TOGETHER = 512
 """Different steps that are evaluated together: bounds the memory."""
@@ -222,11 +217,7 @@ class TruncatedSampledGaussian(NormalTrapezoid):
         falls = np.sqrt(88 / total) / self.sigma + 0.5 / self.sigma**2 - np.log(self.rate)
         falls = self.of_parts(self.least_of_run(falls))
         highest, sampled = 9.0 / np.maximum(deviation, 1e-3), self.of_parts(self.over_run(self.rate))
-        turn = highest_turn(highest, total, sampled, falls)
-        if not self.separate:
-            return turn
-        long = np.maximum(_LONG_SHARE * highest, np.exp(np.minimum(falls, 20.0)))
-        return np.where(sampled < FEW_SAMPLED, np.minimum(long, _LONG_TURN), turn)
+        return highest_turn(highest, total, sampled, falls, separate=self.separate)
 
     @property
     @override

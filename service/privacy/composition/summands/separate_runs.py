@@ -9,8 +9,8 @@ from service.privacy.numerics.arrays import FloatArray, IndexArray
 
 
 class SeparateRuns(TruncatedSummand):
-    """N_i steps of each part. Where runs are `separate`, `together` consecutive parts are a run: sums over the parts of a
-    run have shape (runs,) then.
+    """N_i steps of each part. Where runs are `separate`, `together` consecutive parts are a run: sums over the parts of
+    a run have shape (runs,) then.
     """
 
     separate: bool = False

@@ -46,6 +46,11 @@ FEW_STEPS = 100
 FEW_SAMPLED = 5.0
 """Expected steps that use the record below which a transform of many steps falls slowly, too."""
 
+_LONG_SHARE, _LONG_TURN = 3.0, 1000.0
+"""`highest_turn` of rare runs that are evaluated together, which have long contours instead of deformed ones: a share
+of the height, as the cores of their laws are wider than about normal, and its limit.
+"""
+
 
 @dataclass(frozen=True, kw_only=True)
 class TrapezoidNodes:
@@ -365,18 +370,26 @@ def log_error(relative: FloatArray, log_total: FloatArray) -> FloatArray:
 
 
 def highest_turn(
-    highest: FloatArray | float, total: FloatArray | float, sampled: FloatArray | float, falls: FloatArray | float
+    highest: FloatArray | float,
+    total: FloatArray | float,
+    sampled: FloatArray | float,
+    falls: FloatArray | float,
+    *,
+    separate: bool,
 ) -> FloatArray:
     """About how much (nats) e^{t arg a} grows on a strip at the greatest height t of a contour: steers the spacing.
 
     `highest`: about 9 over the deviation of the loss; `total`: steps of the run; `sampled`: about how many of them use
     the record: where that is few, the transform does not fall with heights that no jump disturbs. `falls`: ln of the
-    height at which the transform of few steps ends.
+    height at which the transform of few steps ends. `separate`: whether long contours serve rare runs.
     """
     rare = np.asarray(sampled) < FEW_SAMPLED
     many = np.minimum(np.where(rare, 1.35, 0.9) * highest, np.where(rare, 180.0, 120.0))
-    few = np.minimum(0.9 * np.maximum(highest, np.exp(np.minimum(falls, 20.0))), 300.0)
-    return np.where(np.asarray(total) >= FEW_STEPS, many, few)
+    end = np.exp(np.minimum(falls, 20.0))
+    few = np.minimum(0.9 * np.maximum(highest, end), 300.0)
+    turn = np.where(np.asarray(total) >= FEW_STEPS, many, few)
+    long = np.minimum(np.maximum(_LONG_SHARE * highest, end), _LONG_TURN)
+    return np.where(rare & separate, long, turn)
 
 
 def smooth_spacing(need: FloatArray | float, total: FloatArray | float) -> FloatArray:
