@@ -98,13 +98,14 @@ class Steps:
 
     def parts(self, places: IndexArray) -> NormalTrapezoid:
         """Return their transforms, with the most steps of each: nodes that serve the most steps serve fewer."""
-        steps = tuple(step for place in places.tolist() for step in self.units[place])
+        chosen: list[int] = places.tolist()
+        steps = tuple(step for place in chosen for step in self.units[place])
         deviation = np.sqrt(self.least) * self.spread
         return separately_truncated(steps, deviation[places], self.digits[places], self.most[places])
 
     def blocks(self) -> Iterator[IndexArray]:
         """Yield indices of steps whose grids are about as long, some at a time."""
-        nodes = self.parts(np.arange(len(self.units))).lengths.reshape(len(self.units), -1).max(axis=1)
+        nodes: IndexArray = self.parts(np.arange(len(self.units))).lengths.reshape(len(self.units), -1).max(axis=1)
         order = np.argsort(nodes, kind="stable")
         order = order[(nodes <= _MOST_NODES)[order] & (self.spread >= _LEAST_SPREAD)[order]]
         start = 0

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Final
+from typing import Any, Final, cast
 
 import numpy as np
 from scipy.special import erfc
@@ -86,7 +86,7 @@ class ContourRun:
         if len(laws) != 1 or None in laws or len(steps) > MOST_KINDS or self.gaussian_mu_squared > 0:
             return None
         times = math.gcd(*(step.count for step in steps))
-        return tuple(replace(step, count=step.count // times) for step in steps), times
+        return tuple(replace(cast("Any", step), count=step.count // times) for step in steps), times
 
     @cached_property
     def log_prob_never_sampled(self) -> float:

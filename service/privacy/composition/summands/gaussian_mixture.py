@@ -207,6 +207,7 @@ class TruncatedGaussianMixture(NormalTrapezoid):
             _without_light(step.part, *each) for step, *each in zip(steps, self.count, digits.tolist(), strict=True)
         ]
         self._terms = MixtureTerms.of(parts)
+        self.rate = 1 - self._terms.rest
         own = self.of_parts(self.over_run(np.ones_like(self.count)))
         self._steps = own + beside
         # Nats: trapezoid errors of e^-need per step are below 1e-18 for the whole run.
@@ -237,6 +238,7 @@ class TruncatedGaussianMixture(NormalTrapezoid):
         parts, chosen = self.parts_of(runs), object.__new__(type(self))
         chosen.mirrored, chosen._terms = self.mirrored, self._terms.some(parts)
         chosen.take(self.unit[parts], times)
+        chosen.rate = self.rate[parts]
         chosen.step, chosen._first, chosen._kept = self.step[parts], self._first[parts], self._kept[parts]
         chosen.log_dropped_null = self.log_dropped_null[parts]
         chosen.log_dropped_alternative = self.log_dropped_alternative[parts]
@@ -247,11 +249,6 @@ class TruncatedGaussianMixture(NormalTrapezoid):
     @override
     def lengths(self) -> IndexArray:
         return self._kept
-
-    @cached_property
-    def rate(self) -> FloatArray:
-        """See `SeparateRuns`."""
-        return 1 - self._terms.rest
 
     def _reach(self, goal: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Where H0 and H1 have about e^-goal of their mass left: at most sum w e^{-(x - s mu)^2/2}/2 beyond x."""

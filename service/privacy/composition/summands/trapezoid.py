@@ -375,7 +375,7 @@ def highest_turn(
     sampled: FloatArray | float,
     falls: FloatArray | float,
     *,
-    separate: bool,
+    separate: bool = False,
 ) -> FloatArray:
     """About how much (nats) e^{t arg a} grows on a strip at the greatest height t of a contour: steers the spacing.
 

@@ -137,8 +137,8 @@ class TrapezoidOnContour(LineSummand):
 
         Separate runs have a `step` each, shape (runs, 1), and a `last` node up to which the bound holds.
         """
-        if last is not None and self.parts.together > 1:
-            step, last = (np.repeat(each, self.parts.together, axis=0) for each in (np.asarray(step), last))
+        if last is not None:
+            step, last = self.parts.of_parts(np.asarray(step).T).T, np.repeat(last, self.parts.together)
         t = np.arange(nodes + 1, dtype=np.float64) * step
         top = t[-1:] if last is None else last.astype(np.float64) * np.asarray(step)[:, 0]
         d = self.differences(step, nodes, last)
