@@ -322,10 +322,10 @@ def decayed_sums(masses: FloatArray, read: int, decay: float) -> FloatArray:
     return np.concatenate(parts)
 
 
-_A_CALL, _A_WEIGHT = 30.0, 0.02
+_A_CALL, _A_WEIGHT = 16.0, 0.008
 """Work of the moment of a law at a tilt, and of each of its masses, in microseconds, roughly."""
-_A_CELL = 0.1
-"""Work of composing one cell of one law, in microseconds."""
+_A_LINE, _A_CELL = 200.0, 0.03
+"""Work of composing laws at a tilt, and of one cell of one law there, in microseconds."""
 
 
 def _composed(
@@ -335,7 +335,7 @@ def _composed(
     sum of squared errors (Parseval: that of the transform, over the root of n).
     """
     n = chosen.size
-    did(_A_CELL * n * len(laws))
+    did(_A_LINE + _A_CELL * n * len(laws))
     error = _TRANSFORM_ERROR * (math.log2(n) + 1)
     composed = np.ones(n // 2 + 1, dtype=np.complex128)
     log_most, relative = np.zeros(n // 2 + 1), np.zeros(n // 2 + 1)
