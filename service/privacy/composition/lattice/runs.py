@@ -294,7 +294,9 @@ class LatticeRuns:
     def finest_lines(self, count: int, *, mirrored: bool) -> list[LatticePair]:
         """Return so many of what is composed in this direction, at any tilt, finest spacing first."""
         runs = [run for (_, _, direction), run in self._kept.items() if run is not None and direction is mirrored]
-        lines = (pair for run in sorted(runs, key=lambda run: run.step) for pair in run.lines.values() if pair is not None)
+        lines = (
+            pair for run in sorted(runs, key=lambda run: run.step) for pair in run.lines.values() if pair is not None
+        )
         return list(islice(lines, count))
 
     def _forget(self) -> None:

@@ -60,7 +60,7 @@ _SCOUT_TILTS = (
 of hundreds of nats that have several modes.
 """
 
-_A_READING, _A_THRESHOLD = 300.0, 0.025
+_A_READING, _A_THRESHOLD = 300.0, 0.05
 """Work of reading a lattice, and of each of its thresholds, in microseconds."""
 
 _A_SEARCH = 400.0

@@ -156,7 +156,9 @@ def window(laws: tuple[CountedLaw, ...], tilt: float, step: float, like: Window 
     far = max(abs(tilt + sign * unit * _CHERNOFF_DISTANCES[at]) for sign, at in zip((-1.0, 1.0), tilts, strict=True))
     slack = weight_rounding(laws, far, step) + weight_rounding(laws, tilt, step) + 1e-9 + 1e-13 * _OVERFLOW_GOAL
     overflow = 2 * math.exp(min(-_OVERFLOW_GOAL + slack, 700.0))
-    return Window(start, fast_length(max(last - start + 1, 16)), overflow, (value, mean, variance), (tilts[0], tilts[1]))
+    return Window(
+        start, fast_length(max(last - start + 1, 16)), overflow, (value, mean, variance), (tilts[0], tilts[1])
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -324,7 +326,7 @@ def decayed_sums(masses: FloatArray, read: int, decay: float) -> FloatArray:
 
 _A_CALL, _A_WEIGHT = 16.0, 0.008
 """Work of the moment of a law at a tilt, and of each of its masses, in microseconds, roughly."""
-_A_LINE, _A_CELL = 200.0, 0.03
+_A_LINE, _A_CELL = 200.0, 0.04
 """Work of composing laws at a tilt, and of one cell of one law there, in microseconds."""
 
 
