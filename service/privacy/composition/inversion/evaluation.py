@@ -272,7 +272,8 @@ def cap_inverse_profile(run: RunContours, epsilon: float) -> float:
     delta' at eps serves -eps as well, if both are near its saddle point.
     """
     at = np.array([epsilon])
-    grid = run.built_grid(TRUNCATION_DIGITS[run.run.level_orders_for_thresholds(at)[0, 0]])
+    level = int(run.run.level_orders_for_thresholds(at)[0, 0])
+    grid = run.built_grid(TRUNCATION_DIGITS[level])
     if grid is None or abs(epsilon) > _LARGEST_INVERSE:
         return 1.0
     tilt = grid.for_thresholds(at)[0]
