@@ -152,8 +152,8 @@ class AbstractTradeOff(ABC):
         return math.inf
 
     def profile_cap(self, epsilon: float) -> float:
-        """An upper bound of profile(epsilon), -inf < epsilon < inf, that costs next to nothing beside it; 1 where none
-        is known.
+        """Return an upper bound of profile(epsilon), -inf < epsilon < inf, that costs less than the profile; by default
+        1.
         """
         del epsilon
         return 1.0
