@@ -1,29 +1,42 @@
 """The pictures of the guide, from what the service answers: python docs/figures.py writes docs/guide/figures/*.svg.
 
-They are drawn as the pictures of the service are, by `service/web/charts`.
+They are drawn as the pictures of the service are, by `service/rendering/charts`.
 """
 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from api_schemas.curves import CurvesResponse
 from privacy_bounds import Local
-from service.interop.numbers import as_given, rounded_up
-from service.web.charts.chances import RATE, RATE_TITLE, ROC, chances, domain_start, line
-from service.web.charts.series import named, series_of
-from service.web.charts.style import COLOURS, HEIGHT, Spec, coloured, layered, logarithmic, whole
-from service.web.drawing import PAPER, Drawn, drawn
-from service.web.pictures import RATES
+from service.rendering.chart_catalogue import RATES
+from service.rendering.chart_images import PAPER, ChartRequest, render_chart
+from service.rendering.charts.probability_curve import ROC, line, probability_curve
+from service.rendering.charts.series import first_curve_series
+from service.rendering.charts.style import (
+    COLOURS,
+    HEIGHT,
+    Spec,
+    finalize_spec,
+    layered_chart,
+    series_encoding,
+)
+from service.rendering.numbers import format_exact, rounded_up
 
 FOLDER: Final = Path(__file__).parent / "guide" / "figures"
 RUN: Final = {"type": "dpsgd", "noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 1000}
 DELTA: Final = 1e-5
-NAMES: Final = {"auto": "certified: width of the enclosure", "edgeworth": "Edgeworth series", "clt": "central limit"}
 SAMPLERS: Final = ("poisson", "fixed_without_replacement", "fixed_with_replacement", "shuffled")
+METHODS: Final = {
+    "contour inversion": "contour",
+    "discretised losses": "discretised",
+    "Edgeworth series": "edgeworth",
+    "central limit theorem": "clt",
+}
 BAR, BAR_HEIGHT = 22, 44
 
 
@@ -38,40 +51,12 @@ def epsilon_alone() -> Spec:
     epsilon = Local().epsilon(RUN, delta=DELTA).value
     pair = {"type": "approximate_dp", "epsilon": epsilon, "delta": DELTA}
     series = [
-        named("What the run allows, proved", curves(RUN)),
-        named(f"All that epsilon {rounded_up(epsilon, 3)} at delta {as_given(DELTA)} says", curves(pair))._replace(
-            worst=False
-        ),
+        first_curve_series("What the run allows, proved", curves(RUN)),
+        first_curve_series(
+            f"All that epsilon {rounded_up(epsilon, 3)} at delta {format_exact(DELTA)} says", curves(pair)
+        )._replace(worst=False),
     ]
-    return chances(ROC, series, ["Noise multiplier 1, sampling rate 0.01, 1000 steps"])
-
-
-def widths() -> Spec:
-    """How far apart the ends are, against approximations that have no ends."""
-    told = curves(RUN, tuple(NAMES))
-    exact, *others = series_of(told)
-    rows: list[Spec] = [
-        {
-            "series": NAMES["auto"],
-            RATE: rate,
-            "error": max((upper - lower) / upper, 1e-17),
-            "lower": None,
-            "upper": None,
-        }
-        for rate, lower, upper in zip(exact.rates, exact.lower or (), exact.upper or (), strict=True)
-        if rate < 1
-    ]
-    for name, other in zip(("edgeworth", "clt"), others, strict=True):
-        rows += [
-            {"series": NAMES[name], RATE: rate, "error": abs(value / true - 1), "lower": None, "upper": None}
-            for rate, value, true in zip(other.rates, other.value, exact.value, strict=True)
-            if rate < 1 and value != true
-        ]
-    title = "Error of three ways to compute the same curve"
-    x = logarithmic(RATE, RATE_TITLE, (1e-6, 1))
-    y = logarithmic("error", "Relative error, or width", (domain_start([row["error"] for row in rows]), 10))
-    marks = [line(x, y, coloured(list(NAMES.values()), "figure"), "error_numbers")]
-    return layered("widths", title, ["Power of the same run"], f"{title}.", rows, marks, HEIGHT)
+    return probability_curve(ROC, series, ["Noise multiplier 1, sampling rate 0.01, 1000 steps"])
 
 
 def samplers() -> Spec:
@@ -108,17 +93,84 @@ def samplers() -> Spec:
     ]
     title = "Epsilon at delta 1e-5 by how batches are drawn"
     told = ["Blue: surely so much. Orange: what is open between an attack and a theorem."]
-    return layered("samplers", title, told, f"{title}.", rows, layer, BAR_HEIGHT * len(rows))
+    return layered_chart("samplers", title, told, f"{title}.", rows, layer, BAR_HEIGHT * len(rows))
+
+
+def addition() -> Spec:
+    """Cumulant generating functions of two steps, and their sum, which is that of the run."""
+    curves = {
+        "Laplace step, scale 1": laplace_cumulant,
+        "Gaussian step, noise 1": lambda order: (order * order - order) / 2,
+        "both steps: the sum": lambda order: laplace_cumulant(order) + (order * order - order) / 2,
+    }
+    rows: list[Spec] = [
+        {"series": name, "order": order / 20, "cumulant": curve(order / 20)}
+        for name, curve in curves.items()
+        for order in range(61)
+    ]
+    x = {"field": "order", "type": "quantitative", "title": "s"}
+    y = {"field": "cumulant", "type": "quantitative", "title": "K(s) = ln E exp(s L)"}
+    marks = [line(x, y, series_encoding(list(curves), "figure"), "cumulant_numbers")]
+    title = "Cumulant generating functions add up"
+    return layered_chart("addition", title, ["Privacy loss L of a run of two steps"], f"{title}.", rows, marks, HEIGHT)
+
+
+def laplace_cumulant(order: float) -> float:
+    """Return K(s) of the privacy loss of a Laplace step whose largest loss is 1 nat."""
+    if order == 0.5:
+        return -0.5 + math.log(1.5)
+    return math.log((order * math.exp(order - 1) + (order - 1) * math.exp(-order)) / (2 * order - 1))
+
+
+def enclosures() -> Spec:
+    """Epsilon of one run by four methods: approximations are points, certified answers are intervals."""
+    rows: list[Spec] = []
+    for name, method in METHODS.items():
+        answer = Local().epsilon(RUN, delta=DELTA, method=method)
+        value = answer.value
+        lower, upper = (value, value) if answer.lower is None else (answer.lower, answer.upper)
+        bounds = "no bounds" if answer.lower is None else f"from {lower:.12f} to {upper:.12f}"
+        rows.append({"series": name, "lower": lower, "upper": upper, "label": f"{value:.4f}, {bounds}"})
+    y = {
+        "field": "series",
+        "type": "nominal",
+        "title": None,
+        "sort": None,
+        "axis": {"labelLimit": 240, "minExtent": 190},
+    }
+    x = {
+        "field": "lower",
+        "type": "quantitative",
+        "title": "epsilon (nats)",
+        "scale": {"domain": [1.5, 2.5], "zero": False},
+    }
+    layer: list[Spec] = [
+        {
+            "mark": {"type": "bar", "size": BAR, "color": COLOURS[0]},
+            "encoding": {"y": y, "x": x, "x2": {"field": "upper"}},
+        },
+        {"mark": {"type": "tick", "size": BAR, "thickness": 3, "color": COLOURS[0]}, "encoding": {"y": y, "x": x}},
+        {
+            "mark": {"type": "text", "align": "left", "dx": 6},
+            "encoding": {"y": y, "x": {**x, "field": "upper"}, "text": {"field": "label", "type": "nominal"}},
+        },
+    ]
+    title = "Epsilon of one run at delta 1e-5 by four methods"
+    told = ["Approximations are single numbers. A certified answer is an interval around the truth."]
+    return layered_chart("enclosures", title, told, f"{title}.", rows, layer, BAR_HEIGHT * len(rows))
 
 
 def write(chart: Spec) -> None:
     """A picture on white, under its name: it stands in pages of other hosts."""
-    spec = {**whole(chart, []), "background": PAPER, "padding": 12}
+    spec = {**finalize_spec(chart, []), "background": PAPER, "padding": 12}
     FOLDER.mkdir(parents=True, exist_ok=True)
-    (FOLDER / f"{chart['name']}.svg").write_bytes(drawn(Drawn(spec=json.dumps(spec), image="svg")) + b"\n")
+    (FOLDER / f"{chart['name']}.svg").write_bytes(
+        render_chart(ChartRequest(spec=json.dumps(spec), image="svg")) + b"\n"
+    )
 
 
 if __name__ == "__main__":
     write({**epsilon_alone(), "name": "epsilon_alone"})
-    write(widths())
     write(samplers())
+    write(addition())
+    write(enclosures())

@@ -7,8 +7,8 @@ from typing import Annotated
 
 from fastapi import Depends, Request
 
-from service.api.forms import Forms
 from service.api.readiness import Readiness
+from service.api.renderings import RenderingService
 from service.execution.request_body import Validate
 from service.execution.runner import ComputationRunner
 from service.execution.shares import Pot
@@ -23,7 +23,7 @@ class Services:
 
     settings: Settings
     runner: ComputationRunner
-    forms: Forms
+    renderings: RenderingService
     uploads: Pot
     bodies: Pot
     readiness: Readiness

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any, Final, cast
 
 import numpy as np
 from scipy.special import erfc
@@ -20,6 +21,9 @@ from service.privacy.numerics.arrays import BoolArray, FloatArray, IndexArray
 
 TRUNCATION_DIGITS = (22.0, 40.0, 80.0, 160.0, 330.0, 1000.0)
 """Truncation levels: far jumps of mass 10^-digits are left out of the moments."""
+
+MOST_KINDS: Final = 4
+"""Kinds of steps of a run that is evaluated together with other runs. More kinds share their exponentials alone."""
 
 _DEEP = 100.0
 """Digits from which a level is tried after the shallowest one."""
@@ -76,11 +80,14 @@ class ContourRun:
         known = tuple(summand for summand in self.summands if isinstance(summand, SampledGaussianSteps))
         return known if len(known) == len(self.summands) else None
 
-    @property
-    def only_step(self) -> SampledGaussianSteps | None:
-        """The one kind of step of a run of nothing but sampled Gaussian steps; None of others."""
-        steps = self.sampled_gaussian
-        return steps[0] if steps is not None and len(steps) == 1 and self.gaussian_mu_squared == 0 else None
+    @cached_property
+    def unit(self) -> tuple[tuple[Summand, ...], int] | None:
+        """The steps that the run takes several times, and how often; None where no batch of runs takes it."""
+        steps, laws = self.summands, {step.batch for step in self.summands}
+        if len(laws) != 1 or None in laws or len(steps) > MOST_KINDS or self.gaussian_mu_squared > 0:
+            return None
+        times = math.gcd(*(step.count for step in steps))
+        return tuple(replace(cast("Any", step), count=step.count // times) for step in steps), times
 
     @cached_property
     def log_prob_never_sampled(self) -> float:
@@ -226,5 +233,5 @@ class ContourRun:
         several = any(summand.has_several_jumps for summand in self.summands)
         light = np.ones(len(digits), dtype=bool)
         for group in () if several else self.groups:
-            light &= type(group[0]).ends_are_light(group, digits, theta)
+            light &= type(group[0]).ends_are_light((group,), digits, np.array([theta]))[:, 0]
         return light

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
+from itertools import islice
 
 import numpy as np
 
@@ -54,8 +55,8 @@ _CAP_TILTS = (1.0, 1.5, 2.0, 2.7, 3.6, 4.8, 6.5, 9.0)
 _CAP_SLACK = 1e-11
 """Far above the rounding of that bound, far below its looseness."""
 
-KEPT_CELLS = 1 << 20
-"""Cells of all lattices and lines of a curve that are kept for further readings; the oldest go first."""
+KEPT_CELLS = 1 << 22
+"""Cells of all lattices and lines of a curve that are kept for further readings; the least recently used go first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +101,7 @@ class LatticeRun:
     upper: tuple[CountedLaw, ...]
     lower: tuple[CountedLaw, ...]
     beside: Beside | None = None
-    lines: dict[float, LatticePair] = field(default_factory=dict[float, LatticePair])
+    lines: dict[float, LatticePair | None] = field(default_factory=dict["float", "LatticePair | None"])
 
     @staticmethod
     def build(
@@ -143,20 +144,22 @@ class LatticeRun:
     def line(self, tilt: float) -> LatticePair | None:
         """Both laws composed at a tilt; None where the window would be too large, or doubles do not hold the laws."""
         if tilt not in self.lines:
-            found = [window(laws, tilt, self.step) for laws in (self.upper, self.lower)]
-            windows = [part for part in found if part is not None]
-            if len(windows) < len(found) or max(part.size for part in windows) * len(self.upper) > 2 * LARGEST_CELLS:
-                return None
-            high, low = (
-                LatticeLine(laws, tilt, self.step, part, self.beside)
-                for laws, part in zip((self.upper, self.lower), windows, strict=True)
-            )
-            while self.lines and self.cells + max(part.size for part in windows) > KEPT_CELLS:
-                del self.lines[next(iter(self.lines))]
-            self.lines[tilt] = LatticePair(
-                high, low, run_slack(self.upper, self.beside, 1), run_slack(self.lower, self.beside, -1)
-            )
+            self.lines[tilt] = self._composed(tilt)
         return self.lines[tilt]
+
+    def _composed(self, tilt: float) -> LatticePair | None:
+        first = window(self.upper, tilt, self.step)
+        second = None if first is None else window(self.lower, tilt, self.step, first)
+        if first is None or second is None:
+            return None
+        size = max(first.size, second.size)
+        if size * len(self.upper) > 2 * LARGEST_CELLS:
+            return None
+        while self.lines and self.cells + size > KEPT_CELLS:
+            del self.lines[next(iter(self.lines))]
+        high = LatticeLine(self.upper, tilt, self.step, first, self.beside)
+        low = LatticeLine(self.lower, tilt, self.step, second, self.beside)
+        return LatticePair(high, low, run_slack(self.upper, self.beside, 1), run_slack(self.lower, self.beside, -1))
 
     def epsilon_cap(self, delta: float) -> float:
         """An upper bound of epsilon(delta), without composing anything; infinite where none is found.
@@ -191,7 +194,7 @@ class LatticeRun:
     @property
     def cells(self) -> int:
         """Cells of its laws and lines."""
-        return self.law_cells + sum(line.upper.cells for line in self.lines.values())
+        return self.law_cells + sum(line.upper.cells for line in self.lines.values() if line is not None)
 
 
 def _reaches(steps: tuple[LatticeStep, ...], log_cut: float) -> list[tuple[float, float]]:
@@ -270,26 +273,31 @@ class LatticeRuns:
         return 0.0 if part is None or coarse is None else _LESS * part.size * coarse.step
 
     def at(self, digits: float, spacing: float, *, mirrored: bool) -> LatticeRun | None:
-        """The run on a lattice of about this spacing; None as for `LatticeRun.build`. The oldest are forgotten where
-        too many cells are kept.
+        """Return the run on a lattice of about this spacing; None as for `LatticeRun.build`.
+
+        Runs that were used least recently are forgotten where too many cells are kept.
         """
         key = digits, spacing, mirrored
-        if key not in self._kept:
-            known = self._kept.get((digits, spacing, False))
-            self._forget()
-            if known is None and self._is_too_much(digits, spacing):
-                return None
-            run = known or self._built(digits, spacing)
-            self._kept[digits, spacing, False] = run
-            if mirrored:
-                self._kept[key] = None if run is None else run.mirrored()
+        if key in self._kept:
+            self._kept[key] = self._kept.pop(key)  # the last to be forgotten
+            return self._kept[key]
+        known = self._kept.get((digits, spacing, False))
+        self._forget()
+        if known is None and self._is_too_much(digits, spacing):
+            return None
+        run = known or self._built(digits, spacing)
+        self._kept[digits, spacing, False] = run
+        if mirrored:
+            self._kept[key] = None if run is None else run.mirrored()
         return self._kept[key]
 
     def finest_lines(self, count: int, *, mirrored: bool) -> list[LatticePair]:
         """Return so many of what is composed in this direction, at any tilt, finest spacing first."""
         runs = [run for (_, _, direction), run in self._kept.items() if run is not None and direction is mirrored]
-        lines = [pair for run in sorted(runs, key=lambda run: run.step) for pair in run.lines.values()]
-        return lines[:count]
+        lines = (
+            pair for run in sorted(runs, key=lambda run: run.step) for pair in run.lines.values() if pair is not None
+        )
+        return list(islice(lines, count))
 
     def _forget(self) -> None:
         while sum(run.cells for run in self._kept.values() if run is not None) > KEPT_CELLS:

@@ -60,8 +60,8 @@ _SCOUT_TILTS = (
 of hundreds of nats that have several modes.
 """
 
-_A_READING = 2_000.0
-"""Work of reading a lattice, in microseconds."""
+_A_READING, _A_THRESHOLD = 300.0, 0.05
+"""Work of reading a lattice, and of each of its thresholds, in microseconds."""
 
 _A_SEARCH = 400.0
 """The same of looking for the lattices to read, where all are at hand."""
@@ -211,7 +211,7 @@ class _Reading:
 
     def tighten(self, pair: LatticePair, places: IndexArray) -> FloatArray:
         """Read the places at a tilt; how wide that reading alone is."""
-        count_work(_A_READING)
+        count_work(_A_READING + _A_THRESHOLD * pair.upper.threshold_count)
         found = self.read(pair, places)
         self.known.tighten(places, found)
         return self._widths(found)

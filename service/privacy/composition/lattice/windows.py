@@ -38,6 +38,8 @@ this little is left: digits enough above the noise.
 
 _CHERNOFF_DISTANCES = (1.5, 3.0, 5.0, 8.0, 12.0)
 """Tilts, over 1/deviation away, at which mass outside the window is bounded."""
+_USUAL_DISTANCE = 3
+"""Index of the distance that bounds the tails of a normal law best."""
 
 _OVERFLOW_GOAL = 37.0
 """Nats: mass outside the window is about e^-goal."""
@@ -96,11 +98,17 @@ class CountedLaw:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Cells start <= k < start + size of the composed loss less its offset, and a bound of the tilted mass outside."""
+    """Cells start <= k < start + size of the composed loss less its offset, and a bound of the tilted mass outside.
+
+    `cumulants`: K, K', K'' of the laws at the tilt. `tilts`: indices of the distances that bound the mass on the left
+    and on the right.
+    """
 
     start: int
     size: int
     overflow: float
+    cumulants: tuple[float, float, float]
+    tilts: tuple[int, int]
 
 
 def tilted_cumulants(
@@ -124,30 +132,62 @@ def total_offset(laws: tuple[CountedLaw, ...]) -> float:
     return math.fsum(counted.count * counted.law.offset for counted in laws)
 
 
-def window(laws: tuple[CountedLaw, ...], tilt: float, step: float) -> Window | None:
-    """The smallest window outside which the tilted mass is about e^-goal, and the bound that was reached; None where
-    doubles do not hold the tilted law.
+def window(laws: tuple[CountedLaw, ...], tilt: float, step: float, like: Window | None = None) -> Window | None:
+    """Return the smallest window outside which the tilted mass is about e^-goal, and the bound that was reached.
+
+    `like`: window of laws that are nearly the same, whose mass the same tilts bound. None where doubles do not hold the
+    tilted law.
     """
-    value, _, variance = tilted_cumulants(laws, tilt, step)
-    deviation = max(math.sqrt(max(variance, 0.0)), step)
-    slack = 0.0
-    sides: list[float] = []
-    for sign in (-1.0, 1.0):
-        ends: list[float] = []
-        for distance in _CHERNOFF_DISTANCES:
-            shift = sign * distance / deviation
-            there = log_moment_held(laws, tilt + shift, step)
-            slack = max(slack, weight_rounding(laws, tilt + shift, step))
-            # e^{K(s) - K(theta) - (s - theta) x} <= e^-goal
-            ends.append((there - value + _OVERFLOW_GOAL) / shift)
-        sides.append(min(ends) if sign > 0 else max(ends))
-    if not (math.isfinite(log_moment_held(laws, tilt, step)) and all(map(math.isfinite, sides))):
+    if not math.isfinite(log_moment_held(laws, tilt, step)):
         return None
-    low, high = (side - total_offset(laws) for side in sides)
-    start, end = math.floor(low / step) - 1, math.ceil(high / step) + 1
-    size = fast_length(max(end - start + 1, 16))
-    slack += weight_rounding(laws, tilt, step) + 1e-9 + 1e-13 * _OVERFLOW_GOAL
-    return Window(start, size, 2 * math.exp(min(-_OVERFLOW_GOAL + slack, 700.0)))
+    value, mean, variance = tilted_cumulants(laws, tilt, step)
+    unit = 1 / max(math.sqrt(max(variance, 0.0)), step)
+    sides: list[float] = []
+    tilts: list[int] = []
+    for side, sign in enumerate((-1.0, 1.0)):
+        tails = _Tails(laws, tilt, step, value, sign * unit)
+        found = (math.inf, 0) if like is None else (tails.end(like.tilts[side]), like.tilts[side])
+        end, chosen = found if math.isfinite(found[0]) else tails.nearest()
+        if not math.isfinite(end):
+            return None
+        sides.append(sign * end - total_offset(laws))
+        tilts.append(chosen)
+    start, last = math.floor(sides[0] / step) - 1, math.ceil(sides[1] / step) + 1
+    far = max(abs(tilt + sign * unit * _CHERNOFF_DISTANCES[at]) for sign, at in zip((-1.0, 1.0), tilts, strict=True))
+    slack = weight_rounding(laws, far, step) + weight_rounding(laws, tilt, step) + 1e-9 + 1e-13 * _OVERFLOW_GOAL
+    overflow = 2 * math.exp(min(-_OVERFLOW_GOAL + slack, 700.0))
+    return Window(
+        start, fast_length(max(last - start + 1, 16)), overflow, (value, mean, variance), (tilts[0], tilts[1])
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Tails:
+    """One side of a tilted law, whose mass Chernoff bounds by moments `unit` times the distances away."""
+
+    laws: tuple[CountedLaw, ...]
+    tilt: float
+    step: float
+    value: float
+    unit: float
+
+    def end(self, at: int) -> float:
+        """Return |x| with e^{K(s) - K(theta) - (s - theta) x} = e^-goal; infinite where doubles do not hold K(s)."""
+        shift = self.unit * _CHERNOFF_DISTANCES[at]
+        return (log_moment_held(self.laws, self.tilt + shift, self.step) - self.value + _OVERFLOW_GOAL) / abs(shift)
+
+    def nearest(self) -> tuple[float, int]:
+        """Return the nearest end, and the index of its distance: ends first fall and then rise in the distance."""
+        best, at = self.end(_USUAL_DISTANCE), _USUAL_DISTANCE
+        for direction in (-1, 1):
+            while 0 <= at + direction < len(_CHERNOFF_DISTANCES):
+                other = self.end(at + direction)
+                if best < math.inf and not other < best:
+                    break
+                best, at = other, at + direction
+            if at != _USUAL_DISTANCE:
+                break
+        return best, at
 
 
 def weight_rounding(laws: tuple[CountedLaw, ...], tilt: float, step: float) -> float:
@@ -180,7 +220,8 @@ class LatticeLine:
         beside: Beside | None = None,
     ) -> None:
         self.theta, self.step, self.beside = theta, step, beside
-        self.value, mean, variance = tilted_cumulants(laws, theta, step, beside)
+        between = (0.0, 0.0, 0.0) if beside is None else beside.cumulants(theta)
+        self.value, mean, variance = map(sum, zip(chosen.cumulants, between, strict=True))
         self.deviation = math.sqrt(max(variance, 0.0))
         self._offset = total_offset(laws)
         self.center = round((mean - self._offset) / step)
@@ -283,10 +324,10 @@ def decayed_sums(masses: FloatArray, read: int, decay: float) -> FloatArray:
     return np.concatenate(parts)
 
 
-_A_CALL, _A_WEIGHT = 30.0, 0.02
+_A_CALL, _A_WEIGHT = 16.0, 0.008
 """Work of the moment of a law at a tilt, and of each of its masses, in microseconds, roughly."""
-_A_CELL = 0.1
-"""Work of composing one cell of one law, in microseconds."""
+_A_LINE, _A_CELL = 200.0, 0.04
+"""Work of composing laws at a tilt, and of one cell of one law there, in microseconds."""
 
 
 def _composed(
@@ -296,7 +337,7 @@ def _composed(
     sum of squared errors (Parseval: that of the transform, over the root of n).
     """
     n = chosen.size
-    count_work(_A_CELL * n * len(laws))
+    count_work(_A_LINE + _A_CELL * n * len(laws))
     error = _TRANSFORM_ERROR * (math.log2(n) + 1)
     composed = np.ones(n // 2 + 1, dtype=np.complex128)
     log_most, relative = np.zeros(n // 2 + 1), np.zeros(n // 2 + 1)

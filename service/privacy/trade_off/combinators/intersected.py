@@ -1,4 +1,4 @@
-"""One curve known by two engines: the second is asked where the first is wide, and both enclosures hold."""
+"""Curve with two engines: the second engine serves where the first is wide, and both enclosures are intersected."""
 
 from __future__ import annotations
 
@@ -20,18 +20,19 @@ from service.privacy.trade_off.delegating import DelegatingCurve
 from service.privacy.trade_off.enclosed.logs import log_ends, relative_widths
 
 SHARE: Final = 0.6
-"""Share of the work that is left for the first engine: the second is asked where that was not enough."""
+"""Share of the remaining work that the first engine may use. The second engine may use the rest."""
 Ends = tuple[FloatArray, FloatArray]
 MOST_PLACES = 8
-"""A list with more wide places than this is left to the first engine: the second would take minutes."""
+"""Largest count of wide numbers in a list for which the second engine is used. It would take minutes for more."""
 FAINTEST = -690.0
-"""ln delta below which the second engine is not asked: lattices hold masses as doubles, so no smaller upper end."""
+"""ln delta below which the second engine cannot help: a lattice holds masses as doubles."""
 
 
 @final
 class Intersected(DelegatingCurve):
-    """The curve of `first`; where it is wider than `tolerance` what `second()` proves is intersected with it. `asked`
-    counts how often that was.
+    """Curve of `first`, intersected with the curve of `second()` where the enclosures are wider than `tolerance`.
+
+    `asked` counts the uses of the second engine.
     """
 
     is_capped = True
@@ -48,7 +49,7 @@ class Intersected(DelegatingCurve):
 
     @property
     def second(self) -> AbstractTradeOff:
-        """The other engine's curve, made when first needed; every look at it is counted."""
+        """Curve of the second engine, built at its first use; every access is counted."""
         if self._asked is not None:
             self._asked.times += 1
         return self._made
@@ -60,7 +61,7 @@ class Intersected(DelegatingCurve):
     @override
     def reversed(self) -> AbstractTradeOff:
 
-        def second() -> AbstractTradeOff:  # made as late as in this direction
+        def second() -> AbstractTradeOff:  # built at its first use, as in this direction
             return self._made.reversed()
 
         return Intersected(self.curve.reversed(), second, self._tolerance, self._asked)
@@ -112,7 +113,7 @@ class Intersected(DelegatingCurve):
         return found.intersected(self.second.epsilon(delta))
 
     def _is_asked_for(self, wide: int) -> bool:
-        """Whether the second engine evaluates so many wide numbers."""
+        """Return whether the second engine evaluates so many wide numbers."""
         if wide > MOST_PLACES:
             self._decline(WidthLimit.LONG_LIST)
         return 0 < wide <= MOST_PLACES and not is_spent()
@@ -132,7 +133,7 @@ def _tightened(first: EnclosureArray, second: EnclosureArray, where: BoolArray) 
 
 
 def _met(first: Ends, second: Ends, where: BoolArray) -> Ends:
-    """Return the intersected ends. Raises NumericalFailure where they do not meet."""
+    """Return the intersected bounds. Raises NumericalFailure where they do not meet."""
     lower, upper = (end.copy() for end in first)
     lower[where], upper[where] = np.maximum(lower[where], second[0]), np.minimum(upper[where], second[1])
     if (lower > upper).any():

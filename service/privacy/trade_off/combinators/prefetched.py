@@ -1,4 +1,4 @@
-"""A curve with numbers that were computed before, together with those of other curves."""
+"""Curve with numbers that were computed before, together with numbers of other curves."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ from service.privacy.trade_off.delegating import DelegatingCurve
 
 @final
 class Known(NamedTuple):
-    """A number of a run: in which direction (`reflected`: remove), of what, and where; `epsilon_cap` is an upper bound
-    of epsilon.
+    """Key of a number of a run: the direction (`reflected`: remove), the quantity, and its argument.
+
+    The quantity `epsilon_cap` is an upper bound of epsilon.
     """
 
     reflected: bool
@@ -26,7 +27,7 @@ class Known(NamedTuple):
 
 @final
 class PrefetchedCurve(DelegatingCurve):
-    """The numbers of `curve`; those in `known` are enclosures of the same numbers and are not computed again."""
+    """Curve with the numbers of `curve`; enclosures in `known` replace their computation."""
 
     is_capped = True
 
