@@ -114,8 +114,8 @@ class Symmetrised(AbstractTradeOff):
     @override
     def _profile_at_formula(self, epsilon: float) -> Enclosure:
         first = self.first.profile_at(epsilon)
-        alone = self.second.profile_cap(epsilon) <= first.lower
-        alone = alone or bool(_is_capped(self.second, np.array([epsilon]), np.array([first.lower]))[0])
+        alone = bool(_is_capped(self.second, np.array([epsilon]), np.array([first.lower]))[0])
+        alone = alone or self.second.profile_cap(epsilon) <= first.lower
         return first if alone else largest(first, self.second.profile_at(epsilon))
 
     @override
