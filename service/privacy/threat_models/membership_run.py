@@ -138,7 +138,21 @@ def plan_of(
     options: EngineOptions,
     method: str = "auto",
 ) -> Plan:
-    """Plan the curves of a run against a record of this susceptibility, by one of `engines_of`."""
+    """Plan the curves of a run against a record of this susceptibility.
+
+    Parameters
+    ----------
+    run : MembershipRun
+        The run of noisy SGD.
+    susceptibility : float
+        K of the record, >= 0; infinite for a record that is recognised for certain.
+    step_curve, composition : str
+        Curve of one step, and composition of the steps, as in `Membership`.
+    options : EngineOptions
+        Accuracy and limits.
+    method : str
+        "auto" or one of `engines_of`.
+    """
     engine = engine_of(run, susceptibility, step_curve, composition)
     if DISCRETISED in (engine, method):
         options = options.no_finer_than(MEMBERSHIP_STEPS)
