@@ -203,9 +203,11 @@ def _on_lines(run: MembershipRun, susceptibility: float, options: EngineOptions,
     def second() -> AbstractTradeOff:
         return _on_lattices(run, susceptibility, options).add
 
-    asked = SecondEngine(f"discretised: also asked, since contour was wider than {tolerance:g}; both enclosures hold.")
-    both = Intersected(add, second, tolerance, asked)
-    return replace(pair, add=both, remove=both.reversed(), second=asked)
+    counter = SecondEngine(
+        f"discretised: also asked, since contour was wider than {tolerance:g}; both enclosures hold."
+    )
+    both = Intersected(add, second, tolerance, counter)
+    return replace(pair, add=both, remove=both.reversed(), second=counter)
 
 
 def _on_lattices(run: MembershipRun, susceptibility: float, options: EngineOptions) -> TradeOffPair:

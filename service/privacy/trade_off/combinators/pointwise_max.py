@@ -294,9 +294,7 @@ class _Touching:
 
 
 @np.errstate(all="ignore")
-def _is_weaker(
-    epsilon: FloatArray, profile: EnclosureArray, rates: FloatArray, other: AbstractTradeOff
-) -> BoolArray:
+def _is_weaker(epsilon: FloatArray, profile: EnclosureArray, rates: FloatArray, other: AbstractTradeOff) -> BoolArray:
     """Return where a curve is proved to have less power than `other` at its touching rate.
 
     `profile` is the profile of the curve. `rates` holds both bounds of the rate where lines of slope e^eps touch it.
