@@ -10,7 +10,7 @@ import pytest
 
 from api_schemas.calibrations import CalibrationsRequest
 from api_schemas.fields import Shape, shape_of, shape_of_field, type_of
-from api_schemas.free_numbers import TIED
+from api_schemas.free_parameters import TIED
 from api_schemas.mechanisms import MechanismSpec
 from api_schemas.questions import QuestionSpec
 from service.computations.calibration.directions import directions

@@ -6,7 +6,7 @@ from typing import Final
 
 import numpy as np
 
-from api_schemas.caveats import Assumption
+from api_schemas.assumptions_and_hazards import Assumption
 from api_schemas.pmp_gaussian import GaussianWorstCase, PmpGaussianParameters, PmpGaussianRequest, PmpGaussianResponse
 from api_schemas.pmp_gaussian_examples import PMP_GAUSSIAN_EXAMPLES
 from service.computations.abstract import Computation, Quote
