@@ -19,6 +19,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "service.privacy": {"service.privacy.numerics"},
     "service.interop": {"api_schemas"},
     "service.computations": {"api_schemas", "service.interop", "service.privacy"},
+    "service.parsing": set(),
     "service.telemetry": set(),
     "service.execution": {
         "api_schemas",
@@ -27,6 +28,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "service.computations.deadlines",
         "service.computations.digest",
         "service.computations.violations",
+        "service.parsing",
     },
     "service.jobs": {
         "api_schemas",
@@ -38,6 +40,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "service.privacy.errors",
         "service.settings",
         "service.telemetry",
+        "service.parsing",
     },
     "service.api": {
         "api_schemas",
@@ -49,6 +52,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "service.settings",
         "service.telemetry",
         "service.web",
+        "service.parsing",
     },
     "service.web": {"api_schemas", "service.computations", "service.interop"},
     "service.engine_version": set(),

@@ -15,9 +15,9 @@ from typing_extensions import override
 
 from service.computations.catalogue import resource
 from service.computations.digest import canonical_text, digest
-from service.execution.request_body import parse_request
 from service.interop.numbers import percent_given, percent_up
 from service.local import answered
+from service.parsing import parse_request
 from service.web.charts.series import ATTACKERS
 from service.web.forms import HTML, forms_of
 from service.web.report.writing import report, request_of
