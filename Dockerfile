@@ -1,4 +1,4 @@
-# The first stage installs what requirements.lock names into /opt/venv; the second holds the interpreter and that folder.
+# The first stage installs what requirements/runtime.lock names into /opt/venv; the second holds the interpreter and that folder.
 FROM python:3.11-slim AS build
 # A mirror of the package index can be named: docker build --build-arg PIP_INDEX_URL=...
 ARG PIP_INDEX_URL
@@ -7,17 +7,17 @@ ENV PIP_DISABLE_PIP_VERSION_CHECK=1 \
     PIP_ROOT_USER_ACTION=ignore
 WORKDIR /source
 RUN python -m venv /opt/venv
-COPY requirements.lock ./
-RUN /opt/venv/bin/python -m pip install --quiet --require-hashes --only-binary :all: --requirement requirements.lock
+COPY requirements/runtime.lock requirements/
+RUN /opt/venv/bin/python -m pip install --quiet --require-hashes --only-binary :all: --requirement requirements/runtime.lock
 COPY pyproject.toml README.md LICENSE ./
 COPY api_schemas api_schemas
 COPY privacy_bounds privacy_bounds
 COPY service service
 # The guide is written by an environment of its own, of which nothing goes into the image.
-COPY requirements-guide.lock ./
+COPY requirements/guide.lock requirements/
 COPY docs docs
 RUN python -m venv /opt/guide \
- && /opt/guide/bin/python -m pip install --quiet --require-hashes --only-binary :all: --requirement requirements-guide.lock \
+ && /opt/guide/bin/python -m pip install --quiet --require-hashes --only-binary :all: --requirement requirements/guide.lock \
  && /opt/guide/bin/python -m properdocs build --strict --config-file docs/guide.yml
 # What only installing needs does not go into the image: neither setuptools nor pip.
 RUN /opt/venv/bin/python -m pip install --quiet --no-deps --no-build-isolation --no-index . \

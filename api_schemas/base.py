@@ -17,6 +17,13 @@ def field_refusal(field: str, sentence: str) -> PydanticCustomError:
     return PydanticCustomError("settled", "{sentence}", {"sentence": sentence, "field": field})
 
 
+def _describe_type(schema: dict[str, Any]) -> None:
+    """Describe the constant `type` that selects one model of a union."""
+    discriminator = schema.get("properties", {}).get("type", {})
+    if "const" in discriminator:
+        discriminator.setdefault("description", f"Selects this kind of object: always `{discriminator['const']}`.")
+
+
 class Request(BaseModel):
     """Something a client sends: frozen, strict JSON types, no unknown fields, no NaN or infinity.
 
@@ -24,7 +31,12 @@ class Request(BaseModel):
     """
 
     model_config = ConfigDict(
-        strict=True, frozen=True, extra="forbid", allow_inf_nan=False, json_schema_serialization_defaults_required=True
+        strict=True,
+        frozen=True,
+        extra="forbid",
+        allow_inf_nan=False,
+        json_schema_serialization_defaults_required=True,
+        json_schema_extra=_describe_type,
     )
 
     def _settle(self, **fields: object) -> None:

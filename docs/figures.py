@@ -1,6 +1,6 @@
 """The pictures of the guide, from what the service answers: python docs/figures.py writes docs/guide/figures/*.svg.
 
-They are drawn as the pictures of the service are, by `service/web/charts`.
+They are drawn as the pictures of the service are, by `service/rendering/charts`.
 """
 
 from __future__ import annotations
@@ -12,12 +12,20 @@ from typing import Any, Final
 
 from api_schemas.curves import CurvesResponse
 from privacy_bounds import Local
-from service.interop.numbers import as_given, rounded_up
-from service.web.charts.chances import RATE, RATE_TITLE, ROC, chances, domain_start, line
-from service.web.charts.series import named, series_of
-from service.web.charts.style import COLOURS, HEIGHT, Spec, coloured, layered, logarithmic, whole
-from service.web.drawing import PAPER, Drawn, drawn
-from service.web.pictures import RATES
+from service.rendering.chart_catalogue import RATES
+from service.rendering.chart_images import PAPER, ChartRequest, render_chart
+from service.rendering.charts.probability_curve import RATE, RATE_TITLE, ROC, domain_start, line, probability_curve
+from service.rendering.charts.series import first_curve_series, series_of
+from service.rendering.charts.style import (
+    COLOURS,
+    HEIGHT,
+    Spec,
+    finalize_spec,
+    layered_chart,
+    logarithmic_axis,
+    series_encoding,
+)
+from service.rendering.numbers import format_exact, rounded_up
 
 FOLDER: Final = Path(__file__).parent / "guide" / "figures"
 RUN: Final = {"type": "dpsgd", "noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 1000}
@@ -38,12 +46,12 @@ def epsilon_alone() -> Spec:
     epsilon = Local().epsilon(RUN, delta=DELTA).value
     pair = {"type": "approximate_dp", "epsilon": epsilon, "delta": DELTA}
     series = [
-        named("What the run allows, proved", curves(RUN)),
-        named(f"All that epsilon {rounded_up(epsilon, 3)} at delta {as_given(DELTA)} says", curves(pair))._replace(
-            worst=False
-        ),
+        first_curve_series("What the run allows, proved", curves(RUN)),
+        first_curve_series(
+            f"All that epsilon {rounded_up(epsilon, 3)} at delta {format_exact(DELTA)} says", curves(pair)
+        )._replace(worst=False),
     ]
-    return chances(ROC, series, ["Noise multiplier 1, sampling rate 0.01, 1000 steps"])
+    return probability_curve(ROC, series, ["Noise multiplier 1, sampling rate 0.01, 1000 steps"])
 
 
 def widths() -> Spec:
@@ -68,10 +76,10 @@ def widths() -> Spec:
             if rate < 1 and value != true
         ]
     title = "Error of three ways to compute the same curve"
-    x = logarithmic(RATE, RATE_TITLE, (1e-6, 1))
-    y = logarithmic("error", "Relative error, or width", (domain_start([row["error"] for row in rows]), 10))
-    marks = [line(x, y, coloured(list(NAMES.values()), "figure"), "error_numbers")]
-    return layered("widths", title, ["Power of the same run"], f"{title}.", rows, marks, HEIGHT)
+    x = logarithmic_axis(RATE, RATE_TITLE, (1e-6, 1))
+    y = logarithmic_axis("error", "Relative error, or width", (domain_start([row["error"] for row in rows]), 10))
+    marks = [line(x, y, series_encoding(list(NAMES.values()), "figure"), "error_numbers")]
+    return layered_chart("widths", title, ["Power of the same run"], f"{title}.", rows, marks, HEIGHT)
 
 
 def samplers() -> Spec:
@@ -108,14 +116,16 @@ def samplers() -> Spec:
     ]
     title = "Epsilon at delta 1e-5 by how batches are drawn"
     told = ["Blue: surely so much. Orange: what is open between an attack and a theorem."]
-    return layered("samplers", title, told, f"{title}.", rows, layer, BAR_HEIGHT * len(rows))
+    return layered_chart("samplers", title, told, f"{title}.", rows, layer, BAR_HEIGHT * len(rows))
 
 
 def write(chart: Spec) -> None:
     """A picture on white, under its name: it stands in pages of other hosts."""
-    spec = {**whole(chart, []), "background": PAPER, "padding": 12}
+    spec = {**finalize_spec(chart, []), "background": PAPER, "padding": 12}
     FOLDER.mkdir(parents=True, exist_ok=True)
-    (FOLDER / f"{chart['name']}.svg").write_bytes(drawn(Drawn(spec=json.dumps(spec), image="svg")) + b"\n")
+    (FOLDER / f"{chart['name']}.svg").write_bytes(
+        render_chart(ChartRequest(spec=json.dumps(spec), image="svg")) + b"\n"
+    )
 
 
 if __name__ == "__main__":

@@ -126,9 +126,9 @@ def answered_bytes(computation: Computation[Any, Any], source: str, files: Mappi
     with patience():
         written = answered(computation, body, instance=f"privacy-bounds {computation.name}")
     if isinstance(written, Problem):
-        from service import console
+        from service.rendering.tables import shell
 
-        told = console.sentences_of(written).encode() if sys.stderr.isatty() else written.json_bytes()
+        told = shell.problem_text(written).encode() if sys.stderr.isatty() else written.json_bytes()
         sys.stderr.buffer.write(told + b"\n")
         return None
     return written
@@ -152,7 +152,7 @@ def drawn_by(source: str) -> str:
 def plot(name: str, source: str, output: Path, targets: Sequence[float]) -> int:
     """Draw the answer to a request into a file, whose suffix says how. `targets`: limits of the answers of a sweep."""
     from service.local import formed, pictured
-    from service.web.forms import PNG, SVG, VEGA_LITE
+    from service.rendering.registry import PNG, SVG, VEGA_LITE
 
     drawn_as = {".svg": SVG, ".png": PNG, ".json": VEGA_LITE}
     suffix = output.suffix.lower()
@@ -242,19 +242,20 @@ def shown(computation: Computation[Any, Any], written: bytes, form: str) -> byte
     """The response in a form: of its own, where it has one, else as every response has it."""
     if form == JSON:
         return written
-    from service import console
-    from service.web.forms import forms_of
+    from service.local import formed
+    from service.rendering.registry import renderings_of
+    from service.rendering.tables import shell
 
-    if form == TABLE and "text/plain" in computation.renderings:
+    renderings = renderings_of(computation.name)
+
+    if form == TABLE and "text/plain" in renderings:
         form = "text/plain"
-    if form in forms_of(computation.name):
-        from service.local import formed
-
+    if form in renderings:
         return formed(computation, written, form)
-    if form == TABLE and "text/csv" in computation.renderings:
-        return console.lined_up(computation.rendered(written, "text/csv").decode()).encode()
+    if form == TABLE and "text/csv" in renderings:
+        return shell.align_csv(formed(computation, written, "text/csv").decode()).encode()
     response = json.loads(written)
-    return (console.table(response, width()) if form == TABLE else console.comma_separated(response)).encode()
+    return (shell.to_table(response, width()) if form == TABLE else shell.to_csv(response)).encode()
 
 
 def width() -> int | None:

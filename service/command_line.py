@@ -89,12 +89,12 @@ def _add_operate(commands: Commands) -> None:
 
 
 def _add_plot(commands: Commands) -> None:
-    from service.web.pictures import PICTURES
+    from service.rendering.chart_catalogue import CHART_SOURCES
 
     plot = commands.add_parser("plot", help="draw the answer to a request")
     plot.add_argument("request", help="a JSON file, or - for standard input")
     plot.add_argument(
-        "--resource", choices=PICTURES, help="who answers it (default: found out by the fields of the request)"
+        "--resource", choices=CHART_SOURCES, help="who answers it (default: found out by the fields of the request)"
     )
     plot.add_argument("--output", required=True, help="the file to write: .svg, .png, or .json for Vega-Lite")
     limit = "of sweeps: a limit of the first answer, the second ..."
@@ -102,7 +102,7 @@ def _add_plot(commands: Commands) -> None:
 
 
 def _add_computation(commands: Commands, command: str, name: str) -> None:
-    from service.web.forms import forms_of
+    from service.rendering.registry import renderings_of
 
     computation = resource(name)
     takes = "JSON" if computation.read_archive is None else "JSON or .npz"
@@ -119,7 +119,7 @@ def _add_computation(commands: Commands, command: str, name: str) -> None:
     forms = computing.add_mutually_exclusive_group()
     for option, form, told in FORMS:
         forms.add_argument(option, dest="form", action="store_const", const=form, help=told)
-    known = forms_of(computation.name)
+    known = renderings_of(computation.name)
     if known:
         other = ", ".join(known)
         forms.add_argument("--accept", dest="form", help=f"write it as one of {other}", choices=known)

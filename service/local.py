@@ -15,11 +15,11 @@ from service.computations.catalogue import RESOURCES, resource
 from service.computations.digest import digest
 from service.engine_version import ENGINE_VERSION
 from service.execution.worker import compute_body
-from service.interop.catalogue import validated
+from service.importers.catalogue import validate_with_imports
 from service.parsing import InvalidRequest, RequestBodyError, parse_request
 from service.privacy.errors import PrivacyComputationError
-from service.web.forms import PNG, SVG, forms_of
-from service.web.pictures import Need
+from service.rendering.chart_catalogue import Dependency
+from service.rendering.registry import PNG, SVG, renderings_of
 
 ARCHIVE_SIGNATURE: Final = b"PK"
 
@@ -38,7 +38,7 @@ def answered(computation: Computation[Any, Any], body: bytes, instance: str) -> 
         if computation.read_archive is not None and body.startswith(ARCHIVE_SIGNATURE):
             request = computation.read_archive(body)
         else:
-            request = parse_request(computation.request_type, body, validated)
+            request = parse_request(computation.request_type, body, validate_with_imports)
         name = digest(computation.name, ENGINE_VERSION, request)
         return compute_body(computation, request, name, ENGINE_VERSION).body
     except (RequestBodyError, ArchiveError, PrivacyComputationError, ValidationError) as error:
@@ -48,21 +48,23 @@ def answered(computation: Computation[Any, Any], body: bytes, instance: str) -> 
 
 def formed(computation: Computation[Any, Any], written: bytes, media_type: str) -> bytes:
     """An answer, as JSON, in another form that the resource has; what is drawn is drawn in this process."""
-    from service.web.drawing import Drawn, drawn
+    from service.rendering.chart_images import ChartRequest, render_chart
 
-    form = forms_of(computation.name)[media_type]
+    rendering = renderings_of(computation.name)[media_type]
     response = computation.response_type.model_validate_json(written)
-    read = [_read(need) for need in form.needs(response)]
-    images = [drawn(Drawn(spec=spec, image=form.image)) for spec in form.specs(response, read)]
-    return form.write(response, read, images)
+    results = [_compute_dependency(dependency) for dependency in rendering.dependencies(response)]
+    images = [
+        render_chart(ChartRequest(spec=spec, image=rendering.image)) for spec in rendering.specs(response, results)
+    ]
+    return rendering.write(response, results, images)
 
 
-def _read(need: Need) -> Result | None:
+def _compute_dependency(dependency: Dependency) -> Result | None:
     """A further answer; None where this run has none."""
-    computation = resource(need.resource)
-    name = digest(computation.name, ENGINE_VERSION, need.request)
+    computation = resource(dependency.resource)
+    name = digest(computation.name, ENGINE_VERSION, dependency.request)
     try:
-        found: Result = computation.response(need.request, name, ENGINE_VERSION)
+        found: Result = computation.response(dependency.request, name, ENGINE_VERSION)
     except PrivacyComputationError:
         return None
     return found
@@ -70,8 +72,8 @@ def _read(need: Need) -> Result | None:
 
 def pictured(spec: str, media_type: str) -> bytes:
     """A Vega-Lite spec as an image that stands for itself, or as it is."""
-    from service.web.drawing import Drawn, drawn, standing_alone
+    from service.rendering.chart_images import ChartRequest, as_standalone_svg, render_chart
 
     if media_type == SVG:
-        return standing_alone(drawn(Drawn(spec=spec, image="svg")))
-    return drawn(Drawn(spec=spec, image="png")) if media_type == PNG else spec.encode()
+        return as_standalone_svg(render_chart(ChartRequest(spec=spec, image="svg")))
+    return render_chart(ChartRequest(spec=spec, image="png")) if media_type == PNG else spec.encode()

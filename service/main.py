@@ -22,12 +22,12 @@ from service.api.answers import LARGEST_BODIES_AT_ONCE, LARGEST_UPLOADS_AT_ONCE
 from service.api.connections import Connections
 from service.api.dependencies import Services
 from service.api.direct_route import Application
-from service.api.forms import DrawingBoard, Forms
 from service.api.head_as_get import HeadAsGet
 from service.api.known_answers import KNOWN_ANSWERS, warm_up
 from service.api.operators import operator_application
 from service.api.problems import problem_of
 from service.api.readiness import Readiness
+from service.api.renderings import ChartRenderer, RenderingService
 from service.api.routes import computations, decisions, discovery, guide, jobs, operations, pages, results
 from service.computations.catalogue import resources
 from service.engine_version import ENGINE_VERSION
@@ -44,11 +44,12 @@ from service.execution.sibling_processes import SiblingProcesses, supervised_fol
 from service.execution.worker_admission import WorkerAdmission
 from service.execution.worker_pool import WorkerPool
 from service.execution.workers import RESERVE_MEMORY_BYTES, RESERVE_SECONDS, Workers
-from service.interop.catalogue import validated
+from service.importers.catalogue import validate_with_imports
 from service.jobs.embedded.backend import embedded_jobs
 from service.jobs.jobs import Jobs
 from service.jobs.work import Limits
 from service.preloaded import LOADED_FOR_PRICES, preloaded_modules
+from service.rendering import chart_images
 from service.server import DrainingServer, serving
 from service.settings import Settings
 from service.telemetry.http import HttpTelemetry
@@ -56,7 +57,6 @@ from service.telemetry.logs import make_logger
 from service.telemetry.loop_lag import watch
 from service.telemetry.metrics import Metrics
 from service.telemetry.operator_metrics import serve_metrics
-from service.web import drawing
 
 if TYPE_CHECKING:
     import socket
@@ -193,12 +193,12 @@ async def _running(
                 yield Services(
                     settings=settings,
                     runner=runner,
-                    forms=Forms(runner, board, memory, settings.worker_count),
+                    renderings=RenderingService(runner, board, memory, settings.worker_count),
                     uploads=ResourceBudget(LARGEST_UPLOADS_AT_ONCE * settings.max_upload_bytes, refused),
                     bodies=ResourceBudget(LARGEST_BODIES_AT_ONCE * settings.max_body_bytes, refused),
                     readiness=readiness,
                     jobs=running_jobs,
-                    validate=validated,
+                    validate=validate_with_imports,
                     metrics=metrics,
                     version=version,
                 )
@@ -242,7 +242,7 @@ def _runner(
         workers=workers,
         metrics=metrics,
         max_remembered_bodies=settings.memory_cache_entries,
-        validate=validated,
+        validate=validate_with_imports,
     )
 
 
@@ -297,7 +297,7 @@ def _jobs(
             settings,
             engine_version=ENGINE_VERSION,
             limits=job_limits(settings),
-            validate=validated,
+            validate=validate_with_imports,
             metrics=metrics,
             logger=logger,
         )
@@ -308,7 +308,7 @@ def _jobs(
         worker_count=settings.job_workers,
         engine_version=ENGINE_VERSION,
         limits=job_limits(settings),
-        validate=validated,
+        validate=validate_with_imports,
         describe=describe,
         find_answer=lambda computation, digest: runner.find_stored((computation.name,), digest),
         store_answer=runner.store,
@@ -330,7 +330,7 @@ def run_worker(settings: Settings) -> int:
             make_pool=partial(
                 _pool_maker(settings, metrics), worker_count=settings.job_workers, niceness=job_niceness(settings)
             ),
-            validate=validated,
+            validate=validate_with_imports,
             describe=describe,
             metrics=metrics,
             logger=make_logger(settings.log_level),
@@ -361,18 +361,18 @@ def describe(error: Exception) -> bytes:
     return problem_of(error, instance="", request_id="").json_bytes()
 
 
-def _drawing_board(settings: Settings, metrics: Metrics) -> DrawingBoard:
+def _drawing_board(settings: Settings, metrics: Metrics) -> ChartRenderer:
     """What draws pictures: one process, which starts with the first of them."""
     pool = WorkerPool(
         worker_count=1,
-        time_limit_seconds=min(settings.time_limit_seconds, drawing.TIME_LIMIT_SECONDS),
-        memory_limit_bytes=drawing.MEMORY_LIMIT_BYTES,
+        time_limit_seconds=min(settings.time_limit_seconds, chart_images.TIME_LIMIT_SECONDS),
+        memory_limit_bytes=chart_images.MEMORY_LIMIT_BYTES,
         niceness=settings.worker_niceness,
-        preloaded_modules=(drawing.__name__,),
+        preloaded_modules=(chart_images.__name__,),
         metrics=metrics,
-        warm_up=drawing.warm_up,
+        warm_up=chart_images.warm_up,
     )
-    return DrawingBoard(pool, Workers(pool, _admission(settings, 1)))
+    return ChartRenderer(pool, Workers(pool, _admission(settings, 1)))
 
 
 def _shared_results(settings: Settings, link: RedisCircuitBreaker, metrics: Metrics) -> SharedCache:

@@ -19,7 +19,7 @@ VEGA_LITE: Final = "application/vnd.vegalite.v5+json"
 def measure() -> Section:
     from service.computations.catalogue import resource
     from service.local import answered, formed
-    from service.web.drawing import Drawn, drawn
+    from service.rendering.chart_images import ChartRequest, render_chart
 
     def answer(name: str, request: dict[str, Any]) -> bytes:
         found = answered(resource(name), json.dumps(request).encode(), "")
@@ -33,8 +33,8 @@ def measure() -> Section:
     found = {
         "curves, 61 points: the answer": median_cpu_seconds(lambda: answer("curves", CURVES)),
         "its spec": median_cpu_seconds(lambda: formed(resource("curves"), curves, VEGA_LITE)),
-        "its SVG": median_cpu_seconds(lambda: drawn(Drawn(spec=spec, image="svg"))),
-        "its PNG": median_cpu_seconds(lambda: drawn(Drawn(spec=spec, image="png"))),
+        "its SVG": median_cpu_seconds(lambda: render_chart(ChartRequest(spec=spec, image="svg"))),
+        "its PNG": median_cpu_seconds(lambda: render_chart(ChartRequest(spec=spec, image="png"))),
         "assessment of C1: the answer": median_cpu_seconds(lambda: answer("assessments", ASSESSMENT)),
         "its report, with the answers it shows": median_cpu_seconds(
             lambda: formed(resource("assessments"), assessment, "text/html")

@@ -20,7 +20,7 @@ ROUNDS: Final = 9
 TOLERANCE: Final = 1e-6
 GAMMA_SECONDS, FAILING_SECONDS, FASTER = 0.1, 0.15, 20
 RISKCALS_ANSWER: Final = 0.42436
-"""To the power of 1e-4 at a rate of 1e-6 on C1, as measured once: it takes 270 s (`service/decisions/0016`)."""
+"""To the power of 1e-4 at a rate of 1e-6 on C1, as measured once: it takes 270 s (`docs/decisions/0016`)."""
 
 
 @dataclass(frozen=True)

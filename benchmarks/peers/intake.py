@@ -14,10 +14,10 @@ from pydantic import ValidationError
 from api_schemas.bounds import BoundsRequest
 from benchmarks.report import Reach, Section, Table, milliseconds
 from benchmarks.timing import median_cpu_seconds
-from service.interop.catalogue import read, validated
+from service.importers.catalogue import import_state, validate_with_imports
 from service.parsing import parse_request, validate_plain
 
-FIXTURES: Final = Path(__file__).parents[2] / "tests" / "interop" / "fixtures"
+FIXTURES: Final = Path(__file__).parents[2] / "tests" / "importers" / "fixtures"
 RUN: Final = {"type": "dpsgd", "noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 1000}
 LONG: Final = [[1.0 + place / 1e5, 0.01, 3] for place in range(10_000)]
 
@@ -51,7 +51,7 @@ def _content(state: dict[str, Any]) -> Any:
 
 def _is_read(state: dict[str, Any]) -> bool:
     try:
-        read("detect", state["content"])
+        import_state("detect", state["content"])
     except ValidationError:
         return False
     return True
@@ -63,9 +63,9 @@ def _times() -> list[tuple[str, str]]:
 
     bodies = {
         "a mechanism, without readers": (asked(RUN), validate_plain),
-        "a mechanism": (asked(RUN), validated),
-        "a history of one row": (asked({"type": "imported", "content": LONG[:1]}), validated),
-        "a history of 10 000 rows": (asked({"type": "imported", "content": LONG}), validated),
+        "a mechanism": (asked(RUN), validate_with_imports),
+        "a history of one row": (asked({"type": "imported", "content": LONG[:1]}), validate_with_imports),
+        "a history of 10 000 rows": (asked({"type": "imported", "content": LONG}), validate_with_imports),
     }
     return [
         (

@@ -23,9 +23,9 @@ from service.execution.client import WaitingClient
 from service.execution.resource_budget import Reservation, TransferDeadline
 from service.execution.runner import ComputedResult
 from service.parsing import InvalidRequest
+from service.rendering.registry import JSON, Rendering, media_types, renderings_of
 from service.telemetry.http import record_of
 from service.telemetry.metrics import CacheOutcome
-from service.web.forms import JSON, Form, forms_of, media_types
 
 CACHE_STATUS: dict[CacheOutcome, str] = {
     "memory": "privacy-bounds; hit; detail=memory",
@@ -54,12 +54,12 @@ async def answer_computation(computation: Computation[Any, Any], request: Reques
     """Run a computation on the body of a request; the body goes to the validator as it was sent."""
     sent = dict(request.scope["headers"])
     services = services_of(request)
-    forms = forms_of(computation.name)
+    renderings = renderings_of(computation.name)
     form = None
-    if forms:
-        form = forms.get(preferred(header(request, b"accept"), media_types(computation.name)))
+    if renderings:
+        form = renderings.get(preferred(header(request, b"accept"), media_types(computation.name)))
     if form is not None:
-        services.forms.expect(form)
+        services.renderings.prewarm(form)
     media_type = _media_type(sent.get(b"content-type", b"").decode("latin-1"))
     if media_type == JSON:
         body = await _read_json(request, services, sent)
@@ -81,7 +81,7 @@ async def answer_computation(computation: Computation[Any, Any], request: Reques
         read = computation.response_type.model_validate_json
         record.decision = computation.decision(await asyncio.to_thread(read, answer.body))
     headers = {"Cache-Status": CACHE_STATUS[answer.cache]}
-    if forms:
+    if renderings:
         headers["Vary"] = "Accept"
     if form is not None:
         return await _answer_in_form(form, computation, answer, request, headers)
@@ -92,7 +92,11 @@ async def answer_computation(computation: Computation[Any, Any], request: Reques
 
 
 async def _answer_in_form(
-    form: Form, computation: Computation[Any, Any], answer: ComputedResult, request: Request, headers: dict[str, str]
+    form: Rendering,
+    computation: Computation[Any, Any],
+    answer: ComputedResult,
+    request: Request,
+    headers: dict[str, str],
 ) -> Response:
     """An answer in another form: with a tag of its own, as it is no stored result, and compressed where that is
     accepted and it is text.
@@ -105,8 +109,8 @@ async def _answer_in_form(
         name = await asyncio.to_thread(form.file_name, answer.body)
         headers["Content-Disposition"] = f'inline; filename="{name}"'
     tagged = headers | {"ETag": f'"{tag}"'}
-    written = await services_of(request).forms.written(form, computation, answer, client_of(request))
-    if not written.is_whole:  # it will be another one tomorrow: no tag names it
+    written = await services_of(request).renderings.render(form, computation, answer, client_of(request))
+    if not written.is_complete:  # it will be another one tomorrow: no tag names it
         tagged = headers | UNSTORED
     body = written.body
     if zips and len(body) >= SHORTEST_BYTES:
@@ -127,8 +131,8 @@ async def _read_json(request: Request, services: Services, sent: dict[bytes, byt
     """Read the body. It counts as a share of its requester while it arrives; from then on its computation counts."""
     limit = services.settings.max_body_bytes
     _check_length(sent.get(b"content-length", b"0"), limit)
-    body, is_whole = await _receive(request, limit)
-    if is_whole:
+    body, is_complete = await _receive(request, limit)
+    if is_complete:
         return body
     async with services.bodies.reserve(record_of(request.scope).requester) as share:
         return await _read_rest(request, body, limit, share)
@@ -137,7 +141,7 @@ async def _read_json(request: Request, services: Services, sent: dict[bytes, byt
 async def _answer_archive(
     computation: Computation[Any, Any], read: Callable[[bytes], Any], request: Request, declared: bytes | None
 ) -> ComputedResult:
-    """Answer an archive of arrays, which may be much longer than JSON and is not kept for a second look.
+    """ComputedResult an archive of arrays, which may be much longer than JSON and is not kept for a second look.
 
     It counts as a share of its requester until it is answered. When the requester has to give way, the archives that
     are still arriving go first, then those that are computed: their computation ends as if the client had gone.
@@ -146,10 +150,10 @@ async def _answer_archive(
     limit = services.settings.max_upload_bytes
     _check_length(declared or b"0", limit)
     client = client_of(request)
-    body, is_whole = await _receive(request, limit)
+    body, is_complete = await _receive(request, limit)
     async with services.uploads.reserve(client.requester) as share:
         share.extend(len(body))
-        if not is_whole:
+        if not is_complete:
             body = await _read_rest(request, body, limit, share)
         try:
             parsed = await asyncio.to_thread(read, body)
@@ -238,11 +242,11 @@ async def _read_rest(request: Request, begin: bytes, limit: int, share: Reservat
     """Return the whole body, which begins like this; read as little as possible of one that is too long."""
     loop = asyncio.get_running_loop()
     pace = TransferDeadline(loop.time(), PATIENCE_SECONDS, LEAST_BYTES_PER_SECOND)
-    pieces, size, is_whole = [begin], len(begin), False
+    pieces, size, is_complete = [begin], len(begin), False
     share.extend(size - share.size)
-    while not is_whole:
+    while not is_complete:
         share.overdue_at = pace.at
-        piece, is_whole = await _receive(request, limit - size)
+        piece, is_complete = await _receive(request, limit - size)
         size += len(piece)
         share.extend(len(piece))
         pace.advance(loop.time(), len(piece))

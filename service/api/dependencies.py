@@ -7,8 +7,8 @@ from typing import Annotated
 
 from fastapi import Depends, Request
 
-from service.api.forms import Forms
 from service.api.readiness import Readiness
+from service.api.renderings import RenderingService
 from service.execution.resource_budget import ResourceBudget
 from service.execution.runner import ComputationRunner
 from service.jobs.jobs import Jobs
@@ -23,7 +23,7 @@ class Services:
 
     settings: Settings
     runner: ComputationRunner
-    forms: Forms
+    renderings: RenderingService
     uploads: ResourceBudget
     bodies: ResourceBudget
     readiness: Readiness

@@ -16,7 +16,7 @@ from service.api.components import add_requests, name_components
 from service.api.headers import describe_headers
 from service.api.problems import SERVER_KINDS
 from service.computations.abstract import Computation
-from service.web.forms import JSON, forms_of
+from service.rendering.registry import JSON, renderings_of
 
 SCHEMA_REFERENCE = "#/components/schemas/{model}"
 
@@ -84,7 +84,7 @@ def request_body(computation: Computation[Any, Any]) -> dict[str, Any]:
 def other_forms(computation: Computation[Any, Any]) -> dict[int | str, dict[str, Any]]:
     """`responses=` entry for what a resource also answers in, where the client's `Accept` asks for it."""
     text = {"schema": {"type": "string"}}
-    forms = {form.media_type: text if form.is_text else BINARY for form in forms_of(computation.name).values()}
+    forms = {form.media_type: text if form.is_text else BINARY for form in renderings_of(computation.name).values()}
     return {200: {"content": forms}, **problems(406)} if forms else {}
 
 

@@ -120,7 +120,6 @@ class Computation(Generic[RequestT, ResponseT]):
     for what is refused by its description alone.
     read_archive(body): the request in an .npz archive, where the resource takes one. Raises ArchiveError, or
     ValidationError for the parameters in it.
-    renderings: other forms of the response beside JSON, by their media types: each makes a text of a response.
     files: members of the request that the command also takes from files of their own.
     bare: the member that a file for the command may also hold alone; "" where there is none. Where it is a mechanism,
     the file may hold the state of another library as well.
@@ -142,7 +141,6 @@ class Computation(Generic[RequestT, ResponseT]):
     quote: Callable[[RequestT], Quote]
     digits: Callable[[RequestT], int | None] = no_digits
     read_archive: Callable[[bytes], RequestT] | None = None
-    renderings: Mapping[str, Callable[[ResponseT], str]] = field(default_factory=dict[str, Any])
     files: tuple[str, ...] = ()
     bare: str = ""
     exit_code: Callable[[ResponseT], int] = success
@@ -167,10 +165,6 @@ class Computation(Generic[RequestT, ResponseT]):
     def response(self, request: RequestT, digest: str, engine_version: str) -> ResponseT:
         """The response as its readers see it. Raises what `function` raises."""
         return self.response_type.model_validate_json(self.body(request, digest, engine_version))
-
-    def rendered(self, body: bytes, media_type: str) -> bytes:
-        """A response body in one of the forms of `renderings`."""
-        return self.renderings[media_type](self.response_type.model_validate_json(body)).encode()
 
 
 VERBS: Final = {"imports": "import", "calibrations": "calibrate", "comparisons": "compare", "assessments": "assess"}

@@ -32,7 +32,7 @@ from service.privacy.composition.planning.plan import Plan
 from service.privacy.enclosure import Evidence
 from service.privacy.errors import NumericalFailure, OutOfDomain, UnsupportedCombination
 from service.privacy.limit import WidthLimit
-from service.privacy.numerics.work import Work, at_most, did, keep, kept_once, was_cut_short
+from service.privacy.numerics.work import Work, at_most, count_work, keep, kept_once, was_cut_short
 from service.privacy.questions import gaussian_dp, unlearning
 from service.privacy.questions.capping import capped, capped_points
 from service.privacy.questions.reading import Reading
@@ -144,7 +144,7 @@ def _said(curves: TradeOffPair, question: QuestionSpec, tolerance: float) -> Eng
 
 
 def _read(curves: TradeOffPair, question: QuestionSpec, tolerance: float) -> EngineAnswer:
-    did(AN_ANSWER)
+    count_work(AN_ANSWER)
     begin_limits(curves)
     worst = () if curves.worst_case is None else said(curves.worst_case, question, tolerance).read
     curve: AbstractTradeOff = getattr(curves, question.direction)

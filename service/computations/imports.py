@@ -8,7 +8,7 @@ from api_schemas.imports import IMPORTS_EXAMPLES, ImportsRequest, ImportsRespons
 from service.computations.abstract import Computation, Quote, ResponseFields
 from service.computations.caveats import caveats
 from service.computations.parts import blamed, mechanism_of
-from service.interop.catalogue import read
+from service.importers.catalogue import import_state
 from service.privacy.errors import PrivacyComputationError
 
 VALUE_COST: Final = 10
@@ -21,7 +21,7 @@ MOST_INLINE: Final = 600
 
 def compute_imports(request: ImportsRequest, digest: str, engine_version: str) -> ResponseFields:
     """What the state describes, and what it leaves open."""
-    found = read(request.format, request.content)
+    found = import_state(request.format, request.content)
     try:
         known = caveats(mechanism_of(found.mechanism))
     except PrivacyComputationError as error:

@@ -13,7 +13,7 @@ from service.computations.answers import EngineAnswer, narrower, said
 from service.computations.joint_answers import joint_answers
 from service.computations.parts import blamed
 from service.privacy.errors import PrivacyComputationError
-from service.privacy.numerics.work import Work, at_most, left
+from service.privacy.numerics.work import Work, at_most, remaining_work
 from service.privacy.trade_off.pair import TradeOffPair
 
 FIRST_ROUND: Final = 1 / 2
@@ -121,7 +121,7 @@ def _first(curves: TradeOffPair, question: QuestionSpec, tolerance: float) -> En
     """Return the answer of these curves. The worst case, which caps it, has half of the allowance."""
     if curves.worst_case is None:
         return said(curves, question, tolerance)
-    with at_most(left() / 2):
+    with at_most(remaining_work() / 2):
         worst = said(curves.worst_case, question, tolerance)
     found = said(curves, question, tolerance)
     return replace(found, cut_short=found.cut_short or worst.cut_short)
@@ -130,6 +130,6 @@ def _first(curves: TradeOffPair, question: QuestionSpec, tolerance: float) -> En
 def _again(known: EngineAnswer, curves: TradeOffPair, question: QuestionSpec, tolerance: float) -> EngineAnswer:
     """Return the answer read anew, or the known one where that is narrower."""
     if curves.worst_case is not None:
-        with at_most(left() / 2):
+        with at_most(remaining_work() / 2):
             narrower(said(curves.worst_case, question, tolerance), curves.worst_case, question, tolerance)
     return narrower(known, curves, question, tolerance)

@@ -16,7 +16,8 @@ from typing import Any
 import pytest
 
 from api_schemas.examples import response_examples
-from service import cli, console
+from service import cli
+from service.rendering.tables import shell
 from tests.patience import PATIENCE
 
 RUN = {"type": "gaussian", "noise_multiplier": 2.0}
@@ -45,7 +46,7 @@ def enclosures(value: Any) -> list[tuple[Any, Any, Any]]:
     inner = [
         found
         for name, each in value.items()
-        if name not in console.UNSEEN and not (name == "type_two_error" and "power" in value)
+        if name not in shell.OMITTED and not (name == "type_two_error" and "power" in value)
         for found in enclosures(each)
     ]
     return [each for each in own if not isinstance(each[0], list)] + inner
@@ -53,13 +54,13 @@ def enclosures(value: Any) -> list[tuple[Any, Any, Any]]:
 
 @pytest.mark.parametrize("response", EXAMPLES)
 def test_every_number_has_a_row_and_every_printed_end_is_a_bound(response: dict[str, Any]) -> None:
-    rows = console.rows(response)
+    rows = shell.number_rows(response)
     if "curves" not in response:
         sent = [tuple(None if end is None else float(end) for end in each) for each in enclosures(response)]
         assert sorted(map(str, sent)) == sorted(str(row[1:4]) for row in rows)
-    printed = console.table(response)
-    for row in rows[: console.MOST_ROWS]:
-        shown = console._safe(row)
+    printed = shell.to_table(response)
+    for row in rows[: shell.MOST_ROWS]:
+        shown = shell._safe_value(row)
         assert shown in printed
         if row.lower is None or row.upper is None:
             assert shown.startswith("~")
@@ -67,7 +68,7 @@ def test_every_number_has_a_row_and_every_printed_end_is_a_bound(response: dict[
             assert float(shown) >= row.upper
         else:
             assert float(shown) <= row.lower
-    read = list(csv.reader(io.StringIO(console.comma_separated(response))))
+    read = list(csv.reader(io.StringIO(shell.to_csv(response))))
     assert [float(line[1]) for line in read[1:]] == [row.value for row in rows]
     assert all(len(line) == len(read[0]) for line in read)
 

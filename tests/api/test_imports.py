@@ -10,7 +10,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from service.cli import main
-from tests.interop.states import MEANT, RUN, STATES
+from tests.importers.states import MEANT, RUN, STATES
 
 STATE: dict[str, Any] = STATES["opacus"]["prv"]["content"]
 IMPORTED = {"type": "imported", "format": "opacus", "content": STATE}

@@ -14,11 +14,11 @@ from starlette.testclient import TestClient
 from service.api.negotiation import preferred
 from service.api.problems import NotAcceptable
 from service.main import create_app
+from service.rendering.registry import renderings_of
 from service.settings import Settings
 from service.telemetry import logs
-from service.web.forms import forms_of
 from tests.api.requests import JSON, dpsgd
-from tests.interop.assessed import HOSTILE
+from tests.rendering.assessed import HOSTILE
 
 ROUTE = "/v1/assessments"
 FORMS = (
@@ -77,7 +77,7 @@ def test_what_there_is_is_said_before_anything_is_read(client: TestClient) -> No
     told = client.post(ROUTE, content=b"no JSON", headers={**JSON, "Accept": "application/pdf"})
     assert told.status_code == 406
     assert told.headers["content-type"] == "application/problem+json"
-    assert told.json()["supported"] == [PLAIN, *forms_of("assessments")]
+    assert told.json()["supported"] == [PLAIN, *renderings_of("assessments")]
 
 
 def test_every_form_has_a_tag_of_its_own(client: TestClient) -> None:

@@ -110,5 +110,5 @@ def test_the_published_document_is_sent_as_it_was_made(client: TestClient) -> No
 
 def test_looking_at_the_page_starts_no_process(client: TestClient) -> None:
     assert client.get("/").status_code == 200
-    board: Any = client.app_state["services"].forms._board
+    board: Any = client.app_state["services"].renderings._board
     assert board._starting is None

@@ -12,10 +12,10 @@ from api_schemas.curves import CurvesRequest
 from privacy_bounds import Local
 from service.computations.curves import CURVES as CURVES_OF
 from service.main import create_app
+from service.rendering.registry import HTML, PNG, SVG, VEGA_LITE
 from service.settings import Settings
-from service.web.forms import HTML, PNG, SVG, VEGA_LITE
 from tests.api.requests import JSON, dpsgd
-from tests.web.pictures import HOSTILE
+from tests.rendering.pictures import HOSTILE
 
 CURVES: dict[str, Any] = {"mechanism": {"type": "gaussian", "noise_multiplier": 2.0}, "grid": {"count": 5}}
 RUN: dict[str, Any] = {"mechanism": dpsgd(), "context": {"delta": 1e-5}}
@@ -52,7 +52,7 @@ def test_texts_are_compressed_for_who_takes_it(form: str, client: TestClient) ->
 def test_what_was_drawn_is_kept_beside_its_answer(client: TestClient) -> None:
     drawn = client.post("/v1/curves", json=CURVES, headers={"Accept": SVG})
     digest = client.post("/v1/curves", json=CURVES).json()["digest"]
-    memory = client.app_state["services"].forms.memory
+    memory = client.app_state["services"].renderings.memory
     assert memory.lookup(f"curves;{SVG}", digest) == drawn.content
     memory.put(f"curves;{SVG}", digest, b"<svg kept/>")
     assert client.post("/v1/curves", json=CURVES, headers={"Accept": SVG}).content == b"<svg kept/>"
@@ -76,7 +76,7 @@ def test_a_picture_that_is_not_whole_has_no_tag_and_is_not_kept() -> None:
     with TestClient(create_app(Settings(redis_url=None, max_cost=CURVES_OF.quote(curve).least * 2 // 3))) as client:
         told = client.post("/v1/assessments", json=run, headers={"Accept": VEGA_LITE})
         digest = client.post("/v1/assessments", json=run).json()["digest"]
-        assert client.app_state["services"].forms.memory.lookup(f"assessments;{VEGA_LITE}", digest) is None
+        assert client.app_state["services"].renderings.memory.lookup(f"assessments;{VEGA_LITE}", digest) is None
     assert told.status_code == 200
     assert "etag" not in told.headers
     assert told.headers["cache-control"] == "no-store"

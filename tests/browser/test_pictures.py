@@ -14,7 +14,7 @@ from playwright.sync_api import Browser, Locator, Page, expect
 
 from tests.browser.conftest import LONGEST_MS, Watched, answered
 from tests.browser.test_looks import violations
-from tests.web.pictures import DEAR, REQUESTS
+from tests.rendering.pictures import DEAR, REQUESTS
 
 WIDTHS = (320, 390, 600, 820, 1100, 1280, 1920)
 GUIDE = sorted(path.stem for path in (Path(__file__).parents[2] / "docs" / "guide").glob("*.md"))

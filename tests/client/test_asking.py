@@ -18,7 +18,7 @@ from api_schemas.questions import AdvantageQuestion
 from privacy_bounds import Asking, AsyncClient, Client, Local, Number, Power, Refused, Unreachable, table
 from service.computations.bounds import BOUNDS
 from tests.conftest import reserved_port
-from tests.interop.states import RUN, STATES, asked
+from tests.importers.states import RUN, STATES, asked
 
 HISTORY = [(1.0, 0.01, 1000)]
 GAUSSIAN = GaussianMechanism(type="gaussian", noise_multiplier=2.0)

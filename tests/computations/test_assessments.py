@@ -23,11 +23,12 @@ from service.computations.assessments.judged import AssessedRun
 from service.computations.assessments.premises import IF_NOT
 from service.computations.bounds import BOUNDS
 from service.engine_version import ENGINE_VERSION
-from service.interop.numbers import percent_given, rounded_down, rounded_up
-from service.interop.reports.escaping import plain
-from service.interop.reports.mlflow import MLFLOW
 from service.privacy.errors import UnsupportedCombination
 from service.privacy.mechanisms.catalogue import MECHANISMS
+from service.rendering.documents import DOCUMENT_WRITERS
+from service.rendering.documents.escaping import plain
+from service.rendering.documents.mlflow import MLFLOW
+from service.rendering.numbers import percent_exact, rounded_down, rounded_up
 
 RUN: dict[str, Any] = {"type": "dpsgd", "noise_multiplier": 1.5, "sample_rate": 0.02, "steps": 100}
 SHORT: dict[str, Any] = {"type": "dpsgd", "noise_multiplier": 1.5, "sample_rate": 0.05, "steps": 20}
@@ -110,7 +111,7 @@ def test_numbers_are_those_of_bounds(
 
 def test_several_worst_cases_are_told_apart_in_every_form() -> None:
     told = assessed(body({"type": "gaussian", "noise_multiplier": 2.0}, context={"delta": 1e-5, **EVERYBODY}))
-    forms = {name: render(told) for name, render in ASSESSMENTS.renderings.items()}
+    forms = {name: render(told) for name, render in DOCUMENT_WRITERS.items()}
     heads = re.findall(r"### Attacker: (.*)", forms["text/markdown"])
     assert heads == [
         "worst case",
@@ -250,9 +251,9 @@ def test_what_is_said_in_prose_is_said_of_the_very_numbers_that_were_sent(seed: 
     }
     raw = ASSESSMENTS.body(request(body(SHORT, context=sent)), NAME, ENGINE_VERSION)
     told = AssessmentsResponse.model_validate_json(raw)
-    card, tracked = (ASSESSMENTS.rendered(raw, form).decode() for form in ("text/markdown", MLFLOW))
+    card, tracked = (DOCUMENT_WRITERS[form](told) for form in ("text/markdown", MLFLOW))
     for name, value in sent.items():  # shares are in percent, for people
-        text = str(value) if name == "delta" else percent_given(value)
+        text = str(value) if name == "delta" else percent_exact(value)
         assert text in told.statement
         assert name == "prior" or text in card.split("###")[0]
     powers = [key for key in json.loads(tracked)["metrics"] if re.fullmatch(r"dp\.tpr_at_fpr_[-.\de]*\d", key)]
@@ -261,8 +262,7 @@ def test_what_is_said_in_prose_is_said_of_the_very_numbers_that_were_sent(seed: 
 
 def test_a_model_card_promises_no_more_than_the_numbers() -> None:
     def card(sent: dict[str, Any]) -> str:
-        raw = ASSESSMENTS.body(request(sent), NAME, ENGINE_VERSION)
-        return ASSESSMENTS.rendered(raw, "text/markdown").decode()
+        return DOCUMENT_WRITERS["text/markdown"](ASSESSMENTS.response(request(sent), NAME, ENGINE_VERSION))
 
     stated = card(body({"type": "approximate_dp", "epsilon": 1.0, "delta": 1e-3}))
     assert re.search(r"Gaussian differential privacy wherever both error rates are at least 1e-7\u00a0%", stated)
@@ -416,7 +416,7 @@ def test_a_person_a_model_card_and_a_tracker() -> None:
     )
     raw = ASSESSMENTS.body(request(sent), NAME, ENGINE_VERSION)
     told = AssessmentsResponse.model_validate_json(raw)
-    card, text, tracked = (ASSESSMENTS.rendered(raw, form).decode() for form in ("text/markdown", "text/plain", MLFLOW))
+    card, text, tracked = (DOCUMENT_WRITERS[form](told) for form in ("text/markdown", "text/plain", MLFLOW))
     assert "<b>" not in card
     assert "<i>" not in card
     assert told.decision is not None

@@ -16,7 +16,7 @@ from service.computations.assessments.assessment import ASSESSMENTS, exit_code
 from service.computations.bounds import BOUNDS
 from service.computations.digest import canonical_text
 from service.engine_version import ENGINE_VERSION
-from service.interop.catalogue import validated
+from service.importers.catalogue import validate_with_imports
 
 NAME = "sha256:" + "0" * 64
 SEED = 20281
@@ -39,7 +39,7 @@ LIMIT = "At a false positive rate of 1\u00a0%, at most 50\u00a0% of members are 
 def request(mechanism: dict[str, Any], context: dict[str, Any], *rules: dict[str, Any]) -> AssessmentsRequest:
     sent: dict[str, Any] = {"mechanism": mechanism, "context": {"delta": 1e-5, **context}}
     sent |= {"policy": {"name": "gate", "rules": rules}} if rules else {}
-    return validated(AssessmentsRequest, json.dumps(sent).encode())
+    return validate_with_imports(AssessmentsRequest, json.dumps(sent).encode())
 
 
 def assessed(mechanism: dict[str, Any], context: dict[str, Any], *rules: dict[str, Any]) -> AssessmentsResponse:
@@ -155,7 +155,9 @@ def test_a_replaced_record_is_not_known_to_break_a_limit_by_microbatches() -> No
     sent |= {"threat_model": WORST_CASE | {"neighboring_relation": "replace_one"}}
     described = judged_epsilon(assessed(DPSGD, {}))
     rules = [{"question": EPSILON, "at_most": 2 * described + 2}]
-    made = validated(AssessmentsRequest, json.dumps(sent | {"policy": {"name": "gate", "rules": rules}}).encode())
+    made = validate_with_imports(
+        AssessmentsRequest, json.dumps(sent | {"policy": {"name": "gate", "rules": rules}}).encode()
+    )
     assert ASSESSMENTS.response(made, NAME, ENGINE_VERSION).verdict == "undecided"
 
 
@@ -184,7 +186,7 @@ def test_two_requests_with_different_answers_never_share_a_digest() -> None:
     assert other is not None
     assert usual.rulings[0].answer != other.rulings[0].answer
     assert len({canonical_text(request(NOISY_SGD, {}, rule)) for rule in rules}) == 2
-    again = validated(AssessmentsRequest, canonical_text(request(NOISY_SGD, {}, rules[0])).encode())
+    again = validate_with_imports(AssessmentsRequest, canonical_text(request(NOISY_SGD, {}, rules[0])).encode())
     assert ASSESSMENTS.response(again, NAME, ENGINE_VERSION).decision == usual
 
 

@@ -18,12 +18,12 @@ from api_schemas.comparisons import ComparisonsRequest, ComparisonsResponse
 from service.computations.comparisons.comparing import COMPARISONS, comparisons_quote
 from service.computations.comparisons.differences import Sign, best_of, difference_of, sign_of
 from service.computations.read_numbers import ReadNumber, rounded_down, rounded_up
-from service.interop.comparison_tables import cells
-from service.interop.numbers import rounded_down as shown_down
-from service.interop.numbers import rounded_up as shown_up
 from service.privacy.enclosure import Evidence
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.trade_off.abstract import AbstractTradeOff
+from service.rendering.numbers import rounded_down as shown_down
+from service.rendering.numbers import rounded_up as shown_up
+from service.rendering.tables.comparisons import cells, to_csv, to_text
 from tests.computations.test_claims import asked, drawn
 
 Spec = dict[str, Any]
@@ -286,7 +286,7 @@ def test_approximations_have_no_sign_and_no_rank() -> None:
     assert response.pairs[0].differences[0].verdict == "undecided"
     assert response.pairs[0].differences[0].difference is None
     assert response.notes
-    assert "~" in COMPARISONS.rendered(response.json_bytes(), "text/plain").decode()
+    assert "~" in to_text(response)
 
 
 def enclosed(lower: float, upper: float) -> ReadNumber:
@@ -345,7 +345,7 @@ QUESTIONS: Final = [
 
 def test_csv_is_read_back_to_the_very_numbers() -> None:
     response = compared(RUNS, QUESTIONS)
-    text = COMPARISONS.rendered(response.json_bytes(), "text/csv").decode()
+    text = to_csv(response)
     head, *rows = csv.reader(io.StringIO(text, newline=""))
     assert head[2:-2:3] == list(RUNS)
     assert len(rows) == len(response.quantities) == 5
@@ -357,7 +357,7 @@ def test_csv_is_read_back_to_the_very_numbers() -> None:
 
 def test_the_table_shows_safe_digits_in_straight_columns() -> None:
     response = compared(RUNS, QUESTIONS)
-    lines = COMPARISONS.rendered(response.json_bytes(), "text/plain").decode().splitlines()
+    lines = to_text(response).splitlines()
     head, rule, *rows = lines[: 2 + len(response.quantities)]
     ends = [place + 1 for place in range(len(rule)) if rule[place] == "-" and rule[place + 1 : place + 2] in (" ", "")]
     for row, quantity in zip(rows, response.quantities, strict=True):

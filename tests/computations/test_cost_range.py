@@ -17,7 +17,7 @@ from service.computations.cost_range import (
     CostRange,
     cost_range,
 )
-from service.interop.catalogue import validated
+from service.importers.catalogue import validate_with_imports
 from service.parsing import RequestBodyError, parse_request
 from service.privacy.errors import PrivacyComputationError
 from service.privacy.numerics.work import at_most
@@ -44,7 +44,7 @@ def counted(number: int) -> tuple[CostRange, float] | None:
         calls += 1
 
     try:
-        sent = parse_request(computation.request_type, body, validated)
+        sent = parse_request(computation.request_type, body, validate_with_imports)
         quoted = computation.quote(sent)
         found = cost_range(name, quoted, LIMIT_SECONDS)
         if found.likely > SHORT:
@@ -77,7 +77,7 @@ def test_every_range_is_ordered() -> None:
         name, body = request(number)
         computation = resource(name)
         try:
-            quoted = computation.quote(parse_request(computation.request_type, body, validated))
+            quoted = computation.quote(parse_request(computation.request_type, body, validate_with_imports))
         except REFUSALS:
             continue
         for seconds in (0.1, LIMIT_SECONDS):

@@ -17,7 +17,7 @@ from service.computations.assessments.assessment import ASSESSMENTS, exit_code
 from service.computations.assessments.effects import HAZARDS
 from service.computations.bounds import BOUNDS
 from service.engine_version import ENGINE_VERSION
-from service.interop.catalogue import validated
+from service.importers.catalogue import validate_with_imports
 
 NAME = "sha256:" + "0" * 64
 DELTA = 1e-5
@@ -29,7 +29,9 @@ WORSE = 1e-9
 
 def assessed(mechanism: dict[str, Any], context: dict[str, Any], **more: Any) -> AssessmentsResponse:
     sent = {"mechanism": mechanism, "context": {"delta": DELTA, **context}, **more}
-    return ASSESSMENTS.response(validated(AssessmentsRequest, json.dumps(sent).encode()), NAME, ENGINE_VERSION)
+    return ASSESSMENTS.response(
+        validate_with_imports(AssessmentsRequest, json.dumps(sent).encode()), NAME, ENGINE_VERSION
+    )
 
 
 def epsilon_of(mechanism: dict[str, Any], threat_model: dict[str, Any] | None = None) -> NumberAnswer:

@@ -20,7 +20,7 @@ from service import cli
 from service.computations.assessments.assessment import ASSESSMENTS, exit_code
 from service.computations.digest import digest
 from service.engine_version import ENGINE_VERSION
-from service.interop.reports.verdict import Standing, verdict_sentence
+from service.rendering.sentences.verdict import Standing, verdict_sentence
 
 ASSUMPTIONS: tuple[str, ...] = get_args(get_args(AssumptionCode)[0])
 GAUSSIAN: dict[str, Any] = {"type": "gaussian", "noise_multiplier": 4.0}

@@ -15,7 +15,7 @@ from service.computations.sweeps import ahead
 from service.computations.sweeps.blocks import BLOCK_PARTS, block_points
 from service.computations.sweeps.pieces import PIECES
 from service.computations.sweeps.sweeping import SWEEPS
-from service.interop.sweep_tables import json_lines
+from service.rendering.tables.sweeps import to_json_lines
 from tests.computations.sweep_cases import NAMED, Spec, parsed, questions, spread, swept, training_runs
 from tests.thorough import thorough
 
@@ -37,7 +37,7 @@ PHASES = RUN | {"noise_multiplier": [1.0, 2.0], "steps": [300, 400]}
 
 def whole(body: Spec) -> list[str]:
     """The line of every point of a sweep that is asked at once."""
-    return json_lines(swept(body)).splitlines()
+    return to_json_lines(swept(body)).splitlines()
 
 
 def cut(body: Spec, cuts: list[int]) -> list[str]:

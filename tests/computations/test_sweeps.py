@@ -23,6 +23,7 @@ from service.computations.bounds import BOUNDS
 from service.computations.sweeps.problems import KINDS
 from service.computations.sweeps.sweeping import SWEEPS
 from service.privacy.errors import DeadlinePassed, NumericalFailure, OutOfDomain, UnsupportedCombination
+from service.rendering.tables.sweeps import to_csv, to_json_lines
 from tests.computations.sweep_cases import NAMED, Spec, parsed, questions, swept, training_runs
 
 RUN: Spec = {"type": "dpsgd", "noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 1000}
@@ -188,14 +189,14 @@ def test_what_doubles_cannot_say_has_logarithms() -> None:
 
 
 def rows(response: SweepsResponse) -> Iterator[dict[str, str]]:
-    yield from csv.DictReader(io.StringIO(SWEEPS.renderings["text/csv"](response)))
+    yield from csv.DictReader(io.StringIO(to_csv(response)))
 
 
 def test_lines_and_cells_say_what_columns_say() -> None:
     vary = {NOISE: {"values": [1.0, -1.0]}}
     asked_for = [EPSILON, {"type": "epsilon", "delta": 0}, {"type": "trade_off", "false_positive_rates": [0.01]}]
     response = swept(asked(vary, questions=asked_for))
-    lines = [json.loads(line) for line in SWEEPS.renderings["application/x-ndjson"](response).splitlines()]
+    lines = [json.loads(line) for line in to_json_lines(response).splitlines()]
     cells = list(rows(response))
     assert len(lines) == len(cells) == response.points == 2
     for point, (line, row) in enumerate(zip(lines, cells, strict=True)):

@@ -18,7 +18,7 @@ from service.computations.claims import checking
 from service.computations.comparisons import comparing
 from service.privacy.composition.adaptive_exponential.adaptive_run import ExponentialRunTradeOff
 from service.privacy.errors import NumericalFailure, PrivacyComputationError
-from service.privacy.numerics.work import at_most, counted_apart, did, is_spent
+from service.privacy.numerics.work import at_most, count_work, counted_apart, is_spent
 from service.privacy.questions import gaussian_dp
 from tests.computations.request_space import any_request
 
@@ -66,14 +66,14 @@ def test_allowances_nest_and_end() -> None:
     assert not is_spent()
     with at_most(10) as outer:
         with at_most(100):
-            did(4)
+            count_work(4)
             assert not is_spent()
-            did(6)
+            count_work(6)
             assert is_spent()
         assert outer.left == 0
     assert not is_spent()
     with at_most(10), at_most(3):
-        did(3)
+        count_work(3)
         assert is_spent()
 
 
@@ -90,16 +90,16 @@ def test_parts_share_what_those_before_them_left() -> None:
         for _ in range(3):
             with shares.next():
                 taken.append(work.end - work.done)
-                did(5.0)
+                count_work(5.0)
     assert taken == [20.0, 27.5, 50.0]
 
 
 def test_what_is_kept_for_others_is_counted_by_itself() -> None:
     with at_most(10.0) as work:
-        did(10.0)
+        count_work(10.0)
         with counted_apart() as inner:
             assert not is_spent()
-            did(7.0)
+            count_work(7.0)
         assert (inner.done, work.done) == (7.0, 10.0)
         assert is_spent()
 

@@ -16,7 +16,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-LOCK_FILES = sorted(ROOT.glob("requirements*.lock"))
+LOCK_FILES = sorted((ROOT / "requirements").glob("*.lock"))
 PACKAGES = {"api_schemas", "privacy_bounds", "service"}
 WEB = ROOT / "service" / "web"
 PAGES = [path.relative_to(ROOT).as_posix() for name in ("explorer", "reference") for path in (WEB / name).rglob("*.*")]
@@ -65,7 +65,9 @@ def test_lock_files_have_hashes_and_name_no_place(lock: Path) -> None:
         assert re.match(r"[\w.-]+==\S+ (;[^\\\n]+ )?\\\n( +--hash=sha256:[0-9a-f]{64}( \\)?\n?)+$", requirement)
 
 
-@pytest.mark.parametrize("name", ["requirements.lock", "requirements-dev.lock", "requirements-bench.lock"])
+@pytest.mark.parametrize(
+    "name", ["requirements/runtime.lock", "requirements/development.lock", "requirements/bench.lock"]
+)
 def test_the_lock_holds_every_dependency(name: str) -> None:
     assert declared() <= set(re.findall(r"(?m)^([\w.-]+)==", (ROOT / name).read_text("utf-8")))
 

@@ -20,9 +20,9 @@ from api_schemas.training_runs import DpsgdMechanism
 from service.api.problems import HTTP_KINDS, INVALID_PARAMETER, KINDS, SERVER_KINDS, UNKNOWN
 from service.computations.catalogue import RESOURCES
 from service.privacy.composition.planning.choose import METHODS
+from service.rendering.registry import renderings_of
 from service.settings import Settings
 from service.telemetry.metrics import Metrics
-from service.web.forms import forms_of
 from tests.contract.pages import PAGES, ROOT, calls, objects_of_tables, page, section
 
 DP_SGD = {"type": "dpsgd", "noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 1000}
@@ -222,7 +222,7 @@ def test_the_table_of_media_types_is_complete() -> None:
     listed = {
         (form, name) for forms, names in rows for form in re.findall(r"`(.*?)`", forms) for name in names.split(", ")
     }
-    assert listed == {(form, name) for name in RESOURCES for form in forms_of(name)}
+    assert listed == {(form, name) for name in RESOURCES for form in renderings_of(name)}
 
 
 def test_the_numbers_of_practical_membership_privacy_are_those_that_come(client: TestClient) -> None:

@@ -9,9 +9,9 @@ import pytest
 
 from api_schemas.fields import shape_of_field
 from api_schemas.training_runs import DpsgdMechanism
-from service.interop.reports.title import run_title
 from service.privacy.mechanisms.dpsgd import DpSgd
 from service.privacy.mechanisms.dpsgd_caveats import SAMPLERS, Sampling
+from service.rendering.sentences.title import run_title
 from tests.contract.pages import ROOT, page
 
 PAGE = "service/web/explorer"
@@ -42,7 +42,7 @@ def test_every_sampler_has_a_title(sampling: str) -> None:
     try:
         assert run_title(DpsgdMechanism.model_validate({"type": "dpsgd", "sampling": sampling, **sizes}))
     except KeyError:
-        pytest.fail("edit _batches in service/interop/reports/title.py")
+        pytest.fail("edit _batches in service/rendering/sentences/title.py")
 
 
 def test_the_guide_names_every_sampler() -> None:

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from service import cli
+from service.rendering.chart_images import MEMORY_LIMIT_BYTES
 from service.settings import Settings
-from service.web.drawing import MEMORY_LIMIT_BYTES
 
 ROOT = Path(__file__).parents[2]
 COMPOSE = (ROOT / "docker-compose.yml").read_text("utf-8")

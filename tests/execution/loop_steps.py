@@ -19,7 +19,7 @@ from service.execution.memory_cache import InMemoryResultCache
 from service.execution.runner import ComputationRunner
 from service.execution.worker_admission import WorkerAdmission
 from service.execution.workers import Workers
-from service.interop.catalogue import validated
+from service.importers.catalogue import validate_with_imports
 from service.parsing import RequestBodyError
 from service.privacy.errors import PrivacyComputationError
 from tests.execution.fakes import ENGINE_VERSION, make_metrics
@@ -48,7 +48,7 @@ def runner_without_workers() -> ComputationRunner:
         workers=Workers(cast("Any", _NoPool()), admission),
         metrics=make_metrics(),
         max_remembered_bodies=100,
-        validate=validated,
+        validate=validate_with_imports,
     )
 
 

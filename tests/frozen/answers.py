@@ -18,7 +18,7 @@ from pydantic import ValidationError
 
 from service.api.problems import problem_of
 from service.computations.catalogue import resource
-from service.interop.catalogue import validated
+from service.importers.catalogue import validate_with_imports
 from service.parsing import InvalidRequest, RequestBodyError, parse_request
 from service.privacy.errors import PrivacyComputationError
 from tests.frozen.space import request
@@ -60,7 +60,7 @@ class Answer:
 def response(name: str, body: bytes) -> bytes:
     """Compute the response of a resource as the service does. Raises what `problem_of` turns into a refusal."""
     computation = resource(name)
-    sent = parse_request(computation.request_type, body, validated)
+    sent = parse_request(computation.request_type, body, validate_with_imports)
     computation.quote(sent)
     return computation.body(sent, DIGEST, ENGINE)
 

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from service.computations.catalogue import resource
 from service.computations.cost_range import CostRange, cost_range
-from service.interop.catalogue import validated
+from service.importers.catalogue import validate_with_imports
 from service.parsing import RequestBodyError, parse_request
 from service.privacy.errors import PrivacyComputationError
 from tests.frozen.answers import DIGEST, ENGINE, kept
@@ -48,7 +48,7 @@ def priced(number: int) -> Priced | None:
     name, body = request(number)
     computation = resource(name)
     try:
-        sent = parse_request(computation.request_type, body, validated)
+        sent = parse_request(computation.request_type, body, validate_with_imports)
         quoted = computation.quote(sent)
         started = time.process_time()
         (quoted.begun or computation).body(sent, DIGEST, ENGINE)

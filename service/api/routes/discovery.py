@@ -14,7 +14,7 @@ from service.api.documentation import request_body
 from service.computations.abstract import Computation
 from service.computations.estimates import INLINE_LIMIT
 from service.engine_version import ENGINE_VERSION
-from service.web.forms import media_types
+from service.rendering.registry import media_types
 
 SERVICE_NAME = "privacy-bounds"
 

@@ -30,17 +30,17 @@ from service.computations.assessments.judged import AssessedRun, Judged, judged
 from service.computations.assessments.policy import SECOND_WORK, Rules
 from service.computations.assessments.premises import assessed, check_attested
 from service.computations.assessments.rulings import RulingGrounds, decision
-from service.computations.assessments.statement import statement
 from service.computations.assessments.summaries import gdp_summary, one_point
 from service.computations.bounds import Setting, bounds_quote
 from service.computations.caveats import caveats
+from service.computations.digest import canonical_text
 from service.computations.estimates import UNCERTAINTY
 from service.computations.nested import answered, quoted_alone, settings_of, together
 from service.computations.parts import assumptions_of, mechanism_of, options_of, threat_model_of
-from service.interop.reports import RENDERINGS
-from service.interop.reports.summary import Told, run_summary
 from service.privacy.errors import PrivacyComputationError, UnsupportedCombination
 from service.privacy.numerics.work import at_most
+from service.rendering.sentences.statement import statement
+from service.rendering.sentences.summary import RunFacts, run_summary
 
 BESIDE: Final = 8_000
 """Price of regret, statement and consequences: microseconds."""
@@ -94,7 +94,7 @@ def _response(request: AssessmentsRequest, plans: AssessmentPlans, digest: str, 
         relaxed=bool(relaxed),
     )
     hazards = assessed_hazards(known.hazards, described, settled, numbers)
-    texts = Told(request.mechanism, run.threat_model, context, answers, gdp, everybody, hazards, settled.text)
+    texts = RunFacts(request.mechanism, run.threat_model, context, answers, gdp, everybody, hazards, settled.text)
     first = _attacker(run.threat_model, answers, summary=SUMMARIES["worst_case"], conditional=False, assumptions=())
     return {
         "digest": digest,
@@ -113,7 +113,7 @@ def _response(request: AssessmentsRequest, plans: AssessmentPlans, digest: str, 
         "not_applicable": others,
         "gdp": gdp,
         "one_point": point,
-        "statement": statement(texts, decided, engine_version),
+        "statement": statement(texts, decided, canonical_text(texts.mechanism), engine_version),
         "hazards": hazards,
         "assumptions": everybody,
         "decision": decided,
@@ -266,7 +266,6 @@ ASSESSMENTS: Final = Computation(
     response_type=AssessmentsResponse,
     function=compute_assessment,
     quote=assessment_quote,
-    renderings=RENDERINGS,
     files=("policy", "context"),
     bare="mechanism",
     exit_code=exit_code,

@@ -17,8 +17,8 @@ from service.computations.assessments.judged import (
     changes,
     inconsistent_rate,
 )
-from service.interop.numbers import SHOWN, as_given, percent_given, percent_up, rounded_down, rounded_up
-from service.interop.reports.units import cap_of
+from service.rendering.numbers import SHOWN, format_exact, percent_exact, percent_up, rounded_down, rounded_up
+from service.rendering.sentences.units import cap_of
 
 Status = Literal["present", "possible"]
 LARGE_EPSILON: Final = 10.0
@@ -183,8 +183,8 @@ def _epsilon(numbers: Numbers) -> ResponseFields | None:
     if (numbers.epsilon["lower"] or 0.0) < LARGE_EPSILON:
         return None
     text = (
-        f"Epsilon is above {as_given(LARGE_EPSILON)}: against the worst case the guarantee says next to nothing, and "
-        "whatever protects the data is an assumption about the attacker."
+        f"Epsilon is above {format_exact(LARGE_EPSILON)}: against the worst case the guarantee says next to nothing, "
+        "and whatever protects the data is an assumption about the attacker."
     )
     return _hazard("epsilon_says_little", text, "present")
 
@@ -194,9 +194,9 @@ def _one_point(run: AssessedRun, numbers: Numbers) -> ResponseFields | None:
     if alone is None or alone <= HIDDEN * numbers.power:
         return None
     text = (
-        f"At a false positive rate of {percent_given(run.context.false_positive_rate)} an attack could identify up to "
-        f"{percent_up(alone)} of the members if nothing but epsilon at delta {as_given(run.context.delta)} were known. "
-        f"From this run it identifies at most {percent_up(numbers.power)}."
+        f"At a false positive rate of {percent_exact(run.context.false_positive_rate)} an attack could identify up to "
+        f"{percent_up(alone)} of the members if nothing but epsilon at delta {format_exact(run.context.delta)} were "
+        f"known. From this run it identifies at most {percent_up(numbers.power)}."
     )
     return _hazard("one_point_hides_the_curve", text, "present")
 

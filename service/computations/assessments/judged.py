@@ -34,7 +34,7 @@ from api_schemas.mechanisms import (
 from api_schemas.questions import AdvantageQuestion
 from api_schemas.threat_models import WorstCaseThreatModel
 from api_schemas.training_runs import listed
-from service.interop.numbers import rounded_up
+from service.rendering.numbers import rounded_up
 
 RATE_AGREEMENT: Final = 0.01
 """Relative: rates are written with few digits."""

@@ -8,8 +8,8 @@ from typing import Final
 from api_schemas.assessment_context import AssessmentContext, Attestation
 from api_schemas.assessments import AssessedAssumption
 from api_schemas.caveats import Assumption
-from service.interop.reports.void import RELAXED, STILL
 from service.privacy.errors import UnsupportedCombination
+from service.rendering.sentences.void import RELAXED, STILL
 
 _NO_BOUND: Final = "No number here bounds anything."
 _TOO_LOW: Final = "Every number here is too low, by how much is unknown."

@@ -22,10 +22,10 @@ from service.computations.assessments.judged import AssessedRun, Judged
 from service.computations.assessments.requirements import missing_of, requirements_of
 from service.computations.digest import canonical_text, text_digest
 from service.computations.read_numbers import ReadNumber, is_guarantee
-from service.interop.reports.meaning import meaning
-from service.interop.reports.units import cap_of
-from service.interop.reports.verdict import Standing, verdict_sentence
-from service.interop.reports.void import RELAXED, refuted
+from service.rendering.sentences.meaning import meaning
+from service.rendering.sentences.units import cap_of
+from service.rendering.sentences.verdict import Standing, verdict_sentence
+from service.rendering.sentences.void import RELAXED, refuted
 
 FINEST: Final = 1e-16
 """The finest tolerance that can be asked for."""

@@ -22,7 +22,7 @@ from service.computations.violations import note
 from service.privacy.composition.planning.plan import Plan
 from service.privacy.enclosure import Evidence
 from service.privacy.errors import NumericalFailure, PrivacyComputationError, UnsupportedCombination
-from service.privacy.numerics.work import at_most, is_spent, left
+from service.privacy.numerics.work import at_most, is_spent, remaining_work
 from service.privacy.threat_models.relaxed import worst_case_beside
 
 MOST_WORK: Final = 7_000_000
@@ -137,7 +137,7 @@ class Looks:
         asked = [group for group in groups(request) if not self.kept.keys() >= {*group.indices}]
         for place, group in enumerate(asked):
             try:
-                with at_most(left() * SHARE / (len(asked) - place)):
+                with at_most(remaining_work() * SHARE / (len(asked) - place)):
                     found |= self._read(group, request)
             except PrivacyComputationError as error:
                 told = error if error.pointer else blamed(error, "/threat_model", group.request.threat_model)

@@ -11,7 +11,6 @@ from api_schemas.questions import ReconstructionQuestion, TradeOffQuestion
 from service.computations.abstract import ResponseFields
 from service.computations.claims.implied import AtRate, Bound, GaussianCurve, Ratio, bound_of
 from service.computations.numbers import enclosed_number
-from service.interop.numbers import rounded_down, rounded_up
 from service.privacy.composition.planning.cost_model import CostModel, ReadingCosts
 from service.privacy.questions.witness import (
     GRID,
@@ -27,6 +26,7 @@ from service.privacy.questions.witness import (
 from service.privacy.trade_off.abstract import AbstractTradeOff
 from service.privacy.trade_off.combinators.bracketed import Bracketed
 from service.privacy.trade_off.pair import TradeOffPair
+from service.rendering.numbers import rounded_down, rounded_up
 
 Direction = Literal["add", "remove", "both"]
 REVERSED: Final[dict[Direction, Direction]] = {"add": "remove", "remove": "add", "both": "both"}

@@ -28,7 +28,6 @@ from service.computations.estimates import unpriced_together
 from service.computations.nested import quoted_alone, read, settings_of, together
 from service.computations.parts import blamed
 from service.computations.read_numbers import ReadNumber, is_guarantee
-from service.interop.comparison_tables import RENDERINGS
 from service.privacy.enclosure import Evidence
 from service.privacy.errors import NumericalFailure, PrivacyComputationError
 from service.privacy.numerics.arrays import FloatArray
@@ -241,5 +240,4 @@ COMPARISONS: Final = Computation(
     response_type=ComparisonsResponse,
     function=compute_comparisons,
     quote=comparisons_quote,
-    renderings=RENDERINGS,
 )

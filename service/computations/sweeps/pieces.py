@@ -9,7 +9,7 @@ from api_schemas.sweeps import LARGEST_POINTS, LARGEST_SWEPT_NUMBERS, SweepsRequ
 from service.computations.abstract import BLOCK_POINTS, Pieces
 from service.computations.sweeps.blocks import block_points
 from service.computations.sweeps.estimates import sweeps_quote
-from service.interop.sweep_tables import cells_of_line, json_lines
+from service.rendering.tables.sweeps import cells_of_json_line, to_json_lines
 
 
 def points_of(request: LongSweepsRequest) -> int:
@@ -36,7 +36,7 @@ def piece_of(request: LongSweepsRequest, start: int, stop: int) -> SweepsRequest
 
 def lines_of(body: bytes, start: int) -> bytes:
     """The response to a piece as lines of JSON."""
-    return json_lines(SweepsResponse.model_validate_json(body), start).encode()
+    return to_json_lines(SweepsResponse.model_validate_json(body), start).encode()
 
 
 PIECES: Final = Pieces(
@@ -46,6 +46,6 @@ PIECES: Final = Pieces(
     largest_piece=largest_piece,
     piece=piece_of,
     lines=lines_of,
-    cells=cells_of_line,
+    cells=cells_of_json_line,
     quote=sweeps_quote,
 )

@@ -15,7 +15,6 @@ from service.computations.sweeps.columns import Column, Quantity, quantities
 from service.computations.sweeps.estimates import sweeps_quote
 from service.computations.sweeps.pieces import PIECES
 from service.computations.sweeps.problems import problem_of
-from service.interop.sweep_tables import RENDERINGS
 from service.privacy.errors import DeadlinePassed
 from service.privacy.numerics.work import is_late
 
@@ -104,7 +103,6 @@ SWEEPS: Final = Computation(
     response_type=SweepsResponse,
     function=compute_sweeps,
     quote=sweeps_quote,
-    renderings=RENDERINGS,
     pieces=PIECES,
     ends_early=True,
 )

@@ -1,4 +1,4 @@
-"""The gradient likelihood ratio attack when the law of the gradients is known only through background gradients.
+"""Gradient likelihood ratio attack when the law of the gradients is known only through background gradients.
 
 Model. A non-member's query theta, b background gradients of law N(mu, Sigma) and the released mean m of law
 N(mu, v Sigma) are independent. Noise of covariance std^2 Sigma gives v = 1/n + std^2. Isotropic noise is reduced to
@@ -12,7 +12,7 @@ w = x + (m - x)/(1 + b v) is uncorrelated with every column, hence independent o
 assumption. So h = theta - w is independent of G.
 
 Theorem. Let a be any function of B and h. Then r = a'z/sqrt(a'B a) is distributed as one coordinate of a uniform unit
-vector in b dimensions, and t = r sqrt((b - 1)/(1 - r^2)) has Student's law with b - 1 degrees of freedom, exactly.
+vector in b dimensions. So t = r sqrt((b - 1)/(1 - r^2)) has exactly Student's law with b - 1 degrees of freedom.
 Proof. The law of G does not change when G is multiplied by an orthogonal matrix from the right, B does not change
 either, and h is independent of G. So the law of G given B and h does not change. Given B and h, the vector G'a has the
 fixed length sqrt(a'B a), and its direction is uniform, because every rotation leaves its law unchanged. The last
@@ -88,7 +88,7 @@ def audit_against_background(
     doubt: float,
     generator: np.random.Generator,
 ) -> StepAudit:
-    """Audit one step of which only background gradients are known, with exact p-values.
+    """Compute exact p-values of a step whose gradient law is known only through background gradients.
 
     Parameters
     ----------

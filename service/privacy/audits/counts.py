@@ -1,7 +1,7 @@
-"""What the counts of an attack prove: Clopper-Pearson ends of its rates, and the privacy parameters beyond which it is.
+"""Privacy parameters proved by the counts of an attack, from Clopper-Pearson bounds of its rates.
 
-All numbers hold with the stated confidence: the two rates lie in their intervals together (Bonferroni over both
-intervals and both ends of each).
+All numbers hold with the stated confidence: both rates lie in their intervals simultaneously (Bonferroni over both
+intervals and both bounds of each).
 """
 
 from __future__ import annotations
@@ -13,19 +13,26 @@ from typing import final
 from service.privacy.enclosure import Enclosure, Evidence
 from service.privacy.errors import OutOfDomain
 
-# The incomplete beta function of scipy is asked to be this much below the tail, far more than its error.
 TAIL_MARGIN = 1e-9
+"""Relative margin of scipy's incomplete beta function below the tail, much larger than its error."""
 FIRST_STEP = 2.0**-50
 QUANTILE_ERROR = 1e-13
-"""Relative error granted to scipy's normal quantile and to the logarithms."""
+"""Assumed relative error of scipy's normal quantile and of the logarithms."""
 
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rate:
-    """A success rate: lower <= rate <= upper, and the same of 1 - rate by its own formula, with the stated confidence.
+    """Confidence interval of a success rate and of its complement.
 
-    `estimate` is the share of successes.
+    Attributes
+    ----------
+    estimate : float
+        Share of successes.
+    lower, upper : float
+        Bounds of the rate.
+    complement_lower, complement_upper : float
+        Bounds of 1 - rate, each from its own formula.
     """
 
     estimate: float
@@ -35,7 +42,7 @@ class Rate:
     complement_upper: float
 
     def reversed(self) -> Rate:
-        """The rate of failures."""
+        """Return the rate of failures."""
         return Rate(
             estimate=1 - self.estimate,
             lower=self.complement_lower,
@@ -48,29 +55,45 @@ class Rate:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Region:
-    """Where the two rates of an attack lie, together, with the stated confidence."""
+    """Confidence region of the two rates of an attack."""
 
     true_positive_rate: Rate
     false_positive_rate: Rate
 
     def reversed(self) -> Region:
-        """The region of the attack that says the opposite."""
+        """Return the region of the attack with the opposite decisions."""
         return Region(
             true_positive_rate=self.true_positive_rate.reversed(),
             false_positive_rate=self.false_positive_rate.reversed(),
         )
 
     def oriented(self) -> tuple[Region, Region]:
-        """The attack as it is, and the one that says the opposite."""
+        """Return the regions of the attack and of the attack with the opposite decisions."""
         return self, self.reversed()
 
 
 def region(true_positives: int, members: int, false_positives: int, non_members: int, confidence: float) -> Region:
-    """The rectangle of both Clopper-Pearson intervals, each at level (1 - confidence)/2.
+    """Build the rectangle of both Clopper-Pearson intervals, each at level (1 - confidence)/2.
 
-    Counts up to 1e9, confidence in (0, 1). Ends rounded outwards, by at most 1e-8 of themselves (against exact sums up
-    to 40 trials, and in closed form at 1e9). Raises OutOfDomain for counts that are no counts.
-    Source: Clopper and Pearson 1934; Bonferroni for the two rates.
+    Parameters
+    ----------
+    true_positives, members, false_positives, non_members : int
+        Counts up to 1e9.
+    confidence : float
+        Simultaneous confidence in (0, 1).
+
+    Raises
+    ------
+    OutOfDomain
+        For impossible counts.
+
+    Notes
+    ----- The bounds are rounded outwards by a relative amount of at most 1e-8. Tests compare them with exact sums up to
+    40 trials and with closed forms at 1e9.
+
+    References
+    ----------
+    Clopper and Pearson 1934; Bonferroni for the two rates.
     """
     tail = (1 - confidence) / 4
     return Region(
@@ -82,9 +105,9 @@ def region(true_positives: int, members: int, false_positives: int, non_members:
 def clopper_pearson(
     successes: int, trials: int, tail: float, trials_name: str = "trials", successes_name: str = "successes"
 ) -> Rate:
-    """The interval that misses the rate with probability <= tail on either side.
+    """Return the interval that misses the rate with probability of at most `tail` on either side.
 
-    lower solves P(Bin(trials, p) >= successes) = tail, upper solves P(Bin(trials, p) <= successes) = tail.
+    `lower` solves P(Bin(trials, p) >= successes) = tail, and `upper` solves P(Bin(trials, p) <= successes) = tail.
     """
     if trials < 1:
         raise OutOfDomain(trials_name, trials, "at least 1")
@@ -127,22 +150,41 @@ def _upper_end(successes: int, trials: int, tail: float) -> float:
 
 
 def gdp_mu(rates: Region) -> Enclosure:
-    """The smallest mu for which mu-GDP allows the attack's true rates: Phi^-1(TPR) - Phi^-1(FPR), or of the reverse.
+    """Return the smallest mu for which mu-GDP allows the attack's true rates.
 
-    `lower` is what the counts prove of the mechanism, with the confidence of the region: it is not mu-GDP for any
-    smaller mu. Within 1e-10 of the formula, for rates from 1e-9 on (tested). Source: Dong, Roth, Su 2022, the trade-off
-    curve G_mu.
+    Returns
+    -------
+    Enclosure
+        With the confidence of the region, the mechanism is not mu-GDP for any mu below `lower`.
+
+    Notes
+    ----- mu is Phi^-1(TPR) - Phi^-1(FPR), or its value for the opposite decisions. The error is below 1e-10 for rates
+    of at least 1e-9 (tested).
+
+    References
+    ----------
+    Dong, Roth, Su 2022, the trade-off curve G_mu.
     """
     ends = [_mu(side.true_positive_rate, side.false_positive_rate) for side in rates.oriented()]
     return Enclosure(max(0.0, *(low for low, _ in ends)), max(0.0, *(high for _, high in ends)), Evidence.STATISTICAL)
 
 
 def epsilon(rates: Region, delta: float) -> Enclosure:
-    """The smallest epsilon (nats) for which (epsilon, delta)-DP allows the attack's true rates, delta in [0, 1].
+    """Return the smallest epsilon (nats) for which (epsilon, delta)-DP allows the attack's true rates, delta in [0, 1].
 
-    The largest of ln((TPR - delta)/FPR) and ln((1 - FPR - delta)/(1 - TPR)) over both orientations, and 0. `lower` is
-    what the counts prove of the mechanism. Within 1e-11 of the formula (tested at rates of percents). Source: Kairouz,
-    Oh, Viswanath 2015, Theorem 2.1.
+    Returns
+    -------
+    Enclosure
+        With the confidence of the region, the mechanism is not (epsilon, delta)-DP for any epsilon below `lower`.
+
+    Notes
+    -----
+    epsilon is the largest of 0, ln((TPR - delta)/FPR) and ln((1 - FPR - delta)/(1 - TPR)), for the attack and for the
+    opposite decisions. The error is below 1e-11 (tested at rates of a few percent).
+
+    References
+    ----------
+    Kairouz, Oh, Viswanath 2015, Theorem 2.1.
     """
     ends: list[tuple[float, float]] = []
     for side in rates.oriented():
@@ -154,12 +196,12 @@ def epsilon(rates: Region, delta: float) -> Enclosure:
 
 
 def _ratio(numerator: float, denominator: float, sign: int) -> float:
-    """ln(numerator/denominator), rounded towards `sign`; -inf where the numerator is not positive."""
+    """Return ln(numerator/denominator), rounded towards `sign`; -inf if the numerator is not positive."""
     if numerator <= 0:
         return -math.inf
     if denominator == 0:
         return math.inf
-    # The subtraction of delta before has one rounding, relative to numbers up to 1.
+    # The numerator results from a subtraction of delta, with a rounding error relative to numbers up to 1.
     error = 2.0**-52 / numerator + QUANTILE_ERROR
     high, low = math.log(numerator), math.log(denominator)
     return high - low + sign * (error + QUANTILE_ERROR * (abs(high) + abs(low)))
@@ -176,7 +218,7 @@ def _mu(hits: Rate, alarms: Rate) -> tuple[float, float]:
 
 
 def _quantile(rate: float, complement: float) -> float:
-    """Phi^-1 of a rate, from the smaller of the rate and its complement."""
+    """Return Phi^-1 of a rate, computed from the smaller of the rate and its complement."""
     from scipy.special import ndtri
 
     return float(ndtri(rate)) if rate < complement else -float(ndtri(complement))

@@ -1,14 +1,15 @@
-"""The gradient likelihood ratio attack (GLiR): was the gradient of a query part of a released mean gradient?
+"""Gradient likelihood ratio attack (GLiR), which tests whether a query's gradient is part of a released mean gradient.
 
-One step releases m = (1/n) sum theta_i + noise, with theta_i independent of law (mu, Sigma). Given the gradient theta
-of a query, m is normal: mean mu and covariance V0 = Sigma/n + T without the query in the batch (H0), mean
-mu + (theta - mu)/n and V1 = V0 - Sigma/n^2 with it (H1); T is the covariance of the noise. Whitened,
-x = Sigma^-1/2 (m - mu) and g = Sigma^-1/2 (theta - mu), both are diagonal: v0 = 1/n + t and v1 = v0 - 1/n^2.
+A step releases m = (1/n) sum theta_i + noise, with independent theta_i of mean mu and covariance Sigma. The noise has
+covariance T. Given the gradient theta of a query, m is normal. Without the query in the batch (H0) its mean is mu and
+its covariance V0 = Sigma/n + T. With the query (H1) its mean is mu + (theta - mu)/n and its covariance V1 = V0 -
+Sigma/n^2. Whitening gives x = Sigma^-1/2 (m - mu) and g = Sigma^-1/2 (theta - mu). Both covariances are then diagonal:
+v0 = 1/n + t and v1 = v0 - 1/n^2.
 
-Here mu and Sigma are known; `background.py` has the law that holds when they are estimated.
+In this module mu and Sigma are known. `background.py` has the law for estimated mu and Sigma.
 
-Source: Leemann, Pawelczyk, Kasneci 2023, Algorithm 1, with the factor n (not n - 1), the lower tail, the centred
-susceptibility and Fisher's combination: as printed, nominal 5 % become 12 %.
+Source: Leemann, Pawelczyk, Kasneci 2023, Algorithm 1, with four corrections: the factor n (not n - 1), the lower tail,
+the centred susceptibility and Fisher's combination. As printed, a nominal level of 5 % becomes 12 %.
 """
 
 from __future__ import annotations
@@ -25,27 +26,35 @@ from service.privacy.errors import OutOfDomain
 from service.privacy.numerics.arrays import FloatArray
 
 P_VALUE_DRAWS: Final = 1_999
-"""Draws behind a p-value where the noise is isotropic: p-values are multiples of 1/2000."""
+"""Number of draws for a p-value with isotropic noise. The p-values are multiples of 1/2000."""
 QUERIES_AT_ONCE: Final = 512
 LARGEST_DEVIATION, LARGEST_MEAN = 1e3, 1e30
-"""Largest whitened entries of queries, and largest means, which hold the noise."""
+"""Largest whitened entries of queries and of means. Means include the noise."""
 
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReleaseNoise:
-    """Noise of the released mean: covariance std^2 I, or std^2 times that of the gradients (`proportional`)."""
+    """Noise of the released mean.
+
+    Attributes
+    ----------
+    std : float
+        Standard deviation of the noise, relative to that of the gradients if `proportional`.
+    proportional : bool
+        Whether the covariance is std^2 times that of the gradients; otherwise it is std^2 I.
+    """
 
     std: float
     proportional: bool
 
     @property
     def is_isotropic(self) -> bool:
-        """Whether the statistic is no longer one quadratic form for all covariances."""
+        """Whether the noise has covariance std^2 I with std > 0. The statistic is then not a single quadratic form."""
         return self.std > 0 and not self.proportional
 
     def whitened_variances(self, variances: FloatArray) -> FloatArray:
-        """t of the module docstring, of the shape of `variances`."""
+        """Return t of the module docstring, in the shape of `variances`."""
         scale = np.ones_like(variances) if self.proportional else 1 / variances
         return self.std**2 * scale
 
@@ -53,13 +62,27 @@ class ReleaseNoise:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepAudit:
-    """Evidence that one step gives about each query; arrays of shape (q,).
+    """Evidence of a step about each query; arrays of shape (q,).
 
-    `dimension`: d. `susceptibility`: K = |g|^2, or an estimate. `largest_susceptibility`: K, or an upper bound of an
-    estimated K. `largest_variance`: the largest eigenvalue of Sigma, or an upper bound for an estimated Sigma, which is
-    infinite unless the noise is isotropic. `shrinkage`: weight of the multiple of the identity in the covariance.
-    `statistic`: small for members. `log_p_value`: an upper bound of ln p under H0. `log_likelihood_ratio`: ln of the
-    density under H1 over the density under H0, in nats.
+    Attributes
+    ----------
+    dimension : int
+        d.
+    susceptibility : array
+        K = |g|^2, or an estimate of K.
+    largest_susceptibility : array
+        K, or an upper bound of an estimated K.
+    largest_variance : float
+        Largest eigenvalue of Sigma, or an upper bound for an estimated Sigma. The bound is infinite unless the noise is
+        isotropic.
+    shrinkage : float
+        Weight of the multiple of the identity in the covariance.
+    statistic : array
+        Test statistic, small for members.
+    log_p_value : array
+        Upper bound of ln p under H0.
+    log_likelihood_ratio : array
+        ln of the density under H1 over the density under H0, in nats.
     """
 
     dimension: int
@@ -80,10 +103,27 @@ def audit_step(
     noise: ReleaseNoise,
     generator: np.random.Generator,
 ) -> StepAudit:
-    """Audit one step with a known law of the gradients.
+    """Compute the evidence of a step with a known law of the gradients.
 
-    mean_gradient: shape (d,), or (q, d) when each query has a release of its own. query_gradients: shape (q, d). The
-    generator is used for isotropic noise only. Raises OutOfDomain for gradients beyond all that is plausible.
+    Parameters
+    ----------
+    mean_gradient : array, shape (d,) or (q, d)
+        Released mean, or a release for each query.
+    query_gradients : array, shape (q, d)
+        Gradients of the queries.
+    law : GradientLaw
+        Law of a gradient.
+    batch_size : int
+        n.
+    noise : ReleaseNoise
+        Noise of the release.
+    generator : numpy.random.Generator
+        Source of draws for isotropic noise.
+
+    Raises
+    ------
+    OutOfDomain
+        For implausibly large gradients.
     """
     x, g = law.whitened(mean_gradient), law.whitened(query_gradients)
     check_range("mean_gradient", x, LARGEST_MEAN)
@@ -116,7 +156,7 @@ def check_range(name: str, whitened: FloatArray, largest: float) -> None:
 
 
 def _proportional(x: FloatArray, g: FloatArray, v0: float, n: int) -> tuple[FloatArray, FloatArray]:
-    """S = |x - n v0 g|^2/v0, which is chi2'_d(N K) under H0 with N = n^2 v0, and small for members.
+    """Return S = |x - n v0 g|^2/v0 and ln p; S is chi2'_d(N K) with N = n^2 v0 under H0, and small for members.
 
     Without noise N = n, and S = n (m - theta)' Sigma^-1 (m - theta).
     """
@@ -129,10 +169,10 @@ def _proportional(x: FloatArray, g: FloatArray, v0: float, n: int) -> tuple[Floa
 def _isotropic(
     x: FloatArray, g: FloatArray, v0: FloatArray, v1: FloatArray, n: int, generator: np.random.Generator
 ) -> tuple[FloatArray, FloatArray]:
-    """Minus twice the log-likelihood ratio without what does not depend on m: sum_j a_j x_j^2 - 2 x_j g_j/(n v1_j).
+    """Return minus twice the log-likelihood ratio without constants, sum_j a_j x_j^2 - 2 x_j g_j/(n v1_j), and ln p.
 
-    a = 1/v1 - 1/v0. Its rank among draws of m under H0 is a p-value that is valid whatever their number; all queries
-    share the draws, so that p-values of different queries in one step are not independent of each other.
+    Here a = 1/v1 - 1/v0. The rank of the statistic among draws of m under H0 gives a valid p-value for any number of
+    draws. All queries share the draws, so the p-values of different queries in a step are not independent.
     """
     weights, slopes = 1 / v1 - 1 / v0, -2 * g / (n * v1)
     statistic = x**2 @ weights + np.einsum("qd,qd->q", x, slopes)
@@ -146,7 +186,7 @@ def _isotropic(
 
 
 def _log_likelihood_ratio(x: FloatArray, g: FloatArray, v0: FloatArray, v1: FloatArray, n: int) -> FloatArray:
-    # |x - g/n|^2/v1 - |x|^2/v0, expanded around the residual: for large n its parts are huge and nearly equal.
+    # |x - g/n|^2/v1 - |x|^2/v0 is expanded around the residual: for large n both terms are huge and nearly equal.
     ratio = 1 / (n**2 * v0)  # (v0 - v1)/v0
     residual = x - n * v0 * g
     quadratic = residual**2 @ (ratio / v1) - g**2 @ np.ones_like(v0)
@@ -154,9 +194,10 @@ def _log_likelihood_ratio(x: FloatArray, g: FloatArray, v0: FloatArray, v1: Floa
 
 
 def combined_log_p_values(steps: list[StepAudit]) -> FloatArray:
-    """ln of Fisher's combined p-value over independent steps, shape (q,): P(chi2_2T >= -2 sum ln p).
+    """Return ln of Fisher's combined p-value over independent steps, shape (q,): P(chi2_2T >= -2 sum ln p).
 
-    Upper tail as exp(-x) sum_{k<T} x^k/k! with x = -sum ln p. Source: Fisher 1932; under H0 and independent steps.
+    The upper tail is exp(-x) sum_{k<T} x^k/k! with x = -sum ln p. Source: Fisher 1932; valid under H0 for independent
+    steps.
     """
     total = -np.sum([step.log_p_value for step in steps], axis=0)
     powers = np.cumsum(
@@ -166,24 +207,27 @@ def combined_log_p_values(steps: list[StepAudit]) -> FloatArray:
 
 
 def log_likelihood_ratios(steps: list[StepAudit]) -> FloatArray:
-    """The score that ranks the queries, shape (q,): the sum over steps, of which every threshold is an optimal test."""
+    """Return the score that ranks the queries, shape (q,): the sum over steps.
+
+    Every threshold of the score is an optimal test.
+    """
     return np.sum([step.log_likelihood_ratio for step in steps], axis=0)
 
 
 def effective_batch_size(
     batch_size: int, noise: ReleaseNoise, largest_variance: float, max_grad_norm: float | None
 ) -> float:
-    """N = n + n^2 t with the least whitened noise t of any direction: std^2/lambda, lambda the largest variance.
+    """Return N = n + n^2 t with the smallest whitened noise t of any direction.
 
-    Where C bounds the gradients, lambda <= C^2 as in Theorem 5.1; the smaller of both is taken. Less noise is a
-    stronger attack, so that the curve of N is a bound for all directions.
+    t is std^2/lambda, where lambda is the largest variance. If C bounds the gradients, lambda <= C^2 as in Theorem 5.1,
+    and the smaller value is used. Less noise gives a stronger attack, so the curve of N is a bound for all directions.
     """
     bound = largest_variance if max_grad_norm is None else min(largest_variance, max_grad_norm**2)
     return batch_size + (noise.std * batch_size) ** 2 / (1.0 if noise.proportional else bound)
 
 
 def worst_case_mu(batch_size: int, noise: ReleaseNoise, max_grad_norm: float, steps: int) -> float:
-    """mu of the GDP that isotropic noise gives: 2 C sqrt(T)/(n tau), where a record is replaced (sensitivity 2 C/n).
+    """Return mu of the GDP guarantee of isotropic noise for a replaced record (sensitivity 2 C/n): 2 C sqrt(T)/(n tau).
 
     Source: Dong, Roth, Su 2022, Theorem 2.7 and Corollary 3.3.
     """
@@ -193,10 +237,10 @@ def worst_case_mu(batch_size: int, noise: ReleaseNoise, max_grad_norm: float, st
 def simulated_step(
     members: int, non_members: int, dimension: int, batch_size: int, noise: ReleaseNoise, generator: np.random.Generator
 ) -> tuple[FloatArray, FloatArray]:
-    """Mean gradients and query gradients, both (members + non_members, d), members first: Figure 2a of the paper.
+    """Simulate mean gradients and query gradients, both (members + non_members, d), members first.
 
-    Gradients are standard normal, and every query has a batch of its own: independent trials. The sum of the other
-    gradients of a batch is drawn at once, by its law.
+    The simulation is that of Figure 2a of the paper. Gradients are standard normal. Every query has its own batch, so
+    the trials are independent. The sum of the other gradients of a batch is drawn from its law.
     """
     shape = members + non_members, dimension
     queries = generator.standard_normal(shape)
@@ -211,10 +255,10 @@ def simulated_step(
 
 
 def identity_law(dimension: int) -> GradientLaw:
-    """The known law of simulated gradients."""
+    """Return the known law of simulated gradients."""
     return GradientLaw(mean=np.zeros(dimension), variances=np.ones(dimension), axes=None)
 
 
 def p_values(logs: FloatArray) -> FloatArray:
-    """exp of ln p, rounded upwards to at least the smallest positive double."""
+    """Return exp of ln p, rounded upwards to at least the smallest positive double."""
     return np.minimum(np.maximum(np.exp(logs) * (1 + 2.0**-48), math.ulp(0.0)), 1.0)

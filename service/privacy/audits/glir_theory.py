@@ -1,9 +1,9 @@
-"""What the best attack on mean gradients can reach: Theorem 5.1, composed over steps and over the records' K.
+"""Largest power of attacks on mean gradients: Theorem 5.1, composed over steps and over the records' K.
 
-With a known law of the gradients, the sum of the statistics of T independent steps of dimension d with one effective
-batch size N is chi2'_Td(N K) under H0 and (N-1)/N chi2'_Td((N-1) K) under H1, K the sum of the susceptibilities: so
-several steps are one step of more dimensions, exactly. Records of different K are attacked at one likelihood-ratio
-level (the composition of Definition 4.1), which is what ranking by likelihood ratio does.
+With a known law of the gradients, T independent steps of dimension d with the same effective batch size N are exactly
+equal to a step of dimension T d. The sum of their statistics is chi2'_Td(N K) under H0. Under H1 the sum is
+(N-1)/N chi2'_Td((N-1) K), where K is the sum of the susceptibilities. Ranking by likelihood ratio attacks records of
+different K at the same likelihood-ratio level, the composition of Definition 4.1.
 
 Source: Leemann, Pawelczyk, Kasneci 2023, Theorem 5.1 with the centred K, and Definition 4.1.
 """
@@ -21,22 +21,22 @@ from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.chi_square.law import NoncentralChiSquare
 
 LARGEST_NONCENTRALITY: Final = 9.99e11
-"""Products of N and K stay below 1e12 with their roundings."""
+"""Largest product of N and K, which stays below 1e12 after rounding."""
 LEVELS: Final = 400
 LARGEST_GROUPS: Final = 32
 DEVIATIONS_BELOW, DEVIATIONS_ABOVE = 12.0, 7.0
 SMALLEST_SHARE: Final = 1e-9
-"""Thresholds below this share of a statistic's mean stand for all smaller ones."""
+"""Smallest threshold as a share of the statistic's mean. It represents all smaller thresholds."""
 MARGIN: Final = 1e-9
-"""Relative; covers the rounding of thresholds, whose effect on a tail grows like sqrt(N K) units in the last place."""
+"""Relative margin for the rounding of thresholds. Its effect on a tail grows like sqrt(N K) units in the last place."""
 
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConcaveCurve:
-    """A concave curve of power over false positive rate, enclosed at nodes; arrays of shape (nodes,), rates rising.
+    """Concave curve of power over false positive rate, enclosed at nodes of increasing rates; arrays of shape (nodes,).
 
-    `slopes` are the likelihood ratios at the nodes, the slopes of tangents.
+    `slopes` are the likelihood ratios at the nodes, which are the slopes of tangents.
     """
 
     rate_lower: FloatArray
@@ -46,7 +46,7 @@ class ConcaveCurve:
     slopes: FloatArray
 
     def power(self, rates: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Both ends of the power at rates in [0, 1], shape (m,): the chord below, the lower of two tangents above."""
+        """Return bounds of the power at rates in [0, 1], shape (m,): the chord, and the lower of two tangents."""
         place = np.searchsorted(self.rate_lower, rates)
         tangents = np.minimum(self._tangent(place - 1, rates), self._tangent(place, rates))
         upper = np.where(rates >= 1, 1.0, np.clip(tangents, rates, 1.0))
@@ -60,9 +60,9 @@ class ConcaveCurve:
 
 
 def susceptibility_groups(susceptibilities: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Up to 32 groups of records, by the largest K in each, and their weights.
+    """Return up to 32 groups of records, by the largest K in each, and their weights.
 
-    Power rises with K, so the curve of the groups is a bound for that of the records.
+    Power increases with K, so the curve of the groups is an upper bound of the records' curve.
     """
     rising = np.sort(susceptibilities)
     parts = np.array_split(rising, min(LARGEST_GROUPS, rising.size))
@@ -70,14 +70,23 @@ def susceptibility_groups(susceptibilities: FloatArray) -> tuple[FloatArray, Flo
 
 
 def theory_curve(dimension: int, effective_batch_size: float, susceptibilities: FloatArray) -> ConcaveCurve:
-    """The curve of records with susceptibilities K (summed over steps), shape (q,), in `dimension` (summed likewise).
+    """Compute the curve of power over false positive rate for a set of records.
 
-    Nodes at 400 likelihood-ratio levels t: alpha(t) = mean F[chi2'_d(N K)](s) and
-    power(t) = mean F[chi2'_d((N-1)K)](N s/(N-1)) at s = 2(N-1)(K/2 + (d/2) ln(N/(N-1)) - t). Needs N > 1,
-    K <= 3e11; N is capped where N K would exceed 1e12, which only raises the curve.
+    Parameters
+    ----------
+    dimension : int
+        Dimension d, summed over steps.
+    effective_batch_size : float
+        N > 1. It is reduced if N K would exceed 1e12, which only raises the curve.
+    susceptibilities : array, shape (q,)
+        K <= 3e11 of each record, summed over steps.
+
+    Notes
+    ----- The nodes are 400 likelihood-ratio levels t. With s = 2(N-1)(K/2 + (d/2) ln(N/(N-1)) - t), the rate is
+    alpha(t) = mean F[chi2'_d(N K)](s), and the power is mean F[chi2'_d((N-1)K)](N s/(N-1)).
     """
     groups, weights = susceptibility_groups(susceptibilities)
-    # Power falls with N, so a smaller one is a bound as well.
+    # Power decreases with N, so a smaller N gives an upper bound.
     n = min(effective_batch_size, LARGEST_NONCENTRALITY / max(float(groups[-1]), 1.0))
     logs = dimension / 2 * math.log1p(1 / (n - 1))
     levels = _levels(dimension, n, groups, logs)
@@ -102,9 +111,9 @@ def _lower_tail(degrees: int, noncentrality: float, x: FloatArray) -> FloatArray
 
 
 def _levels(dimension: int, n: float, groups: FloatArray, logs: float) -> FloatArray:
-    """Levels that fall, so that rates rise: from deep in the lower tail of S under H0 to far above its mean.
+    """Return decreasing levels, for rates from deep in the lower tail of S under H0 to far above its mean.
 
-    Most are equally spaced; the others resolve the very smallest thresholds, which count in few dimensions.
+    Most levels are equally spaced. The others resolve the smallest thresholds, which matter in few dimensions.
     """
     mean = dimension + n * groups
     deviation = np.sqrt(2 * dimension + 4 * n * groups)

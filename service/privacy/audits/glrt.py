@@ -1,8 +1,8 @@
-"""The GLRT adversary, simulated: the mean of N noisy answers is compared with 0 by its length, its direction unknown.
+"""Simulated GLRT adversary, which compares the mean of N noisy answers with 0 by its length, without its direction.
 
-sqrt(N)/sigma times the mean answer is normal with covariance I; its mean is 0 without the record (H0) and of length
-s sqrt(N) with it (H1), s = Delta/sigma. |y|^2 is chi2_d and chi2'_d(lambda), lambda = N s^2. The Neyman-Pearson optimal
-adversary (NPO) knows the direction and thresholds y along it.
+Let y be sqrt(N)/sigma times the mean answer, and s = Delta/sigma. y is normal with covariance I. Its mean is 0 without
+the record (H0) and has length s sqrt(N) with the record (H1). |y|^2 is chi2_d under H0 and chi2'_d(lambda) with lambda
+= N s^2 under H1. The Neyman-Pearson optimal adversary (NPO) knows the direction and thresholds y along it.
 
 Source: Kaissis, Ziller, Kolek, Rueckert, "Optimal privacy guarantees for a relaxed threat model", Theorems 1 and 2.
 """
@@ -25,10 +25,10 @@ EXPONENTIAL_ERROR: Final = 1e-15
 def simulated_scores(
     trials: int, dimension: int, signal: float, generator: np.random.Generator
 ) -> tuple[FloatArray, FloatArray]:
-    """|y|^2 and y along the true direction of `trials` independent runs, both (trials,).
+    """Simulate |y|^2 and y along the true direction for `trials` independent runs, both (trials,).
 
-    `signal` is s sqrt(N), 0 under H0.
-    The law of |y|^2 is the same for all directions, so the first axis is taken; the statistic does not use it.
+    `signal` is s sqrt(N), 0 under H0. The law of |y|^2 is equal for all directions, so the simulation uses the first
+    axis.
     """
     lengths, projections = np.empty(trials), np.empty(trials)
     rows = max(1, NORMALS_AT_ONCE // dimension)
@@ -42,12 +42,12 @@ def simulated_scores(
 
 
 def glrt_power(rates: FloatArray, dimension: int, noncentrality: float) -> tuple[FloatArray, FloatArray]:
-    """Both ends of R(alpha) = SF[chi2'_d(lambda)](SF^-1[chi2_d](alpha)), shape (m,), alpha in [0, 1], lambda <= 1e12.
+    """Compute certified bounds of the GLRT's power R(alpha) = SF[chi2'_d(lambda)](SF^-1[chi2_d](alpha)), shape (m,).
 
-    Certified, of a relative width of about 1e-12 (below 1e-10 in every tested case). ValueError for what
-    `NoncentralChiSquare` does not take. Source: Theorem 2.
+    alpha is in [0, 1] and lambda <= 1e12. The relative width is about 1e-12 (below 1e-10 in every tested case). Raises
+    ValueError for parameters outside the domain of `NoncentralChiSquare`. Source: Theorem 2.
     """
-    lower, upper = rates.astype(np.float64), rates.astype(np.float64)  # as they are for 0 and 1
+    lower, upper = rates.astype(np.float64), rates.astype(np.float64)  # exact for 0 and 1
     inside = (rates > 0) & (rates < 1)
     found = quantiles(NoncentralChiSquare(float(dimension), 0.0), np.log(rates[inside]), "upper")
     law = NoncentralChiSquare(float(dimension), noncentrality)
@@ -57,9 +57,10 @@ def glrt_power(rates: FloatArray, dimension: int, noncentrality: float) -> tuple
 
 
 def optimal_power(rates: FloatArray, signal: float) -> tuple[FloatArray, FloatArray]:
-    """Both ends of the NPO's power Q(Q^-1(alpha) - s sqrt(N)), shape (m,), alpha in [0, 1]; `signal` is s sqrt(N).
+    """Compute bounds of the NPO's power Q(Q^-1(alpha) - s sqrt(N)), shape (m,), for alpha in [0, 1].
 
-    At arguments of the last Q that are 1e-13 (1 + |argument|) apart from it. Source: Neyman and Pearson 1933.
+    `signal` is s sqrt(N). The bounds are values of the outer Q at arguments that differ by 1e-13 (1 + |argument|) from
+    its own. Source: Neyman and Pearson 1933.
     """
     from scipy.special import ndtr, ndtri
 
@@ -69,5 +70,5 @@ def optimal_power(rates: FloatArray, signal: float) -> tuple[FloatArray, FloatAr
 
 
 def signal_of(queries: int, noise_multiplier: float) -> float:
-    """s sqrt(N) = sqrt(queries)/noise_multiplier: the length of the mean of y where the record is in."""
+    """Return s sqrt(N) = sqrt(queries)/noise_multiplier, the length of the mean of y with the record."""
     return math.sqrt(queries) / noise_multiplier

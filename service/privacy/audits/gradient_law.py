@@ -1,4 +1,4 @@
-"""The known law of one record's clipped gradient: a mean and the spectrum of a covariance."""
+"""Known law of a record's clipped gradient: a mean and the spectrum of a covariance."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from service.privacy.errors import OutOfDomain
 from service.privacy.numerics.arrays import FloatArray
 
 SMALLEST_VARIANCE = 1e-60
-"""Quotients of variances stay in the range of doubles."""
+"""Smallest variance for which quotients of variances are finite doubles."""
 REMEDY = "Leave out coordinates that are constant, or sums of others."
 
 
@@ -35,7 +35,10 @@ class GradientLaw:
 
 
 def clipped(gradients: FloatArray, max_grad_norm: float | None) -> FloatArray:
-    """Return g min(1, C/|g|) of every row, shape (q, d). As printed (max), rows would grow: /errata#gmip-clipping."""
+    """Return g min(1, C/|g|) of every row, shape (q, d).
+
+    The printed formula has max in place of min and would enlarge rows: /errata#gmip-clipping.
+    """
     if max_grad_norm is None:
         return gradients
     # Divided by the largest entry first: the square of a large one would overflow.
@@ -48,12 +51,12 @@ def clipped(gradients: FloatArray, max_grad_norm: float | None) -> FloatArray:
 def from_moments(mean: FloatArray, covariance: FloatArray, name: str = "background_covariance") -> GradientLaw:
     """Return the law with a given mean, shape (d,), and covariance, shape (d, d) or its diagonal (d,).
 
-    `name` is what errors call the covariance. Raises OutOfDomain when the covariance is not symmetric, or is singular.
+    Error messages use `name` for the covariance. Raises OutOfDomain if the covariance is not symmetric, or is singular.
     """
     if covariance.ndim == 2 and not np.allclose(covariance, covariance.T, rtol=1e-9, atol=1e-12 * _largest(covariance)):
         raise OutOfDomain(name, "a matrix", "symmetric")
     variances, axes = (covariance, None) if covariance.ndim == 1 else np.linalg.eigh(covariance)
-    # Eigenvalues have errors of about d ulps of the largest: a smaller one may as well be 0.
+    # Eigenvalues have errors of about d ulps of the largest eigenvalue, so a smaller eigenvalue may be 0.
     if not variances.min() > max(variances.size * 2.0**-52 * variances.max(), SMALLEST_VARIANCE):
         raise OutOfDomain(name, "a covariance", "of a covariance that is not singular", REMEDY)
     return GradientLaw(mean=mean, variances=variances, axes=axes)

@@ -1,6 +1,7 @@
-"""An attack's empirical ROC with bands that hold at all thresholds together, and p-values held against the uniform law.
+"""Empirical ROC of an attack with simultaneous confidence bands, and a test of p-values against the uniform law.
 
-Scores rise with the suspicion: a record is called a member where its score is at least the threshold.
+A score increases with the suspicion of membership. A record is classified as a member if its score is at least the
+threshold.
 """
 
 from __future__ import annotations
@@ -14,15 +15,15 @@ import numpy as np
 from service.privacy.numerics.arrays import FloatArray
 
 KOLMOGOROV_1_PERCENT: Final = 1.6276
-"""The 99 % quantile of the limit law of sqrt(m) sup|F_m - F|."""
+"""99 % quantile of the limit law of sqrt(m) sup|F_m - F|."""
 
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmpiricalRoc:
-    """Shares of members and non-members with a score of at least each threshold, thresholds falling; shape (cutoffs,).
+    """Shares of members and non-members with a score of at least each decreasing threshold; shape (cutoffs,).
 
-    With the stated confidence all true rates lie within the half-widths, at every threshold at once.
+    With the stated confidence all true rates lie within the half-widths, simultaneously at every threshold.
     """
 
     thresholds: FloatArray
@@ -32,11 +33,11 @@ class EmpiricalRoc:
     true_positive_half_width: float
 
     def false_positive_ends(self) -> tuple[FloatArray, FloatArray]:
-        """Both ends of the band of the false positive rate."""
+        """Return lower and upper bounds of the false positive rate."""
         return _band(self.false_positive_rate, self.false_positive_half_width)
 
     def true_positive_ends(self) -> tuple[FloatArray, FloatArray]:
-        """Both ends of the band of the true positive rate."""
+        """Return lower and upper bounds of the true positive rate."""
         return _band(self.true_positive_rate, self.true_positive_half_width)
 
 
@@ -47,11 +48,24 @@ def _band(rate: FloatArray, half_width: float) -> tuple[FloatArray, FloatArray]:
 def empirical_roc(
     member_scores: FloatArray, non_member_scores: FloatArray, confidence: float, cutoffs: int
 ) -> EmpiricalRoc:
-    """The ROC at up to `cutoffs` thresholds: false positive rates with equal ratios, and others equally spaced.
+    """Compute the ROC at up to `cutoffs` thresholds, for rates with equal ratios and for equally spaced rates.
 
-    Scores: shape (m,), at least one of each class. Half-widths sqrt(ln(4/(1 - confidence))/(2 m)) for each class of m
-    independent scores. Source: Dvoretzky, Kiefer, Wolfowitz 1956 with the constant of Massart 1990, each class at
-    level (1 - confidence)/2.
+    Parameters
+    ----------
+    member_scores, non_member_scores : array, shape (m,)
+        Independent scores, at least one of each class.
+    confidence : float
+        Simultaneous confidence of both bands.
+    cutoffs : int
+        Largest number of thresholds.
+
+    Notes
+    -----
+    The half-width is sqrt(ln(4/(1 - confidence))/(2 m)) for each class of m scores.
+
+    References
+    ----------
+    Dvoretzky, Kiefer, Wolfowitz 1956 with the constant of Massart 1990, each class at level (1 - confidence)/2.
     """
     members, others = np.sort(member_scores), np.sort(non_member_scores)
     thresholds = _thresholds(others, cutoffs)
@@ -80,9 +94,10 @@ def _half_width(count: int, confidence: float) -> float:
 
 
 def distance_from_uniform(p_values: FloatArray) -> tuple[float, float]:
-    """sup|F_m(p) - p| of p-values, shape (m,), and what it exceeds with probability 1 % if they are uniform.
+    """Return sup|F_m(p) - p| of p-values, shape (m,), and its critical value at 1 % for uniform p-values.
 
-    The second is the limit for large m, 1.6276/sqrt(m): conservative below. Source: Kolmogorov 1933.
+    The critical value is the limit for large m, 1.6276/sqrt(m), which is conservative for smaller m. Source: Kolmogorov
+    1933.
     """
     rising = np.sort(p_values)
     ranks = np.arange(rising.size + 1) / rising.size

@@ -11,22 +11,37 @@ from service.privacy.numerics.chi_square.line import line_values
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 
 ROWS: Final = 1024
-"""So many queries at once: the nodes of their lines fit into the cache."""
+"""Number of queries evaluated together. The nodes of their contours fit into the cache."""
 LEAST_DEGREES, LEAST_PRODUCT = 50, 300.0**2
-"""Where lines serve: from so many degrees on, or from this 4 x nc."""
+"""Smallest degrees, or smallest 4 x nc, for contour inversion."""
 LARGEST_NONCENTRALITY: Final = 1e12
-# Below both, the series behind scipy is good to 1e-10 for tails that are not tiny.
 SMALLEST_SUMMED: Final = 1e-12
 SUM_ERROR: Final = 1e-9
+"""Smallest tail by scipy's series, and its relative error bound.
+
+For fewer degrees and a smaller 4 x nc, the series has a relative error of 1e-10.
+"""
 SMALLEST_LOG: Final = -690.0
-"""Smaller p-values are given as e^-690, which is larger than they are."""
+"""Smallest ln p. Smaller p-values are rounded up to e^-690."""
 
 
 def log_p_values(statistic: FloatArray, degrees: int, noncentrality: FloatArray) -> FloatArray:
-    """An upper bound of ln P(X <= statistic), X ~ chi2'_degrees(noncentrality); arrays of shape (q,), statistic >= 0.
+    """Compute upper bounds of ln P(X <= statistic) for X ~ chi2'_degrees(noncentrality).
 
-    Within 1e-9 of the tail (relative), from contour lines or the series; Chernoff's bound, which is a valid p-value as
-    well, for noncentralities above 1e12 and, with few degrees, for tails below 1e-12. At least e^-690.
+    Parameters
+    ----------
+    statistic : array, shape (q,)
+        Statistics >= 0.
+    degrees : int
+        Degrees of freedom.
+    noncentrality : array, shape (q,)
+        Noncentralities >= 0.
+
+    Returns
+    -------
+    array, shape (q,)
+        Upper bounds, at least -690. Contour inversion and series exceed the tail by a relative 1e-9 at most. Chernoff's
+        bound serves noncentralities above 1e12 and, with few degrees, tails below 1e-12. It is a valid p-value too.
     """
     logs = chernoff(statistic, degrees, noncentrality)
     product = 4 * statistic * noncentrality
@@ -42,7 +57,7 @@ def log_p_values(statistic: FloatArray, degrees: int, noncentrality: FloatArray)
 
 
 def _line(statistic: FloatArray, degrees: int, noncentrality: FloatArray) -> FloatArray:
-    each: Any = noncentrality  # the lines are computed element by element, so that each may have its own
+    each: Any = noncentrality  # `line_values` works element by element, so each statistic may have its own
     values = line_values(float(degrees), each, statistic)
     is_lower = values.saddle.pole >= 0
     scale, margin = values.saddle.exponent, values.saddle.exponent_error
@@ -61,9 +76,9 @@ def _series(statistic: FloatArray, degrees: int, noncentrality: FloatArray) -> F
 
 
 def chernoff(statistic: FloatArray, degrees: int, noncentrality: FloatArray) -> FloatArray:
-    """Chernoff's upper bound of ln P(X <= x).
+    """Return Chernoff's upper bound of ln P(X <= x).
 
-    (1-w)/2 (nc/w - x) - (d/2) ln w at w = max(1, (d + sqrt(d^2 + 4 x nc))/(2x)). Source: Chernoff 1952.
+    The bound is (1-w)/2 (nc/w - x) - (d/2) ln w at w = max(1, (d + sqrt(d^2 + 4 x nc))/(2x)). Source: Chernoff 1952.
     """
     positive = np.maximum(statistic, 1e-290)
     w = np.maximum((degrees + np.sqrt(degrees**2 + 4 * positive * noncentrality)) / (2 * positive), 1.0)

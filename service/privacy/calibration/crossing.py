@@ -1,9 +1,10 @@
-"""From which number on a condition holds, where every look is dear and says how far from holding it is.
+"""Search for the smallest number from which a condition holds, for conditions that are expensive to evaluate.
 
-The condition is decided by the look alone; heights only steer. Looks are as few as for a smooth function: inverse
-interpolation of the heights, each estimate of the crossing left on the side on which less is known, by less and less,
-until one number on which the condition holds and one on which it does not are neighbours. Where heights do not help
-(jumps, steps, infinities) the widths of the bracket are halved.
+Each evaluation decides whether the condition holds, and returns a height, which only guides the search. For smooth
+heights the search needs few evaluations. It interpolates the inverse of the heights. Each point is moved from the
+estimated crossing towards the wider side of the bracket, by less and less. The search ends when a number at which the
+condition holds and a number at which it does not hold are neighbours. If heights do not help (jumps, steps,
+infinities), the search bisects the bracket.
 """
 
 from __future__ import annotations
@@ -16,27 +17,41 @@ from typing import Final, final
 from service.privacy.calibration.scale import Scale
 
 FIRST_STRIDE: Final = {1: math.log(4), -1: math.log(2)}
-"""In coordinates, how far at most the first look beyond the start is from it, up and down, where looks tend to be dear;
-each further one may go twice as far."""
+"""Largest first step from the start, in coordinates, upwards and downwards. Evaluations downwards tend to be expensive.
+
+The limit doubles with each further step.
+"""
 FIRST_SLOPE: Final = {1: -2.5, -1: -3.0}
-"""Of the height, where it is known at one place only: a steep one leads to a short first step."""
+"""Assumed slope of the height if it is known at a single number. A steep slope gives a short first step."""
 SHORTEST_STRIDE: Final = 1e-3
-"""How far at least, where that is further than to the next neighbour; each further look goes four times as far."""
+"""Smallest step beyond the second number, if the next neighbour is closer. The limit grows fourfold with each step."""
 BEYOND: Final = 1.1
-"""How much further than the secant says a look goes that is to be on the other side."""
+"""Factor of the secant step for a number that should lie on the other side of the crossing."""
 NODES: Final = 4
-"""Heights that are interpolated."""
+"""Number of heights that are interpolated."""
 SHRUNK: Final = 0.25
-"""Two looks inside a bracket leave at most this much of its width or of the least height, or the next one halves it."""
+"""Largest share of the bracket's width, or of the smallest height, that two interpolations should leave.
+
+If they leave more, the next number bisects the bracket.
+"""
 TRUSTED: Final = {2: 0.1, 3: 0.25, 4: 0.5}
-"""How much of its difference to the one with a node less an interpolation with so many nodes may be off."""
+"""Error of an interpolation, as a share of its difference to the interpolation with one node less, by nodes."""
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A look at one number: whether the condition `holds` there, and a `height` that is about positive where it does
-    not, about negative where it does, and smooth where possible (infinite, or not a number, where nothing is known).
+    """Evaluation of the condition at a number.
+
+    Attributes
+    ----------
+    at : float
+        The number.
+    holds : bool
+        Whether the condition holds.
+    height : float
+        About positive where the condition does not hold, about negative where it holds, and smooth if possible.
+        Infinite or not-a-number if unknown.
     """
 
     at: float
@@ -47,12 +62,23 @@ class Seen:
 @final
 @dataclass(slots=True)
 class Crossing:
-    """A search for the smallest coordinate at which a condition holds that holds above wherever it holds.
+    """Search for the smallest coordinate from which a condition holds.
 
-    `look`: None where nothing can be said about a number, so that the condition does not hold there for all that is
-    known; nor is looked at what lies beyond. `seen`: what is known before. After `run`, `outside` is the last number
-    known where the condition does not hold, and `inside` the first where it does; None where there is none among the
-    numbers that could be looked at.
+    The condition holds above every coordinate at which it holds.
+
+    Attributes
+    ----------
+    look : callable
+        Evaluates the condition at a number, or returns None if it cannot decide. The search then treats the condition
+        as not holding, and evaluates no number beyond.
+    scale : Scale
+        Numbers of the search.
+    seen : list of Seen
+        Known evaluations.
+    outside : Seen or None
+        After `run`, the last evaluated number where the condition does not hold; None without such a number.
+    inside : Seen or None
+        After `run`, the first evaluated number beyond `outside` where the condition holds; None without such a number.
     """
 
     look: Callable[[float], Seen | None]
@@ -66,7 +92,7 @@ class Crossing:
     _progress: list[tuple[float, float]] = field(default_factory=list[tuple[float, float]])
 
     def run(self, start: float) -> None:
-        """Look, beginning at `start`, until both sides are neighbours, an end is reached, or `look` raises."""
+        """Evaluate numbers from `start` until both sides are neighbours, an endpoint is reached, or `look` raises."""
         self._settle()
         following: float | None = start if not self.seen else self._next()
         while following is not None:
@@ -74,7 +100,7 @@ class Crossing:
             following = self._next()
 
     def _take(self, number: float, found: Seen | None) -> None:
-        """What a look told, or that nothing can be said there: where both sides are known that does not hold."""
+        """Record an evaluation. An undecided number within the bracket counts as one without the condition."""
         if found is None and self.inside is not None and self.outside is not None:
             found = Seen(number, holds=False, height=math.nan)
         if found is not None:
@@ -86,7 +112,7 @@ class Crossing:
             self._below = number
 
     def _settle(self) -> None:
-        """The bracket of what was seen: the last that does not hold, and the first beyond it that does."""
+        """Update the bracket: the last number without the condition, and the first beyond it with the condition."""
         place = self.scale.coordinate
         outside = [seen for seen in self.seen if not seen.holds]
         self.outside = max(outside, key=lambda seen: place(seen.at), default=None)
@@ -105,7 +131,7 @@ class Crossing:
         return None
 
     def _beyond(self, anchor: Seen, way: int, end: float, refused: float | None) -> float | None:
-        """A number further out than all that was seen; None at the end of what can be looked at."""
+        """Return a number further out than all evaluated numbers; None at the end of the range."""
         scale = self.scale
         if anchor.at == end or (refused is not None and scale.are_neighbours(anchor.at, refused)):
             return None
@@ -122,7 +148,7 @@ class Crossing:
         return number
 
     def _nudged(self, number: float, anchor: float, way: int) -> float:
-        """The number, or the next one where it is no further out than the anchor."""
+        """Return the number, or the anchor's neighbour if the number is not further out than the anchor."""
         scale = self.scale
         if way * (scale.coordinate(number) - scale.coordinate(anchor)) > 0:
             return number
@@ -131,7 +157,7 @@ class Crossing:
         return min(max(moved, scale.low), scale.high)
 
     def _distance(self, anchor: Seen, way: int, unknown: float) -> float:
-        """How far from the anchor the crossing is by the secant, or by a first slope."""
+        """Return the distance of the crossing from the anchor by the secant, or by a first slope."""
         others = [seen for seen in self.seen if seen is not anchor and math.isfinite(seen.height)]
         if not math.isfinite(anchor.height):
             return unknown
@@ -144,7 +170,7 @@ class Crossing:
         return abs(anchor.height / slope) if slope < 0 else unknown
 
     def _within(self, outside: Seen, inside: Seen) -> float:
-        """A number between both."""
+        """Return a number between both sides of the bracket."""
         scale = self.scale
         low, high = scale.coordinate(outside.at), scale.coordinate(inside.at)
         middle = scale.between(outside.at, inside.at)
@@ -163,7 +189,7 @@ class Crossing:
         return number if low < scale.coordinate(number) < high else middle
 
     def _stalls(self, width: float, height: float) -> bool:
-        """Whether the last two looks brought neither the ends nor the best height down much."""
+        """Return whether the last two numbers reduced neither the width nor the smallest height sufficiently."""
         self._progress.append((width, height))
         if len(self._progress) < 3:
             return False
@@ -174,7 +200,7 @@ class Crossing:
         return stalls
 
     def _estimate(self, low: float, high: float) -> tuple[float, float] | None:
-        """Where the heights cross 0, and about how far off that may be; None where they do not tell."""
+        """Return the coordinate at which the heights cross 0 and its estimated error, or None."""
         known = [(seen.height, self.scale.coordinate(seen.at)) for seen in self.seen if math.isfinite(seen.height)]
         nodes = sorted(known, key=lambda node: abs(node[0]))[:NODES]
         while len(nodes) > 1:
@@ -186,8 +212,9 @@ class Crossing:
 
 
 def _at_zero(nodes: Sequence[tuple[float, float]]) -> float:
-    """The polynomial through these (height, coordinate) at height 0, by Neville's scheme; not a number where two
-    heights are equal.
+    """Evaluate the polynomial through these (height, coordinate) nodes at height 0, by Neville's scheme.
+
+    The result is not-a-number if two heights are equal.
     """
     heights = [height for height, _ in nodes]
     found = [coordinate for _, coordinate in nodes]

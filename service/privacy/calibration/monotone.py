@@ -1,25 +1,27 @@
-"""Which way privacy moves with a number of a description, and by which theorem.
+"""Monotonicity of privacy in the numbers of a description, with theorems.
 
-Less private means: at every false positive rate, in both directions, whatever else is composed with it, an attacker has
-at least as much power. Every theorem is about the pair of a step: a step all of whose tests the other one has too
-(post-processing) is no easier to attack, and so is what is composed of such steps, adaptively too (Zhu, Dong, Wang
-2022, Theorem 10), sampled (power at a rate q is (1 - q) alpha + q power), or mixed. Upper ends of brackets are curves
-of pairs too, and move the same way.
+Less private means that an attacker has at least as much power at every false positive rate, in both directions,
+whatever else is composed with the step. Every theorem compares the pairs of single steps. If post-processing turns the
+output of a first step into that of a second step, the second is not easier to attack. The order is kept by adaptive
+composition (Zhu, Dong, Wang 2022, Theorem 10), by sampling (the power at a rate q is (1 - q) alpha + q power), and by
+mixing. Upper bounds of brackets are curves of pairs too, and move in the same direction.
 
-Noise. Gaussian noise of a larger scale is the smaller noise and independent Gaussian noise on top; sampled sums get
-their noise after the sample was drawn. Laplace noise of scale b' > b is that of scale b with, added to it, 0 with
-probability b^2/b'^2 and else Laplace noise of scale b': the characteristic functions are 1/(1 + b^2 t^2) and
-(1 + b^2 t^2)^-1 [b^2/b'^2 (1 + b'^2 t^2) + (1 - b^2/b'^2)]/(1 + b'^2 t^2) = 1/(1 + b'^2 t^2).
+Noise. Gaussian noise of a larger scale is the smaller noise plus independent Gaussian noise. Sampled sums get their
+noise after the sample is drawn. Laplace noise of scale b' > b is Laplace noise of scale b plus independent noise. This
+noise is 0 with probability b^2/b'^2, and otherwise Laplace noise of scale b'. Proof by characteristic functions:
+1/(1 + b^2 t^2) for scale b, and
+(1 + b^2 t^2)^-1 [b^2/b'^2 (1 + b'^2 t^2) + (1 - b^2/b'^2)]/(1 + b'^2 t^2) = 1/(1 + b'^2 t^2) for the sum.
 
-Rates. What a step with rate q gives is kept with probability c, and else drawn anew from the law N(0) in which the
-record takes no part: the pair (1 - q) N(0) + q N(+-mu) becomes that of the rate c q, and N(0) stays N(0). Several
-records are hit less often (binomial and hypergeometric laws rise stochastically with the rate and the batch, and fall
-with the size of the data set), and a mixture of shifts is no easier to attack where each shift is smaller
-(Choquette-Choo, Ganesh, Steinke, Thakurta 2024, Corollary 4.7). A shuffled epoch of one more batch is had by putting a
-coordinate of noise at a random place.
+Rates. Keep the output of a step of rate q with probability c, and otherwise draw it from the law N(0) without the
+record. This maps the pair (1 - q) N(0) + q N(+-mu) to the pair of rate c q, and keeps N(0). Several records are hit
+less often: binomial and hypergeometric laws increase stochastically with the rate and the batch, and decrease with the
+size of the data set. A mixture of smaller shifts is not easier to attack (Choquette-Choo, Ganesh, Steinke, Thakurta
+2024, Corollary 4.7). A coordinate of noise at a random position turns a shuffled epoch into an epoch with one batch
+more.
 
-Steps. Who sees fewer results sees a function of all of them. Stated guarantees: what has the better one has the worse.
-Records: one of k + 1 records may be one that changes nothing, so that data sets k records apart are among those.
+Steps. Fewer results are a function of all results. Stated guarantees: a mechanism with the stronger guarantee has the
+weaker one. Records: one of k + 1 records may change nothing, so data sets that differ in k records are among those that
+differ in k + 1.
 """
 
 from __future__ import annotations
@@ -32,8 +34,15 @@ from typing import Final, final
 @final
 @dataclass(frozen=True, slots=True)
 class Law:
-    """`sign`: 1 where a larger number is more private (or, of a question, gives a larger answer), -1 where a smaller
-    one is, 0 where nothing depends on it; None where it is not known. `theorem`: why; "" where that is no proof.
+    """Direction in which privacy moves with a number, and its proof.
+
+    Attributes
+    ----------
+    sign : int or None
+        1 if a larger number is more private (for a question: gives a larger answer), -1 if a smaller number is, 0 if
+        nothing depends on the number; None if unknown.
+    theorem : str
+        Proof; "" if the sign is not proved.
     """
 
     sign: int | None
@@ -94,11 +103,11 @@ MECHANISMS: Final[Mapping[tuple[str, str], Law]] = {
     ("noisy_sgd", "dimension"): NOT_READ,
     ("noisy_sgd", "susceptibility"): NOT_READ,
 }
-"""By the type of a mechanism and the name of its field."""
+"""Laws by the type of a mechanism and the name of its field."""
 SIZES: Final = ("sample_rate", "batch_size", "dataset_size")
-"""Fields of `dpsgd` from which the steps follow where `epochs` is stated."""
+"""Fields of `dpsgd` that determine the steps if `epochs` is stated."""
 NOT_IN_SAMPLING: Final = ("noise_multiplier", "noise_std", "max_grad_norm", "steps", "epochs")
-"""Fields that do not change how records are drawn, and so not which neighbouring relations are served."""
+"""Fields that do not change the sampling of records, and thus not the supported neighbouring relations."""
 RELAXED: Final[Mapping[tuple[str, str], Law]] = {
     ("worst_case", "records"): MORE_RECORDS,
     ("practical", "epsilon_pmp"): STATED,
@@ -107,7 +116,7 @@ RELAXED: Final[Mapping[tuple[str, str], Law]] = {
     ("noisy_sgd", "dimension"): UNKNOWN,
     ("noisy_sgd", "susceptibility"): Law(-1),
 }
-"""The same of threat models, and of fields that only a relaxed one reads."""
+"""Laws by threat model and field, and of mechanism fields that only a relaxed threat model uses."""
 
 _DEFINED: Final = Law(-1, "by definition: a guarantee that may fail more often, or says less, is easier to have")
 _CONCAVE: Final = "the largest power is a concave function of the rate from 0 or above to 1"
@@ -115,7 +124,7 @@ _BAYES: Final = "Bayes' rule: the posterior rises with the prior"
 QUESTIONS: Final[Mapping[tuple[str, str], Law]] = {
     ("epsilon", "delta"): _DEFINED,
     ("delta", "epsilon"): _DEFINED,
-    # Fewer rates at which the curve is compared; but where none is left mu is that of the whole curve.
+    # Larger minima leave fewer rates for the comparison. Without any rate, mu is that of the whole curve: no proof.
     ("gdp_mu", "false_positive_rate_min"): Law(-1),
     ("gdp_mu", "type_two_error_min"): Law(-1),
     ("power", "false_positive_rates"): Law(1, "the largest power does not fall with the rate"),
@@ -128,19 +137,29 @@ QUESTIONS: Final[Mapping[tuple[str, str], Law]] = {
     ("deletion_capacity", "confidence"): Law(-1, "the capacity is floor(ln B/ln L)"),
     ("unlearning_guarantee", "prior"): Law(-1, _BAYES),
     ("unlearning_guarantee", "confidence"): Law(0, "the probability does not depend on it"),
-    # With power(a)/a falling and f(a)/(1 - a) falling, both by the chord to an end of a convex curve.
+    # power(a)/a and f(a)/(1 - a) decrease, by the chord to an endpoint of a convex curve.
     ("positive_predictive_value at_most", "false_positive_rate"): Law(-1, _CONCAVE),
     ("positive_predictive_value at_least", "false_positive_rate"): Law(1, _CONCAVE),
     ("negative_predictive_value at_most", "false_positive_rate"): Law(1, _CONCAVE),
     ("negative_predictive_value at_least", "false_positive_rate"): Law(-1, _CONCAVE),
 }
-"""How an answer moves with a parameter of its question: by the type (of `trade_off` what is read of it, of predictive
-values at a rate with the side)."""
+"""Laws of answers by the type of a question and the name of its parameter.
+
+The type of `trade_off` is replaced by `power` or `type_two_error`. Predictive values at a rate also have the side.
+"""
 
 
 def of_mechanism(kind: str, field: str, sent: Mapping[str, object], *, worst_case: bool) -> Law:
-    """How privacy moves with a field of a mechanism of this type. `sent`: its fields. `worst_case`: against the
-    adversary of differential privacy; else the sign is what is expected, and nothing is proved.
+    """Return the law of privacy in a field of a mechanism of this type.
+
+    Parameters
+    ----------
+    kind, field : str
+        Type of the mechanism and name of the field.
+    sent : mapping
+        Fields of the mechanism.
+    worst_case : bool
+        Whether the adversary is that of differential privacy. Otherwise the sign is expected, and not proved.
     """
     law = MECHANISMS.get((kind, field), UNKNOWN)
     if not worst_case:
@@ -154,21 +173,24 @@ def of_mechanism(kind: str, field: str, sent: Mapping[str, object], *, worst_cas
 
 
 def steps_follow(kind: str, field: str, sent: Mapping[str, object]) -> bool:
-    """Return whether another number in this field changes the number of steps, so that privacy is not monotone in the
-    field: a smaller rate makes more steps of the same epochs, and their number is rounded up. Shuffled epochs are
-    monotone: `MORE_BATCHES`.
+    """Return whether another number in this field changes the number of steps.
+
+    Privacy is then not monotone in the field: a smaller rate makes more steps of the same epochs, and their number is
+    rounded up. Shuffled epochs are monotone (`MORE_BATCHES`).
     """
     return kind == "dpsgd" and field in SIZES and sent.get("epochs") is not None and sent.get("sampling") != "shuffled"
 
 
 def of_threat_model(kind: str, field: str) -> Law:
-    """How privacy moves with a field of a threat model of this type."""
+    """Return the law of privacy in a field of a threat model of this type."""
     return RELAXED.get((kind, field), UNKNOWN)
 
 
 def of_question(read: str, field: str, side: str | None) -> Law:
-    """How the answer moves with a field of its question. `read`: its type, of a trade-off `power` or `type_two_error`;
-    `side`: of a predictive value.
+    """Return the law of an answer in a field of its question.
+
+    `read` is the type of the question; for a trade-off it is `power` or `type_two_error`. `side` belongs to predictive
+    values.
     """
     found = QUESTIONS.get((read, field))
     return found if found is not None else QUESTIONS.get((f"{read} {side}", field), UNKNOWN)

@@ -1,4 +1,4 @@
-"""The numbers among which one is searched for: in which order they are looked at, and which are neighbours."""
+"""Ordered numbers of a search, their coordinates and their neighbours."""
 
 from __future__ import annotations
 
@@ -7,18 +7,24 @@ from dataclasses import dataclass
 from typing import Final, final
 
 TINY: Final = 1e-300
-"""Positive numbers below this are looked at no closer: the next one is 0."""
+"""Smallest positive number of a search. Its neighbour is 0."""
 ARITHMETIC: Final = 1.5
-"""Numbers whose ratio is below this have their arithmetic mean between them, others their geometric one."""
+"""Ratio of two numbers below which their middle is the arithmetic mean. Otherwise it is the geometric mean."""
 
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scale:
-    """Non-negative numbers from `low` to `high`, both included, whole or not, by their logarithm.
+    """Non-negative numbers from `low` to `high`, both included, with logarithmic coordinates.
 
-    `side`: 1 where the coordinate rises with the number, -1 where it falls. `tolerance`: relative distance at which two
-    numbers are neighbours; whole ones are when they are 1 apart.
+    Attributes
+    ----------
+    whole : bool
+        Whether the numbers are integers.
+    side : int
+        1 if the coordinate increases with the number, -1 if it decreases.
+    tolerance : float
+        Relative distance of neighbours. Neighbouring integers differ by 1.
     """
 
     low: float
@@ -29,30 +35,30 @@ class Scale:
 
     @property
     def first(self) -> float:
-        """The end with the smallest coordinate."""
+        """Endpoint with the smallest coordinate."""
         return self.low if self.side > 0 else self.high
 
     @property
     def last(self) -> float:
-        """The end with the largest coordinate."""
+        """Endpoint with the largest coordinate."""
         return self.high if self.side > 0 else self.low
 
     @property
     def least_step(self) -> float:
-        """A step of the coordinate from a number to one that is certainly its neighbour."""
+        """Step of the coordinate from a number to a certain neighbour."""
         return 0.3 * self.reach
 
     @property
     def reach(self) -> float:
-        """The largest step of the coordinate that leads to a neighbour, but for whole numbers."""
+        """Largest step of the coordinate that leads to a neighbour, unless the numbers are integers."""
         return math.log1p(self.tolerance)
 
     def coordinate(self, number: float) -> float:
-        """Where a number lies; 0 beside the smallest ones that are looked at."""
+        """Return the coordinate of a number; numbers near 0 have the coordinate of TINY/2."""
         return self.side * math.log(max(number, TINY / 2))
 
     def number(self, coordinate: float) -> float:
-        """The number there, or the nearer end; a whole one where they are whole."""
+        """Return the number at a coordinate, or the nearer endpoint; integers are rounded."""
         exponent = self.side * coordinate
         if exponent >= math.log(max(self.high, TINY)):
             return self.high
@@ -62,7 +68,7 @@ class Scale:
         return min(max(round(found), self.low), self.high) if self.whole else found
 
     def are_neighbours(self, one: float, other: float) -> bool:
-        """Whether nothing between them need be looked at."""
+        """Return whether no number between them needs an evaluation."""
         small, large = min(one, other), max(one, other)
         if self.whole:
             return large - small <= 1
@@ -71,7 +77,7 @@ class Scale:
         return large - small <= self.tolerance * small or math.nextafter(small, math.inf) >= large
 
     def between(self, one: float, other: float) -> float:
-        """A number in the middle of two that are no neighbours."""
+        """Return a number in the middle of two numbers that are not neighbours."""
         small, large = min(one, other), max(one, other)
         if self.whole:
             low, high = int(small), int(large)
@@ -82,7 +88,7 @@ class Scale:
         return math.exp((math.log(max(small, TINY / 2)) + math.log(large)) / 2)
 
     def spread(self, count: int) -> list[float]:
-        """About so many numbers from end to end, evenly in the coordinate, without repetition."""
+        """Return about `count` distinct numbers from endpoint to endpoint, with equal distances in the coordinate."""
         first, last = self.coordinate(self.first), self.coordinate(self.last)
         places = [first + (last - first) * index / (count - 1) for index in range(count)]
         return list(dict.fromkeys([self.first, *map(self.number, places[1:-1]), self.last]))

@@ -21,7 +21,7 @@ from typing_extensions import override
 from service.privacy.errors import UnsupportedCombination
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.exponentials import divergence, growth, remainder
-from service.privacy.numerics.work import did
+from service.privacy.numerics.work import count_work
 
 Hypothesis = Literal[0, 1]
 """0: the record is absent. 1: it is present."""
@@ -189,7 +189,7 @@ class NodeLossLaw(LossLaw):
         work = A_PAIR * len(tilts) * len(self.losses)
         if work > MOST_AT_ONCE:
             raise UnsupportedCombination("method", "an approximation by cumulants", TOO_MANY_LOSSES, ("auto",))
-        did(work)
+        count_work(work)
         block = max(MOST_PAIRS // len(self.losses), 1)
         parts = [self._generating(tilts[at : at + block]) for at in range(0, len(tilts), block)]
         return parts[0] if len(parts) == 1 else Generating.joined(parts)

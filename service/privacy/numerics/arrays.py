@@ -1,4 +1,4 @@
-"""The arrays of the numeric core, by what is in them. Shapes are said where they are used."""
+"""Array types of the numeric core by element type. The functions state the shapes of their arrays."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""Balls of `python-flint`: a number as midpoint and radius that surely contains the exact one, and the way back.
+"""Conversions between doubles, decimals and the balls of `python-flint`.
 
-The precision of new balls is a global of the library: callers compute inside `ctx.workprec(bits)`.
+A ball consists of a midpoint and a radius, and contains the exact number. The precision of new balls is a global
+variable of the library: callers compute inside `ctx.workprec(bits)`.
 """
 
 from __future__ import annotations
@@ -12,30 +13,30 @@ from fractions import Fraction
 from flint import arb, ctx, fmpq
 
 GUARD_BITS = 96
-"""Enough precision for bounds of which only the order of magnitude matters, and for their logarithms."""
+"""Bits that suffice for bounds whose order of magnitude matters, and for the logarithms of such bounds."""
 
 
 LARGEST_DECIMAL_EXPONENT = 10**9
-"""Numbers with more zeros behind the point are not written as decimals: no reader of numbers takes them."""
+"""Smaller positive numbers than 10^-LARGEST_DECIMAL_EXPONENT are not written as decimals: no parser accepts them."""
 
 _MOST_SHIFT = 4_000
-"""Bits by which a mantissa is shifted to be divided exactly; beyond, the power of ten is taken out as a ball first."""
+"""Largest shift of a mantissa, in bits, for an exact division. Smaller numbers are first scaled by a power of ten."""
 
 
 def ball(value: Fraction | float) -> arb:
-    """The value itself, a float taken as the binary fraction that it is."""
+    """Return the exact ball of a value; a float is the binary fraction that it represents."""
     if isinstance(value, Fraction):
         return arb(fmpq(value.numerator, value.denominator))
     return arb(value)
 
 
 def within(center: arb, radius: arb) -> arb:
-    """The ball of all numbers at most |radius| from `center`."""
+    """Return the ball of all numbers at most |radius| from `center`."""
     return center + arb(0, radius.abs_upper())
 
 
 def doubles(number: arb) -> tuple[float, float]:
-    """Two doubles around the ball; -inf and inf where its ends are out of range, or where it is not a number."""
+    """Return two doubles around the ball; -inf and inf for bounds out of range, or if the ball is not a number."""
     if not number.is_finite():
         return -math.inf, math.inf
     lower, upper = float(number.lower()), float(number.upper())
@@ -43,16 +44,28 @@ def doubles(number: arb) -> tuple[float, float]:
 
 
 def log_doubles(number: arb) -> tuple[float, float]:
-    """Two doubles around the logarithm of a ball of a number that is not negative; -inf below where it touches 0."""
+    """Return two doubles around the logarithm of a ball of a non-negative number; -inf below if the ball contains 0."""
     upper = doubles(number.upper().log())[1] if number.upper() > 0 else -math.inf
     lower = doubles(number.lower().log())[0] if number.lower() > 0 else -math.inf
     return lower, upper
 
 
 def decimals(number: arb, digits: int, largest: float) -> tuple[str, str, str] | None:
-    """Midpoint, lower and upper end of a ball as decimals of at most `digits` digits, the ends rounded outwards.
+    """Write midpoint, lower bound and upper bound of a ball as decimals, with the bounds rounded outwards.
 
-    The number is known to lie in [0, largest]. None where an end is positive and below 10^-LARGEST_DECIMAL_EXPONENT.
+    Parameters
+    ----------
+    number : arb
+        Ball of a number that is known to lie in [0, largest].
+    digits : int
+        Largest number of significant digits.
+    largest : float
+        Largest possible value.
+
+    Returns
+    -------
+    tuple of str, or None
+        None if a bound is positive and below 10^-LARGEST_DECIMAL_EXPONENT.
     """
     if any(end > 0 and end.log() < -2.3 * LARGEST_DECIMAL_EXPONENT for end in (number.lower(), number.upper())):
         return None
@@ -76,5 +89,5 @@ def _decimal(exact: arb, digits: int, rounding: str) -> str:
         )
         return str(Decimal(_decimal(near, digits, rounding)).scaleb(power, context)).lower()
     numerator, denominator = mantissa << max(exponent, 0), 1 << max(-exponent, 0)
-    # Both are exact, so the quotient is rounded once.
+    # Numerator and denominator are exact, so the quotient is rounded once.
     return str(context.divide(Decimal(numerator), Decimal(denominator))).lower()

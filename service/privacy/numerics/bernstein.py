@@ -1,6 +1,6 @@
-"""Polynomials on [0, 1] in Bernstein form, B_{r,n}(t) = C(n, r) t^r (1 - t)^{n-r}, with coefficients >= 0.
+"""Polynomials on [0, 1] in Bernstein form, B_{r,n}(t) = C(n, r) t^r (1 - t)^{n-r}, with non-negative coefficients.
 
-Everything here adds and multiplies non-negative numbers only, so results keep their relative accuracy. Arrays of
+All functions add and multiply non-negative numbers only, so results keep their relative accuracy. Arrays of
 coefficients have shape (polynomials, n + 1).
 """
 
@@ -13,15 +13,25 @@ import numpy as np
 from service.privacy.numerics.arrays import FloatArray
 
 SERIES_GOAL = 60 * math.log(2)
-"""Nats below its first term at which a series of positive terms ends."""
+"""Nats below its first term at which a series of positive terms is truncated."""
 
 
 def moving_integrals(pieces: FloatArray) -> FloatArray:
-    """The integral of a piecewise polynomial over [x - 1, x], row m its piece on [m, m + 1]; what lies left of the
-    first piece is 0. Shape (pieces, n + 2); relative error below (n + 4) u.
+    """Compute the integral of a piecewise polynomial over [x - 1, x].
 
-    On a piece it is the integral of that piece up to t plus that of the piece before from t on: running sums of the
-    coefficients, over n + 1.
+    Parameters
+    ----------
+    pieces : array, shape (pieces, n + 1)
+        Coefficients; row m is the polynomial on [m, m + 1]. Left of the first piece the function is 0.
+
+    Returns
+    -------
+    array, shape (pieces, n + 2)
+        Coefficients of the integral, with a relative error below (n + 4) u.
+
+    Notes
+    ----- On a piece the integral is that of the piece up to t plus that of the piece before from t on. Both are running
+    sums of the coefficients, divided by n + 1.
     """
     count, size = pieces.shape
     result = np.zeros((count, size + 1))
@@ -31,8 +41,9 @@ def moving_integrals(pieces: FloatArray) -> FloatArray:
 
 
 def right_parts(pieces: FloatArray, start: FloatArray) -> FloatArray:
-    """Coefficients of p(t + (1 - t) x) in x, each piece with its own t = start in [0, 1] (de Casteljau). The first is
-    p(t). Relative error below 3 n u, 1 - t taken as exact.
+    """Return the coefficients in x of p(t + (1 - t) x), each piece with its own t = start in [0, 1] (de Casteljau).
+
+    The first coefficient is p(t). The relative error is below 3 n u, if 1 - t is exact.
     """
     result, share = pieces.copy(), start[:, None]
     rest = 1 - share
@@ -42,7 +53,10 @@ def right_parts(pieces: FloatArray, start: FloatArray) -> FloatArray:
 
 
 def series_length(x: float) -> int:
-    """Terms of the series of e^x, x >= 0, after which all that follow add up to less than 2^-58 of the first two."""
+    """Return a number of terms of the series of e^x, x >= 0.
+
+    The terms after them add up to less than 2^-58 of the first two terms.
+    """
     length = math.ceil(2 * x) + 2
     while (length - 1) * math.log(max(x, 5e-324)) - math.lgamma(length + 1) > -SERIES_GOAL:
         length += 1
@@ -50,10 +64,25 @@ def series_length(x: float) -> int:
 
 
 def hyperbolic_moments(degree: int, x: FloatArray, terms: int) -> tuple[FloatArray, FloatArray]:
-    """int_0^1 cosh(x t) B_{r,n}(t) dt and the same with sinh, shape (x, n + 1), x >= 0.
+    """Compute int_0^1 cosh(x t) B_{r,n}(t) dt and int_0^1 sinh(x t) B_{r,n}(t) dt for every r.
 
-    sum_k x^k/k! (r + 1)_k/((n + 1) (n + 2)_k) over even and over odd k; relative error below 4 `terms` u with `terms`
-    at least `series_length` of the largest x.
+    Parameters
+    ----------
+    degree : int
+        n of the Bernstein polynomials.
+    x : array, shape (m,)
+        Arguments, x >= 0.
+    terms : int
+        Number of terms, at least `series_length` of the largest x.
+
+    Returns
+    -------
+    arrays, shape (m, n + 1)
+        Both moments, with a relative error below 4 `terms` u.
+
+    Notes
+    -----
+    They are the sums of x^k/k! (r + 1)_k/((n + 1) (n + 2)_k) over even and over odd k.
     """
     r = np.arange(degree + 1.0)
     term = np.full((len(x), degree + 1), 1.0 / (degree + 1))

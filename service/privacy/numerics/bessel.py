@@ -1,7 +1,8 @@
-"""ln 0F1(; a; z), the logarithm of the Bessel function I_{a-1}(2 sqrt z) without its power factor, with an error bound.
+"""Logarithm of the hypergeometric function 0F1(; a; z) with an error bound.
 
-Large orders: the uniform (Debye) expansion with Olver's bound of its remainder. Small orders: the same at a + m, and
-back by the recurrence F_a = F_{a+1} + z/(a (a + 1)) F_{a+2}, F_a = 0F1(; a; z), all of whose terms are positive.
+0F1(; a; z) is the Bessel function I_{a-1}(2 sqrt z) without its power factor. Large orders use the uniform (Debye)
+expansion with Olver's bound of its remainder. Small orders use the expansion at a + m, and return to a by the
+recurrence F_a = F_{a+1} + z/(a (a + 1)) F_{a+2} for F_a = 0F1(; a; z). All terms of the recurrence are positive.
 """
 
 from __future__ import annotations
@@ -18,19 +19,29 @@ from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 Polynomial = tuple[Fraction, ...]
 
 TERMS = 12
-"""Terms of the expansion."""
+"""Number of terms of the expansion."""
 STEEPNESS = 525.0
-"""At least |U_12'| on [0, 1] (521 in exact arithmetic)."""
+"""Upper bound of |U_12'| on [0, 1] (521 in exact arithmetic)."""
 FIRST_VARIATION = 0.16
-"""At least the total variation of U_1 on [0, 1]."""
+"""Upper bound of the total variation of U_1 on [0, 1]."""
 LEAST_ORDER = 32.0
-"""Least order of the expansion: from here on its remainder is below one rounding."""
+"""Smallest order of the expansion. From this order on the remainder is below one unit of rounding."""
 
 
 def log_0f1(a: float, z: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """(ln 0F1(; a; z), a bound of its absolute error, about its derivative in z) for exact a >= 1/2 and z >= 0.
+    """Compute ln 0F1(; a; z), a bound of its absolute error, and an estimate of its derivative in z.
 
-    The error is about 40 u min(z/a, 2 sqrt z); nothing overflows.
+    Parameters
+    ----------
+    a : float
+        Exact parameter, a >= 1/2.
+    z : array, shape (n,)
+        Exact arguments, z >= 0.
+
+    Returns
+    -------
+    value, error, slope : arrays, shape (n,)
+        The error is about 40 u min(z/a, 2 sqrt z). Nothing overflows. The slope has no error bound.
     """
     lift = max(math.ceil(LEAST_ORDER + 1 - a), 0)
     top = a + lift
@@ -38,7 +49,8 @@ def log_0f1(a: float, z: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray
     if lift == 0:
         return value, error, slope
     following, following_error, _ = _expansion(top + 1, z)
-    # F_a is a sum of positive multiples of the two: its relative error is at most the larger of theirs, and roundings.
+    # F_a is a sum of positive multiples of F_top and F_{top+1}. Its relative error is at most the larger of their
+    # relative errors, plus roundings.
     step = value - following
     excess = np.expm1(step)
     roundings = FUNCTION_ERROR * np.minimum(step, 1.0) + UNIT_ROUNDOFF * step
@@ -52,11 +64,12 @@ def log_0f1(a: float, z: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray
 
 
 def _expansion(a: float, z: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """The same for an order nu = a - 1 of at least `LEAST_ORDER`.
+    """Return the results of `log_0f1` for an order nu = a - 1 of at least `LEAST_ORDER`.
 
-    nu (v - ln(1 + v/2)) - ln(w)/2 + ln(sum U_k(1/w)/nu^k / sum U_k(1)/nu^k), w = sqrt(1 + 4 z/nu^2), v = w - 1 (DLMF
-    10.41.3; the denominator is the normalisation at z = 0). Remainder of the first sum: Olver 1997, chapter 10, (7.14),
-    at most 2 exp(2 V(U_1)/nu) V(U_n)/nu^n with the variations over [1/w, 1]. Every term has a factor v.
+    With w = sqrt(1 + 4 z/nu^2) and v = w - 1 the expansion is
+    nu (v - ln(1 + v/2)) - ln(w)/2 + ln(sum U_k(1/w)/nu^k / sum U_k(1)/nu^k) (DLMF 10.41.3). The denominator is the
+    normalisation at z = 0. The remainder of the first sum is at most 2 exp(2 V(U_1)/nu) V(U_n)/nu^n with the variations
+    over [1/w, 1] (Olver 1997, chapter 10, (7.14)). Every term has a factor v.
     """
     nu = a - 1
     q = 4 * z / nu / nu
@@ -72,11 +85,24 @@ def _expansion(a: float, z: FloatArray) -> tuple[FloatArray, FloatArray, FloatAr
 
 
 def debye_correction(nu: float, product: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """ln of sqrt(2 pi) R^(1/2) e^(-R) (x/(nu + R))^(-nu) I_nu(x) at x = sqrt(product), R = sqrt(nu^2 + product), and a
-    bound of its error, for exact nu of at least `LEAST_ORDER`: what the first term of the uniform expansion leaves out.
+    """Compute the logarithm that the first term of the uniform expansion of I_nu omits, and a bound of its error.
 
-    The sums are normalised at x = 0, where Stirling's series of Gamma(nu + 1) has the rest: ln Gamma(nu + 1) - (nu +
-    1/2) ln nu + nu - ln(2 pi)/2 alternates, and what four terms leave out is below 1e-3/nu^9.
+    Parameters
+    ----------
+    nu : float
+        Exact order, at least `LEAST_ORDER`.
+    product : array, shape (n,)
+        Squared arguments x^2 of I_nu.
+
+    Returns
+    -------
+    value, error : arrays, shape (n,)
+        ln of sqrt(2 pi) R^(1/2) e^(-R) (x/(nu + R))^(-nu) I_nu(x) at x = sqrt(product), R = sqrt(nu^2 + product).
+
+    Notes
+    ----- The sums are normalised at x = 0. There Stirling's series of Gamma(nu + 1) gives the remaining factor: ln
+    Gamma(nu + 1) - (nu + 1/2) ln nu + nu - ln(2 pi)/2 alternates, and its truncation after four terms is below
+    1e-3/nu^9.
     """
     p = nu / np.sqrt(nu * nu + product)
     below_one = p * p * (product / (nu * nu)) / (1 + p)
@@ -86,7 +112,7 @@ def debye_correction(nu: float, product: FloatArray) -> tuple[FloatArray, FloatA
 
 
 def _correction(nu: float, p: FloatArray, below_one: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """ln(sum U_k(p)/nu^k / sum U_k(1)/nu^k) and a bound of its error; `below_one`: 1 - p."""
+    """Return ln(sum U_k(p)/nu^k / sum U_k(1)/nu^k) and a bound of its error; `below_one` is 1 - p."""
     quotient, at_one, size = _series(nu)
     difference = below_one * np.polyval(quotient, p)
     remainder = 2 * math.exp(2 * FIRST_VARIATION / nu) * STEEPNESS / nu**TERMS
@@ -96,8 +122,9 @@ def _correction(nu: float, p: FloatArray, below_one: FloatArray) -> tuple[FloatA
 
 @cache
 def _series(nu: float) -> tuple[FloatArray, float, float]:
-    """What is read of S(p) = sum U_k(p)/nu^k: (S(1) - S(p))/(1 - p) (coefficients, highest first), S(1), and the sum of
-    the sizes of these coefficients.
+    """Return the constants of S(p) = sum U_k(p)/nu^k that `_correction` needs.
+
+    These are the coefficients of (S(1) - S(p))/(1 - p), highest first, S(1), and the sum of the coefficients' sizes.
     """
     total = [Fraction(0)] * (3 * TERMS - 2)
     for k, polynomial in enumerate(polynomials()[:TERMS]):
@@ -111,7 +138,7 @@ def _series(nu: float) -> tuple[FloatArray, float, float]:
 
 @cache
 def polynomials() -> tuple[Polynomial, ...]:
-    """U_0 to U_TERMS, coefficients from the constant up (DLMF 10.41.9)."""
+    """Return the Debye polynomials U_0 to U_TERMS, with coefficients from the constant term up (DLMF 10.41.9)."""
     found: list[Polynomial] = [(Fraction(1),)]
     for _ in range(TERMS):
         previous = found[-1]

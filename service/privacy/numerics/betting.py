@@ -1,11 +1,13 @@
-"""Confidence bounds on the mean of bounded random numbers by betting against it.
+"""Confidence bounds on the mean of bounded random numbers by betting.
 
-While the mean of y >= 0 is mu, the capital prod (1 + lambda_t (y_t - mu)) is a martingale for any bets lambda_t in
-[0, 1/mu] that are fixed before y_t is seen, and so is the mean of two of them. It reaches 1/failure with probability at
-most `failure`: the mu at which it has done so are refused. Bets near sqrt(2 ln(1/failure)/(T variance)) make the bound
-as tight as Bernstein's, bets of the order of 1/mu make it sharp for small means. Two capitals: one soon trusts the
-variance it has seen, the other expects that what was equal so far may still vary. Waudby-Smith, Ramdas 2024 (Estimating
-means of bounded random variables by betting), Theorem 3.
+Let mu be the mean of y >= 0. The capital prod (1 + lambda_t (y_t - mu)) is a martingale for any bets lambda_t in [0,
+1/mu] that are fixed before y_t is known. The average of two such capitals is a martingale as well. A martingale that
+starts at 1 reaches 1/failure with probability at most `failure`, so every mu at which the capital reaches 1/failure is
+rejected. Bets near sqrt(2 ln(1/failure)/(T variance)) make the bound as tight as Bernstein's. Bets of the order of 1/mu
+make the bound sharp for small means. The module averages two capitals. The trusting bets use the empirical variance
+alone. The cautious bets add a prior variance, because values that were equal so far may still vary.
+
+Source: Waudby-Smith and Ramdas 2024, Estimating means of bounded random variables by betting, Theorem 3.
 """
 
 from __future__ import annotations
@@ -20,21 +22,31 @@ from service.privacy.numerics.roots import many_bisected
 LARGEST_SHARE = 0.75
 """Largest share of a capital that may be lost in one round."""
 PRIOR_VARIANCE = 0.02
-"""Counted as one round by the cautious bets, in units of the width's square."""
+"""Prior variance of the cautious bets, in units of the squared width. Its weight is one round."""
 ROUNDS_WATCHED = 16
-"""Rounds in which the trusting bets are none."""
+"""Number of first rounds in which the trusting bets are zero."""
 SMALLEST_VARIANCE = 1e-200
-"""Bets are finite where nothing varies."""
+"""Lower limit of the variance. It keeps the bets finite for constant values."""
 BISECTIONS = 30
 ROUNDS_PER_LOGARITHM = 8
 
 
 def mean_at_least(values: FloatArray, widths: FloatArray, log_factor: float) -> FloatArray:
-    """Lower confidence bounds on the means of columns of independent, equally distributed rows of numbers >= 0.
+    """Compute lower confidence bounds on the means of independent, identically distributed non-negative numbers.
 
-    `values`: rounds x columns, at least one round; `widths`: how large those of a column may be, about (the bound holds
-    whatever is passed); `log_factor` = ln(1/failure), the failure of each column. Below the exact bound by at most
-    2^-30 of the mean of the column; 0 where nothing can be said.
+    Parameters
+    ----------
+    values : array, shape (rounds, columns)
+        Independent rows with at least one round. All numbers are >= 0.
+    widths : array, shape (columns,)
+        Approximate largest value of each column. The bound is valid for any widths.
+    log_factor : float
+        ln(1/failure), where `failure` is the error probability of each column.
+
+    Returns
+    -------
+    array, shape (columns,)
+        Lower bounds; 0 without information. They are below the exact betting bound by at most 2^-30 of the sample mean.
     """
     bets = _bets(values, widths, log_factor)
     means: FloatArray = values.mean(axis=0)
@@ -47,9 +59,9 @@ def mean_at_least(values: FloatArray, widths: FloatArray, log_factor: float) -> 
 
 
 def _bets(values: FloatArray, widths: FloatArray, log_factor: float) -> tuple[FloatArray, FloatArray]:
-    """sqrt(2 ln(1/failure)/(T variance)) with the variance of the rounds before: the cautious and the trusting bets."""
+    """Return the cautious and the trusting bets from earlier rounds: sqrt(2 ln(1/failure)/(T variance))."""
     rounds = len(values)
-    # About the first row, so that sums of squares do not cancel where all rows are nearly equal.
+    # Subtract the first row, so that sums of squares do not cancel if all rows are nearly equal.
     shifted = values - values[0]
     counts = np.arange(1, rounds + 1)[:, None]
     sums, squares = np.cumsum(shifted, axis=0), np.cumsum(shifted**2, axis=0)
@@ -64,7 +76,7 @@ def _bets(values: FloatArray, widths: FloatArray, log_factor: float) -> tuple[Fl
 
 
 def _log_capital(values: FloatArray, bets: FloatArray, means: FloatArray) -> FloatArray:
-    """ln of the capital of every column after all rounds; it falls as the mean rises."""
+    """Return the logarithm of the final capital of every column, which decreases with the mean."""
     largest = LARGEST_SHARE / np.maximum(means, np.finfo(np.float64).tiny)
     factors = 1 + np.minimum(bets, largest) * (values - means)
     whole = len(factors) // ROUNDS_PER_LOGARITHM * ROUNDS_PER_LOGARITHM

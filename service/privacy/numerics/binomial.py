@@ -1,7 +1,8 @@
-"""Exact intervals from samples: order statistics, shares, and means of bounded variables. No law is assumed.
+"""Distribution-free confidence bounds from samples: order statistics, probabilities, and means of bounded variables.
 
-Every function is one-sided with its own chance `failure` in (0, 1) to fail; who uses several adds the chances up.
-Arrays of any shape in, arrays of that shape out. Quantiles are scipy's, with nothing added for their own error.
+Every bound is one-sided and fails with probability at most `failure` in (0, 1). A caller that uses several bounds adds
+their failure probabilities. Results have the shape of the arguments. Quantiles are scipy's, without an allowance for
+their numerical error.
 """
 
 from __future__ import annotations
@@ -14,37 +15,53 @@ from scipy.special import betainc, betaincinv, xlogy
 
 from service.privacy.numerics.arrays import BoolArray, FloatArray
 from service.privacy.numerics.roots import many_bisected
-from service.privacy.numerics.work import did
+from service.privacy.numerics.work import count_work
 
 IntArray = NDArray[np.int64]
 
 HALVINGS = 60
 A_HALVING = 15.0
-"""Work, in microseconds, roughly."""
+"""Work of a bisection step, in microseconds, roughly."""
 
 
 def share_below(counts: IntArray, samples: int, failure: float) -> FloatArray:
-    """A lower end of a probability from the number of its hits (Clopper and Pearson 1934)."""
+    """Return lower bounds of probabilities from their numbers of hits (Clopper and Pearson 1934)."""
     hits = np.maximum(counts, 1)
     return np.where(counts > 0, betaincinv(hits, samples - hits + 1, failure), 0.0)
 
 
 def share_above(counts: IntArray, samples: int, failure: float) -> FloatArray:
-    """An upper end of a probability from the number of its hits (Clopper and Pearson 1934)."""
+    """Return upper bounds of probabilities from their numbers of hits (Clopper and Pearson 1934)."""
     hits = np.minimum(counts, samples - 1)
     return np.where(counts < samples, betaincinv(hits + 1, samples - hits, 1 - failure), 1.0)
 
 
 def rank_reaching(probabilities: FloatArray, samples: int, failure: float) -> IntArray:
-    """Smallest k so that at least each probability lies at or above the k-th largest sample; samples + 1 if none does.
+    """Return ranks whose samples have at least the given mass at or above them.
 
-    The mass above the k-th largest of n samples is Beta(k, n - k + 1) or more.
+    Parameters
+    ----------
+    probabilities : array
+        Required masses.
+    samples : int
+        Number n of samples.
+    failure : float
+        Probability in (0, 1) with which a bound may fail.
+
+    Returns
+    -------
+    array
+        The smallest k for which at least the given mass lies at or above the k-th largest sample; n + 1 if no k does.
+
+    Notes
+    -----
+    The mass above the k-th largest of n samples is distributed as Beta(k, n - k + 1) or stochastically larger.
     """
     return _smallest_rank(probabilities, samples, lambda fall_short: fall_short <= failure)
 
 
 def rank_within(probabilities: FloatArray, samples: int, failure: float) -> IntArray:
-    """Largest k so that at most each probability lies strictly above the k-th largest sample; 0 if none does."""
+    """Return the largest k with at most the given mass strictly above the k-th largest sample; 0 if no k has that."""
     return _smallest_rank(probabilities, samples, lambda fall_short: fall_short < 1 - failure) - 1
 
 
@@ -63,13 +80,17 @@ def _smallest_rank(
 
 
 def mean_below(means: FloatArray, samples: int, failure: float) -> FloatArray:
-    """A lower end of the expectation of variables in [0, 1] from their sample mean (Hoeffding 1963, Theorem 1)."""
+    """Return lower bounds of expectations of variables in [0, 1] from sample means (Hoeffding 1963, Theorem 1)."""
     return 1 - mean_above(1 - means, samples, failure)
 
 
 def mean_above(means: FloatArray, samples: int, failure: float) -> FloatArray:
-    """An upper end: the largest m with samples kl(mean, m) <= ln(1/failure), kl the divergence of two coins."""
-    did(A_HALVING * HALVINGS)
+    """Return upper bounds of expectations of variables in [0, 1] from sample means.
+
+    The bound is the largest m with samples kl(mean, m) <= ln(1/failure), where kl is the divergence of Bernoulli laws
+    (Hoeffding 1963, Theorem 1).
+    """
+    count_work(A_HALVING * HALVINGS)
     budget = -np.log(failure) / samples
 
     def is_beyond(mean: FloatArray) -> BoolArray:

@@ -1,15 +1,16 @@
-"""Tails of a binomial law, however far out, by ratios of neighbouring terms.
+"""Tails of a binomial law, however small, from ratios of neighbouring terms.
 
-K counts successes in n trials, s = ln(p/(1 - p)) the log-odds of one, and
+K counts successes in n trials, and s = ln(p/(1 - p)) is the log-odds of a success. The ratios decrease with k:
 
-    r_k = P(K = k + 1)/P(K = k) = (n - k)/(k + 1) e^s,
+    r_k = P(K = k + 1)/P(K = k) = (n - k)/(k + 1) e^s.
 
-which falls with k. A table holds P(K > k)/P(K = k) = sum_{i >= 1} r_k ... r_{k+i-1} for a range of k: sums of positive
-terms, each a product of ratios, in rows that start anew so that nothing underflows. Terms beyond the table are bounded
-by a geometric series. Masses themselves come from a few anchors in ball arithmetic, chained by the same ratios.
+A table holds P(K > k)/P(K = k) = sum_{i >= 1} r_k ... r_{k+i-1} for a range of k. The terms are positive products of
+ratios. The products restart in every row, so that nothing underflows. A geometric series bounds the terms beyond the
+table. The masses come from a few anchors in ball arithmetic, multiplied by the same ratios.
 
-Errors: a product of i ratios is off by 4 i u; a tail weighs it with the mean of i, which for a log-concave law is at
-most P(K >= k)/P(K = k) (its hazard rises), or the way to the mode and that from there; sums over a row add two rows' u.
+A product of i ratios has a relative error of 4 i u. A tail weights this error with the mean of i. The hazard rate of a
+log-concave law increases, so the mean is at most P(K >= k)/P(K = k). Below the mode the mean is also at most the
+distance to the mode plus the mean at the mode. The sums over a row add 2 u times the row's length.
 """
 
 from __future__ import annotations
@@ -26,27 +27,35 @@ from flint import arb, ctx
 from service.privacy.numerics.arrays import FloatArray, IndexArray
 from service.privacy.numerics.balls import ball, doubles
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
-from service.privacy.numerics.work import did
+from service.privacy.numerics.work import count_work
 
 A_TABLE, A_PLACE = 50.0, 0.1
-"""Work of a table, and of each of its places, in microseconds, roughly."""
+"""Work of a table, and of each of its entries, in microseconds, roughly."""
 LONGEST_ROW: Final = 64
 LONGEST_CHAIN: Final = 512
-"""Terms between anchors."""
+"""Largest number of terms between anchors."""
 LARGEST_DROP: Final = 600.0
-"""Nats by which a chain of ratios may fall; e^-this is a normal double."""
+"""Nats by which a product of ratios may decrease; e^-LARGEST_DROP is a normal double."""
 ANCHOR_BITS: Final = 160
 NEGLIGIBLE: Final = 38.0
-"""Nats: what is left out is below e^-this = 0.3 u of what is kept."""
+"""Nats: the truncation is below e^-NEGLIGIBLE = 0.3 u of the sum."""
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class TailTable:
-    """For k = first, first + 1, ...: ln P(K = k); P(K > k)/P(K = k) and its logarithm (within 3 u of itself more);
-    relative error bounds of the mass and of what is beyond.
+    """Masses and upper tails for k = first, first + 1, ...
 
-    Far below the mode P(K > k)/P(K = k) may exceed every double. It is infinite there, and so is its error bound.
+    Attributes
+    ----------
+    log_mass : array
+        ln P(K = k).
+    beyond : array
+        P(K > k)/P(K = k). Far below the mode this may exceed every double; it is infinite then, like its error bound.
+    log_beyond : array
+        Logarithm of `beyond`, with an additional relative error of 3 u.
+    mass_error, beyond_error : array
+        Relative error bounds of the mass and of `beyond`.
     """
 
     first: int
@@ -57,14 +66,14 @@ class TailTable:
     beyond_error: FloatArray
 
     def covers(self, first: int, last: int) -> bool:
-        """Whether all of first..last is there."""
+        """Return whether the table contains all of first..last."""
         return self.first <= first and last < self.first + len(self.log_mass)
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class TailRows:
-    """The same at places of one's own choice."""
+    """Columns of `TailTable` at arbitrary k."""
 
     log_mass: FloatArray
     beyond: FloatArray
@@ -75,7 +84,7 @@ class TailRows:
 
 @final
 class BinomialTails:
-    """Tables of the upper tails of Binomial(n, 1/(1 + e^-s)), n >= 1 an integer below 2^52, s finite."""
+    """Tables of the upper tails of Binomial(n, 1/(1 + e^-s)) for an integer 1 <= n < 2^52 and a finite s."""
 
     def __init__(self, trials: int, log_odds: float) -> None:
         self.trials, self.log_odds = trials, log_odds
@@ -88,7 +97,7 @@ class BinomialTails:
 
     @cached_property
     def _odds(self) -> float:
-        """e^s within u; 0 or infinite where it is no double."""
+        """e^s within u; 0 or infinite outside the range of doubles."""
         if abs(self.log_odds) > 709:
             return math.inf if self.log_odds > 0 else math.exp(self.log_odds)
         with ctx.workprec(ANCHOR_BITS):
@@ -96,7 +105,7 @@ class BinomialTails:
 
     @cached_property
     def _log_normaliser(self) -> arb:
-        """ln n! - n ln(1 + e^s)."""
+        """ln n! - n ln(1 + e^s) as a ball."""
         with ctx.workprec(ANCHOR_BITS):
             odds = ball(self.log_odds)
             # ln(1 + e^s) = max(s, 0) + ln(1 + e^-|s|)
@@ -104,7 +113,7 @@ class BinomialTails:
             return arb(self.trials + 1).lgamma() - self.trials * log_sum
 
     def log_mass(self, successes: int) -> float:
-        """ln P(K = successes) in ball arithmetic, rounded to nearest or nearly so: relative error <= 2 u."""
+        """Return ln P(K = successes) from ball arithmetic, with a relative error of at most 2 u."""
         with ctx.workprec(ANCHOR_BITS):
             gammas = arb(successes + 1).lgamma() + arb(self.trials - successes + 1).lgamma()
             exact = self._log_normaliser - gammas + successes * ball(self.log_odds)
@@ -112,7 +121,7 @@ class BinomialTails:
             return 0.5 * (low + high)
 
     def table(self, first: int, last: int) -> TailTable:
-        """A table over first..last at least."""
+        """Return a table that covers first..last."""
         for known in self._tables:
             if known.covers(first, last):
                 return known
@@ -121,7 +130,7 @@ class BinomialTails:
         return made
 
     def at(self, successes: IndexArray) -> TailRows:
-        """What tables hold at each of `successes`, with one table for all that are close together."""
+        """Return the columns of tables at each of `successes`. Values that are close together share a table."""
         places, inverse = np.unique(successes, return_inverse=True)
         rows = np.empty((5, len(places)))
         gaps = np.flatnonzero(np.diff(places) > 64 + 9 * self.deviation) + 1
@@ -133,20 +142,20 @@ class BinomialTails:
         return TailRows(*rows[:, inverse.reshape(-1)])
 
     def ratios(self, successes: FloatArray | IndexArray) -> FloatArray:
-        """r_k within 3 u."""
+        """Return r_k within 3 u."""
         left = np.asarray(self.trials - successes, dtype=np.float64)
         with np.errstate(invalid="ignore"):
             return np.where(left > 0.0, left / (successes + 1) * self._odds, 0.0)
 
     def log_chernoff(self, successes: int) -> float:
-        """About ln of the bound e^{-n KL(k/n, p)} of P(K >= k), k at least the mean."""
+        """Return an approximate logarithm of Chernoff's bound e^{-n KL(k/n, p)} of P(K >= k), k at least the mean."""
         rate = successes / self.trials
         hit = rate * (math.log(rate) + _softplus(-self.log_odds)) if rate > 0 else 0.0
         missed = (1 - rate) * (math.log1p(-rate) + _softplus(self.log_odds)) if rate < 1 else 0.0
         return -self.trials * max(hit + missed, 0.0)
 
     def reach(self, last: int) -> int:
-        """A place beyond which everything together is below e^-38 of P(K = last), or n."""
+        """Return an index beyond which the total mass is below e^-38 P(K = last), or n."""
         more = 16 + math.ceil(9 * self.deviation)
         while True:
             end = min(last + more, self.trials)
@@ -155,7 +164,7 @@ class BinomialTails:
             more *= 2
 
     def row(self, first: int, end: int) -> int:
-        """How many ratios between two places may be multiplied in one row."""
+        """Return how many ratios between two indices may be multiplied in a row without underflow."""
         return min(LONGEST_ROW, self._chain(first, end))
 
     def _chain(self, first: int, end: int) -> int:
@@ -163,8 +172,8 @@ class BinomialTails:
         return max(1, min(LONGEST_CHAIN, math.floor(LARGEST_DROP / drop)))
 
     def _table(self, first: int, last: int, end: int) -> TailTable:
-        """Over first..last, from terms up to `end`; terms beyond it do not count."""
-        did(A_TABLE + A_PLACE * (end + 1 - first))
+        """Build the table of first..last from the terms up to `end`; the mass beyond `end` is negligible."""
+        count_work(A_TABLE + A_PLACE * (end + 1 - first))
         ratios = self.ratios(np.arange(first, end + 1, dtype=np.float64))
         chain, row = self._chain(first, end), self.row(first, end)
         sums = weighted_sums(ratios, np.ones(len(ratios)), row)
@@ -178,7 +187,8 @@ class BinomialTails:
             else:
                 log_beyond = np.log(beyond)
         log_mass, chained = self._log_masses(first, ratios[:size], chain)
-        # E[K - k | K >= k] is at most 1 + beyond, and below the mode the way there and what it is there.
+        # E[K - k | K >= k] is at most 1 + beyond. Below the mode it is also at most the distance to the mode plus its
+        # value there.
         peak = min(max(self.mode - first, 0), size - 1)
         to_mode = np.maximum(self.mode - np.arange(first, last + 1), 0.0)
         mean = 1 + np.minimum(beyond, to_mode + beyond[peak])
@@ -187,27 +197,27 @@ class BinomialTails:
         return TailTable(first, log_mass, beyond, log_beyond, mass_error, error)
 
     def _log_ratio(self, k: int) -> float:
-        """About ln r_k; 0 for k = n, from where nothing leads on."""
+        """Return about ln r_k; 0 for k = n, the last term."""
         if k == self.trials:
             return 0.0
         return math.log((self.trials - k) / (k + 1)) + self.log_odds
 
     def _negligible_beyond(self, last: int, end: int) -> bool:
-        """Whether P(K > end) is below e^-38 of P(K = last), end < n."""
+        """Return whether P(K > end) is below e^-38 P(K = last), for end < n."""
         log_ratio = self._log_ratio(end)
         if log_ratio >= -1e-12:
             return False
-        # The product of the ratios from last to end, which fall: those of a quarter are at most its first.
+        # The ratios from last to end decrease: those of a quarter of the range are at most the first of that quarter.
         knots = [last + (end - last) * quarter // 4 for quarter in range(5)]
         fall = math.fsum((b - a) * self._log_ratio(a) for a, b in itertools.pairwise(knots))
         return fall + log_ratio - math.log(-math.expm1(log_ratio)) < -NEGLIGIBLE
 
     def _log_masses(self, first: int, ratios: FloatArray, chain: int) -> tuple[FloatArray, FloatArray]:
-        """ln P(K = k) for k = first, ... as many as ratios, and how many ratios lead there from an anchor."""
+        """Return ln P(K = k) for k = first, ..., one for each ratio, and the number of ratios from its anchor."""
         chains = -(-len(ratios) // chain)
         products = np.ones((chains, chain))
         padded = np.ones(chains * chain)
-        padded[: len(ratios) - 1] = ratios[:-1]  # the last leads out of the range, and may be 0
+        padded[: len(ratios) - 1] = ratios[:-1]  # the last ratio leads out of the range, and may be 0
         np.cumprod(padded.reshape(chains, chain)[:, :-1], axis=1, out=products[:, 1:])
         anchors = np.array([self.log_mass(first + i * chain) for i in range(chains)])
         logs = anchors[:, None] + np.log(products)
@@ -216,10 +226,19 @@ class BinomialTails:
 
 
 def weighted_sums(ratios: FloatArray, weights: FloatArray, row: int) -> FloatArray:
-    """S_j = w_j + sum_{i >= 1} r_j ... r_{j+i-1} w_{j+i} for every j, non-negative weights and ratios.
+    """Compute S_j = w_j + sum_{i >= 1} r_j ... r_{j+i-1} w_{j+i} for every j.
 
-    In rows of `row` whose products of ratios must neither under- nor overflow. Relative error <= 2 row u + 5 u times
-    the mean of i that the sum weighs.
+    Parameters
+    ----------
+    ratios, weights : array
+        Non-negative r and w.
+    row : int
+        Length of a row. The products of ratios of a row must neither underflow nor overflow.
+
+    Returns
+    -------
+    array
+        Sums with a relative error of at most 2 row u, plus 5 u times the weighted mean of i in the sum.
     """
     rows = -(-len(ratios) // row)
     padded = np.zeros((2, rows * row))
@@ -241,5 +260,5 @@ def weighted_sums(ratios: FloatArray, weights: FloatArray, row: int) -> FloatArr
 
 
 def _softplus(x: float) -> float:
-    """ln(1 + e^x)."""
+    """Return ln(1 + e^x)."""
     return max(x, 0.0) + math.log1p(math.exp(-abs(x)))

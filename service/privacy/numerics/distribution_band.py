@@ -1,7 +1,7 @@
-"""Bounds of a law from its samples that hold at every threshold at once. No law is assumed.
+"""Distribution-free bounds of a distribution function from samples, valid at all thresholds simultaneously.
 
-`binomial.py` bounds one share, or one rank, with its own chance to fail. A reading that looks at many thresholds, or
-chooses them by what it saw, needs all of them to hold together: here they do.
+The bounds of `binomial.py` hold for one probability, or one rank, each with its own failure probability. A result that
+depends on many thresholds, or on thresholds chosen from the samples, needs simultaneous bounds.
 """
 
 from __future__ import annotations
@@ -20,18 +20,20 @@ from service.privacy.numerics.arrays import FloatArray
 IntArray = NDArray[np.int64]
 
 SPACING: Final = 0.25
-"""Spacing of neighbouring ranks, in standard deviations of the number of samples beyond a threshold: what lies between
-is bounded by the next rank further out, and more ranks share the chance to fail.
+"""Spacing of neighbouring ranks, in standard deviations of the number of samples beyond a threshold.
+
+The next rank further out bounds the ranks between. More ranks would share the failure probability.
 """
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class DistributionBand:
-    """`lower[i]` <= P(X >= x_i) and P(X > x_i) <= `upper[i]` for the ranks[i]-th largest sample x_i, all i together.
+    """Band with `lower[i]` <= P(X >= x_i) and P(X > x_i) <= `upper[i]` for all i simultaneously.
 
-    `ranks` (m,) rise from 1 to `samples` and are symmetric, so that the band of -X is the same one. Between ranks mass
-    beyond a threshold only falls: the methods serve any number of samples beyond a threshold, on either side of it.
+    x_i is the ranks[i]-th largest sample. The ranks of shape (m,) increase from 1 to `samples` and are symmetric, so
+    that -X has the same band. The mass beyond a threshold decreases between ranks, so the methods serve any number of
+    samples beyond a threshold, on either side of the threshold.
     """
 
     samples: int
@@ -42,13 +44,26 @@ class DistributionBand:
     @staticmethod
     @lru_cache(maxsize=8)
     def of(samples: int, failure: float) -> DistributionBand:
-        """The band of so many samples, which fails with probability at most `failure`, half of it for either of
+        """Build the band of a number of samples.
 
-        - the mass above the k-th largest of n samples is Beta(k, n - k + 1) where the law has no atoms, and otherwise
-          lies on the side that is claimed: both quantiles of it at every rank (narrow in the tails);
-        - |empirical - true| <= sqrt(ln(2/failure)/(2 n)) everywhere (Massart 1990; narrow in the middle).
+        Parameters
+        ----------
+        samples : int
+            Number n of samples.
+        failure : float
+            Upper bound of the probability that the band does not contain the law.
 
-        Widest beside one interval of the same failure by a factor of about 1.2 in the middle and 1.5 in the tails.
+        Notes
+        -----
+        Each of two inequalities fails with probability at most failure/2:
+
+        - The mass above the k-th largest of n samples is Beta(k, n - k + 1) for a law without atoms. With atoms the
+        mass lies
+          on the safe side. Both quantiles at every rank give bounds that are narrow in the tails.
+        - |empirical - true| <= sqrt(ln(2/failure)/(2 n)) everywhere (Massart 1990). This bound is narrow in the middle.
+
+        Compared with a single interval of the same failure probability, the band is wider by a factor of at most about
+        1.2 in the middle and 1.5 in the tails.
         """
         ranks = _ranks(samples)
         each = failure / (4 * len(ranks))
@@ -59,30 +74,30 @@ class DistributionBand:
         return DistributionBand(samples, ranks, np.maximum.accumulate(lower), upper)
 
     def share_below(self, counts: IntArray) -> FloatArray:
-        """Lower ends of the mass beyond thresholds that so many samples lie beyond."""
+        """Return lower bounds of the mass beyond thresholds, from the numbers of samples beyond them."""
         last = np.searchsorted(self.ranks, counts, side="right") - 1
         return np.where(last >= 0, self.lower[np.maximum(last, 0)], 0.0)
 
     def share_above(self, counts: IntArray) -> FloatArray:
-        """Upper ends of the mass beyond thresholds that so many samples lie beyond."""
+        """Return upper bounds of the mass beyond thresholds, from the numbers of samples beyond them."""
         first = np.searchsorted(self.ranks, counts + 1, side="left")
         last = len(self.ranks) - 1
         return np.where(first <= last, self.upper[np.minimum(first, last)], 1.0)
 
     def rank_reaching(self, probabilities: FloatArray) -> IntArray:
-        """A rank k so that at least each probability lies at or above the k-th largest; samples + 1 if none does."""
+        """Return a rank k with at least the given mass at or above the k-th largest sample, or samples + 1."""
         first = np.searchsorted(self.lower, probabilities, side="left")
         last = len(self.ranks) - 1
         return np.where(first <= last, self.ranks[np.minimum(first, last)], self.samples + 1)
 
     def rank_within(self, probabilities: FloatArray) -> IntArray:
-        """A rank k so that at most each probability lies strictly above the k-th largest; 0 if none does."""
+        """Return a rank k with at most the given mass strictly above the k-th largest sample; 0 if none has that."""
         last = np.searchsorted(self.upper, probabilities, side="right") - 1
         return np.where(last >= 0, self.ranks[np.maximum(last, 0)], 0)
 
 
 def _ranks(samples: int) -> IntArray:
-    """Ranks from 1 to `samples`, SPACING standard deviations apart, and their mirror images."""
+    """Return ranks from 1 to `samples`, SPACING standard deviations apart, and their reflections n + 1 - rank."""
     found, rank = list[int](), 1
     while 2 * rank <= samples + 1:
         found.append(rank)

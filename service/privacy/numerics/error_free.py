@@ -1,6 +1,7 @@
-"""Sums and products of doubles as two doubles: the rounded result and exactly what it lacks.
+"""Error-free sums and products: the rounded double and its exact rounding error.
 
-Domain: factors up to 1e290 in size whose product is 0 or at least 1e-290; a smaller one lacks less than 1e-320 more.
+The factors must be at most 1e290 in size, and their product must be 0 or at least 1e-290. For a smaller product the
+reported error is off by less than 1e-320.
 """
 
 from __future__ import annotations
@@ -15,21 +16,21 @@ SPLITTER: Final = 2.0**27 + 1
 
 
 def difference(one: FloatArray, other: FloatArray) -> Parts:
-    """one - other and what it lacks (Knuth); any finite doubles."""
+    """Return the rounded difference `one - other` and its rounding error (Knuth), for any finite doubles."""
     rounded = one - other
     shifted = rounded - one
     return rounded, (one - (rounded - shifted)) + (-other - shifted)
 
 
 def product(one: FloatArray, other: FloatArray) -> Parts:
-    """one times other and what it lacks (Dekker)."""
+    """Return the rounded product and its rounding error (Dekker)."""
     rounded = one * other
     (high, low), (other_high, other_low) = _halves(one), _halves(other)
     return rounded, ((high * other_high - rounded) + high * other_low + low * other_high) + low * other_low
 
 
 def square(value: FloatArray) -> Parts:
-    """The square and what it lacks."""
+    """Return the rounded square and its rounding error."""
     return product(value, value)
 
 

@@ -1,7 +1,7 @@
 """Weighted values of e^z less the first terms of its series, without cancellation near 0 and without overflow.
 
-The weight is given by its logarithm l, so that e^{l + z} may be moderate where e^z is not. Arguments are arrays that
-fit together; results are within a few units in the last place of the larger of their terms.
+The functions take the logarithm l of the weight, so that e^{l + z} may be moderate where e^z overflows. Arguments are
+arrays of compatible shapes. Results are accurate within a few units in the last place of the larger of their terms.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 from service.privacy.numerics.arrays import FloatArray
 
 _SMALL = 0.5
-"""Below this the series serves; its first term left out is below 1e-18 of the sum."""
+"""Largest |z| of the series, whose first omitted term is below 1e-18 of the sum."""
 _TERMS = 15
 
 
@@ -23,34 +23,34 @@ HELD: Final = 700.0
 
 
 def exp_held(exponent: float) -> float:
-    """e^x, and e^700 of anything larger: for what only steers. No number where x is none."""
+    """Return e^min(x, 700), for guesses without a proof; not-a-number if x is not a number."""
     return math.exp(min(float(exponent), HELD))
 
 
 def growth(log_weight: FloatArray, z: FloatArray) -> FloatArray:
-    """e^l (e^z - 1)."""
+    """Compute e^l (e^z - 1)."""
     small = np.abs(z) <= _SMALL
     weight = np.exp(log_weight)
     return np.where(small, weight * np.expm1(np.where(small, z, 0.0)), np.exp(log_weight + z) - weight)
 
 
 def remainder(log_weight: FloatArray, z: FloatArray) -> FloatArray:
-    """e^l (e^z - 1 - z), which is not negative."""
+    """Compute e^l (e^z - 1 - z), which is not negative."""
     small = np.abs(z) <= _SMALL
     weight = np.exp(log_weight)
     return np.where(small, weight * _series(np.where(small, z, 0.0)), np.exp(log_weight + z) - weight * (1 + z))
 
 
 def divergence(log_weight: FloatArray, z: FloatArray) -> FloatArray:
-    """e^l (z e^z - e^z + 1), which is not negative."""
+    """Compute e^l (z e^z - e^z + 1), which is not negative."""
     small = np.abs(z) <= _SMALL
     weight, near = np.exp(log_weight), np.where(small, z, 0.0)
-    # z expm1(z) is about twice the series: nothing cancels.
+    # z expm1(z) is about twice the series, so that the difference does not cancel.
     return np.where(small, weight * (near * np.expm1(near) - _series(near)), np.exp(log_weight + z) * (z - 1) + weight)
 
 
 def _series(z: FloatArray) -> FloatArray:
-    """e^z - 1 - z for |z| <= 1/2."""
+    """Return e^z - 1 - z for |z| <= 1/2."""
     nested = np.ones_like(z)
     for term in range(_TERMS, 2, -1):
         nested = 1 + z / term * nested

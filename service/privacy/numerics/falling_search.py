@@ -1,4 +1,9 @@
-"""Where many falling readings cross zero, all searched for at once."""
+"""Bracketing search for the roots of many decreasing functions at once.
+
+The functions are evaluated as enclosures. Each round evaluates every open function at 18 points: within the bracket,
+around the interpolated root, and a few units in the last place from the root. A point with a positive lower bound is
+proved to lie left of the root. A point with a non-positive upper bound is proved to lie right of the root.
+"""
 
 from __future__ import annotations
 
@@ -10,30 +15,38 @@ import numpy as np
 from numpy.typing import NDArray
 
 from service.privacy.numerics.arrays import FloatArray, IndexArray
-from service.privacy.numerics.work import did, is_spent
+from service.privacy.numerics.work import count_work, is_spent
 
 INNER: Final = np.array([1 / 16, 0.25, 0.5, 0.75, 15 / 16])
-"""Where a round looks, in widths of the bracket ..."""
+"""Points of a round within the bracket, as shares of its width."""
 FAR: Final = np.array([-0.1, -1e-2, -1e-4, -1e-6, 0.0, 1e-6, 1e-4, 1e-2, 0.1])
-"""... in widths of the bracket around the interpolated root, which lies between two of these when it is good ..."""
+"""Offsets from the interpolated root, as shares of the width of the bracket. A good interpolation lies between two."""
 NEAR: Final = np.array([-512.0, -8.0, 8.0, 512.0])
-"""... and in units in the last place around it."""
+"""Offsets from the interpolated root in units in the last place."""
 A_ROUND: Final = 300.0
-"""Work of a round beside what it reads, in microseconds, roughly."""
+"""Work of a round without the evaluations, in microseconds, roughly."""
 STEP: Final = 4.0
 STRIDE: Final = 1 / 8
 MOST_ROUNDS: Final = 30
 MOST_STALLS: Final = 2
 CLOSE: Final = 1e-8
-"""Ends as close as this in place and in value need no further round where errors are of second order in both ..."""
+"""Width in position and in value below which the search stops: the remaining error is of second order in both."""
 FINEST: Final = 32.0
-"""... and no ends are brought closer than so many units in the last place."""
+"""Smallest width of a proved bracket in units in the last place."""
 
 
 @dataclass(frozen=True, slots=True)
 class Looked:
-    """Readings at points (K, n): enclosures, middles (not-a-number where nothing is known), and what to remember of
-    each, (R, K, n).
+    """Enclosures of the functions at points of shape (K, n).
+
+    Attributes
+    ----------
+    lower, upper : array, shape (K, n)
+        Bounds of the values.
+    middle : array, shape (K, n)
+        Estimates of the values; not-a-number where the value is unknown.
+    rows : array, shape (R, K, n)
+        Numbers to keep for each point.
     """
 
     lower: FloatArray
@@ -43,20 +56,24 @@ class Looked:
 
 
 Reading = Callable[[FloatArray, IndexArray], Looked]
-"""(points (K, n), which n elements) -> what is there."""
+"""Evaluates points of shape (K, n) for the elements with n given indices."""
 
 
 class FallingSearch:
-    """For each element, two points between which its reading falls below zero, twice over.
+    """Proved and estimated brackets of the root of each element.
 
-    `left` is the last point proved to be left of the root (lower end positive), `right` the first proved to be right of
-    it (upper end not positive); they are minus infinity and infinity while there is none. `low` and `high` are the
-    points at which the middle of the reading changes its sign. For each of the four `..._rows` (R, n) hold what the
-    reading there told to remember, not-a-number where there is none.
+    Attributes
+    ----------
+    left, right : array, shape (n,)
+        Last point proved to be left of the root (positive lower bound) and first point proved to be right of the root
+        (upper bound not positive). They are minus infinity and infinity without such a point.
+    left_rows, right_rows, low_rows, high_rows : array, shape (R, n)
+        `rows` of the evaluations at `left`, `right`, and at the last positive and first non-positive middle;
+        not-a-number without an evaluation.
     """
 
     def __init__(self, start: FloatArray, end: FloatArray, rows: int) -> None:
-        """`start`, `end`: shape (n,), where each element is searched; `rows`: R."""
+        """Search between `start` and `end` of shape (n,), and keep `rows` = R numbers for each point."""
         count = len(start)
         self.left, self.right = np.full(count, -np.inf), np.full(count, np.inf)
         self.left_rows, self.right_rows, self.low_rows, self.high_rows = np.full((4, rows, count), np.nan)
@@ -66,13 +83,13 @@ class FallingSearch:
         self._stalls = np.zeros(count, dtype=np.intp)
 
     def run(self, reading: Reading) -> None:
-        """Rounds of looks, until the ends are close or do not come closer."""
+        """Evaluate rounds of points until the brackets are narrow, do not shrink, or the allowance is spent."""
         active = np.arange(len(self.left))
         for _ in range(MOST_ROUNDS):
             active = active[self._is_open(active)]
             if not active.size or is_spent():
                 return
-            did(A_ROUND)
+            count_work(A_ROUND)
             points = self._looks(active)
             gaps = self._gaps(active)
             self.add(active, points, reading(points, active))
@@ -80,7 +97,10 @@ class FallingSearch:
             self._stalls[active] = np.where(stalled, self._stalls[active] + 1, 0)
 
     def add(self, which: IndexArray, points: FloatArray, looked: Looked) -> None:
-        """What readings at points (K, n), rising along the first axis, tell about the elements `which`."""
+        """Update the brackets of the elements `which` with evaluations at points (K, n).
+
+        The points increase along the first axis.
+        """
         is_left, is_right = looked.lower > 0, looked.upper <= 0
         last, any_left = _last(is_left)
         first, any_right = _first(is_right)
@@ -96,7 +116,7 @@ class FallingSearch:
     def _looks(self, which: IndexArray) -> FloatArray:
         low, high = self._low[which], np.maximum(self._high[which], self._low[which])
         above, below = self._low_value[which], self._high_value[which]
-        # An end without a value may be very far, where readings are dear: approach it step by step.
+        # An endpoint without a value may be very far, where evaluations are expensive: approach it step by step.
         step = np.maximum(STEP, STRIDE * (high - low))
         low = np.where(np.isfinite(above), low, np.maximum(low, high - step))
         high = np.where(np.isfinite(below), high, np.minimum(high, low + step))
@@ -111,7 +131,7 @@ class FallingSearch:
         return np.sort(np.minimum(np.maximum(points, least), most), axis=0)
 
     def _gaps(self, which: IndexArray) -> FloatArray:
-        """Between the proved ends, and between the points of either sign."""
+        """Return the widths of the proved bracket and of the bracket between the signs of the middle."""
         least, most = np.maximum(self.left[which], self._start[which]), np.minimum(self.right[which], self._end[which])
         return np.stack((most - least, self._high[which] - self._low[which]))
 
@@ -139,8 +159,9 @@ def _take(
     known: NDArray[np.bool_],
     side: int,
 ) -> NDArray[np.bool_]:
-    """Move places to points[index], and remember their rows, where known and not further out (side 1: to the right);
-    says where.
+    """Move `places` to points[index] and keep their rows, if known and nearer to the root (side 1: further right).
+
+    Returns a mask of the moved elements.
     """
     columns = np.arange(len(which))
     found = points[index, columns]
@@ -152,5 +173,5 @@ def _take(
 
 
 def _unit(points: FloatArray) -> FloatArray:
-    """A unit in the last place, that of 1 for smaller numbers."""
+    """Return a unit in the last place, and that of 1 for smaller numbers."""
     return 2.0**-52 * np.maximum(np.abs(points), 1.0)

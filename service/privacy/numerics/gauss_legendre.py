@@ -11,8 +11,9 @@ from service.privacy.numerics.rounding import UNIT_ROUNDOFF
 
 PLACE_ERROR = 4 * UNIT_ROUNDOFF
 WEIGHT_ERROR = 4 * UNIT_ROUNDOFF
-"""Bounds of the absolute error of the places, and of the relative error of the weights over the number of nodes; tested
-for all rules in use.
+"""Bounds of the absolute error of the nodes, and of the relative error of the weights divided by the number of nodes.
+
+Both are tested for all rules in use.
 """
 
 _NEWTON_STEPS = 3
@@ -20,10 +21,13 @@ _NEWTON_STEPS = 3
 
 @cache
 def gauss_legendre(nodes: int) -> tuple[FloatArray, FloatArray]:
-    """Places in (-1, 1), increasing, and weights, shape (nodes,), of an even number of nodes.
+    """Compute nodes in (-1, 1), in increasing order, and weights, for an even number of nodes; shape (nodes,).
 
-    Newton's method in y = 1 - x, and P_k by its differences D_k = P_k - P_{k-1}, (k + 1) D_{k+1} = k D_k - (2 k + 1) y
-    P_k: near the end, where weights are small, nothing cancels. Weight 2 y (2 - y)/(n P_{n-1})^2.
+    Notes
+    -----
+    The roots are found by Newton's method in y = 1 - x. P_k is computed from its differences D_k = P_k - P_{k-1} by
+    (k + 1) D_{k+1} = k D_k - (2 k + 1) y P_k. Nothing cancels near the endpoints, where the weights
+    2 y (2 - y)/(n P_{n-1})^2 are small.
     """
     right, _ = np.polynomial.legendre.leggauss(nodes)
     y = 1 - right[nodes // 2 :]
@@ -38,7 +42,7 @@ def gauss_legendre(nodes: int) -> tuple[FloatArray, FloatArray]:
 
 
 def _last_two(degree: int, y: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """P_{n-1} and P_n at 1 - y."""
+    """Return P_{n-1} and P_n at 1 - y."""
     before, value, difference = np.ones_like(y), 1 - y, -y
     for k in range(1, degree):
         difference = (k * difference - (2 * k + 1) * y * value) / (k + 1)

@@ -1,4 +1,4 @@
-"""ln cosh with relative accuracy."""
+"""Logarithm of the hyperbolic cosine with relative accuracy."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from service.privacy.numerics.arrays import FloatArray
 
 
 def log_cosh(x: FloatArray) -> FloatArray:
-    """ln cosh x of any shape and sign, within a few units in the last place also near 0."""
+    """Compute ln cosh x, within a few units in the last place also near 0."""
     x = np.abs(x)
     near = 0.5 * np.log1p(np.sinh(np.minimum(x, 1.0)) ** 2)
     return np.where(x < 1, near, x + np.log1p(np.exp(-2 * x)) - math.log(2))

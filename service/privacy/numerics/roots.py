@@ -1,4 +1,4 @@
-"""Roots of one function, and of many functions at once."""
+"""Root finders for a single function and for arrays of functions."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Callable
 import numpy as np
 
 from service.privacy.numerics.arrays import BoolArray, FloatArray
-from service.privacy.numerics.work import did
+from service.privacy.numerics.work import count_work
 
 A_ROUND, A_PLACE = 50.0, 0.05
-"""Work of a round of a search beside what it reads, and of each of its places, in microseconds, roughly."""
+"""Work of a round of a search without the evaluations, and of each of its points, in microseconds, roughly."""
 MOST_ROUNDS = 100
 PRECISION = 2.0**-51
 NEWTON_STEPS = 60
@@ -18,11 +18,28 @@ SECTIONS = 129
 
 
 def bracketed_roots(function: Callable[[FloatArray], FloatArray], low: FloatArray, high: FloatArray) -> FloatArray:
-    """A root of each function between its `low` and `high`, where its signs differ.
+    """Find a root of each function between its `low` and `high`, where its signs differ.
 
-    To two units in the last place of the root or of the width of the bracket, whichever is larger.
-    Chandrupatla's method (Scherer 2010, Computational Physics, section 6.1.7.3): inverse quadratic interpolation where
-    that is safe, else bisection. Without a change of sign the result is the end with the smaller value.
+    Parameters
+    ----------
+    function : callable
+        Evaluates all functions at an array of points, one point each.
+    low, high : array
+        Endpoints of the brackets.
+
+    Returns
+    -------
+    array
+        Roots, accurate to two units in the last place of the root or of the width of the bracket, whichever is larger.
+        Without a change of sign the result is the endpoint with the smaller absolute value.
+
+    Notes
+    -----
+    Chandrupatla's method uses inverse quadratic interpolation where that is safe, and bisection elsewhere.
+
+    References
+    ----------
+    Scherer 2010, Computational Physics, section 6.1.7.3.
     """
     first, second = high, low
     at_first, at_second = function(first), function(second)
@@ -30,7 +47,7 @@ def bracketed_roots(function: Callable[[FloatArray], FloatArray], low: FloatArra
     lost = np.sign(at_first) == np.sign(at_second)
     nearer = np.where(np.abs(at_first) < np.abs(at_second), first, second)
     for _ in range(MOST_ROUNDS):
-        did(A_ROUND + A_PLACE * first.size)
+        count_work(A_ROUND + A_PLACE * first.size)
         point = first + share * (second - first)
         value = function(point)
         same = np.sign(value) == np.sign(at_first)
@@ -63,11 +80,22 @@ def bisected(
     relative: float = 0.0,
     between: Callable[[float, float], float] = lambda low, high: 0.5 * (low + high),
 ) -> tuple[float, float]:
-    """Return the bracket of the place from which a condition holds, after `rounds` bisections of [low, high].
+    """Return the bracket of the point from which a condition holds, after `rounds` bisections of [low, high].
 
-    `holds` is false at the first end (or that end is `low`) and true at the second end (or that end is `high`); `low`
-    may be the larger number. The search stops early once the ends differ by less than `close`, or by at most `relative`
-    times the second end. `between`: the point that splits a bracket, by default the arithmetic mean.
+    Parameters
+    ----------
+    holds : callable
+        The condition. It is false at the first result (or the first result is `low`) and true at the second (or the
+        second is `high`).
+    low, high : float
+        Endpoints; `low` may be the larger number.
+    rounds : int
+        Largest number of bisections.
+    close, relative : float
+        The search stops early once the endpoints differ by less than `close`, or by at most `relative` times the
+        second.
+    between : callable
+        Point that splits a bracket; by default the arithmetic mean.
     """
     for _ in range(rounds):
         middle = between(low, high)
@@ -80,7 +108,7 @@ def bisected(
 def many_bisected(
     holds: Callable[[FloatArray], BoolArray], low: FloatArray, high: FloatArray, rounds: int
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the brackets of `bisected`, for many conditions at once: arrays of one shape."""
+    """Return the brackets of `bisected` for arrays of conditions of one shape."""
     for _ in range(rounds):
         middle = 0.5 * (low + high)
         above = holds(middle)
@@ -89,9 +117,10 @@ def many_bisected(
 
 
 def sectioned_root(function: Callable[[FloatArray], FloatArray], low: float, high: float) -> float:
-    """A root of one function that costs about as much at a hundred places as at one; as accurate as `bracketed_roots`.
+    """Find a root of a function whose cost for a hundred points is about that for a single point.
 
-    The first change of sign among SECTIONS places is the next bracket; without one the result is an end.
+    Each round evaluates SECTIONS points of the bracket. The first change of sign is the next bracket. Without a change
+    of sign the result is an endpoint. The accuracy is that of `bracketed_roots`.
     """
     least = PRECISION * (high - low)
     while True:
@@ -111,15 +140,27 @@ def falling_roots(
     last: FloatArray,
     close: float,
 ) -> tuple[FloatArray, FloatArray]:
-    """About where falling functions on [0, 1] with these values at both ends are 0, and their slopes there.
+    """Find approximate roots of decreasing functions on [0, 1] by Newton's method within a bracket.
 
-    `function`: values and derivatives; values within `close` of 0 will do. Newton's method, kept inside a bracket.
+    Parameters
+    ----------
+    function : callable
+        Returns values and derivatives at an array of points.
+    first, last : array
+        Values at 0 and at 1.
+    close : float
+        Values within `close` of 0 end the search.
+
+    Returns
+    -------
+    root, slope : arrays
+        Approximate roots and the derivatives there.
     """
     low, high = np.zeros_like(first), np.ones_like(first)
     chord = first / (first - last)
     share, slope = np.where(np.isfinite(chord), chord, 0.5), np.full_like(first, -1.0)
     for _ in range(NEWTON_STEPS):
-        did(A_ROUND + A_PLACE * share.size)
+        count_work(A_ROUND + A_PLACE * share.size)
         value, slope = function(share)
         low, high = np.where(value > 0, share, low), np.where(value > 0, high, share)
         moved = share - value / slope

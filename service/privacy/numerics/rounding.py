@@ -1,7 +1,8 @@
-"""The rounding model every error bound of the core rests on, and the few constants derived from it.
+"""Rounding model of all error bounds of the core, and constants derived from it.
 
-Model (tested over the used ranges in `tests/privacy/trade_off/test_rounding.py`): double precision, round to nearest,
-and numpy's `exp`, `expm1`, `log`, `log1p`, `sin`, `cos`, `arctan2` within `FUNCTION_ULPS` units in the last place.
+The model is double precision, round to nearest, and numpy's `exp`, `expm1`, `log`, `log1p`, `sin`, `cos` and `arctan2`
+within `FUNCTION_ULPS` units in the last place. `tests/privacy/trade_off/test_rounding.py` tests the model over the
+ranges in use.
 """
 
 from __future__ import annotations
@@ -10,13 +11,13 @@ import math
 from fractions import Fraction
 
 UNIT_ROUNDOFF = 2.0**-53
-"""u: one correctly rounded operation has relative error <= u."""
+"""u: a correctly rounded operation has a relative error of at most u."""
 
 FUNCTION_ULPS = 4.0
 """Assumed bound, in units in the last place (2u each), of numpy's elementary functions."""
 
 FUNCTION_ERROR = 2 * FUNCTION_ULPS * UNIT_ROUNDOFF
-"""Relative error bound of one elementary function value, its argument taken as exact."""
+"""Relative error bound of the value of an elementary function at an exact argument."""
 
 SUM_BLOCK = 32
 """Inner block length of long sums.
@@ -26,16 +27,16 @@ A sum of J terms in blocks of 32 has error <= (32 + J/32) u sum|terms|, in any o
 
 
 def sum_error(terms: int) -> float:
-    """Relative (to the sum of absolute values) error bound of a blocked sum or product-sum of `terms` complex terms.
+    """Return the error bound of a blocked sum of `terms` complex terms or products.
 
-    Complex products contribute at most 2 sqrt(2) u each, covered by the factor 2; order within blocks and fused
-    operations do not matter.
+    The bound is relative to the sum of absolute values. A complex product contributes at most 2 sqrt(2) u, which the
+    factor 2 covers. The bound holds for any order within blocks and for fused operations.
     """
     return 2 * (SUM_BLOCK + terms / SUM_BLOCK + 4) * UNIT_ROUNDOFF
 
 
 def rounded(value: Fraction, side: int) -> float:
-    """The double nearest to a number, or its neighbour: not above it (side -1), or not below it (side 1)."""
+    """Return the double nearest to a number, or its neighbour that is not above (side -1) or not below (side 1)."""
     nearest = float(value)
     if side * (Fraction(nearest) - value) >= 0:
         return nearest

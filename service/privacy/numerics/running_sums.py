@@ -1,4 +1,4 @@
-"""Running sums of long arrays whose rounding error grows like the root of their length."""
+"""Running sums of long arrays whose rounding error grows like the square root of their length."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from service.privacy.numerics.rounding import UNIT_ROUNDOFF
 
 
 def running_sums(values: FloatArray) -> FloatArray:
-    """sum_{i <= k} values_i for every k, in blocks of about sqrt(n); relative error below `running_sum_error(n)` of the
-    sum of absolute values.
+    """Compute sum_{i <= k} values_i for every k, in blocks of about sqrt(n) numbers.
+
+    The error relative to the sum of absolute values is below `running_sum_error(n)`.
     """
     n = len(values)
     block = max(1, math.isqrt(n))
@@ -24,5 +25,5 @@ def running_sums(values: FloatArray) -> FloatArray:
 
 
 def running_sum_error(n: int) -> float:
-    """Relative error bound of `running_sums` over n non-negative terms: block + rows + 1 additions."""
+    """Return the relative error bound of `running_sums` over n non-negative terms: block + rows + 1 additions."""
     return (2 * math.isqrt(n) + 4) * UNIT_ROUNDOFF

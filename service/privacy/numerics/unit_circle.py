@@ -1,4 +1,7 @@
-"""Points e^{ikx} of the unit circle less their first terms, without cancellation for small x."""
+"""Points e^{ikx} of the unit circle and Fourier sums over equally spaced nodes.
+
+The points are computed without the first terms of their Taylor series, so that small x cause no cancellation.
+"""
 
 from __future__ import annotations
 
@@ -8,23 +11,39 @@ import numpy as np
 from numpy.typing import NDArray
 
 from service.privacy.numerics.arrays import FloatArray
-from service.privacy.numerics.work import did
+from service.privacy.numerics.work import count_work
 
 ComplexArray = NDArray[np.complex128]
 
 _A_CALL, _A_PRODUCT, _AN_EXPONENTIAL = 600.0, 6e-4, 1e-2
-"""Work, in microseconds; of a call, what is made of it included."""
+"""Work in microseconds. That of a call includes the use of its results."""
 
 _SMALL_PHASE = 0.8
-"""Below this sin x - x is a power series, which leaves out less than 4e-13 of it (less than 5e-15 below 0.55)."""
+"""Largest |x| at which sin x - x is computed by its power series.
+
+The truncation is below 4e-13 of the result (below 5e-15 for |x| < 0.55).
+"""
 
 
 def multiples(phase: FloatArray, count: int) -> tuple[ComplexArray, ComplexArray]:
-    """E(kx) = e^{ikx} - 1 and E'(kx) = E(kx) - ikx for k = 0..count-1.
+    """Compute E(kx) = e^{ikx} - 1 and E'(kx) = E(kx) - ikx for k = 0..count-1.
 
-    `phase`: x, shape (..., 1, n); results: shape (..., count, n). From E((j+m)x) = E(jx) + E(mx) + E(jx) E(mx), the
-    same for E' with the last term alone mixing: nothing cancels for small x. What there is is doubled, for few calls;
-    what has been lost of both factors adds up, whatever they are, to about 4 k u of rounding at k.
+    Parameters
+    ----------
+    phase : array, shape (..., 1, n)
+        Phases x.
+    count : int
+        Number of multiples.
+
+    Returns
+    -------
+    full, rest : complex arrays, shape (..., count, n)
+        E and E', with a rounding error of about 4 k u at k.
+
+    Notes
+    -----
+    The addition theorem E((j+m)x) = E(jx) + E(mx) + E(jx) E(mx) holds for E' as well, if the last term keeps E. Nothing
+    cancels for small x. Each step doubles the number of known multiples.
     """
     full = np.empty((*phase.shape[:-2], count, phase.shape[-1]), dtype=np.complex128)
     rest = np.empty_like(full)
@@ -44,31 +63,33 @@ def multiples(phase: FloatArray, count: int) -> tuple[ComplexArray, ComplexArray
 
 
 _MANY_POINTS = 16
-"""From so many on multiplying is quicker than exponentials."""
+"""Number of points from which multiplication is faster than exponentials."""
 
 _AT_ONCE = 512
-"""Points whose arrays a processor keeps at hand."""
+"""Number of points whose arrays fit into the cache of a processor."""
 
 
 class FourierSums:
-    """sum_k W_k e^{-ikhx} for several sequences W at many x: the nodes in rows of `width`, one matrix product each; for
-    several lines together, each with its own h.
+    """Sums sum_k W_k e^{-ikhx} for several sequences W at many x, on several contours with one step h each.
 
-    With k = a width + b the factors e^{-iahx width} and e^{-ihbx} are computed alone: 2 sqrt(n) exponentials instead of
-    n. At many x these are powers of two: each further one adds 3 u of its product and 2 u that the first is off by.
-    A real sum of m products loses at most m u of the sizes of its terms, in whatever order: `width` complex ones are
-    two of 2 width, and of the last ones only the real part is summed up. All that is `rounding`, in u sum |W|; the
-    rounding of the phases hkx is not in it.
+    Notes
+    ----- The nodes are arranged in rows of `width` nodes, with one matrix product for each row. With k = a width + b
+    only the factors e^{-iahx width} and e^{-ihbx} are computed: 2 sqrt(n) exponentials instead of n. For many x these
+    factors are powers. Each multiplication adds 3 u of the product and 2 u for the error of the first factor.
+
+    A real sum of m products has an error of at most m u of the sizes of its terms, in any order. A sum of `width`
+    complex products is two real sums of 2 width products. The outer sums need only the real part. `rounding` is the
+    total in units of u sum |W|. It does not include the rounding of the phases hkx.
     """
 
     def __init__(self, weights: ComplexArray, step: FloatArray) -> None:
-        """`weights`: shape (sequences, lines, nodes); `step`: h, shape (lines,)."""
+        """Store the `weights` W of shape (sequences, contours, nodes), with steps h of shape (contours,)."""
         sequences, lines, nodes = weights.shape
         self._width = max(1, math.isqrt(nodes))
         self._rows = -(-nodes // self._width)
         padded = np.zeros((sequences, lines, self._rows * self._width), dtype=np.complex128)
         padded[:, :, :nodes] = weights
-        # Shape (lines, width, rows * sequences), so that one product of each line does all inner sums.
+        # Shape (contours, width, rows * sequences), so that one matrix product per contour does all inner sums.
         arranged = padded.reshape(sequences, lines, self._rows, self._width).transpose(1, 3, 2, 0)
         self._weights = np.ascontiguousarray(arranged).reshape(lines, self._width, self._rows * sequences)
         places = step[:, None] * np.arange(self._width, dtype=np.float64)
@@ -77,14 +98,14 @@ class FourierSums:
         self._outer: ComplexArray = np.asarray(-1j * rows, dtype=np.complex128)
 
     def rounding(self, points: int) -> int:
-        """Units of rounding that the sums at so many x lose at most, relative to sum |W|."""
+        """Return an upper bound of the rounding error at `points` values of x, in units of u sum |W|."""
         powers = 5 * (self._width + self._rows) if points >= _MANY_POINTS else 0
         return 3 * self._width + 2 * self._rows + 8 + powers
 
     def real(self, x: FloatArray) -> FloatArray:
-        """Real parts at every x (shape (X, lines)); shape (sequences, X, lines)."""
+        """Compute the real parts at every x of shape (X, contours); the result has shape (sequences, X, contours)."""
         each = _A_PRODUCT * self._weights.size + _AN_EXPONENTIAL * (self._inner.size + self._outer.size)
-        did(_A_CALL + len(x) * each)
+        count_work(_A_CALL + len(x) * each)
         if len(x) > _AT_ONCE:
             pieces = [self._real(x[first : first + _AT_ONCE]) for first in range(0, len(x), _AT_ONCE)]
             return np.concatenate(pieces, axis=1)
@@ -99,12 +120,12 @@ class FourierSums:
 
 
 def _exponentials(x: FloatArray, phases: ComplexArray) -> ComplexArray:
-    """e^{x phase}, x of shape (lines, X), phases (lines, n); shape (lines, X, n)."""
+    """Return e^{x phase} of shape (contours, X, n), for x of shape (contours, X) and phases of shape (contours, n)."""
     return np.exp(x[:, :, None] * phases[:, None])
 
 
 def _powers(x: FloatArray, phases: ComplexArray) -> ComplexArray:
-    """The same of phases that are the multiples 0, 1, 2, ... of one."""
+    """Return `_exponentials` of phases that are the multiples 0, 1, 2, ... of a base phase."""
     count = phases.shape[1]
     found = np.ones((count, *x.shape), dtype=np.complex128)
     if count > 1:
@@ -115,7 +136,7 @@ def _powers(x: FloatArray, phases: ComplexArray) -> ComplexArray:
 
 
 def _unit_circle(phase: FloatArray) -> tuple[ComplexArray, ComplexArray]:
-    """E(x) = e^{ix} - 1 and E'(x) = e^{ix} - 1 - ix, neither with cancellation for small x."""
+    """Return E(x) = e^{ix} - 1 and E'(x) = e^{ix} - 1 - ix without cancellation for small x."""
     full = np.empty(phase.shape, dtype=np.complex128)
     full.real = -2 * np.sin(0.5 * phase) ** 2
     full.imag = np.sin(phase)

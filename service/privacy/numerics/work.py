@@ -1,11 +1,13 @@
-"""How much a computation has done, and how much it may: counted, never timed, so that the same request has one answer.
+"""Counted work of a computation and its allowance.
 
-Engines say what they do where it is much: about microseconds of CPU. Searches, and engines before they make anything
-dear, ask whether the allowance is spent, and end with what is proved by then: every enclosure stays valid, and is wide
-where nothing more could be done. Outside `at_most` nothing is counted.
+Work is counted, never timed, so that equal requests have equal answers. Engines count expensive steps in microseconds
+of CPU time, roughly. Searches, and engines before an expensive step, check whether the allowance is spent. They then
+end with the bounds that are proved so far: every enclosure stays valid, and is wide where the work did not suffice.
+Outside `at_most` no work is counted.
 
-A request with many parts may have a deadline as well (`ends_when`). Parts that are complete by then are sent. A part
-that the deadline cut short is not, and nothing of the response is stored, because another day it has other parts.
+A request with many parts may also have a deadline (`ends_when`). The response contains the parts that are complete by
+then. It does not contain the part that the deadline interrupts. The service does not store such a response, because a
+later response to the same request may have other parts.
 """
 
 from __future__ import annotations
@@ -23,8 +25,14 @@ Result = TypeVar("Result")
 @final
 @dataclass(slots=True, eq=False)
 class Deadline:
-    """When the parts of a request end: `is_over(share)` says whether this share of their time is over. `was_met`:
-    whether a part ended by that.
+    """Deadline for the parts of a request.
+
+    Attributes
+    ----------
+    is_over : callable
+        Returns whether a share of the available time is over.
+    was_met : bool
+        Whether the deadline interrupted a part.
     """
 
     is_over: Callable[[float], bool]
@@ -40,9 +48,18 @@ class Deadline:
 @final
 @dataclass(slots=True, eq=False)
 class Work:
-    """`done` so far, and the count at which it ends; both in microseconds, roughly. `kept`: results of this request.
+    """Counted work and the results that a request keeps.
 
-    `cut_short`: whether a search of the present reading ended because the allowance was spent.
+    Attributes
+    ----------
+    done : float
+        Work so far, in microseconds, roughly.
+    end : float
+        Value of `done` at which the allowance is spent.
+    kept : dict
+        Results that this request computes only once.
+    cut_short : bool
+        Whether a search of the present evaluation ended because the allowance was spent.
     """
 
     done: float = 0.0
@@ -53,7 +70,7 @@ class Work:
 
     @property
     def left(self) -> float:
-        """What may still be done."""
+        """Remaining work in microseconds."""
         return max(self.end - self.done, 0.0)
 
 
@@ -63,7 +80,10 @@ _DEADLINE: ContextVar[Deadline | None] = ContextVar("deadline", default=None)
 
 @contextmanager
 def ends_when(is_over: Callable[[float], bool]) -> Generator[Deadline]:
-    """End the parts of a request when it is time. What is counted apart has no deadline: others use it, too."""
+    """End the parts of a request once `is_over` holds.
+
+    Work inside `counted_apart` has no deadline, because other requests use its results too.
+    """
     deadline = Deadline(is_over)
     token = _DEADLINE.set(deadline)
     try:
@@ -79,13 +99,13 @@ def is_late(share: float = 1.0) -> bool:
 
 
 def at_most(allowance: float) -> AbstractContextManager[Work]:
-    """Work inside is counted and may come to this; inside another allowance, to no more than what that has left."""
+    """Count the work inside, and limit it to this allowance and to what an outer allowance has left."""
     return _AtMost(allowance)
 
 
 @final
 class _AtMost:
-    """A class, not a generator, which would cost several times as much: closed forms are read within two of these."""
+    """Context manager of `at_most`. A generator would cost several times as much, and closed forms use two of these."""
 
     __slots__ = ("_allowance", "_before", "_token", "_work")
 
@@ -110,7 +130,7 @@ class _AtMost:
 
 @contextmanager
 def counted_apart() -> Generator[Work]:
-    """Work inside is counted by itself and without an end, whoever asks for it: of what is kept for others too."""
+    """Count the work inside separately and without a limit, since other requests share its results."""
     work = Work()
     token = _COUNTED.set(work)
     try:
@@ -119,21 +139,24 @@ def counted_apart() -> Generator[Work]:
         _COUNTED.reset(token)
 
 
-def did(microseconds: float) -> None:
-    """Counts work."""
+def count_work(microseconds: float) -> None:
+    """Add `microseconds` to the counted work."""
     work = _COUNTED.get()
     if work is not None:
         work.done += microseconds
 
 
-def done() -> float:
-    """What was done so far; 0 where nothing is counted."""
+def counted_work() -> float:
+    """Return the work counted so far; 0 outside `at_most`."""
     work = _COUNTED.get()
     return 0.0 if work is None else work.done
 
 
 def kept_once(key: Hashable, compute: Callable[[], Result]) -> Result:
-    """Return what `compute` returned the first time that this request needed `key`. Outside `at_most`, compute."""
+    """Return the result of `compute`, which each request calls once for every key.
+
+    Outside `at_most` every call computes the result anew.
+    """
     work = _COUNTED.get()
     if work is None:
         return compute()
@@ -150,14 +173,14 @@ def keep(key: Hashable, value: object) -> None:
         work.kept[key] = value
 
 
-def left() -> float:
-    """What may still be done; infinite where nothing is counted."""
+def remaining_work() -> float:
+    """Return the remaining work; infinite outside `at_most`."""
     work = _COUNTED.get()
     return math.inf if work is None else work.left
 
 
 def is_spent(needed: float = 0.0) -> bool:
-    """Whether no more should be begun; `needed`: work of what would be begun."""
+    """Check whether the allowance is spent, or does not cover `needed` microseconds of further work."""
     work = _COUNTED.get()
     if work is None:
         return False

@@ -1,4 +1,4 @@
-"""What a PMP parameter says about attacks at prior 1/2, the prior that PMP has by construction."""
+"""Attack bounds that follow from a PMP parameter at prior 1/2, the prior of the definition of PMP."""
 
 from __future__ import annotations
 
@@ -9,16 +9,17 @@ from service.privacy.questions.bayes import Odds, posterior_at_log_ratio, widene
 
 
 def success_bound(epsilon: Enclosure) -> Enclosure:
-    """1/(1 + e^-epsilon), epsilon >= 0 in nats: no attack is right about membership with more than this chance.
+    """Return 1/(1 + e^-epsilon), an upper bound of the probability that a membership attack is correct.
 
-    The ends are those of epsilon, rounded outwards. Source: Lowy et al. 2023, Lemma 6.
+    The bounds are those of epsilon >= 0 (nats), rounded outwards. Source: Lowy et al. 2023, Lemma 6.
     """
     return posterior_at_log_ratio(Odds.of(0.5), epsilon)
 
 
 def tight_eta(epsilon: Enclosure) -> Enclosure:
-    """tanh(epsilon/2)/2, epsilon >= 0 in nats: the membership inference privacy eta that follows from epsilon-PMP,
-    attained by randomised response; (1 - e^-epsilon)/2 of Lemma 13 in Lowy et al. 2023 is larger by the factor
-    1 + e^-epsilon. The ends are those of epsilon, rounded outwards.
+    """Return tanh(epsilon/2)/2, the membership inference privacy eta that follows from epsilon-PMP.
+
+    epsilon is >= 0 in nats. Randomised response attains this eta. The value (1 - e^-epsilon)/2 of Lemma 13 in Lowy et
+    al. 2023 is larger by the factor 1 + e^-epsilon. The bounds are those of epsilon, rounded outwards.
     """
     return widened(math.tanh(epsilon.lower / 2) / 2, math.tanh(epsilon.upper / 2) / 2, epsilon.evidence, 0.5)

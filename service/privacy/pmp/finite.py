@@ -1,9 +1,10 @@
-"""The PMP parameter of a finite mechanism: a table of output probabilities, one row for each n-subset of 2n points.
+"""PMP parameter of a finite mechanism, given by a table of output probabilities.
 
-P(a | x in D) and P(a | x not in D) are means of as many rows each. Their sums and the difference of these are rounded
-once (`math.fsum`), so that what is read off them is good to a few units in the last place, however little they differ.
-Rows that do not sum to 1 have to be normalised first, which moves every probability by a few units in its last place;
-then logarithms of ratios and differences of probabilities are good to as many of 1 (`slack`).
+The table has a row for each n-subset of 2n points. P(a | x in D) and P(a | x not in D) are means of equally many rows.
+`math.fsum` rounds each sum, and the difference of both sums, once. Results are therefore accurate to a few units in the
+last place, however small the difference is. Rows that do not sum to 1 are normalised first, which changes each
+probability by a few units in the last place. Logarithms of ratios and differences of probabilities then have an
+absolute error of a few units of rounding (`slack`).
 """
 
 from __future__ import annotations
@@ -24,24 +25,34 @@ from service.privacy.questions.bayes import widened
 Direction = Literal["in_over_out", "out_over_in"]
 
 ROUNDING = 32 * UNIT_ROUNDOFF
-"""Relative bound of what the few operations after rounded sums amount to."""
+"""Relative error bound of the few operations after the rounded sums."""
 LEAST_NORMAL = 1e-300
 SUBNORMAL = 1e-318
-"""More than what thousands of products below the smallest normal double are off by."""
+"""Upper bound of the total error of thousands of products below the smallest normal double."""
 LARGEST_EXPONENT = 600.0
-"""Up to it e^epsilon is a double, with products that are."""
+"""Largest epsilon for which e^epsilon and its products are finite doubles."""
 NORMALISED: Final = 8 * UNIT_ROUNDOFF
-"""More than what probabilities within 3 u of themselves move a log ratio by, or a sum of excesses (P - e^epsilon P')+:
-3 u of P and of e^epsilon P' <= P.
+"""Error bound of a log ratio, or of a sum of excesses (P - e^epsilon P')+, of normalised rows.
+
+The probabilities have relative errors of 3 u, and e^epsilon P' <= P where the excess is positive.
 """
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Rows that sum to 1 when rounded, as far as division by their sums makes them.
+    """Rows of probabilities, divided by their sums.
 
-    `divided`: how many were. `off`: by how much a sum missed 1 at most. `slack`: what rounding the quotients moved.
+    Attributes
+    ----------
+    probabilities : sequence of rows
+        Rows that sum to 1 up to rounding.
+    divided : int
+        Number of rows that did not sum to 1.
+    off : float
+        Largest |sum - 1| of the given rows.
+    slack : float
+        Absolute error of log ratios and excesses by the division; 0 without a division.
     """
 
     probabilities: Sequence[Sequence[float]]
@@ -51,13 +62,13 @@ class Rows:
 
     @staticmethod
     def of(given: Sequence[Sequence[float]]) -> Rows:
-        """The rows, each divided by its sum where that is not 1."""
+        """Return the rows, each divided by its sum if the sum is not 1."""
         sums = [math.fsum(row) for row in given]
         rows = [
             row if total == 1 else tuple(value / total for value in row) for row, total in zip(given, sums, strict=True)
         ]
         divided, off = sum(total != 1 for total in sums), max(abs(total - 1) for total in sums)
-        # Below the smallest normal double a quotient is as far off as what it divides.
+        # A quotient below the smallest normal double has the absolute error of its numerator.
         tiny = any(0 < value < LEAST_NORMAL for row in given for value in row)
         return Rows(rows, divided, off, (NORMALISED + (4 * off if tiny else 0.0)) if divided else 0.0)
 
@@ -65,7 +76,7 @@ class Rows:
 @final
 @dataclass(frozen=True, slots=True)
 class LargestRatio:
-    """A largest |ln ratio| in nats, maybe infinite, and the point and output where it is attained."""
+    """Largest |ln ratio| in nats, possibly infinite, with the point and output that attain it."""
 
     epsilon: Enclosure
     point_index: int
@@ -76,9 +87,18 @@ class LargestRatio:
 @final
 @dataclass(frozen=True, slots=True)
 class MembershipTable:
-    """Sums over the subsets with and without each point of their probabilities of each output: points x outputs.
+    """Sums of output probabilities over the subsets with and without each point.
 
-    `difference` is the first less the second, rounded once. `count`: in how many subsets a point is, and is not.
+    Attributes
+    ----------
+    with_point, without : array, shape (points, outputs)
+        Both sums.
+    difference : array, shape (points, outputs)
+        `with_point` less `without`, rounded once.
+    count : int
+        Number of subsets with a point, and of subsets without it.
+    slack : float
+        `slack` of the rows.
     """
 
     with_point: FloatArray
@@ -89,7 +109,7 @@ class MembershipTable:
 
     @staticmethod
     def of(rows: Rows, subsets: Sequence[Sequence[int]]) -> MembershipTable:
-        """`rows`: subsets x outputs; `subsets`: all n-subsets of 0 to 2n - 1, each once."""
+        """Sum `rows` (subsets x outputs) over `subsets`, which are all n-subsets of 0 to 2n - 1."""
         columns = list(zip(*rows.probabilities, strict=True))
         members = [frozenset(subset) for subset in subsets]
         sums: list[list[tuple[float, float, float]]] = []
@@ -100,14 +120,17 @@ class MembershipTable:
         return MembershipTable(table[:, :, 0], table[:, :, 1], table[:, :, 2], len(subsets) // 2, rows.slack)
 
     def epsilon(self) -> LargestRatio:
-        """max over points and outputs of |ln(P(a | x in D)/P(a | x not in D))|; where both are 0 it is 0."""
+        """Return the maximum over points and outputs of |ln(P(a | x in D)/P(a | x not in D))|; 0/0 counts as 1."""
         ratios = _log_ratios(np.minimum(self.with_point, self.without), np.abs(self.difference))
         point, output = np.unravel_index(int(ratios.argmax()), ratios.shape)
         direction: Direction = "in_over_out" if self.difference[point, output] >= 0 else "out_over_in"
         return LargestRatio(_around(float(ratios.max()), self.slack), int(point), int(output), direction)
 
     def delta(self, epsilon: float) -> Enclosure:
-        """Smallest delta of (epsilon, delta)-PMP: the largest sum over outputs of (P - e^epsilon P')+, either way."""
+        """Return the smallest delta of (epsilon, delta)-PMP.
+
+        It is the largest sum over outputs of (P - e^epsilon P')+, in both directions.
+        """
         change = self.difference
         excess = (
             _excess(self.with_point, self.without, change, epsilon),
@@ -118,7 +141,7 @@ class MembershipTable:
         return _probability(largest, slack, self.slack)
 
     def bayes_success(self) -> Enclosure:
-        """max over points of (1 + TV)/2: the chance of the best attack on the most exposed point to be right."""
+        """Return max over points of (1 + TV)/2, the success of the best attack on the most exposed point."""
         # Rows may sum to a little more than 1.
         variation = float(np.abs(self.difference).sum(axis=1).max()) / (2 * self.count)
         low, high = max(variation - self.slack, 0.0), min(variation + self.slack, 1.0)
@@ -128,14 +151,17 @@ class MembershipTable:
 @final
 @dataclass(frozen=True, slots=True)
 class AdjacentTable:
-    """Probabilities of the outputs, grouped by what adjacent subsets share: groups x n + 1 subsets x outputs."""
+    """Output probabilities, grouped by the n - 1 points that adjacent subsets share.
+
+    The shape of `groups` is (groups, n + 1 subsets, outputs).
+    """
 
     groups: FloatArray
     slack: float
 
     @staticmethod
     def of(rows: Rows, subsets: Sequence[Sequence[int]]) -> AdjacentTable:
-        """`rows`: subsets x outputs; `subsets`: all n-subsets of 0 to 2n - 1, each once."""
+        """Group `rows` (subsets x outputs) of `subsets`, which are all n-subsets of 0 to 2n - 1."""
         known = {frozenset(subset): row for subset, row in zip(subsets, rows.probabilities, strict=True)}
         size, points = len(subsets[0]), range(2 * len(subsets[0]))
         shared = [frozenset(chosen) for chosen in combinations(points, size - 1)]
@@ -145,12 +171,12 @@ class AdjacentTable:
         )
 
     def epsilon(self) -> Enclosure:
-        """The largest |ln(P(a | D)/P(a | D'))| over outputs and subsets that differ in one point; maybe infinite."""
+        """Return the largest |ln(P(a | D)/P(a | D'))| over outputs and adjacent subsets, possibly infinite."""
         ratios = _log_ratios(self.groups.min(axis=1), np.ptp(self.groups, axis=1))
         return _around(float(ratios.max()), self.slack)
 
     def delta(self, epsilon: float) -> Enclosure:
-        """The largest sum over outputs of (P(a | D) - e^epsilon P(a | D'))+ over subsets that differ in one point."""
+        """Return the largest sum over outputs of (P(a | D) - e^epsilon P(a | D'))+ over adjacent subsets."""
         excess = (_excess(group[:, None], group, group[:, None] - group, epsilon) for group in self.groups)
         largest = max(float(part.sum(axis=2).max()) for part in excess)
         slack = 2 * _error(self.groups.shape[2], epsilon)
@@ -158,7 +184,7 @@ class AdjacentTable:
 
 
 def _split_sums(column: Sequence[float], signs: Sequence[float]) -> tuple[float, float, float]:
-    """Sums over the subsets with a point, without it, and of the first less the second, each rounded once."""
+    """Return the sum over the subsets with a point, the sum without it, and their difference, each rounded once."""
     signed = [sign * value for sign, value in zip(signs, column, strict=True)]
     return (
         math.fsum(value for value, sign in zip(column, signs, strict=True) if sign > 0),
@@ -168,7 +194,7 @@ def _split_sums(column: Sequence[float], signs: Sequence[float]) -> tuple[float,
 
 
 def _log_ratios(smaller: FloatArray, change: FloatArray) -> FloatArray:
-    """ln(1 + change/smaller): infinite where only `smaller` is 0, and 0 where both are."""
+    """Return ln(1 + change/smaller), which is infinite if only `smaller` is 0, and 0 if both are 0."""
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         ratios = np.where(change > 0, change / smaller, 0.0)
         beyond = np.log(change) - np.log(smaller)
@@ -176,7 +202,7 @@ def _log_ratios(smaller: FloatArray, change: FloatArray) -> FloatArray:
 
 
 def _excess(first: FloatArray, second: FloatArray, difference: FloatArray, epsilon: float) -> FloatArray:
-    """(p - e^epsilon p')+ for p, p' with a difference that was rounded once."""
+    """Return (p - e^epsilon p')+ from p, p' and their difference, which was rounded once."""
     if epsilon <= LARGEST_EXPONENT:
         return np.maximum(difference - math.expm1(epsilon) * second, 0.0)
     with np.errstate(divide="ignore", over="ignore"):
@@ -184,19 +210,25 @@ def _excess(first: FloatArray, second: FloatArray, difference: FloatArray, epsil
 
 
 def _error(terms: int, epsilon: float) -> float:
-    """Bound on the error of a sum of such terms, relative to that of |p - p'|."""
-    # An exponent that matters beyond LARGEST_EXPONENT is the sum of two numbers below 746.
+    """Return the error bound of a sum of excesses, relative to the sum of |p - p'|."""
+    # Beyond LARGEST_EXPONENT, a relevant exponent is the sum of two numbers below 746.
     return ROUNDING + (terms + (4096 if epsilon > LARGEST_EXPONENT else 0)) * UNIT_ROUNDOFF
 
 
 def _probability(value: float, slack: float, divided: float) -> Enclosure:
-    """A probability within both slacks, exact where they are 0; rows may sum to a little more than 1."""
+    """Return an enclosure of a probability with both slacks, exact where they are 0.
+
+    Rows may sum to a little more than 1, so both bounds are limited to [0, 1].
+    """
     slack += divided + (SUBNORMAL if value > 0 or slack > 0 else 0.0)
     return Enclosure(min(max(value - slack, 0.0), 1.0), min(value + slack, 1.0), _evidence(divided))
 
 
 def _around(value: float, divided: float) -> Enclosure:
-    """A number with a small relative error, and that of divided rows; 0 and infinity are exact but for the latter."""
+    """Return an enclosure of a number with a small relative error and the error of divided rows.
+
+    0 and infinity are exact apart from the error of divided rows.
+    """
     lower, upper = value * (1 - ROUNDING) - divided, value * (1 + ROUNDING) + divided
     return Enclosure(max(lower, 0.0), upper, _evidence(divided))
 

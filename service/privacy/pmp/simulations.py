@@ -1,8 +1,8 @@
 """Simulated parent sets as in the figures of Lowy et al. 2023, and the privacy of both mechanisms on them.
 
-Exponential: m unit vectors in random directions; 2n points normal around the first of them; the loss is the mean
-Euclidean distance. Gaussian: 2n points normal around 0; the noisy mean is released. Some points may be multiplied into
-outliers; then all are clipped to norm C.
+For the exponential mechanism, m unit vectors have random directions, and 2n points are normal around the first vector.
+The loss is the mean Euclidean distance. For the Gaussian mechanism, 2n points are normal around 0, and the noisy mean
+is released. A few points may be scaled into outliers. Finally all points are clipped to norm C.
 """
 
 from __future__ import annotations
@@ -36,7 +36,23 @@ SEARCH_STEPS = 40
 @final
 @dataclass(frozen=True, slots=True)
 class DataLaw:
-    """How a parent set is drawn: 2n points of dimension d, standard deviation of a coordinate, outliers, clipping."""
+    """Law of a parent set.
+
+    Attributes
+    ----------
+    data_size : int
+        n; the parent set has 2n points.
+    dimension : int
+        Dimension d of the points.
+    data_std : float
+        Standard deviation of each coordinate.
+    clip_radius : float
+        Norm C to which points are clipped.
+    outliers : int
+        Number of outliers.
+    outlier_factor : float
+        Factor of the outliers.
+    """
 
     data_size: int
     dimension: int
@@ -46,7 +62,7 @@ class DataLaw:
     outlier_factor: float
 
     def draw(self, centre: FloatArray, generator: np.random.Generator) -> FloatArray:
-        """2n points, of norm at most C."""
+        """Draw 2n points around `centre`, clipped to norm C."""
         points = centre + self.data_std * generator.standard_normal((2 * self.data_size, self.dimension))
         chosen = generator.choice(len(points), self.outliers, replace=False)
         points[chosen] *= self.outlier_factor
@@ -57,7 +73,7 @@ class DataLaw:
 @final
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """What is held fixed from trial to trial: epsilon of the mechanism, or epsilon on the population in a reading."""
+    """Quantity that is equal in all trials: epsilon of the mechanism, or epsilon on the population by a `reading`."""
 
     epsilon: float
     of: Literal["mechanism", "population"]
@@ -67,9 +83,18 @@ class Budget:
 @final
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """One parent set: epsilon of the mechanism, its PMP parameter, and both readings of epsilon on the population.
+    """Results for one parent set.
 
-    `exact` is None where it was not computed.
+    Attributes
+    ----------
+    epsilon : float
+        epsilon of the mechanism.
+    epsilon_pmp : float
+        Upper bound of the PMP parameter.
+    by_sensitivity : float
+        epsilon on the population by its sensitivity.
+    exact : float or None
+        Exact epsilon on the population; None if it was not computed.
     """
 
     epsilon: float
@@ -81,9 +106,9 @@ class Trial:
 def exponential_trial(
     law: DataLaw, objects: int, budget: Budget, sensitivity: Sensitivity, seed: int, trial: int, *, with_exact: bool
 ) -> Trial | None:
-    """One trial of the exponential mechanism; None where no epsilon up to 1e6 gives what is wanted.
+    """Run a trial of the exponential mechanism, deterministic for a seed and a trial number.
 
-    Deterministic for a seed and a trial number.
+    Returns None if no epsilon up to 1e6 meets the budget.
     """
     generator = np.random.default_rng([seed, trial])
     vectors = generator.standard_normal((objects, law.dimension))
@@ -109,10 +134,11 @@ def exponential_trial(
 
 
 def gaussian_trial(law: DataLaw, budget: Budget, delta: float, seed: int, trial: int) -> Trial | None:
-    """One trial of the Gaussian mechanism, calibrated by the sensitivity 2 C/n; its PMP parameter by Proposition 12.
+    """Run a trial of the Gaussian mechanism, calibrated by the sensitivity 2 C/n.
 
-    Both readings of epsilon on the population are the same: the profile at its largest distance. None where all points
-    coincide and no noise gives the wanted epsilon there.
+    The PMP parameter is that of Proposition 12 in Lowy et al. 2023. Both epsilons on the population are equal to the
+    profile at the largest distance of two points. Returns None if all points coincide and the budget is that of the
+    population.
     """
     generator = np.random.default_rng([seed, trial])
     points = law.draw(np.zeros(law.dimension), generator)
@@ -132,7 +158,7 @@ def gaussian_trial(law: DataLaw, budget: Budget, delta: float, seed: int, trial:
 
 
 def _mechanism_epsilon(budget: Budget, share: float, exact_epsilon: Callable[[float], float]) -> float | None:
-    """The epsilon of the exponential mechanism that the budget means."""
+    """Return the epsilon of the exponential mechanism that meets the budget, or None."""
     if budget.of == "mechanism":
         return budget.epsilon
     if budget.reading == "sensitivity":
@@ -147,7 +173,10 @@ def _mechanism_epsilon(budget: Budget, share: float, exact_epsilon: Callable[[fl
 
 
 def _largest_distance(points: FloatArray) -> float:
-    """Between any two points, rounded up: squares of sums lose (d + 8) u of four squared radii."""
+    """Return the largest distance of two points, rounded up.
+
+    The squared distances in the search have errors of (d + 8) u times four squared radii.
+    """
     centred = points - points.mean(axis=0)
     squares = (centred**2).sum(axis=1)
     largest = 0.0

@@ -1,4 +1,4 @@
-"""Posterior probabilities with outward rounding: the arithmetic that the membership questions share."""
+"""Posterior probabilities with outward rounding: arithmetic that the membership questions share."""
 
 from __future__ import annotations
 
@@ -10,31 +10,31 @@ from service.privacy.numerics.rounding import UNIT_ROUNDOFF
 
 SLACK: Final = 16 * UNIT_ROUNDOFF
 ODDS_SLACK: Final = 24 * UNIT_ROUNDOFF
-"""Relative error of a probability from its odds, a product of two exponentials and two quotients."""
+"""Relative error of a probability that is computed from its odds, a product of two exponentials and two quotients."""
 TINY: Final = 1e-322
 LEAST_NORMAL, LARGEST_NORMAL = 1e-306, 1e306
-"""Between them products and quotients have relative errors of half an ulp."""
+"""Range in which products and quotients have relative errors of at most half an ulp."""
 LARGEST_EXPONENT: Final = 1400.0
-"""Half of it still has an exponential."""
+"""Largest exponent L for which e^(L/2) is a normal double."""
 
 
 class Odds(NamedTuple):
-    """Prior odds as the two probabilities, for their quotient may be no double."""
+    """Prior odds as a pair of probabilities, because their quotient may not be a double."""
 
     favourable: float
     against: float
 
     @staticmethod
     def of(prior: float) -> Odds:
-        """p to 1 - p, 0 < p < 1; 1 - p is half an ulp away at most."""
+        """Return the odds p to 1 - p, 0 < p < 1; the double 1 - p is within half an ulp."""
         return Odds(prior, 1 - prior)
 
     def reversed(self) -> Odds:
-        """1 - p to p."""
+        """Return the odds 1 - p to p."""
         return Odds(self.against, self.favourable)
 
     def log(self) -> float:
-        """Natural logarithm, within 4 u (1 + |value|)."""
+        """Return the natural logarithm of the odds, within 4 u (1 + |value|)."""
         if 0.3 < self.favourable < 0.7:
             return math.log(self.favourable / self.against)
         if self.favourable < self.against:
@@ -43,17 +43,29 @@ class Odds(NamedTuple):
 
 
 class _End(NamedTuple):
-    """One end of a probability, and its natural logarithm."""
+    """Lower or upper bound of a probability, with its natural logarithm."""
 
     value: float
     log: float
 
 
 def posterior(odds: Odds, likelihood: Enclosure, other: Enclosure) -> Enclosure:
-    """p likelihood / (p likelihood + (1 - p) other), likelihoods in [0, 1] and not both 0.
+    """Return p likelihood / (p likelihood + (1 - p) other) for likelihoods in [0, 1] that are not both 0.
 
-    Rises with `likelihood` and falls with `other`. Within 24 u (1e-14 of the value) where the odds are doubles; by
-    their logarithm elsewhere, so that nothing underflows.
+    Parameters
+    ----------
+    odds : Odds
+        Prior odds p to 1 - p.
+    likelihood, other : Enclosure
+        Likelihoods under both hypotheses.
+
+    Returns
+    -------
+    Enclosure
+        The posterior probability with its logarithms. It rises with `likelihood` and falls with `other`.
+
+    Notes ----- The bounds are within 24 u (1e-14 of the value) where the odds are normal doubles. Elsewhere the
+    computation uses the logarithm of the odds, so that nothing underflows.
     """
     ends = [
         _end_at_likelihoods(odds, likelihood, other, -1, 1),
@@ -63,13 +75,16 @@ def posterior(odds: Odds, likelihood: Enclosure, other: Enclosure) -> Enclosure:
 
 
 def posterior_at_log_ratio(odds: Odds, log_ratio: Enclosure) -> Enclosure:
-    """p e^L / (p e^L + 1 - p), L in nats, infinite ends allowed. Accurate like `posterior`."""
+    """Return p e^L / (p e^L + 1 - p) for a log-likelihood ratio L in nats.
+
+    Infinite bounds of L are allowed. The result is as accurate as that of `posterior`.
+    """
     ends = _end_at_log_ratio(odds, log_ratio.lower, -1), _end_at_log_ratio(odds, log_ratio.upper, 1)
     return _enclosure(ends[0], ends[1], log_ratio.evidence)
 
 
 def widened(lower: float, upper: float, evidence: Evidence, largest: float = 1.0) -> Enclosure:
-    """[lower, upper] rounded outwards by a few ulps, within [0, largest]."""
+    """Return [lower, upper] rounded outwards by a few ulps, within [0, largest]."""
     return Enclosure(
         max(lower * (1 - SLACK) - TINY, 0.0),
         min(upper * (1 + SLACK) + TINY, largest),
@@ -78,7 +93,7 @@ def widened(lower: float, upper: float, evidence: Evidence, largest: float = 1.0
 
 
 def log_end(value: Enclosure, side: int) -> float:
-    """Natural logarithm of one end of an enclosure, within 4 u (1 + |ln|); minus infinity for 0."""
+    """Return the natural logarithm of the lower (side < 0) or upper bound, within 4 u (1 + |ln|); -inf for 0."""
     log, end = (value.log_lower, value.lower) if side < 0 else (value.log_upper, value.upper)
     if log is not None and end < 1e-290:
         return log
@@ -86,7 +101,7 @@ def log_end(value: Enclosure, side: int) -> float:
 
 
 def softplus(x: float) -> float:
-    """ln(1 + e^x)."""
+    """Return ln(1 + e^x)."""
     return max(x, 0.0) + math.log1p(math.exp(-abs(x))) if math.isfinite(x) else max(x, 0.0)
 
 
@@ -122,7 +137,7 @@ def _plain_end(value: Enclosure, side: int) -> float:
 
 
 def _product(odds: Odds, *factors: float) -> float | None:
-    """The odds times the factors; None where rounding could be worse than half an ulp."""
+    """Return the odds times the factors, or None where rounding could exceed half an ulp."""
     value = odds.favourable / odds.against if odds.against > LEAST_NORMAL else math.inf
     for factor in factors:
         if not _normal(value, factor):
@@ -136,13 +151,13 @@ def _normal(*values: float) -> bool:
 
 
 def _from_odds(odds: float, side: int) -> _End:
-    """Rounded outwards; the odds are normal."""
+    """Return the outward rounded probability of odds that are normal doubles."""
     value = (odds / (1 + odds) if odds < 1 else 1 / (1 + 1 / odds)) * (1 + side * ODDS_SLACK)
     return _End(min(value, 1.0), -math.log1p(1 / odds) * (1 - side * ODDS_SLACK))
 
 
 def _from_log_odds(odds: float, side: int) -> _End:
-    """Rounded outwards; exact at infinite odds."""
+    """Return the outward rounded probability of log odds; exact at infinite odds."""
     if math.isinf(odds):
         return _End(1.0, 0.0) if odds > 0 else _End(0.0, -math.inf)
     tail = math.exp(-abs(odds))

@@ -1,8 +1,8 @@
-"""Readings of a weaker attacker, capped by the same readings of the worst case that bounds this attacker.
+"""Answers for a weaker attacker, capped by the answers of the worst case that bounds this attacker.
 
-The truth of the weaker attacker is at most that of the worst case, at every rate and in every question that rises with
-the power of an attack. The two readings come from different searches, each with its own rounding and allowance of work,
-so that the wider one may end above the other. A cap moves the safe endpoint only to what the worst case proves.
+At every rate the weaker attacker has at most the power of the worst case. The same order holds for every question whose
+answer rises with the power. The two answers come from different searches with their own rounding and work limits. So
+the wider enclosure may extend beyond the narrower one. A cap moves the safe bound only to what the worst case proves.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ SMALLEST_NORMAL: Final = 1e-290
 
 
 def capped(own: Enclosure, worst: Enclosure, safe_end: SafeEnd) -> Enclosure:
-    """Return `own` with a safe endpoint no less private than that of `worst`.
+    """Return `own` with a safe bound that states no less privacy than the safe bound of `worst`.
 
     Parameters
     ----------
-    own, worst
-        The same question on the curve of the weaker attacker, and on that of the worst case.
-    safe_end
+    own, worst : Enclosure
+        The same question for the weaker attacker, and for the worst case.
+    safe_end : {"upper", "lower"}
         "upper" where the answer rises with the power of an attack, "lower" where it falls.
 
     Returns
     -------
     Enclosure
-        `own` itself where it needs no cap, or where either of both is no proof.
+        `own` itself if it needs no cap, or if one of the two enclosures is not a proof.
     """
     if not (own.evidence.is_certain and worst.evidence.is_certain):
         return own
@@ -71,7 +71,7 @@ def _no_smaller(own: EnclosureArray, worst: EnclosureArray) -> EnclosureArray:
 
 
 def _logs(number: Enclosure) -> tuple[float, float]:
-    """Return the natural logarithms of both ends."""
+    """Return the natural logarithms of both bounds."""
     low, high = number.log_lower, number.log_upper
     return _log(number.lower) if low is None else low, _log(number.upper) if high is None else high
 

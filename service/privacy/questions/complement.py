@@ -1,4 +1,4 @@
-"""Readings of a curve at rates 1 - a, for an a whose complement is not a double."""
+"""Power and type II error at rates 1 - a, for an a whose complement is not a double."""
 
 from __future__ import annotations
 
@@ -15,24 +15,39 @@ from service.privacy.trade_off.enclosed.decreasing_root import increasing_root
 from service.privacy.trade_off.enclosed.logs import log_ends
 
 LARGE_RATE: Final = 2.0**-14
-"""From here on an ulp over the rate is 4e-12 at most."""
+"""Smallest rate without a search: an ulp over such a rate is at most 4e-12."""
 NARROW: Final = 1e-12
 LEAST_LOGARITHM: Final = -700.0
-"""No search goes beyond the normal doubles."""
+"""Smallest logarithm of a search: about the smallest normal double."""
 LOG_SLACK: Final = 2e-13
-"""More than what exp loses of an argument down to -700; of a sum of logarithms, relative to their sizes."""
+"""Bound of the error of exp for arguments down to -700, and of a sum of logarithms relative to their sizes."""
 
 
 def type_two_error_at_complement(curve: AbstractTradeOff, rate: float) -> Enclosure:
-    """f(1 - rate), with relative accuracy however small the rate is, and by its logarithm where it is no double.
+    """Enclose f(1 - rate) with relative accuracy, however small the rate is.
 
-    Where 1 - rate is no double, f(1 - a), convex with f(1) = 0, lies between what two facts and a search leave open:
+    Parameters
+    ----------
+    curve : AbstractTradeOff
+        The curve f.
+    rate : float
+        Complement of the false positive rate, in (0, 1].
 
-    - a e^l <= f(1 - a), l the smallest log-likelihood ratio, and f(1 - a)/a rises with a;
-    - f falls, so that neighbouring doubles of 1 - a enclose it;
-    - it is the beta at which the inverse curve's power reaches a: searched for where a is small and this may be wide.
+    Returns
+    -------
+    Enclosure
+        f(1 - rate) with its natural logarithms where 1 - rate is not a double.
 
-    Of a curve known from two sides each end is that of one side: no search ends narrowly where what it reads is wide.
+    Notes
+    -----
+    Where 1 - a is not a double, three facts bound f(1 - a), which is convex in a with f(1) = 0:
+
+    - a e^l <= f(1 - a), with l the smallest log-likelihood ratio, and f(1 - a)/a rises with a;
+    - f falls, so that the doubles next to 1 - a enclose f(1 - a);
+    - f(1 - a) is the beta where the power of the swapped hypotheses reaches a. A search finds this beta if a is small
+      and the first two facts leave a wide enclosure.
+
+    For a curve that is known from two sides, each bound comes from one side. A search on wide values would not narrow.
     """
     if isinstance(curve, Bracketed):
         least, most = (type_two_error_at_complement(side, rate) for side in (curve.dominating, curve.attained))
@@ -58,7 +73,7 @@ def type_two_error_at_complement(curve: AbstractTradeOff, rate: float) -> Enclos
 
 
 def _between_neighbours(curve: AbstractTradeOff, rate: float) -> tuple[float, float]:
-    """Ends of ln f(1 - a) from the doubles around 1 - a and the slope at 1."""
+    """Return both bounds of ln f(1 - a) from the doubles around 1 - a and the slope at 1."""
     around = _neighbours(1 - rate)
     lower, upper = (end.tolist() for end in log_ends(curve.type_two_error(around)))
     log_rate, whole = math.log(rate), 1 - float(around[0])
@@ -73,7 +88,7 @@ def _between_neighbours(curve: AbstractTradeOff, rate: float) -> tuple[float, fl
 
 
 def power_at_complement(curve: AbstractTradeOff, rate: float) -> Enclosure:
-    """1 - f(1 - rate), which is at least 1 - rate: neighbouring doubles enclose it within an ulp or two."""
+    """Enclose 1 - f(1 - rate), which is at least 1 - rate, by the neighbouring doubles: within one or two ulps."""
     rounded = 1 - rate
     if 1 - rounded == rate:
         return curve.power_at(rounded)

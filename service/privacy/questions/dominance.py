@@ -1,7 +1,7 @@
-"""Which of two trade-off curves is the harder one to attack, and where they cross.
+"""Comparison of two trade-off curves: the curve that is harder to attack, and the crossings of both.
 
-A curve is harder for the attacker where its power is the smaller one, which is where its type II error is the larger
-one. Both readings are compared, because each is the sharper one at one end of the curve.
+A curve is harder to attack at a rate where its power is smaller, which means that its type II error is larger. The
+comparison uses both numbers, because the power is more accurate at one side of the curve and the error at the other.
 """
 
 from __future__ import annotations
@@ -18,23 +18,32 @@ from service.privacy.trade_off.abstract import CurvePoints
 
 
 class Verdict(StrEnum):
-    """What enclosures at a list of rates prove about two curves."""
+    """Relation of two curves that their enclosures prove at a list of rates."""
 
     EQUAL = "equal"
-    """Both of the next two."""
+    """Each curve is at least as hard as the other at every rate."""
     FIRST_IS_HARDER = "first_is_harder"
-    """At least as hard at every rate."""
+    """The first curve is at least as hard at every rate."""
     SECOND_IS_HARDER = "second_is_harder"
     CROSSING = "crossing"
-    """Each is surely harder at some rate."""
+    """Each curve is surely harder at some rate."""
     UNDECIDED = "undecided"
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """`crossings`: pairs of rates between which the curves change places. `undecided`: at how many rates neither curve
-    is known to be at least as hard. `evidence`: that of the weaker curve; where it is asymptotic, approximations were
-    compared.
+    """Result of a comparison of two curves.
+
+    Attributes
+    ----------
+    verdict : Verdict
+        The relation at the given rates.
+    crossings : tuple of (float, float)
+        Pairs of rates; the order of the curves changes between the two rates of a pair.
+    undecided : int
+        Count of rates where neither curve is proved to be at least as hard.
+    evidence : Evidence
+        The weaker evidence of the two curves. With `ASYMPTOTIC` the comparison is one of approximations.
     """
 
     verdict: Verdict
@@ -44,9 +53,20 @@ class Comparison:
 
 
 def compare(rates: FloatArray, first: tuple[CurvePoints, Evidence], second: tuple[CurvePoints, Evidence]) -> Comparison:
-    """Compare two curves by their enclosures at the same false positive rates, shape (n,), in any order.
+    """Compare two curves by their enclosures at the same false positive rates.
 
-    The verdict holds at these rates; the crossings are proved, because both curves are continuous between them.
+    Parameters
+    ----------
+    rates : array of shape (n,)
+        False positive rates, in any order.
+    first, second : (CurvePoints, Evidence)
+        Points of both curves at `rates`, and the evidence of each curve.
+
+    Returns
+    -------
+    Comparison
+        The verdict holds at these rates. The crossings are proved, because both curves are continuous between the given
+        rates.
     """
     (a, a_evidence), (b, b_evidence) = first, second
     evidence = Evidence.weakest(a_evidence, b_evidence)
@@ -67,7 +87,7 @@ def compare(rates: FloatArray, first: tuple[CurvePoints, Evidence], second: tupl
 
 
 def _proved(relation: np.ufunc, harder: CurvePoints, other: CurvePoints) -> BoolArray:
-    """Where `harder` surely has a power that is at most, or below, that of `other`."""
+    """Return where `harder` surely has a power that is at most (or below) the power of `other`."""
     return _ends(relation, harder.power, other.power) | _ends(relation, other.type_two_error, harder.type_two_error)
 
 
@@ -79,7 +99,7 @@ def _ends(relation: np.ufunc, smaller: EnclosureArray, larger: EnclosureArray) -
 
 
 def _changes(rates: FloatArray, signs: NDArray[np.int8]) -> tuple[tuple[float, float], ...]:
-    """Neighbouring rates, among those with a sign, whose signs differ."""
+    """Return neighbouring rates, among the rates with a sign, whose signs differ."""
     order = np.argsort(rates, kind="stable")
     order = order[signs[order] != 0]
     places = np.flatnonzero(signs[order][1:] != signs[order][:-1])

@@ -1,6 +1,7 @@
 """Bounds of the literature on membership attacks against (eps, delta)-DP, for comparison: valid, and never tighter.
 
-Each is served as the enclosure [what blind guessing reaches, the bound]. p is the prior, alpha the false positive rate.
+Each bound is an enclosure from the value that guessing reaches up to the bound. p is the prior, alpha the false
+positive rate.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from service.privacy.questions.bayes import widened
 from service.privacy.trade_off.approximate_dp import ApproximateDpTradeOff
 
 EVEN_PRIOR: Final = 0.5
-"""Prior of the experiment of Yeom et al., which Erlingsson et al. took over."""
+"""Prior of the experiments of Yeom et al. and of Erlingsson et al."""
 YEOM: Final = "Yeom et al. 2018, Theorem 1: advantage <= e^eps - 1; accuracy min(1, e^eps/2) at prior 1/2"
 ERLINGSSON: Final = (
     "Erlingsson et al. 2019: advantage <= 1 - e^-eps (1 - delta); accuracy 1 - e^-eps (1 - delta)/2 at prior 1/2"
@@ -28,8 +29,9 @@ JAYARAMAN: Final = (
 
 @dataclass(frozen=True, slots=True)
 class EarlierBound:
-    """A bound by the name of its first author. `value`: from what guessing reaches up to the bound; `source`: its
-    theorem.
+    """A bound with the name of its first author.
+
+    `value` extends from what guessing reaches up to the bound. `source` names the theorem.
     """
 
     name: str
@@ -39,8 +41,9 @@ class EarlierBound:
 
 @dataclass(frozen=True, slots=True)
 class DpParameters:
-    """The mechanism is (eps, delta)-DP, eps >= 0 in nats, delta in [0, 1]. Every method gives the bounds that are known
-    for its question, maybe none; priors and rates in [0, 1].
+    """Parameters of an (eps, delta)-DP mechanism: eps >= 0 in nats, delta in [0, 1].
+
+    Every method returns the known bounds for its question, possibly none. Priors and rates are in [0, 1].
     """
 
     epsilon: float
@@ -51,7 +54,7 @@ class DpParameters:
         return ApproximateDpTradeOff(self.epsilon, self.delta)
 
     def advantage(self) -> tuple[EarlierBound, ...]:
-        """Bounds of the largest power - alpha."""
+        """Return bounds of the largest power - alpha."""
         largest = -math.expm1(-self.epsilon) + self.delta * math.exp(-self.epsilon)
         found = [_bound("erlingsson", 0.0, largest, ERLINGSSON)]
         if self.delta == 0:
@@ -59,7 +62,7 @@ class DpParameters:
         return tuple(found)
 
     def attack_accuracy(self, prior: float, false_positive_rate: float | None) -> tuple[EarlierBound, ...]:
-        """Bounds of the largest accuracy; those that do not fix a rate hold at prior 1/2 alone."""
+        """Return bounds of the largest accuracy; bounds without a fixed rate hold at prior 1/2 only."""
         if false_positive_rate is not None:
             value = membership.attack_accuracy(self._curve, prior, false_positive_rate).value
             guessed = prior * false_positive_rate + (1 - prior) * (1 - false_positive_rate)
@@ -74,7 +77,7 @@ class DpParameters:
         return (yeom, erlingsson, self._sablayrolles(EVEN_PRIOR))
 
     def positive_predictive_value(self, prior: float, false_positive_rate: float | None) -> tuple[EarlierBound, ...]:
-        """Bounds of the largest P(member | attacker says member), at a rate or at any."""
+        """Return bounds of the largest P(member | attacker says member), at a rate or (with None) at any rate."""
         found = () if self.delta > 0 else (self._sablayrolles(prior),)
         if false_positive_rate is None:
             return found
@@ -82,7 +85,7 @@ class DpParameters:
         return (*found, _bound("jayaraman", prior, value.upper, JAYARAMAN))
 
     def advantage_over_prior(self, prior: float) -> tuple[EarlierBound, ...]:
-        """Bounds of 2 (largest positive predictive value - p)."""
+        """Return bounds of 2 (largest positive predictive value - p)."""
         if self.delta > 0:
             return ()
         gain = 2 * min(1 - prior, self.epsilon / 4)

@@ -1,4 +1,4 @@
-"""Notes on mu over a range of error rates that no point of the curve is in, or perhaps none."""
+"""Notes on mu over a range of error rates that contains no point of the curve, or possibly none."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""Gaussian differential privacy as a summary: the mu of the Gaussian curve that lies below a given one.
+"""Gaussian differential privacy as a summary: the mu of the largest Gaussian curve below a given curve.
 
-The supremum of Phi^-1(power) - Phi^-1(alpha) over the part of a curve where alpha >= a_min and beta >= b_min: by
-tangents of the curve (`gdp_tangents.py`) or, of curves whose points cost little, by its points (`gdp_cells.py`).
+mu is the supremum of Phi^-1(power) - Phi^-1(alpha) over the part of a curve where alpha >= a_min and beta >= b_min. Two
+methods compute it: tangents of the curve (`gdp_tangents.py`), or points of the curve where points are inexpensive
+(`gdp_cells.py`).
 """
 
 from __future__ import annotations
@@ -29,22 +30,39 @@ from service.privacy.trade_off.enclosed.ulps import LOG_QUANTILE_ERROR
 
 SOURCE = "Dong, Roth, Su 2022, Definition 2.6; smallest mu over the stated range"
 PROVED_FROM = 1e-12
-"""Rates from which on mu is looked for where nothing but a limit bounds it over the whole curve."""
+"""Smallest rates of the search if only a limit bounds mu over the whole curve."""
 
 
 @dataclass(frozen=True, slots=True)
 class GdpReading(Reading):
-    """`value`: mu over the range asked for. `global_mu`: mu over the whole curve."""
+    """Answer with mu over the requested range (`value`) and over the whole curve (`global_mu`)."""
 
     global_mu: Enclosure = field(kw_only=True)
 
 
 def mu(curve: AbstractTradeOff, false_positive_rate_min: float, type_two_error_min: float) -> GdpReading:
-    """Smallest mu >= 0 with f >= g_mu wherever alpha >= false_positive_rate_min and f(alpha) >= type_two_error_min
-    (both in [0, 1]).
+    """Return the smallest mu >= 0 with f >= g_mu over a range of the curve.
 
-    Relative width at most 1e-8 where mu >= 1e-6, on single steps, sampled ones and a run of 300 (tested over three
-    ranges). mu is 0, with a note, where nothing of the curve is in its range. Raises OutOfDomain outside [0, 1].
+    Parameters
+    ----------
+    curve : AbstractTradeOff
+        The curve f.
+    false_positive_rate_min, type_two_error_min : float
+        The range consists of the points with alpha and f(alpha) at least these numbers, both in [0, 1].
+
+    Returns
+    -------
+    GdpReading
+        mu over the range and over the whole curve. The upper bounds are safe. If no point of the curve is in the range,
+        mu is 0 with a note.
+
+    Raises
+    ------
+    OutOfDomain
+        If an argument is outside [0, 1].
+
+    Notes ----- The relative width is at most 1e-8 where mu >= 1e-6, for single steps, sampled steps and a run of 300
+    steps (tested over three ranges).
     """
     for name, value in (
         ("false_positive_rate_min", false_positive_rate_min),
@@ -73,11 +91,12 @@ def mu(curve: AbstractTradeOff, false_positive_rate_min: float, type_two_error_m
 
 
 def _of_both(curve: Symmetrised, rate_min: float, error_min: float) -> GdpReading | None:
-    """mu of the hull of a curve f and its inverse; None where its range may be empty.
+    """Return mu of the hull of a curve f and its inverse, or None if its range may be empty.
 
-    The hull consists of pieces of both and of lines, along which mu has no inner maximum (`gdp_tangents.py`): over its
-    range mu is the largest of those of f, of its inverse, and of the hull's points at both ends, none of which exceeds
-    it: where the range of f goes on beyond that of the hull, the hull has reached error_min at a smaller rate.
+    The hull consists of pieces of both curves and of line segments. Along a segment mu has no inner maximum
+    (`gdp_tangents.py`). Therefore mu over the range is the largest of three numbers: mu of f, mu of its inverse, and mu
+    of the hull at both ends of the range. None of these numbers exceeds mu of the hull: where the range of f extends
+    beyond that of the hull, the hull has reached error_min at a smaller rate.
     """
     if not SMALLEST_RATE <= min(rate_min, error_min) <= max(rate_min, error_min) < 1:
         return None
@@ -86,7 +105,7 @@ def _of_both(curve: Symmetrised, rate_min: float, error_min: float) -> GdpReadin
     powers = [hull.power_at(each) for each in firsts.tolist()]
     lower, upper = (np.array([getattr(each, end) for each in powers]) for end in ("lower", "upper"))
     if lower[0] > 1 - error_min:
-        # The curve falls below error_min before the range begins, where mu is at least this.
+        # The curve falls below error_min before the range begins. There mu is at least `least`.
         least = (float(special.ndtri(1 - error_min)) - float(special.ndtri(rate_min))) * (1 - CLOSE)
         whole = curve.global_gdp_mu or Enclosure(max(least, 0.0), first.global_gdp_mu_limit, curve.evidence)
         return GdpReading(Enclosure.point(0.0), "upper", SOURCE, (NOTHING_IN_RANGE,), global_mu=whole)
@@ -98,17 +117,18 @@ def _of_both(curve: Symmetrised, rate_min: float, error_min: float) -> GdpReadin
     found = [mu(each, rate_min, error_min) for each in directions]
     lower = max(*(each.value.lower for each in found), float(at_ends.lower.max()), 0.0)
     upper = max(*(each.value.upper for each in found), float(at_ends.upper.max()), 0.0)
-    whole = found[0].global_mu  # g_mu is below f exactly when it is below its inverse
+    whole = found[0].global_mu  # g_mu is below f exactly when g_mu is below the inverse of f
     value = Enclosure(lower, max(min(upper, whole.upper), lower), curve.evidence)
     return GdpReading(value, "upper", SOURCE, (), global_mu=whole)
 
 
 def _between(curve: Bracketed, rate_min: float, error_min: float) -> GdpReading:
-    """mu of a curve f known from two sides, by the mu of each side.
+    """Return mu of a curve f that is known from two sides, from the mu of each side.
 
-    Over the whole curve mu rises with the power. Over a range it does where the range of the easier side g is not
-    empty: g reaches error_min at a smaller rate than f, with a mu that is at least that of f from there on. If it may
-    be empty, so may that of f, and no point of any range has more than Phi^-1(1 - error_min) - Phi^-1(rate_min).
+    Over the whole curve mu rises with the power. Over a range mu also rises with the power if the range of the easier
+    side g is not empty. Then g reaches error_min at a smaller rate than f, and its mu there is at least that of f from
+    this rate on. If the range of g may be empty, the range of f may be empty too. No point of any range has more than
+    Phi^-1(1 - error_min) - Phi^-1(rate_min).
     """
     least, most = (mu(side, rate_min, error_min) for side in (curve.attained, curve.dominating))
     whole = Enclosure(least.global_mu.lower, most.global_mu.upper, curve.evidence)
@@ -118,7 +138,7 @@ def _between(curve: Bracketed, rate_min: float, error_min: float) -> GdpReading:
     else:
         ranged = Enclosure(0.0, min(_corner(start, max(error_min, SMALLEST_RATE)), whole.upper), curve.evidence)
     notes = tuple(note for note in most.notes if note != NOTHING_IN_RANGE)
-    if most.notes != notes:  # nothing is of the easier side: of the harder one something may be
+    if most.notes != notes:  # the range of the easier side is empty, the range of the harder side perhaps not
         notes += (NOTHING_IN_RANGE if ranged.upper == 0 else RANGE_MAY_BE_EMPTY,)
     return GdpReading(ranged, "upper", SOURCE, notes, global_mu=whole)
 
@@ -133,16 +153,17 @@ def _global(curve: AbstractTradeOff) -> Enclosure:
         return Enclosure(_proved(curve, PROVED_FROM, inner), alone, curve.evidence)
     strongest = _strongest(curve)
     cap = _cap(curve)
-    # Below a rate a the power is at most e^L alpha, and Phi^-1(e^L alpha) - Phi^-1(alpha) rises with alpha: both ends
-    # of the curve are bounded by what they reach at a.
+    # Below a rate a the power is at most e^L alpha, and Phi^-1(e^L alpha) - Phi^-1(alpha) rises with alpha. So the
+    # value at a bounds both tails of the curve.
     edge = max(1e-9 * math.exp(-strongest), SMALLEST_RATE)
     inner = over_range(curve, edge, edge, cap)
     return Enclosure(inner.lower, min(max(inner.upper, _end_bound(strongest, edge)), cap), curve.evidence)
 
 
 def _cap_alone(curve: AbstractTradeOff) -> float | None:
-    """What bounds mu over the whole curve where no search can bound it better: ratios e^L are unbounded, or so large
-    that they reach from the smallest rate to 1.
+    """Return a bound of mu over the whole curve if no search improves it, otherwise None.
+
+    This is the case if the ratios e^L are unbounded, or so large that they extend from the smallest rate to 1.
     """
     if math.isinf(_strongest(curve)) or curve.singular_power.upper > 0:
         return curve.global_gdp_mu_limit
@@ -150,12 +171,12 @@ def _cap_alone(curve: AbstractTradeOff) -> float | None:
 
 
 def _cap(curve: AbstractTradeOff) -> float:
-    """Every curve with |L| <= eps lies above that of eps-DP."""
+    """Return a bound of mu from the curve of eps-DP: every curve with |L| <= eps lies above that curve."""
     return min(ApproximateDpTradeOff(_strongest(curve), 0.0).global_gdp_mu.upper, curve.global_gdp_mu_limit)
 
 
 def _proved(curve: AbstractTradeOff, rate_min: float, ranged: Enclosure) -> float:
-    """Lower end of mu over the whole curve: that of a range, or of the first point where the range is empty."""
+    """Return the lower bound of mu over the whole curve: mu of a range, or of its first point if the range is empty."""
     if ranged.upper > 0 or not SMALLEST_RATE <= rate_min < 1:
         return ranged.lower
     rates = np.array([rate_min])
@@ -176,17 +197,32 @@ def _end_bound(log_ratio: float, edge: float) -> float:
 
 
 def _corner(rate_min: float, error_min: float) -> float:
-    """Return Phi^-1(1 - error_min) - Phi^-1(rate_min), which no point of the range exceeds, both above 0."""
+    """Return Phi^-1(1 - error_min) - Phi^-1(rate_min), which no point of the range exceeds; both arguments above 0."""
     corner = -float(special.ndtri(error_min)) - float(special.ndtri(rate_min))
     return max(corner * (1 + CLOSE), 0.0)
 
 
 def over_range(curve: AbstractTradeOff, rate_min: float, error_min: float, limit: float) -> Enclosure:
-    """The supremum over the range; `limit` is known to bound it."""
+    """Enclose the supremum of mu over a range, given an upper bound `limit` of this supremum.
+
+    Parameters
+    ----------
+    curve : AbstractTradeOff
+        The curve.
+    rate_min, error_min : float
+        Smallest false positive rate and smallest type II error of the range, in [0, 1].
+    limit : float
+        A proved upper bound of mu over the range.
+
+    Returns
+    -------
+    Enclosure
+        mu over the range; 0 for a range that is surely empty.
+    """
     cut_short = min(rate_min, error_min) < SMALLEST_RATE
     limit = limit if cut_short else min(limit, _corner(rate_min, error_min))
     if cut_short and curve.evidence is Evidence.CERTIFIED:
-        # The upper end is the limit, and points where doubles end are dear.
+        # The upper bound is the limit, and points at the smallest doubles are expensive.
         inner = over_range(curve, max(rate_min, PROVED_FROM), max(error_min, PROVED_FROM), limit)
         return Enclosure(inner.lower, limit, curve.evidence)
     searched = curve.searches_points and curve.evidence.is_certain
@@ -196,8 +232,8 @@ def over_range(curve: AbstractTradeOff, rate_min: float, error_min: float, limit
             return Enclosure(*ends, curve.evidence)
     inverse = curve.reversed()
     start, end = max(rate_min, SMALLEST_RATE), max(error_min, SMALLEST_RATE)
-    # f falls: the range ends where f = error_min. Its outer end bounds from above, its inner end may be claimed from
-    # below.
+    # f falls, so the range ends where f = error_min. The largest possible end gives upper bounds, the smallest one
+    # gives lower bounds.
     last, middle, at_start = (
         read.type_two_error(np.array([rate])) for read, rate in ((inverse, end), (curve, 0.5), (curve, start))
     )

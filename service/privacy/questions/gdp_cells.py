@@ -1,14 +1,15 @@
-"""Gaussian differential privacy over a range of a curve, by its points.
+"""Gaussian differential privacy over a range of a curve, computed from points of the curve.
 
-At a point (alpha, beta) of the curve mu(alpha) = Phi^-1(power) + u, u = -Phi^-1(alpha), and the answer is its supremum
-over the part of the curve where alpha >= a_min and beta >= b_min. With c the log slope there and q = Phi^-1(power),
+At a point (alpha, beta) of the curve mu(alpha) = Phi^-1(power) + u with u = -Phi^-1(alpha). The answer is the supremum
+of mu over the part of the curve where alpha >= a_min and beta >= b_min. With c the log slope at the point and q =
+Phi^-1(power),
 
     d mu / d u = 1 - e^c phi(u)/phi(q) = 1 - exp(c + (q^2 - u^2)/2).
 
-Branch and bound over cells of alpha: slopes fall and q rises along a cell, so the derivative is enclosed over it from
-its two ends, and mu is below the two lines drawn from them. Cells that may hold more than the best point are cut, until
-the bound is close or the work is spent: the bound stays valid. Where alpha > 1/2 the inverse curve is read instead,
-where mu is the same.
+The search is branch and bound over cells of alpha. Slopes fall and q rises along a cell, so the values at both
+endpoints enclose the derivative over the cell, and mu is below the two lines drawn from the endpoints. Cells that may
+exceed the best point are split until the bound is close or the work limit is reached; the bound stays valid in both
+cases. Where alpha > 1/2 the search uses the inverse curve, which has the same mu.
 """
 
 from __future__ import annotations
@@ -27,13 +28,13 @@ from service.privacy.questions.normal_points import CLOSE, normal_points
 from service.privacy.trade_off.abstract import AbstractTradeOff
 
 FIRST_CELLS: Final = 48
-CUTS: Final = 8
+PIECES: Final = 8
 MOST_POINTS: Final = 4000
 
 
 @dataclass(frozen=True, slots=True)
 class Half:
-    """A curve read from rate `first` to `last`; rates up to `inner` surely belong to the range."""
+    """Part of a curve from rate `first` to rate `last`; rates up to `inner` surely belong to the range."""
 
     curve: AbstractTradeOff
     first: float
@@ -43,7 +44,7 @@ class Half:
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """Points of a half: u = -Phi^-1(alpha), q = Phi^-1(power), mu = q + u, log slope; any shape."""
+    """Points of a half, arrays of any shape: u = -Phi^-1(alpha), q = Phi^-1(power), mu = q + u, and the log slope."""
 
     u: EnclosureArray
     q: EnclosureArray
@@ -52,7 +53,17 @@ class _Read:
 
 
 class CellSearch:
-    """The best point so far (`best`), and the largest bound of the cells given up on (`settled`)."""
+    """Branch and bound for the largest mu.
+
+    Attributes
+    ----------
+    limit : float
+        A known upper bound of mu.
+    best : float
+        The largest mu that a point proves.
+    settled : float
+        The largest upper bound of the cells that are not split further.
+    """
 
     def __init__(self, limit: float) -> None:
         self.limit = limit
@@ -60,7 +71,7 @@ class CellSearch:
         self.settled = 0.0
 
     def run(self, half: Half) -> None:
-        """Branch and bound: every row of `rates` holds the ends of neighbouring cells."""
+        """Search one half; every row of `rates` holds the endpoints of neighbouring cells."""
         ends = special.ndtri(np.array([half.first, half.last]))
         grid: FloatArray = np.linspace(float(ends[0]), float(ends[1]), FIRST_CELLS + 1)
         rates: FloatArray = special.ndtr(grid)[np.newaxis, :]
@@ -70,9 +81,9 @@ class CellSearch:
         while True:
             work += rates.size
             read = self._read(half, rates)
-            # A cell has no more than the one it was cut from, whose ends may have been read more narrowly.
+            # The bound of the parent cell holds too, and may be smaller.
             bound = np.minimum(_cell_bounds(read), known_bounds)
-            # What the upper ends at a cell's own ends already are, no cut can take away.
+            # No split brings the bound of a cell below the upper bounds at its endpoints.
             known = np.maximum(np.maximum(read.mu.upper[:, :-1], read.mu.upper[:, 1:]), self.best)
             left, right = rates[:, :-1], rates[:, 1:]
             worth = (bound > known + CLOSE * self.best) & (right > left * (1 + 64 * UNIT_ROUNDOFF))
@@ -81,7 +92,7 @@ class CellSearch:
             self.settled = max([self.settled, *bound[~worth].tolist()])
             if not worth.any():
                 return
-            rates, known_bounds = _cut(left[worth], right[worth]), bound[worth][:, np.newaxis]
+            rates, known_bounds = _split(left[worth], right[worth]), bound[worth][:, np.newaxis]
 
     def _read(self, half: Half, rates: FloatArray) -> _Read:
         flat = rates.ravel()
@@ -94,9 +105,9 @@ class CellSearch:
         return _Read(*shaped)
 
 
-def _cut(left: FloatArray, right: FloatArray) -> FloatArray:
-    """Rows of CUTS + 1 rates from left to right, equally spaced in Phi^-1."""
-    share = np.linspace(0.0, 1.0, CUTS + 1)
+def _split(left: FloatArray, right: FloatArray) -> FloatArray:
+    """Return rows of PIECES + 1 rates from left to right, equally spaced in Phi^-1."""
+    share = np.linspace(0.0, 1.0, PIECES + 1)
     low, high = special.ndtri(left)[:, np.newaxis], special.ndtri(right)[:, np.newaxis]
     rates = special.ndtr(low + share * (high - low))
     rates[:, 0], rates[:, -1] = left, right
@@ -104,8 +115,9 @@ def _cut(left: FloatArray, right: FloatArray) -> FloatArray:
 
 
 def _cell_bounds(read: _Read) -> FloatArray:
-    """An upper bound of mu over each cell between neighbours of a row (rates rise, so u and the slope fall and q
-    rises).
+    """Return an upper bound of mu over each cell between neighbours of a row.
+
+    Along a row the rates and q rise, while u and the slope fall.
     """
     left, right = (slice(None), slice(None, -1)), (slice(None), slice(1, None))
     q_low, q_high = read.q.lower[left], read.q.upper[right]
@@ -114,13 +126,13 @@ def _cell_bounds(read: _Read) -> FloatArray:
     slack = 16 * UNIT_ROUNDOFF * (1 + q_squares[1] + u_squares[1])
     steepest = read.slope.upper[left] + 0.5 * (q_squares[1] - u_squares[0]) + slack
     flattest = read.slope.lower[right] + 0.5 * (q_squares[0] - u_squares[1]) - slack
-    # Derivative of mu in u, enclosed over the cell; e^700 stands for anything steeper.
+    # Bounds of the derivative of mu in u over the cell; e^700 stands for every larger value.
     falling = np.expm1(np.minimum(steepest, 700.0)) * (1 + 1e-14)
     rising = -np.expm1(np.minimum(flattest, 700.0)) * (1 + 1e-14)
     at_low, at_high = read.mu.upper[right], read.mu.upper[left]
     width = u_high - u_low
     falling, rising = np.maximum(falling, 0.0), np.maximum(rising, 0.0)
-    # Lines at_low + rising s and at_high + falling (width - s) meet at the largest value that the enclosure allows.
+    # The lines at_low + rising s and at_high + falling (width - s) meet at the largest value that the bounds allow.
     total = falling + rising
     meet = (at_high - at_low + falling * width) / np.where(total > 0, total, 1.0)
     peak = at_low + rising * np.clip(meet, 0.0, width)
@@ -129,7 +141,7 @@ def _cell_bounds(read: _Read) -> FloatArray:
 
 
 def _squares(low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Smallest and largest square on [low, high]."""
+    """Return the smallest and the largest square on [low, high]."""
     nearest = np.maximum(np.maximum(low, -high), 0.0)
     farthest = np.maximum(np.abs(low), np.abs(high))
     return nearest * nearest, np.minimum(farthest, 1e150) ** 2

@@ -1,13 +1,16 @@
 """Gaussian differential privacy over a range of a curve, by tangents that its profile gives.
 
-For every c the line delta(c) + e^c alpha lies above the power. Along a line Phi^-1(power) - Phi^-1(alpha) has no inner
-maximum: where it is at most m, the line is below the power of Gaussian DP at m, which is concave, so that those rates
-are an interval. mu of a range is therefore at most its largest value where tangents meet, or at the ends of the range,
-and exceeds that of the curve in second order of their distance. Slopes c >= 0 are taken of the curve and of its inverse
-alike, so that both share the tangent of slope 1, and no power is read where it is next to 1.
+For every c the line delta(c) + e^c alpha lies above the power. Along such a line Phi^-1(power) - Phi^-1(alpha) has no
+inner maximum. Proof: the difference is at most m where the line is below the power of Gaussian DP at m. This power is
+concave, so that those rates are an interval. Therefore mu of a range is at most its largest value at the corners, where
+two tangents meet, and at the ends of the range. This bound exceeds mu of the curve only in second order of the distance
+between tangents.
 
-What proves the lower end is a point of the curve: first at both ends of the range, where mu is mostly largest, then
-where tangents meet highest.
+Both the curve and its inverse have tangents with slopes c >= 0. So both share the tangent of slope 1, and no power next
+to 1 is evaluated.
+
+Points of the curve prove the lower bound: first the points at both ends of the range, where mu is mostly largest, and
+then points at the highest corners.
 """
 
 from __future__ import annotations
@@ -29,39 +32,46 @@ from service.privacy.trade_off.enclosed.logs import log_ends
 from service.privacy.trade_off.enclosed.ulps import NORMAL_QUANTILE_ERROR
 
 STRONGEST, STRONGEST_ROUGHLY = 0.9, 0.999
-"""delta(0) above which a curve is read by its points: tangents lose the digits of small type II errors."""
+"""delta(0) above which points serve better: tangents lose the digits of small type II errors."""
 FIRST_SLOPES, FEW_SLOPES = 48, 7
-"""At first, where they are read roughly, and where each is dear."""
+"""Slopes of the first round: with a rough profile, and with an expensive precise profile."""
 ROUNDS: Final = 24
 ROUGH_ROUNDS: Final = 10
-"""Rounds in which the profile is read roughly, which is enough wherever mu falls away from the end of its range."""
+"""Rounds with the rough profile. They suffice where mu decreases away from the end of its range."""
 PIECES, MOST_ROUGH = 8, 2000
-"""A rough round cuts what lies between two slopes into so many; slopes of such a round."""
+"""Pieces into which a rough round divides the interval between two slopes, and slopes of such a round."""
 NARROW_ROUGHLY: Final = 1e-2
-"""Relative width of rough readings above which there are none: lines of rare jumps lose more than they save."""
+"""Largest relative width of a useful rough profile: contours of rare jumps cost more than they save."""
 AT_ONCE, MOST_AT_ONCE, NARROW = 8, 128, 1e-9
-"""Slopes of a round: engines read so many as precisely as one, and twice as many again where they were this narrow."""
+"""Slopes of a round. Engines evaluate so many as precisely as one. The count doubles while results are this narrow."""
 ROUNDS_FOR_A_POINT: Final = 4
-"""A point may cost as much as many slopes."""
+"""Rounds per evaluated point, because a point may cost as much as many slopes."""
 INSET: Final = 0.1
 """Share of the distance to its neighbours that a new slope keeps."""
 SMALLEST_GAP: Final = 1e-7
-"""Distance of slopes, over 1 + c, at which none is put between."""
+"""Distance of slopes, over 1 + c, below which no slope is inserted between them."""
 GAIN: Final = 0.03
-"""Share of what both ends are apart that a few rounds have to settle for more of them."""
+"""Share of the distance of both bounds that a round has to gain. Otherwise the search changes its method."""
 STEEPEST: Final = 690.0
 ROUNDING: Final = 4 * FUNCTION_ERROR + 8 * UNIT_ROUNDOFF
 
-Ends = tuple[float, float]
-"""The lower and the upper one, of mu."""
+Bounds = tuple[float, float]
+"""Lower and upper bound of mu."""
 
 
 @final
 @dataclass(slots=True, eq=False)
 class _Side:
-    """Tangents of a curve at slopes c >= 0, rising, with upper ends of delta(c).
+    """Tangents of a curve at rising slopes c >= 0, with upper bounds of delta(c).
 
-    `first`: the smallest rate of the range on its axis; `steepest`: what the slopes in the range do not exceed.
+    Attributes
+    ----------
+    first : float
+        The smallest rate of the range on the axis of this curve.
+    steepest : float
+        Upper bound of the slopes in the range.
+    precise : array of bool
+        Whether `delta` comes from the precise profile at each slope.
     """
 
     curve: AbstractTradeOff
@@ -71,19 +81,19 @@ class _Side:
     delta: FloatArray
     precise: BoolArray
     width: float = 1.0
-    """Largest relative width of what was read last."""
+    """Largest relative width of the last evaluation of the profile."""
 
     @staticmethod
     def without_tangents(curve: AbstractTradeOff, first: float, steepest: float) -> _Side:
-        """A side of which no tangent is known yet."""
+        """Return a side without tangents."""
         return _Side(curve, first, steepest, np.zeros(0), np.zeros(0), np.zeros(0, dtype=bool))
 
     def insert(self, c: FloatArray, *, rough: bool) -> None:
-        """Further slopes, or those that were read roughly once more."""
+        """Add tangents at new slopes, or evaluate rough tangents at these slopes precisely."""
         new = np.setdiff1d(c, self.c if rough else self.c[self.precise])
         if not len(new):
             return
-        # Beside the steepest slope all rounds are read on the same lines.
+        # With the steepest slope in every round, all rounds share their contours.
         read = self.curve.rough_profile(np.append(new, self.steepest), self.first) if rough else self.curve.profile(new)
         _, logs = log_ends(read)
         self.width = float(((read.upper - read.lower) / np.maximum(read.upper, SMALLEST)).max())
@@ -97,11 +107,11 @@ class _Side:
         self.delta = np.minimum.accumulate(values[order])  # delta falls
 
     def corners(self) -> tuple[IndexArray, FloatArray, FloatArray]:
-        """Where neighbouring tangents meet, from the right up to the first rate, at which the last one begins: numbers
-        of the flatter ones, rates, and upper ends of the power.
+        """Return the corners of neighbouring tangents by falling rate, down to the first rate of the range.
 
-        Both lines are read where they are taken to meet: on either side of it one of them bounds the power, wherever
-        it is.
+        The result holds the indices of the flatter tangents, the rates, and upper bounds of the power. The power at a
+        corner is the larger value of both tangents at the computed rate: wherever the exact corner is, one of the
+        tangents bounds the power on either side of the computed rate.
         """
         with np.errstate(all="ignore"):
             meet = (self.delta[:-1] - self.delta[1:]) / (np.exp(self.c[1:]) - np.exp(self.c[:-1]))
@@ -118,14 +128,14 @@ class _Side:
         return np.minimum(found, 1.0)
 
     def least_rate(self, power: float) -> float:
-        """Lower end of the rate at which the curve reaches a power."""
+        """Return a lower bound of the rate where the curve reaches a power."""
         rates = (power * (1 - ROUNDING) - self.delta * (1 + ROUNDING)) * np.exp(-self.c)
         return max(float(rates.max()) * (1 - ROUNDING), 0.0)
 
 
 @dataclass(frozen=True, slots=True)
 class _Corner:
-    """Where two lines meet: upper end of mu, and the slope that Gaussian DP has there between those of both."""
+    """Corner of two tangents: upper bound of mu, and the log slope of Gaussian DP at this point."""
 
     mu: float
     rate: float
@@ -134,13 +144,13 @@ class _Corner:
     slope: float
     at_end: bool
 
-    def lines(self) -> list[int]:
-        """Numbers of the tangents that meet here."""
+    def tangents(self) -> list[int]:
+        """Return the indices of the tangents that meet in this corner."""
         first = self.flatter - 1 if self._is_flat and self.flatter > 0 else self.flatter
         return [at for at in (first, first + 1) if at < len(self.side.c)]
 
     def between(self) -> tuple[float, float]:
-        """Between which slopes new ones belong."""
+        """Return the interval of slopes in which new tangents lower this corner."""
         c = self.side.c
         left = float(c[self.flatter])
         if self._is_flat and self.flatter > 0:
@@ -152,10 +162,23 @@ class _Corner:
         return self.at_end and self.slope < self.side.c[self.flatter]
 
 
-def tangent_bounds(curve: AbstractTradeOff, rate_min: float, error_min: float, limit: float) -> Ends | None:
-    """Both ends of mu where alpha >= rate_min and f(alpha) >= error_min, both above the smallest doubles; None where
-    the curve is read better by its points: of a run that reveals nearly everything, where the range may be empty, or
-    where it lies on one side of the slope 1.
+def tangent_bounds(curve: AbstractTradeOff, rate_min: float, error_min: float, limit: float) -> Bounds | None:
+    """Return both bounds of mu over the range alpha >= rate_min and f(alpha) >= error_min, or None.
+
+    Parameters
+    ----------
+    curve : AbstractTradeOff
+        The curve f.
+    rate_min, error_min : float
+        Limits of the range, above the smallest doubles.
+    limit : float
+        A proved upper bound of mu.
+
+    Returns
+    -------
+    (float, float) or None
+        None if points of the curve serve better: the run reveals nearly everything, the range may be empty, or the
+        range lies on one side of the slope 1.
     """
     if max(rate_min, error_min) >= 0.5:
         return None
@@ -178,8 +201,14 @@ def tangent_bounds(curve: AbstractTradeOff, rate_min: float, error_min: float, l
 
 @final
 class _Search:
-    """`best`: the largest mu that a point proves; `least`: the largest upper end of a point, below which no search can
-    bring the bound.
+    """Search for mu with both sides of a curve.
+
+    Attributes
+    ----------
+    best : float
+        The largest mu that a point proves.
+    least : float
+        The largest upper bound of mu at a point. No search can lower the bound of mu below this number.
     """
 
     def __init__(self, sides: list[_Side], best: float, least: float) -> None:
@@ -189,8 +218,9 @@ class _Search:
         self._at_once = AT_ONCE
 
     def begin(self) -> bool:
-        """The first tangents, read roughly unless that is too wide; False where the curve is read better by its
-        points.
+        """Insert the first tangents, and return whether tangents suit this curve better than points.
+
+        The first tangents are rough unless the rough profile is too wide.
         """
         if self.rough:
             self._start()
@@ -204,27 +234,28 @@ class _Search:
         return half > 0 and (half < strongest or self.sides[0].curve.searches_points)
 
     def _start(self) -> None:
-        """Tangents of the slope 1, which both sides share, and of some others."""
+        """Insert the tangent of slope 1, which both sides share, and a few other tangents."""
         first, second = self.sides
         if self.rough:
             first.insert(np.append(0.0, self._first_slopes(first)), rough=True)
-        else:  # few at once are read more precisely
+        else:  # engines evaluate a few slopes together more precisely than many
             first.insert(np.zeros(1), rough=False)
             first.insert(self._first_slopes(first), rough=False)
         second.c, second.delta, second.precise = first.c[:1], first.delta[:1], first.precise[:1]
         second.insert(self._first_slopes(second), rough=self.rough)
 
     def _first_slopes(self, side: _Side) -> FloatArray:
-        """Those of Gaussian DP over the range, at the mu of its ends, up to the steepest: the closer, the nearer to the
-        end, where mu is mostly largest.
+        """Return slopes of Gaussian DP over the range, at the mu of the ends of the range, up to the steepest slope.
+
+        The slopes are denser near the end of the range, where mu is mostly largest.
         """
         away = np.linspace(1.0, 0.0, FIRST_SLOPES if self.rough else FEW_SLOPES)[1:]
         u = -float(special.ndtri(side.first)) * (1 - away * (away if self.rough else 1.0))
         gaussian = np.maximum(self.least * (u - 0.5 * self.least), 0.0)
         return np.append(np.minimum(gaussian, side.steepest), side.steepest)
 
-    def run(self, limit: float) -> Ends:
-        """Tangents where they are needed most, and now and then a point."""
+    def run(self, limit: float) -> Bounds:
+        """Insert tangents at the highest corners, and sometimes a point, until both bounds of mu are close."""
         bound, rough_rounds = limit, ROUGH_ROUNDS if self.rough else 0
         for number in range(ROUNDS + rough_rounds):
             above, most = self._corners()
@@ -232,23 +263,23 @@ class _Search:
             if not above or is_spent():
                 break
             slow = before - bound < GAIN * (bound - self.best)
-            if number < rough_rounds and not slow and self._cut_roughly(above):
+            if number < rough_rounds and not slow and self._refine_roughly(above):
                 continue
             rough_rounds = min(rough_rounds, number)
-            settled = not self._cut(above)
+            settled = not self._refine(above)
             turn = (number - rough_rounds) % ROUNDS_FOR_A_POINT == ROUNDS_FOR_A_POINT - 1
-            if (settled or (turn and slow)) and not self._point(above[0]) and settled:
+            if (settled or (turn and slow)) and not self._try_point(above[0]) and settled:
                 break
         return self.best, max(bound, self.best)
 
     def _corners(self) -> tuple[list[_Corner], float]:
-        """Where bounds exceed what is known to be reached, the largest first, and the largest bound."""
+        """Return the corners above the proved mu, largest first, and the largest bound of mu."""
         found: list[_Corner] = []
         largest, target = 0.0, max(self.best * (1 + CLOSE), self.least)
         for side, other in zip(self.sides, self.sides[::-1], strict=True):
             flatter, rates, powers = side.corners()
             end = min(float(powers[-1]), 1 - other.least_rate(1 - side.first))
-            # Beyond the range, whose end is the first rate of the other side.
+            # Drop corners beyond the range, whose end is the first rate of the other side.
             powers = np.append(powers, end)
             kept = powers < 1 - other.first
             kept[-1] = True
@@ -263,8 +294,8 @@ class _Search:
                 found.append(corner)
         return sorted(found, key=lambda each: -each.mu), largest
 
-    def _cut_roughly(self, above: list[_Corner]) -> bool:
-        """Several new tangents between those of each corner; False where they are too close for any."""
+    def _refine_roughly(self, above: list[_Corner]) -> bool:
+        """Insert several rough tangents at each corner; return False if all neighbouring slopes are too close."""
         new: dict[int, list[tuple[float, float]]] = {}
         for corner in above[: MOST_ROUGH // PIECES]:
             left, right = corner.between()
@@ -276,16 +307,17 @@ class _Search:
             self.sides[index].insert((left + shares * (right - left)).ravel(), rough=True)
         return bool(new)
 
-    def _cut(self, above: list[_Corner]) -> bool:
-        """New tangents at the corners with the largest mu, or those read roughly once more; False where their lines are
-        too close for any.
+    def _refine(self, above: list[_Corner]) -> bool:
+        """Insert tangents at the corners with the largest mu, or evaluate their rough tangents precisely.
+
+        Return False if no slope is inserted because the tangents are too close.
         """
         new: dict[int, list[float]] = {}
         narrow = all(side.width <= NARROW for side in self.sides)
         self._at_once = min(2 * self._at_once, MOST_AT_ONCE) if narrow else AT_ONCE
         for corner in above[: self._at_once]:
             side = corner.side
-            rough = [float(side.c[at]) for at in corner.lines() if not side.precise[at]]
+            rough = [float(side.c[at]) for at in corner.tangents() if not side.precise[at]]
             left, right = corner.between()
             gap = right - left
             slopes = new.setdefault(self.sides.index(side), [])
@@ -296,8 +328,8 @@ class _Search:
             self.sides[index].insert(np.array(slopes), rough=False)
         return any(new.values())
 
-    def _point(self, corner: _Corner) -> bool:
-        """The curve's own mu at a corner; False where it has been read."""
+    def _try_point(self, corner: _Corner) -> bool:
+        """Evaluate mu of the curve at a corner; return False if this point has been evaluated before."""
         key = self.sides.index(corner.side), corner.rate
         if key in self._read or corner.at_end:
             return False
@@ -313,7 +345,7 @@ class _Search:
 
 
 def _gaussian(powers: FloatArray, rates: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """mu of points from above, and about the slope that Gaussian DP has there."""
+    """Return upper bounds of mu at points, and approximately the log slope that Gaussian DP has there."""
     with np.errstate(all="ignore"):
         above = -special.ndtri(np.maximum(1 - powers - UNIT_ROUNDOFF, 0.0))
         q, u = np.where(powers < 0.5, special.ndtri(powers), above), -special.ndtri(rates)

@@ -1,16 +1,16 @@
 """Bounds of one curve that follow from other numbers of the same curve, at no cost.
 
-The profile delta(eps) = sup_alpha P(alpha) - e^eps alpha is a maximum of lines in x = e^eps: it falls, it is convex in
-x, and it is 1 at x = 0. The power P rises and is concave, with P(0) >= 0 and P(1) = 1. So every enclosure of one number
-bounds others:
+The profile delta(eps) = sup_alpha P(alpha) - e^eps alpha is a maximum of affine functions of x = e^eps. So the profile
+falls, is convex in x, and equals 1 at x = 0. The power P rises and is concave, with P(0) >= 0 and P(1) = 1. Therefore
+every enclosure of one number bounds others:
 
 - delta(eps) <= delta(eps') for eps >= eps', and delta(eps) lies below the chord of two larger numbers;
 - delta(eps) >= P(alpha) - e^eps alpha, and P(alpha) <= e^eps alpha + delta(eps);
 - P(alpha) lies above the chord of two powers, P(alpha) <= P(alpha') for alpha <= alpha', and P(alpha)/alpha falls;
 - epsilon(delta) <= eps where delta(eps) <= delta, and epsilon(delta) >= eps where delta(eps) >= delta.
 
-All ends are natural logarithms, moved outwards by `SLACK`: a few roundings of doubles are far below it. A chord whose
-weights cancel is only as wide as its ends: rates and eps are exact, and so are their differences up to one rounding.
+All bounds are natural logarithms, moved outwards by `SLACK`, which far exceeds a few roundings of doubles. Cancelling
+weights do not widen a chord beyond its endpoints: rates and eps are exact, and their differences are rounded once.
 """
 
 from __future__ import annotations
@@ -25,27 +25,35 @@ import numpy as np
 from service.privacy.numerics.arrays import FloatArray
 
 SLACK: Final = 2.0**-40
-"""Relative error of a logarithm, and absolute error of those near 0: it covers the roundings of exp, log and expm1."""
+"""Relative error of a logarithm, absolute near 0. The slack covers the roundings of exp, log and expm1."""
 LARGEST_LOG: Final = 1e6
-"""Beyond this a logarithm is no bound here: its rounding would be larger than what it is compared with."""
+"""Largest logarithm that serves as a bound: the rounding of larger ones would exceed the differences compared."""
 MOST_FACTS: Final = 512
-"""Most numbers of a curve that others are compared with."""
+"""Largest count of recorded numbers of a curve."""
 NEAREST: Final = 6
-"""Ends of chords on either side of a number: the nearest ones are the best where ends are convex."""
+"""Endpoints of chords on either side of a number. The nearest endpoints are the best where the bounds are convex."""
 
 Logs = tuple[float, float]
-"""Natural logarithms of a lower and an upper end."""
+"""Natural logarithms of a lower and an upper bound."""
 Points = tuple[FloatArray, FloatArray]
-"""Abscissae, and natural logarithms of ends there."""
+"""Abscissae, and natural logarithms of the bounds there."""
 
 
 @final
 @dataclass
 class JointBounds:
-    """Enclosures of one curve: `profile` by eps (nats, >= 0), `power` by alpha in (0, 1), `epsilon` by delta in (0, 1).
+    """Enclosures of one curve, and the bounds that they imply for other numbers of this curve.
 
-    Enclosures of the profile and of the power are natural logarithms of their ends; those of epsilon are nats. All
-    numbers are recorded before the first bound is read.
+    All numbers are recorded before the first bound is computed.
+
+    Attributes
+    ----------
+    profile : dict of float to Logs
+        By eps (nats, >= 0): natural logarithms of both bounds of delta(eps).
+    power : dict of float to Logs
+        By alpha in (0, 1): natural logarithms of both bounds of the power.
+    epsilon : dict of float to (float, float)
+        By delta in (0, 1): both bounds of epsilon (nats).
     """
 
     profile: dict[float, Logs] = field(default_factory=dict[float, Logs])
@@ -54,12 +62,12 @@ class JointBounds:
 
     @property
     def is_full(self) -> bool:
-        """Whether no more numbers are recorded."""
+        """Whether the object accepts no more numbers."""
         return len(self.profile) + len(self.power) + len(self.epsilon) >= MOST_FACTS
 
     @np.errstate(all="ignore")
     def log_profile(self, eps: float) -> Logs:
-        """Return ln delta(eps) between two logarithms; eps >= 0."""
+        """Return a lower and an upper bound of ln delta(eps); eps >= 0."""
         (at_high, high), (at_low, low) = self._highest, self._lowest
         rates, least, _ = self._powers
         lines = _log_difference(least, eps + np.log(rates))
@@ -68,7 +76,7 @@ class JointBounds:
 
     @np.errstate(all="ignore")
     def log_power(self, alpha: float) -> Logs:
-        """Return ln P(alpha) between two logarithms; 0 < alpha < 1."""
+        """Return a lower and an upper bound of ln P(alpha); 0 < alpha < 1."""
         log_alpha = math.log(alpha)
         rates, _, most = self._powers
         at_high, high = self._highest
@@ -79,7 +87,7 @@ class JointBounds:
 
     @np.errstate(all="ignore")
     def epsilon_ends(self, delta: float) -> Logs:
-        """Return epsilon(delta) >= 0 between two numbers of nats; 0 < delta < 1."""
+        """Return a lower and an upper bound of epsilon(delta) >= 0 in nats; 0 < delta < 1."""
         log_delta = math.log(delta)
         slack = SLACK * max(1.0, -log_delta)
         (at_high, high), (at_low, low) = self._highest, self._lowest
@@ -90,9 +98,9 @@ class JointBounds:
         return lower, self._least_eps(log_delta - slack, _smallest(at_high[high <= log_delta - slack]))
 
     def _least_eps(self, log_delta: float, high: float) -> float:
-        """Return an eps <= `high` at which the upper end of the profile is at most delta, which it is at `high`.
+        """Return an eps <= `high` where the upper bound of the profile is at most delta; `high` has this property.
 
-        Where a chord falls to delta, (x'' - x)/(x'' - x') = (delta - delta'')/(delta' - delta''), with x = e^eps.
+        A chord falls to delta where (x'' - x)/(x'' - x') = (delta - delta'')/(delta' - delta''), with x = e^eps.
         """
         at, ends = self._highest
         side = int(np.searchsorted(at, high))
@@ -111,26 +119,26 @@ class JointBounds:
 
     @cached_property
     def _highest(self) -> Points:
-        """Upper ends of ln delta(eps), by rising eps."""
+        """Upper bounds of ln delta(eps), by rising eps."""
         found = [(eps, high) for eps, (_, high) in self.profile.items()]
         found += ((high, float(_up(math.log(delta)))) for delta, (_, high) in self.epsilon.items() if high < math.inf)
         return _arrays(sorted(found))
 
     @cached_property
     def _lowest(self) -> Points:
-        """Lower ends of ln delta(eps)."""
+        """Lower bounds of ln delta(eps), in the order of their recording."""
         found = [(eps, low) for eps, (low, _) in self.profile.items()]
         found += ((low, float(_down(math.log(delta)))) for delta, (low, _) in self.epsilon.items() if low > 0)
         return _arrays(found)
 
     @cached_property
     def _powers(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Rising rates, and both ends of ln P there."""
+        """Rising rates, and both bounds of ln P at these rates."""
         found = np.array([(rate, *ends) for rate, ends in sorted(self.power.items())]).reshape(-1, 3)
         return found[:, 0], found[:, 1], found[:, 2]
 
     def _lefts(self, side: int) -> Points:
-        """Upper ends of the profile to the left of this index, the nearest ones, with (x = 0, delta = 1) among them."""
+        """Return the nearest upper bounds of the profile left of index `side`; the point (x = 0, delta = 1) counts."""
         at, ends = self._highest
         first = max(side - NEAREST + 1, 0)
         if first:
@@ -138,7 +146,7 @@ class JointBounds:
         return np.concatenate([[-math.inf], at[:side]]), np.concatenate([[0.0], ends[:side]])
 
     def _chords(self, eps: float) -> FloatArray:
-        """Return upper ends of ln delta(eps): between two points of the profile, the first of which may be (x = 0, 1).
+        """Return upper bounds of ln delta(eps) from chords; the left endpoint may be (x = 0, delta = 1).
 
         With x = e^eps a chord has the weights (x'' - x)/(x'' - x') and (x - x')/(x'' - x').
         """
@@ -152,7 +160,7 @@ class JointBounds:
         return _up(np.logaddexp(weight + first, other + second))
 
     def _chords_below(self, alpha: float) -> FloatArray:
-        """Return lower ends of ln P(alpha): on chords of two lower ends, with (0, 0) and (1, 1) among them."""
+        """Return lower bounds of ln P(alpha) from chords of lower bounds, including (0, 0) and (1, 1)."""
         known, ends, _ = self._powers
         rates, lows = np.concatenate([[0.0], known, [1.0]]), np.concatenate([[-math.inf], ends, [0.0]])
         before, after = int(np.searchsorted(rates, alpha)), int(np.searchsorted(rates, alpha, side="right"))
@@ -170,7 +178,7 @@ def _arrays(points: list[Logs]) -> Points:
 
 
 def _pairs(lefts: Points, rights: Points) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-    """Return every left point with every right one: abscissa and end of the left, then those of the right."""
+    """Return every combination of a left and a right point: left abscissa, left bound, right abscissa, right bound."""
     count, times = len(lefts[0]), len(rights[0])
     at = np.arange(count * times)
     left, right = at // max(times, 1), at % max(times, 1)
@@ -186,20 +194,20 @@ def _smallest(values: FloatArray) -> float:
 
 
 def _up(log: FloatArray | float) -> FloatArray:
-    """Return upper ends; infinity where the rounding of the logarithm is too large."""
+    """Return upper bounds; infinity where the rounding of the logarithm is too large."""
     size = np.abs(log)
     moved = np.where(size < LARGEST_LOG, log + SLACK * np.maximum(1.0, size), math.inf)
     return np.where(log == -math.inf, log, moved)
 
 
 def _down(log: FloatArray | float) -> FloatArray:
-    """Return lower ends; minus infinity where the rounding of the logarithm is too large."""
+    """Return lower bounds; minus infinity where the rounding of the logarithm is too large."""
     size = np.abs(log)
     return np.where(size < LARGEST_LOG, log - SLACK * np.maximum(1.0, size), -math.inf)
 
 
 def _log_difference(first: FloatArray, second: FloatArray | float) -> FloatArray:
-    """Return lower ends of ln(e^a - e^b) for a, b with the error of `SLACK`; -inf where there are none."""
+    """Return lower bounds of ln(e^a - e^b) for a, b with the error of `SLACK`; -inf where no bound follows."""
     first, second = _down(first), _up(second)
     apart = np.where(first > second, second - first, -1.0)
     return np.where(first > second, _down(first + _log_one_minus_exp(apart)), -math.inf)

@@ -1,12 +1,13 @@
 """Membership inference by an attacker with a prior: accuracy, predictive values, advantage.
 
-p is the prior probability that the record is in, inclusion independent of the rest; alpha the false positive rate. The
-formulas for general curves follow Thudi et al. 2022 (pure DP) with the attacker's likelihoods bounded by the curve:
+p is the prior probability that the record was used, independent of the other records; alpha is the false positive rate.
+The formulas follow Thudi et al. 2022 (pure DP). For general curves the curve bounds the likelihoods of the attacker:
 among all tests of rate alpha the true positive rate lies between f(1 - alpha) and 1 - f(alpha).
 
-Ends are those of the curve, moved outwards by what the formula rounds. Against 700 digits on curves of pure DP, epsilon
-to 1e6, p and alpha from 1e-300 to within 1e-16 of 1, they hold and are closer than 3e-8 of a value above
-1e-290 (`tests/privacy/questions/test_membership_ranges.py`). OutOfDomain is raised for a p or an alpha outside [0, 1].
+All bounds are those of the curve, moved outwards by the rounding error of the formula. They hold against 700 digits on
+curves of pure DP with epsilon up to 1e6, and p and alpha from 1e-300 to within 1e-16 of 1
+(`tests/privacy/questions/test_membership_ranges.py`). Their distance is below 3e-8 of a value above 1e-290. All
+functions raise OutOfDomain for a p or an alpha outside [0, 1].
 """
 
 from __future__ import annotations
@@ -40,15 +41,30 @@ UNBOUNDED: Final = (
 
 
 def advantage(curve: AbstractTradeOff) -> Reading:
-    """Largest power - alpha over all alpha: delta(0). In [0, 1]."""
+    """Return the largest power - alpha over all alpha, which is delta(0), in [0, 1]."""
     return Reading(curve.profile_at(0.0), "upper", ADVANTAGE)
 
 
 def attack_accuracy(curve: AbstractTradeOff, prior: float, false_positive_rate: float | None = None) -> Reading:
-    """Largest chance to answer right: (1 - p) + p delta(ln((1 - p)/p)); at a given rate p power + (1 - p)(1 - alpha).
+    """Return the largest chance of a correct answer, at a given false positive rate or at the best one.
 
-    For p > 1/2 the mirror image p + (1 - p) delta_reversed(ln(p/(1 - p))). All terms are positive. p in {0, 1}: exactly
-    1.
+    Parameters
+    ----------
+    curve : AbstractTradeOff
+        The trade-off curve.
+    prior : float
+        Probability p of membership, in [0, 1].
+    false_positive_rate : float, optional
+        Rate alpha of the attack, in [0, 1]; None for the best rate.
+
+    Returns
+    -------
+    Reading
+        The accuracy in [0, 1]. The upper bound is safe.
+
+    Notes ----- At a given rate the accuracy is p power + (1 - p)(1 - alpha). The largest accuracy over all rates is (1
+    - p) + p delta(ln((1 - p)/p)). For p > 1/2 the symmetric formula p + (1 - p) delta_swapped(ln(p/(1 - p))) uses the
+    profile of the swapped hypotheses. All terms are positive. The accuracy is exactly 1 for p = 0 and p = 1.
     """
     _check("prior", prior)
     if false_positive_rate is None:
@@ -67,12 +83,28 @@ def attack_accuracy(curve: AbstractTradeOff, prior: float, false_positive_rate: 
 def positive_predictive_value(
     curve: AbstractTradeOff, prior: float, false_positive_rate: float | None = None, side: Side = "at_most"
 ) -> Reading:
-    """P(member given 'member') at a rate alpha: at most p power/(p power + (1 - p) alpha), and at least
-    p f(1 - alpha)/(p f(1 - alpha) + (1 - p) alpha).
+    """Return the largest or smallest P(member given 'member'), at a given false positive rate or over all rates.
 
-    Without a rate: supremum and infimum over all rates, p e^L/(p e^L + 1 - p) at the extreme log-likelihood ratios L.
-    At rate 0 the ratio is 0/0 unless the power is positive there: the limit is returned and said. p = 0 gives 0, p = 1
-    gives 1.
+    Parameters
+    ----------
+    curve : AbstractTradeOff
+        The trade-off curve.
+    prior : float
+        Probability p of membership, in [0, 1].
+    false_positive_rate : float, optional
+        Rate alpha of the attack, in [0, 1]; None for the supremum or infimum over all rates.
+    side : {"at_most", "at_least"}
+        The largest or the smallest value.
+
+    Returns
+    -------
+    Reading
+        The probability. The upper bound is safe for "at_most", the lower bound for "at_least".
+
+    Notes ----- At rate alpha the value is at most p power/(p power + (1 - p) alpha) and at least p f(1 - alpha)/(p f(1
+    - alpha) + (1 - p) alpha). Over all rates it is p e^L/(p e^L + 1 - p) at the extreme log-likelihood ratios L. At
+    rate 0 the quotient is 0/0 unless the power is positive there. Then the answer is the limit of small rates, with a
+    note. The value is 0 for p = 0 and 1 for p = 1.
     """
     _check("prior", prior)
     safe: SafeEnd = "upper" if side == "at_most" else "lower"
@@ -96,11 +128,28 @@ def positive_predictive_value(
 def negative_predictive_value(
     curve: AbstractTradeOff, prior: float, false_positive_rate: float | None = None, side: Side = "at_most"
 ) -> Reading:
-    """P(not a member given 'not a member'): at most (1 - p)(1 - alpha)/((1 - p)(1 - alpha) + p f(alpha)), at least the
-    same with 1 - f(1 - alpha) for f(alpha).
+    """Return the largest or smallest P(not a member given 'not a member'), at a false positive rate or over all rates.
 
-    Without a rate: (1 - p)/((1 - p) + p e^L) at the extreme log-likelihood ratios L. At rate 1 nobody is called a
-    non-member: the limit is returned and said. p = 0 gives 1, p = 1 gives 0.
+    Parameters
+    ----------
+    curve : AbstractTradeOff
+        The trade-off curve.
+    prior : float
+        Probability p of membership, in [0, 1].
+    false_positive_rate : float, optional
+        Rate alpha of the attack, in [0, 1]; None for the supremum or infimum over all rates.
+    side : {"at_most", "at_least"}
+        The largest or the smallest value.
+
+    Returns
+    -------
+    Reading
+        The probability. The upper bound is safe for "at_most", the lower bound for "at_least".
+
+    Notes ----- At rate alpha the value is at most (1 - p)(1 - alpha)/((1 - p)(1 - alpha) + p f(alpha)). The smallest
+    value has 1 - f(1 - alpha) in the place of f(alpha). Over all rates the value is (1 - p)/((1 - p) + p e^L) at the
+    extreme log-likelihood ratios L. At rate 1 the attack calls nobody a non-member. Then the answer is the limit, with
+    a note. The value is 1 for p = 0 and 0 for p = 1.
     """
     _check("prior", prior)
     safe: SafeEnd = "upper" if side == "at_most" else "lower"
@@ -123,7 +172,12 @@ def negative_predictive_value(
 
 
 def advantage_over_prior(curve: AbstractTradeOff, prior: float) -> Reading:
-    """2 (largest PPV - p) = 2 PPV (1 - p)(1 - e^-L), L the largest log-likelihood ratio, PPV = p/(p + (1 - p) e^-L)."""
+    """Return 2 (largest PPV - p) in [0, 2].
+
+    Notes
+    -----
+    With L the largest log-likelihood ratio and PPV = p/(p + (1 - p) e^-L), the value is 2 PPV (1 - p)(1 - e^-L).
+    """
     _check("prior", prior)
     ratio = largest_log_ratio(curve)
     source = "Thudi et al. 2022, Equation 5, for any trade-off curve"
@@ -137,30 +191,30 @@ def advantage_over_prior(curve: AbstractTradeOff, prior: float) -> Reading:
 
 
 def _on_side(found: Enclosure, before: float, side: Side) -> Enclosure:
-    """A posterior, which is at least the probability before for the best attack, and at most that for the worst."""
+    """Return a posterior within its range: at least the prior for the best attack, at most the prior for the worst."""
     return found.within(before, 1.0) if side == "at_most" else found.within(0.0, before)
 
 
 def _rest(prior: float, side: Side) -> float:
-    """1 - p rounded down, or up where it is a largest value."""
+    """Return 1 - p rounded down, or rounded up if the value is an upper limit."""
     above = _rest_above(prior)
     return above if side == "at_least" or 1 - above == prior else math.nextafter(above, 0.0)
 
 
 def _rest_above(prior: float) -> float:
-    """The smallest double that is at least 1 - p: above it there is no advantage over the prior."""
+    """Return the smallest double that is at least 1 - p; no advantage over the prior exceeds it."""
     rest = 1 - prior
     return rest if 1 - rest <= prior else math.nextafter(rest, 2.0)
 
 
 def unbounded(log_ratio: Enclosure, value: str, question: str) -> tuple[str, ...]:
-    """A note where the ratio is infinite for sure, and so the answer the same for all such mechanisms."""
+    """Return a note if the ratio is surely infinite, so that all such mechanisms have the same answer."""
     surely = log_ratio.lower == math.inf or log_ratio.upper == -math.inf
     return (UNBOUNDED.format(value=value, question=question),) if surely else ()
 
 
 def widened_rest(rate: float) -> Enclosure:
-    """1 - rate, which is half an ulp away at most."""
+    """Enclose 1 - rate; the rounded difference is within half an ulp."""
     rest = 1 - rate
     if 1 - rest == rate:
         return Enclosure.point(rest)
@@ -168,7 +222,7 @@ def widened_rest(rate: float) -> Enclosure:
 
 
 def largest_log_ratio(curve: AbstractTradeOff) -> Enclosure:
-    """ln sup power/alpha over all rates (nats); infinite where H1 has mass outside H0."""
+    """Return ln sup power/alpha over all rates (nats); infinite where H1 has mass outside H0."""
     largest, singular = curve.largest_log_ratio, curve.singular_power
     if singular.lower > 0:
         return Enclosure.point(math.inf)
@@ -190,7 +244,7 @@ def _bayes_accuracy(curve: AbstractTradeOff, prior: float) -> Enclosure:
 
 
 def _inf_ratio(curve: AbstractTradeOff) -> Enclosure:
-    """Smallest log-likelihood ratio; minus infinity where H0 has mass outside H1."""
+    """Return the smallest log-likelihood ratio (nats); minus infinity where H0 has mass outside H1."""
     smallest, singular = curve.smallest_log_ratio, curve.reversed().singular_power
     if singular.lower > 0:
         return Enclosure.point(-math.inf)

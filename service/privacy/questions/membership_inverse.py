@@ -1,12 +1,14 @@
-"""The epsilon, prior or sampling rate that keeps a promise about membership: inverses of the closed forms of pure DP.
+"""Inverse membership questions: the epsilon, prior or sampling rate that keeps a promise about membership.
 
-Epsilon (nats) stands for the largest log-likelihood ratio of a curve, so the inverses hold for every curve that has
-one. A quantity that is largest is safe from below. None: not even epsilon 0 keeps the promise, or not surely.
+The answers invert closed forms of pure DP. Epsilon (nats) stands for the largest log-likelihood ratio of a curve, so
+the inverses hold for every curve with a finite ratio. Answers are largest values, so their lower bound is safe. The
+answer None means that not even epsilon 0 surely keeps the promise.
 
-Against 700 digits, epsilon to 1e6, probabilities from 1e-300 to within 1e-16 of 1, up to 1e12 deletions, both ends
-hold; they are closer than 1e-13 of `largest_epsilon`, 1e-10 of the one for deletions, 3e-8 of a prior or a rate above
-1e-290 (`tests/privacy/questions/test_membership_ranges.py`). OutOfDomain is raised for what is no probability, for an
-epsilon that is negative or infinite, and for fewer than one deletion.
+Both bounds hold against 700 digits for epsilon up to 1e6, probabilities from 1e-300 to within 1e-16 of 1, and up to
+1e12 deletions (`tests/privacy/questions/test_membership_ranges.py`). Their relative distance is below 1e-13 for
+`largest_epsilon` and below 1e-10 for the epsilon of deletions. For a prior or a rate above 1e-290 the distance is below
+3e-8. All functions raise OutOfDomain for a probability outside [0, 1], a negative or infinite epsilon, and fewer than
+one deletion.
 """
 
 from __future__ import annotations
@@ -30,14 +32,26 @@ DELETIONS: Final = (
 NO_ADVANTAGE: Final = "At epsilon 0 the advantage is 0 at every prior."
 BITS: Final = 320
 LOST: Final = 1e-90
-"""More than what so many bits of numbers up to 1 are off by. 1 - B^{1/m} is at least 1e-28 here."""
+"""Bound of the absolute error of numbers up to 1 with `BITS` bits. 1 - B^{1/m} is at least 1e-28 here."""
 LARGEST_EXACT_POWER: Final = 64
-"""Up to so many deletions (1 - p)^m >= B is decided in exact arithmetic where rounding leaves it open."""
+"""Largest count of deletions for which exact arithmetic decides (1 - p)^m >= B where rounding leaves it open."""
 
 
 def largest_epsilon(positive_predictive_value: float, prior: float) -> Reading | None:
-    """logit a - logit p: the largest eps at which nobody's P(member | attacker says member) exceeds a. Infinite for a =
-    1 or p = 0; None for a < p. Relative error <= 32 u, however close a is to p.
+    """Return logit a - logit p, the largest eps for which no P(member | attacker says member) exceeds a.
+
+    Parameters
+    ----------
+    positive_predictive_value : float
+        The allowed probability a, in [0, 1].
+    prior : float
+        Probability p of membership, in [0, 1].
+
+    Returns
+    -------
+    Reading or None
+        Epsilon in nats with relative error at most 32 u, however close a is to p. Infinite for a = 1 or p = 0. None for
+        a < p.
     """
     target = positive_predictive_value
     _check_probabilities(positive_predictive_value=target, prior=prior)
@@ -51,7 +65,10 @@ def largest_epsilon(positive_predictive_value: float, prior: float) -> Reading |
 
 
 def largest_sampling_rate(positive_predictive_value: float, epsilon: float) -> Reading:
-    """T = a/(a + (1 - a) e^eps): the largest rate of sampling the data set first at which the same holds."""
+    """Return T = a/(a + (1 - a) e^eps), the largest rate of sampling the data set before an eps-DP release.
+
+    At this rate no P(member | attacker says member) exceeds a = `positive_predictive_value`.
+    """
     target = positive_predictive_value
     _check_probabilities(positive_predictive_value=target)
     _check_epsilon(epsilon)
@@ -61,7 +78,7 @@ def largest_sampling_rate(positive_predictive_value: float, epsilon: float) -> R
 
 
 def prior_of_largest_advantage(epsilon: float) -> tuple[Reading, Reading]:
-    """p = 1/(1 + e^{eps/2}), where 2 (largest positive predictive value - p) is largest, and that: 2 tanh(eps/4)."""
+    """Return the prior p = 1/(1 + e^{eps/2}) that maximises 2 (largest PPV - p), and this maximum, 2 tanh(eps/4)."""
     _check_epsilon(epsilon)
     notes = (NO_ADVANTAGE,) if epsilon == 0 else ()
     prior = posterior_at_log_ratio(Odds(0.5, 0.5), Enclosure.point(-epsilon / 2))
@@ -73,10 +90,26 @@ def prior_of_largest_advantage(epsilon: float) -> tuple[Reading, Reading]:
 
 
 def largest_epsilon_for_deletions(prior: float, confidence: float, deletions: int) -> Reading | None:
-    """ln((B^{-1/m} - 1) (1 - p)/p): the largest eps with a deletion capacity of at least m at confidence B.
+    """Return ln((B^{-1/m} - 1) (1 - p)/p), the largest eps with a deletion capacity of at least m at confidence B.
 
-    Infinite for p = 0 or B = 0; None for p = 1 or B = 1, and where (1 - p)^m < B. Relative error <= 64 u and that of
-    B^{1/m}, 10 u |ln B|/m, however close the prior is to 0 or 1 and (1 - p)^m to B.
+    Parameters
+    ----------
+    prior : float
+        Probability p that a record was used, in [0, 1].
+    confidence : float
+        The required probability B, in [0, 1].
+    deletions : int
+        The capacity m, at least 1.
+
+    Returns
+    -------
+    Reading or None
+        Infinite for p = 0 or B = 0. None for p = 1 or B = 1, and where (1 - p)^m < B.
+
+    Notes
+    -----
+    The relative error is at most 64 u plus the error of B^{1/m}, which is 10 u |ln B|/m. This holds however close the
+    prior is to 0 or 1, and (1 - p)^m to B.
     """
     _check_probabilities(prior=prior, confidence=confidence)
     _check_deletions(deletions)
@@ -98,9 +131,9 @@ def largest_epsilon_for_deletions(prior: float, confidence: float, deletions: in
 
 
 def largest_prior_for_deletions(epsilon: float, confidence: float, deletions: int) -> Reading:
-    """(1 - r)/((1 - r) + r e^eps), r = B^{1/m}: the largest prior with a deletion capacity of at least m.
+    """Return (1 - r)/((1 - r) + r e^eps) with r = B^{1/m}, the largest prior with a deletion capacity of at least m.
 
-    For m = 1 one minus the largest positive accuracy at a prior of B, with relative error <= 32 u.
+    For m = 1 this is one minus the largest positive accuracy at a prior of B, with relative error at most 32 u.
     """
     _check_probabilities(confidence=confidence)
     _check_deletions(deletions)
@@ -119,25 +152,25 @@ def largest_prior_for_deletions(epsilon: float, confidence: float, deletions: in
 
 
 def _gap_of_logits(gap: float, low: float, rest: float) -> float:
-    """logit(low + gap) - logit(low), gap >= 0, rest = 1 - low - gap: two terms that are not negative."""
+    """Return logit(low + gap) - logit(low) as a sum of two non-negative terms; gap >= 0, rest = 1 - low - gap."""
     return _log_of_sum_over(low, gap) + _log_of_sum_over(rest, gap)
 
 
 def _log_of_sum_over(base: float, gap: float) -> float:
-    """ln((base + gap)/base), gap >= 0."""
+    """Return ln((base + gap)/base), gap >= 0."""
     share = gap / base
-    # Where the quotient is no double, the base is below 1e-300 and its logarithm far from that of the sum.
+    # If the quotient overflows, the base is below 1e-300 and its logarithm is far from the logarithm of the sum.
     return math.log1p(share) if math.isfinite(share) else math.log(base + gap) - math.log(base)
 
 
 def _around(value: float) -> Enclosure:
-    """Within the error of `_gap_of_logits`, whose terms are well conditioned."""
+    """Enclose a result of `_gap_of_logits` within its error; the terms are well conditioned."""
     step = SMALLEST if value > 0 else 0.0
     return Enclosure(max(value * (1 - SLACK) - step, 0.0), value * (1 + SLACK) + step, Evidence.EXACT)
 
 
 def _gap_of_root(prior: float, confidence: float, deletions: int) -> tuple[float, float]:
-    """Both ends of 1 - B^{1/m} - p, which may cancel: with BITS bits of 1, rounded once."""
+    """Return both bounds of 1 - B^{1/m} - p, computed with `BITS` bits because the difference may cancel."""
     import mpmath
 
     package: Any = mpmath  # has no types
@@ -152,7 +185,7 @@ def _gap_of_root(prior: float, confidence: float, deletions: int) -> tuple[float
 
 
 def _root(confidence: float, deletions: int) -> tuple[Enclosure, Enclosure]:
-    """1 - r and r = B^{1/m}, 0 < B < 1."""
+    """Return 1 - r and r = B^{1/m}, 0 < B < 1."""
     exponent = math.log(confidence) / deletions  # within 9 u
     rest, root = -math.expm1(exponent), math.exp(exponent)
     rest_error = FUNCTION_ERROR + 10 * UNIT_ROUNDOFF
@@ -164,7 +197,7 @@ def _root(confidence: float, deletions: int) -> tuple[Enclosure, Enclosure]:
 
 
 def _reached_without_release(prior: float, confidence: float, deletions: int) -> bool:
-    """Whether (1 - p)^m >= B, exactly; False where that is not decided."""
+    """Return whether exact arithmetic proves (1 - p)^m >= B; False for too many deletions."""
     return deletions <= LARGEST_EXACT_POWER and (1 - Fraction(prior)) ** deletions >= Fraction(confidence)
 
 

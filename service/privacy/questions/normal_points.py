@@ -1,4 +1,4 @@
-"""Points of a trade-off curve in the coordinates of the normal law, where Gaussian differential privacy is a line."""
+"""Points of a trade-off curve in normal quantiles, where the Gaussian trade-off curve is a straight line."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from service.privacy.trade_off.enclosed.ulps import LOG_QUANTILE_ERROR, NORMAL_Q
 
 SMALLEST_RATE: Final = 1e-300
 CLOSE: Final = 1e-10
-"""Relative distance of both ends of mu at which nothing is looked for any more."""
+"""Relative width of the enclosure of mu at which a search stops."""
 
 
 @dataclass(frozen=True, slots=True)
 class NormalPoints:
-    """u = -Phi^-1(alpha), q = Phi^-1(power), mu = q + u; any shape."""
+    """Points in normal quantiles: u = -Phi^-1(alpha), q = Phi^-1(power) and mu = q + u, arrays of one shape."""
 
     u: EnclosureArray
     q: EnclosureArray
@@ -29,7 +29,7 @@ class NormalPoints:
 
 
 def normal_points(rates: FloatArray, power: EnclosureArray, type_two_error: EnclosureArray) -> NormalPoints:
-    """The points of a curve at rates strictly between 0 and 1."""
+    """Compute the normal quantiles of the points of a curve at rates strictly between 0 and 1."""
     value = -special.ndtri(rates)
     u = _around(value, NORMAL_QUANTILE_ERROR * np.abs(value))
     q = _probit(power, type_two_error)
@@ -38,7 +38,7 @@ def normal_points(rates: FloatArray, power: EnclosureArray, type_two_error: Encl
 
 
 def _probit(power: EnclosureArray, type_two_error: EnclosureArray) -> EnclosureArray:
-    """Phi^-1(power), from whichever of power and type II error is smaller."""
+    """Enclose Phi^-1(power), from the smaller one of power and type II error."""
     lower = np.where(power.lower < 0.5, _quantile(power, -1), -_quantile(type_two_error, 1))
     upper = np.where(power.upper < 0.5, _quantile(power, 1), -_quantile(type_two_error, -1))
     return EnclosureArray(lower, upper)
@@ -54,7 +54,7 @@ def _quantile(bounds: EnclosureArray, side: int) -> FloatArray:
         from_log = special.ndtri_exp(np.maximum(log, -1e300))
         value = np.where(tiny, from_log, value)
         error = np.where(tiny, LOG_QUANTILE_ERROR * np.abs(from_log), error)
-    # Phi^-1 of 0 or 1 is infinite, and so known.
+    # Phi^-1 of 0 or 1 is infinite without an error.
     return np.where(np.isfinite(value), value + side * np.where(np.isfinite(error), error, 0.0), value)
 
 

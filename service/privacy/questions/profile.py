@@ -1,4 +1,4 @@
-"""epsilon and delta: the privacy profile of a curve, whose enclosures of it are the ends of the readings."""
+"""Epsilon and delta of a curve: the two questions about its privacy profile."""
 
 from __future__ import annotations
 
@@ -17,9 +17,24 @@ NO_EPSILON: Final = (
 
 
 def epsilon(curve: AbstractTradeOff, delta: float) -> Reading:
-    """Smallest eps >= 0 (nats) with delta(eps) <= delta in [0, 1]; infinity where no finite eps will do.
+    """Return the smallest eps >= 0 (nats) with delta(eps) <= delta.
 
-    Raises OutOfDomain for any other delta.
+    Parameters
+    ----------
+    curve : AbstractTradeOff
+        The trade-off curve.
+    delta : float
+        In [0, 1].
+
+    Returns
+    -------
+    Reading
+        Infinite, with a note, if no finite eps satisfies the condition. The upper bound is safe.
+
+    Raises
+    ------
+    OutOfDomain
+        If delta is outside [0, 1].
     """
     found = curve.epsilon(delta)
     notes = () if found.lower < math.inf else (NO_PURE_EPSILON if delta == 0 else NO_EPSILON,)
@@ -27,5 +42,5 @@ def epsilon(curve: AbstractTradeOff, delta: float) -> Reading:
 
 
 def delta(curve: AbstractTradeOff, epsilon: float) -> Reading:
-    """delta(eps) = sup_alpha power(alpha) - e^eps alpha, in [0, 1], for any eps but not-a-number (nats)."""
+    """Return delta(eps) = sup_alpha power(alpha) - e^eps alpha in [0, 1]; eps in nats, any double except NaN."""
     return Reading(curve.profile_at(epsilon), "upper", SOURCE)

@@ -1,4 +1,4 @@
-"""What a question answers."""
+"""Answer of a question: an enclosure with its safe bound, source and notes."""
 
 from __future__ import annotations
 
@@ -12,9 +12,18 @@ SafeEnd = Literal["upper", "lower"]
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """One number read off a curve.
+    """Answer of one question about a curve.
 
-    `safe_end`: the end that never promises more privacy than there is. `source`: the theorem behind the reading.
+    Attributes
+    ----------
+    value : Enclosure
+        The number, in the unit of the question.
+    safe_end : {"upper", "lower"}
+        The bound that never states more privacy than there is.
+    source : str
+        The theorem behind the answer.
+    notes : tuple of str
+        Remarks for the reader of the answer.
     """
 
     value: Enclosure
@@ -24,5 +33,5 @@ class Reading:
 
     @property
     def safe_value(self) -> float:
-        """The end of the enclosure that may be trusted."""
+        """The bound of the enclosure that never states more privacy than there is."""
         return self.value.upper if self.safe_end == "upper" else self.value.lower

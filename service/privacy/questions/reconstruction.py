@@ -1,4 +1,4 @@
-"""Reconstruction robustness: how much a release helps to reconstruct a record."""
+"""Reconstruction robustness: the help that a release gives to reconstruct a record."""
 
 from __future__ import annotations
 
@@ -9,9 +9,23 @@ SOURCE = "Kaissis et al. 2023 (ReRo), Theorem 1: gamma(kappa) = 1 - f(kappa)"
 
 
 def gamma(curve: AbstractTradeOff, baseline_success: float) -> Reading:
-    """gamma(kappa) = 1 - f(kappa): largest chance of reconstruction with the release, kappa in [0, 1] being the chance
-    without it.
+    """Return gamma(kappa) = 1 - f(kappa), the largest chance of reconstruction with the release.
 
-    The ends are those of the curve's power. Raises OutOfDomain for a kappa outside [0, 1].
+    Parameters
+    ----------
+    curve : AbstractTradeOff
+        The trade-off curve f.
+    baseline_success : float
+        Chance kappa of reconstruction without the release, in [0, 1].
+
+    Returns
+    -------
+    Reading
+        The enclosure of the power of the curve at kappa. The upper bound is safe.
+
+    Raises
+    ------
+    OutOfDomain
+        If kappa is outside [0, 1].
     """
     return Reading(curve.power_at(baseline_success), "upper", SOURCE)

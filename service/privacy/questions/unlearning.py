@@ -1,4 +1,4 @@
-"""What can be said about records that are asked to be deleted, without training again."""
+"""Guarantees for records whose deletion is requested, without training again."""
 
 from __future__ import annotations
 
@@ -28,18 +28,42 @@ Held = Literal["yes", "no", "unknown"]
 
 @dataclass(frozen=True, slots=True)
 class UnlearningGuarantee:
-    """The smallest probability that a record was not used, and whether it is at least what is asked for."""
+    """Smallest probability that a record was not used.
+
+    `holds` states whether this probability reaches the required confidence.
+    """
 
     reading: Reading
     holds: Held
 
 
 def unlearning_guarantee(curve: AbstractTradeOff, prior: float, confidence: float) -> UnlearningGuarantee:
-    """Whether a record is B-MI unlearnt as it is: P(not a member | release) >= B whatever the release.
+    """Return whether a record is B-MI unlearnt without any change: P(not a member | release) >= B for every release.
 
-    The reading is the smallest negative predictive value, 1/(1 + e^L p/(1 - p)) at the largest log-likelihood ratio L
-    of the curve. `unknown` where B lies inside its enclosure, or where that is no bound. Accuracy: that of
-    `negative_predictive_value`. Raises OutOfDomain for a prior or a B outside [0, 1].
+    Parameters
+    ----------
+    curve : AbstractTradeOff
+        Trade-off curve of the release.
+    prior : float
+        Probability that the record was used, in [0, 1].
+    confidence : float
+        The required probability B, in [0, 1].
+
+    Returns
+    -------
+    UnlearningGuarantee
+        The reading is the smallest negative predictive value, 1/(1 + e^L p/(1 - p)), at the largest log-likelihood
+        ratio L of the curve. The lower bound is safe. `holds` is "unknown" if B lies inside the enclosure or the
+        evidence is asymptotic.
+
+    Raises
+    ------
+    OutOfDomain
+        If the prior or the confidence is outside [0, 1].
+
+    Notes
+    -----
+    The accuracy is that of `negative_predictive_value`.
     """
     _check(prior, confidence)
     smallest = negative_predictive_value(curve, prior, side="at_least").value
@@ -54,12 +78,30 @@ def unlearning_guarantee(curve: AbstractTradeOff, prior: float, confidence: floa
 
 
 def deletion_capacity(curve: AbstractTradeOff, prior: float, confidence: float) -> Reading:
-    """floor(ln B / ln L): how many records can be said, with probability B together, not to have been used.
+    """Return floor(ln B / ln L), the number of records that together were not used with probability at least B.
 
-    L is the smallest probability that a record was not used, whatever the output. An integer, infinite where L = 1 or B
-    = 0, 0 where L = 0; when rounding leaves the floor open, both integers are the ends and the lower one is safe: for
-    pure DP up to epsilon 1e6 they are at most 3e-8 of themselves and 1 apart (tested against 700 digits). Raises
-    OutOfDomain for a prior or a B outside [0, 1].
+    Parameters
+    ----------
+    curve : AbstractTradeOff
+        Trade-off curve of the release.
+    prior : float
+        Probability that a record was used, in [0, 1].
+    confidence : float
+        The required probability B, in [0, 1].
+
+    Returns
+    -------
+    Reading
+        An integer: infinite where L = 1 or B = 0, and 0 where L = 0. If rounding leaves the floor open, the enclosure
+        has both integers as bounds. The lower bound is safe.
+
+    Raises
+    ------
+    OutOfDomain
+        If the prior or the confidence is outside [0, 1].
+
+    Notes ----- L is the smallest probability that a record was not used, over all outputs. For pure DP up to epsilon
+    1e6 the two integers differ by at most 3e-8 of their value and 1 (tested against 700 digits).
     """
     _check(prior, confidence)
     if prior == 0 or confidence == 0:
@@ -77,7 +119,7 @@ def deletion_capacity(curve: AbstractTradeOff, prior: float, confidence: float) 
 
 
 def _logarithms(value: Enclosure) -> tuple[float, float]:
-    """Logarithms of the ends of a posterior probability, which has them, a smallest double further out."""
+    """Return logarithms of the bounds of a posterior probability, moved outwards by the smallest double."""
     if value.log_lower is None or value.log_upper is None:
         return -math.inf, 0.0
     return value.log_lower - SMALLEST, min(value.log_upper + SMALLEST, 0.0)

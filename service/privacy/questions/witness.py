@@ -1,13 +1,14 @@
-"""Attacks that do better than a stated bound allows: a rate, the power there, and what the bound would leave of it.
+"""Witnesses against a stated bound: a false positive rate, the power there, and the power that the bound allows.
 
 Most bounds are lines above the power: power <= offset + e^s alpha at every rate alpha. (eps, delta)-DP is the line of
-slope eps and offset delta; an advantage has slope 0, a Bayes accuracy the slope of the prior odds. The best attack on a
-line is the test at the likelihood ratio e^s, whose rate is -delta'(s) e^-s (`trade_off/abstract.py`: the profile is the
-conjugate of the power): it is read off a chord of the profile, which near s costs little. That rate need not be exact:
-what is returned has been checked, by the certified lower end of the power at this very rate.
+slope eps and offset delta. A bound of the advantage has slope 0, a bound of the Bayes accuracy the slope of the prior
+odds. The best attack on a line is the test at the likelihood ratio e^s. Its rate is -delta'(s) e^-s, because the
+profile is the conjugate of the power (`trade_off/abstract.py`). A chord of the profile near s gives this rate at little
+cost. The rate need not be exact: the certified lower bound of the power at this very rate proves every witness.
 
-A line without offset bounds every likelihood ratio, as a posterior probability does. Attacks on it are best at rates
-near 0, where curves are dear to read, and nobody could run them: a few rates that people do run are tried.
+A line without offset bounds every likelihood ratio, as a posterior probability does. Attacks on such a line are best at
+rates near 0, where curves are expensive to evaluate and no attack is practical. So the search tries a few practical
+rates.
 """
 
 from __future__ import annotations
@@ -25,13 +26,13 @@ from service.privacy.questions.normal_points import SMALLEST_RATE, normal_points
 from service.privacy.trade_off.abstract import AbstractTradeOff
 
 CHORDS: Final = (2.0**-10, 2.0**-16, 2.0**-5)
-"""Half the width of a chord, relative to the scale of the slope; later ones where an earlier one shows nothing."""
+"""Half the width of a chord, relative to the scale of the slope. A later width is tried if an earlier one fails."""
 ALLOWED_ERROR: Final = 2.0**-46
-"""Relative error of what a bound allows, for every nat of its slope and one more."""
+"""Relative error of the power that a bound allows, per nat of 1 + its slope."""
 RATES: Final = (1.0, 1e-1, 1e-2, 1e-3, 1e-4, 1e-6, 1e-9, 0.0)
-"""Where to look else: rates of attacks that are run; whoever never accuses, or always does, is among them."""
+"""Rates of practical attacks. Rate 0 belongs to an attack that never accuses, rate 1 to one that always does."""
 GRID, ROUNDS = 33, 3
-"""Rates on a grid, and how often it is narrowed around the best of them."""
+"""Rates on a grid, and rounds that narrow the grid around its best rate."""
 
 
 @final
@@ -43,7 +44,7 @@ class SupportingLine:
     offset: float
 
     def at(self, rate: float) -> float:
-        """What it allows at a rate, rounded upwards."""
+        """Return the power that the line allows at a rate, rounded upwards."""
         if self.log_slope > 700:
             rise = math.exp(min(self.log_slope + math.log(rate), 1.0)) if rate > 0 else 0.0
         else:
@@ -55,7 +56,7 @@ class SupportingLine:
 @final
 @dataclass(frozen=True, slots=True)
 class Witness:
-    """A rate at which the power is above what a bound `allowed` there: power.lower > allowed."""
+    """A rate at which the power exceeds the power that a bound allowed: power.lower > allowed."""
 
     false_positive_rate: float
     power: Enclosure
@@ -63,13 +64,13 @@ class Witness:
 
 
 def above(curve: AbstractTradeOff, rate: float, allowed: float) -> Witness | None:
-    """The power at a rate in [0, 1], if it is surely above what is allowed there."""
+    """Return a witness at a rate in [0, 1] if the power surely exceeds `allowed`, otherwise None."""
     power = curve.power_at(rate)
     return Witness(rate, power, allowed) if power.lower > allowed else None
 
 
 def above_somewhere(curve: AbstractTradeOff, line: SupportingLine) -> Witness | None:
-    """The largest of the usual rates at which the curve is surely above a line; None where it is at none of them."""
+    """Return a witness at the largest rate of `RATES` where the curve is surely above a line, otherwise None."""
     if not math.isfinite(line.log_slope):
         return None
     power = curve.power(np.array(RATES))
@@ -81,11 +82,11 @@ def above_somewhere(curve: AbstractTradeOff, line: SupportingLine) -> Witness | 
 
 
 def above_line(curve: AbstractTradeOff, line: SupportingLine) -> Witness | None:
-    """A rate at which the curve is surely above a line; None where no rate is found that shows it in doubles."""
+    """Return a witness that the curve is surely above a line, or None if no rate shows it in doubles."""
     if not math.isfinite(line.log_slope):
         return None
     scale = abs(line.log_slope)
-    if scale < 1:  # a weak loss is as small as the advantage
+    if scale < 1:  # weak privacy losses are of the size of the advantage
         scale = max(scale, curve.profile_at(0.0).upper)
     for chord in CHORDS:
         rate = _touching(curve, line.log_slope, chord * scale)
@@ -96,7 +97,7 @@ def above_line(curve: AbstractTradeOff, line: SupportingLine) -> Witness | None:
 
 
 def _touching(curve: AbstractTradeOff, log_slope: float, half: float) -> float:
-    """About the rate of the test at a log-likelihood ratio; 0 where it is none of the doubles."""
+    """Return the approximate rate of the test at a log-likelihood ratio, or 0 if the rate underflows."""
     ends = curve.profile(np.array([log_slope - half, log_slope + half]))
     middle = (ends.lower + ends.upper) / 2
     fall = float(middle[0] - middle[1]) / (2 * half) if half > 0 else 0.0
@@ -107,8 +108,21 @@ def _touching(curve: AbstractTradeOff, log_slope: float, half: float) -> float:
 
 
 def above_gaussian(curve: AbstractTradeOff, mu: float, rate_min: float, error_min: float) -> Witness | None:
-    """A rate, at least `rate_min` and with a type II error of at least `error_min`, at which the curve is surely above
-    that of N(0, 1) against N(mu, 1); None where no such rate is found.
+    """Return a witness that the curve is surely above the curve of N(0, 1) against N(mu, 1), or None.
+
+    Parameters
+    ----------
+    curve : AbstractTradeOff
+        The curve under test.
+    mu : float
+        The stated mu, >= 0.
+    rate_min, error_min : float
+        Smallest false positive rate and smallest type II error of a witness, in [0, 1].
+
+    Returns
+    -------
+    Witness or None
+        None if the search finds no rate; such a rate may exist nevertheless.
     """
     low, high = max(rate_min, SMALLEST_RATE), 1 - max(error_min, 2.0**-50)
     if not low < high:
@@ -130,6 +144,6 @@ def above_gaussian(curve: AbstractTradeOff, mu: float, rate_min: float, error_mi
 
 
 def _normal_grid(low: float, high: float) -> FloatArray:
-    """Rates with equal distances of their normal quantiles."""
+    """Return rates with equal distances of their normal quantiles."""
     quantiles = np.linspace(float(special.ndtri(low)), float(special.ndtri(high)), GRID)
     return np.unique(np.clip(special.ndtr(quantiles), low, high))

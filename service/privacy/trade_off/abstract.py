@@ -1,11 +1,13 @@
-"""What a trade-off curve is, and what can be read off every one of them.
+"""Abstract base class of trade-off curves, and the numbers that every trade-off curve provides.
 
-H0 and H1 are the two hypotheses of an attacker, L = ln dH1/dH0 the log-likelihood ratio in nats. The curve is f(alpha)
-= smallest type II error at false positive rate alpha: convex, non-increasing, f(alpha) <= 1 - alpha. Its conjugate is
-the profile delta(eps) = sup_alpha power(alpha) - e^eps alpha = E_H0 (e^L - e^eps)_+ for every real eps.
+H0 and H1 are the two hypotheses of an attacker, and L = ln dH1/dH0 is the log-likelihood ratio in nats. The curve is
+f(alpha) = smallest type II error at false positive rate alpha. It is convex and non-increasing with f(alpha) <= 1 -
+alpha. Its conjugate is the profile delta(eps) = sup_alpha power(alpha) - e^eps alpha = E_H0 (e^L - e^eps)_+ for every
+real eps.
 
-Public methods validate, settle edge values, call one `_..._formula` hook and return enclosures; only hooks vary.
-Methods that end in `_at` read one number: what they read off arrays, a curve may also compute without them.
+Public methods validate their arguments, settle edge values, call one `_..._formula` hook and return enclosures. Only
+the hooks vary between curves. Methods that end in `_at` return one number; a curve may compute this number without
+arrays.
 """
 
 from __future__ import annotations
@@ -21,22 +23,27 @@ import numpy as np
 from service.privacy.enclosure import Enclosure, EnclosureArray, Evidence
 from service.privacy.errors import OutOfDomain
 from service.privacy.numerics.arrays import BoolArray, FloatArray, IndexArray
-from service.privacy.numerics.work import did
+from service.privacy.numerics.work import count_work
 from service.privacy.trade_off.enclosed import caps
 from service.privacy.trade_off.enclosed.decreasing_root import decreasing_root
 
 A_READING, A_NUMBER = 100.0, 0.3
-"""Work of any reading, and of every number in it, in microseconds, roughly: closed forms count no more."""
+"""Approximate work of an evaluation, and of every number in it, in microseconds. Closed forms count nothing else."""
 LARGEST_EPSILON = 1e15
-"""Where the search for an upper bound of epsilon ends (nats)."""
+"""Largest epsilon of the search for an upper bound (nats)."""
 
 
 @dataclass(frozen=True, slots=True)
 class CurvePoints:
-    """Enclosures of both readings at given false positive rates; neither is computed as one minus the other.
+    """Enclosures of a curve at given false positive rates; neither number is computed as one minus the other.
 
-    `log_slope`: enclosure of ln(-f'(alpha)), the log-likelihood ratio at the threshold of the best test (at a kink any
-    value of the subdifferential lies inside; ends may be infinite).
+    Attributes
+    ----------
+    type_two_error, power : EnclosureArray
+        f(alpha) and 1 - f(alpha).
+    log_slope : EnclosureArray
+        ln(-f'(alpha)), the log-likelihood ratio at the threshold of the best test. At a kink the enclosure contains the
+        logarithms of the subdifferential. Bounds may be infinite.
     """
 
     type_two_error: EnclosureArray
@@ -44,33 +51,33 @@ class CurvePoints:
     log_slope: EnclosureArray
 
     def __getitem__(self, at: IndexArray | BoolArray | slice) -> CurvePoints:
-        """Return some of the points."""
+        """Return the points at these indices."""
         return CurvePoints(self.type_two_error[at], self.power[at], self.log_slope[at])
 
 
 class AbstractTradeOff(ABC):
-    """A trade-off curve between H0 (record absent, in the add direction) and H1.
+    """Trade-off curve between H0 (in the add direction: the record is absent) and H1.
 
-    Arrays in, arrays out: every method takes a one-dimensional float64 array and returns arrays of its shape. Results
-    are enclosures with the curve's `evidence`; how close their ends are, each curve says. OutOfDomain is raised for
-    rates and deltas outside [0, 1], for not-a-number and for empty lists.
+    Every method takes a one-dimensional float64 array and returns arrays of its shape. Results are enclosures with the
+    `evidence` of the curve. Each curve documents the width of its enclosures. Methods raise OutOfDomain for rates and
+    deltas outside [0, 1], for NaN and for empty lists.
     """
 
     evidence: Evidence
     method: str
-    """Name of the engine behind the numbers, as on the wire: `closed_form`, `contour`, ..."""
+    """Name of the engine behind the numbers, as in responses: `closed_form`, `contour`, ..."""
     searches_points: bool = False
-    """Whether every point costs a search of the profile, so that what can be read off the profile should be."""
+    """Whether every point costs a search of the profile, so that callers should prefer the profile."""
     is_capped: bool = False
-    """Whether its formulas are made of numbers that the extreme log-likelihood ratios bound already."""
+    """Whether the formulas already respect the bounds from the extreme log-likelihood ratios."""
     has_only_profile: bool = False
-    """Whether points are searched for in the profile, so that who mixes curves mixes profiles before the search."""
+    """Whether points come from a search of the profile, so that a mixture should mix profiles before the search."""
 
     @final
     def points(self, false_positive_rates: FloatArray) -> CurvePoints:
-        """Type II error, power and slope at each false positive rate in [0, 1]."""
+        """Return type II error, power and slope at each false positive rate in [0, 1]."""
         alpha, least, most = _checked("false_positive_rates", false_positive_rates, 0.0, 1.0)
-        did(A_READING + A_NUMBER * alpha.size)
+        count_work(A_READING + A_NUMBER * alpha.size)
         if least > 0 and most < 1:
             return self._in_range(self._capped_points(alpha), alpha)
         inside = (alpha > 0) & (alpha < 1)
@@ -80,19 +87,19 @@ class AbstractTradeOff(ABC):
 
     @final
     def power(self, false_positive_rates: FloatArray) -> EnclosureArray:
-        """Largest true positive rate 1 - f(alpha) at each false positive rate in [0, 1]."""
+        """Return the largest true positive rate 1 - f(alpha) at each false positive rate in [0, 1]."""
         return self.points(false_positive_rates).power
 
     @final
     def type_two_error(self, false_positive_rates: FloatArray) -> EnclosureArray:
-        """Smallest type II error f(alpha) at each false positive rate in [0, 1]."""
+        """Return the smallest type II error f(alpha) at each false positive rate in [0, 1]."""
         return self.points(false_positive_rates).type_two_error
 
     @final
     def profile(self, epsilons: FloatArray) -> EnclosureArray:
-        """delta(eps) = sup_alpha power(alpha) - e^eps alpha for each real eps (nats); negative eps are allowed."""
+        """Return delta(eps) = sup_alpha power(alpha) - e^eps alpha for each real or infinite eps (nats)."""
         epsilon, least, most = _checked("epsilons", epsilons, -math.inf, math.inf)
-        did(A_READING + A_NUMBER * epsilon.size)
+        count_work(A_READING + A_NUMBER * epsilon.size)
         if least > -math.inf and most < math.inf:
             return self._capped_profile(epsilon)
         finite = np.isfinite(epsilon)
@@ -102,10 +109,20 @@ class AbstractTradeOff(ABC):
 
     @final
     def rough_profile(self, epsilons: FloatArray, rate: float) -> EnclosureArray:
-        """`profile` at finite epsilons, as wide as is cheap: for bounds that can do with few digits.
+        """Return wide but inexpensive enclosures of the profile, for bounds that need few digits.
 
-        `rate`: in (0, 1), where the largest epsilon is about the slope, and whose point has been read: for free are
-        numbers that the two have in common.
+        Parameters
+        ----------
+        epsilons : array of shape (n,)
+            Finite numbers of nats.
+        rate : float
+            A rate in (0, 1) whose log slope is about the largest epsilon, and whose point has been evaluated. Numbers
+            that both evaluations share cost nothing.
+
+        Returns
+        -------
+        EnclosureArray
+            Valid enclosures of `profile`, possibly wide.
         """
         epsilon, _, _ = _checked("epsilons", epsilons, -sys.float_info.max, sys.float_info.max)
         if not 0 < rate < 1:
@@ -114,24 +131,40 @@ class AbstractTradeOff(ABC):
 
     @final
     def power_at(self, false_positive_rate: float) -> Enclosure:
-        """`power` at one rate."""
+        """Return the power at one false positive rate in [0, 1]."""
         if 0 < false_positive_rate < 1:
-            did(A_READING)
+            count_work(A_READING)
             power = self._capped_power(false_positive_rate)
             return caps.number_of_guess(power, false_positive_rate) if self.evidence.is_certain else power
         return self.power(np.array([false_positive_rate])).at(0, self.evidence)
 
     @final
     def profile_at(self, epsilon: float) -> Enclosure:
-        """`profile` at one epsilon (nats)."""
+        """Return delta(eps) at one eps (nats)."""
         if math.isfinite(epsilon):
-            did(A_READING)
+            count_work(A_READING)
             return self._capped_delta(epsilon)
         return self.profile(np.array([epsilon])).at(0, self.evidence)
 
     @final
     def epsilon(self, delta: float) -> Enclosure:
-        """Smallest eps >= 0 with delta(eps) <= delta, for delta in [0, 1]; +inf where no finite eps will do."""
+        """Return the smallest eps >= 0 (nats) with delta(eps) <= delta.
+
+        Parameters
+        ----------
+        delta : float
+            In [0, 1].
+
+        Returns
+        -------
+        Enclosure
+            Infinite if no finite eps satisfies the condition.
+
+        Raises
+        ------
+        OutOfDomain
+            If delta is outside [0, 1].
+        """
         if not 0 <= delta <= 1:
             raise OutOfDomain("delta", delta, "in [0, 1]")
         if delta == 1:
@@ -141,62 +174,69 @@ class AbstractTradeOff(ABC):
         if delta == 0:
             largest = self.largest_log_ratio
             return Enclosure(max(largest.lower, 0.0), max(largest.upper, 0.0), largest.evidence)
-        did(A_READING)
+        count_work(A_READING)
         return self._epsilon_formula(delta)
 
-    def epsilon_cap(self, delta: float) -> float:
-        """An upper bound of epsilon(delta), 0 < delta < 1, that costs next to nothing beside it; +inf where none is
-        known.
+    def epsilon_cap(self, delta: float, enough: float = -math.inf) -> float:
+        """Return an upper bound of epsilon(delta), 0 < delta < 1, at almost no cost; infinity if none is known.
+
+        Parameters
+        ----------
+        delta : float
+            In (0, 1).
+        enough : float
+            An epsilon that the bound need not be below. One number of the profile may prove it.
         """
-        del delta
+        del delta, enough
         return math.inf
 
     def profile_cap(self, epsilon: float) -> float:
-        """An upper bound of profile(epsilon), -inf < epsilon < inf, that costs next to nothing beside it; 1 where none
-        is known.
-        """
+        """Return an upper bound of profile(epsilon) for finite epsilon, at almost no cost; 1 if none is known."""
         del epsilon
         return 1.0
 
     @property
     @abstractmethod
     def largest_log_ratio(self) -> Enclosure:
-        """Essential supremum of L under H1: ln of the slope at alpha -> 0; +inf when unbounded or H1 has mass outside
-        H0.
+        """Essential supremum of L under H1 (nats), the log slope as alpha -> 0.
+
+        Infinite for unbounded L, and if H1 has mass outside H0.
         """
 
     @property
     @abstractmethod
     def smallest_log_ratio(self) -> Enclosure:
-        """Essential infimum of L under H0: ln of the slope at alpha -> 1; -inf when unbounded or H0 has mass outside
-        H1.
+        """Essential infimum of L under H0 (nats), the log slope as alpha -> 1.
+
+        Minus infinity for unbounded L, and if H0 has mass outside H1.
         """
 
     @property
     def singular_power(self) -> Enclosure:
-        """H1-mass of the set where H0 vanishes: power at alpha = 0, delta(+inf).
+        """H1-mass of the set where H0 vanishes: the power at alpha = 0, which is delta(+inf).
 
-        By default 0: H1 is absolutely continuous with respect to H0. Curves of other hypotheses replace it.
+        The default is 0, for H1 absolutely continuous with respect to H0. Curves of other hypotheses override this
+        property.
         """
         return Enclosure.point(0.0)
 
     @property
     def global_gdp_mu(self) -> Enclosure | None:
-        """Smallest mu with f >= g_mu on all of [0, 1] when it is known in closed form, by default None."""
+        """Smallest mu with f >= g_mu on all of [0, 1] if a closed form is known, by default None."""
         return None
 
     @property
     def global_gdp_mu_limit(self) -> float:
-        """A number that `global_gdp_mu` is known not to exceed, where it is None; to be replaced where one is known."""
+        """Upper bound of the smallest mu with f >= g_mu, for curves without `global_gdp_mu`; by default infinity."""
         return math.inf
 
     @abstractmethod
     def reversed(self) -> AbstractTradeOff:
-        """The curve with H0 and H1 exchanged: the inverse function of f (add <-> remove)."""
+        """Return the curve of swapped hypotheses: the inverse function of f (add <-> remove)."""
 
     @final
     def _with_ends(self, points: CurvePoints, alpha: FloatArray) -> CurvePoints:
-        """The points with their exact values at rates 0 and 1, where no formula is needed."""
+        """Return the points with their exact values at rates 0 and 1, where no formula is needed."""
         singular = self.singular_power
         rest = Enclosure(max(0.0, 1 - singular.upper), 1 - singular.lower, singular.evidence)
         largest, smallest = self.largest_log_ratio, self.smallest_log_ratio
@@ -209,8 +249,9 @@ class AbstractTradeOff(ABC):
 
     @final
     def _in_range(self, points: CurvePoints, alpha: FloatArray) -> CurvePoints:
-        """The points without what rounding put below the power alpha, and above the type II error 1 - alpha, of who
-        guesses; estimates are left as they are.
+        """Return the points within the range of guessing: power at least alpha and type II error at most 1 - alpha.
+
+        Only rounding can violate this range. Estimates are returned unchanged.
         """
         if not self.evidence.is_certain:
             return points
@@ -222,9 +263,10 @@ class AbstractTradeOff(ABC):
 
     @property
     def _extremes(self) -> tuple[float, float] | None:
-        """Outer ends of the extreme log-likelihood ratios where one is known to be finite, for bounds that need one.
+        """Outer bounds of the extreme log-likelihood ratios, or None if the curve needs or has none.
 
-        Exact curves need none, approximations have none, and mass outside the other hypothesis leaves none.
+        Exact curves need no bounds, approximations have none, and mass outside the other hypothesis leaves none. At
+        least one of the two bounds is finite.
         """
         if self.is_capped or self.evidence in (Evidence.EXACT, Evidence.ASYMPTOTIC) or self.singular_power.upper > 0:
             return None
@@ -265,30 +307,31 @@ class AbstractTradeOff(ABC):
 
     @abstractmethod
     def _points_formula(self, alpha: FloatArray) -> CurvePoints:
-        """`points` for rates strictly between 0 and 1."""
+        """Compute `points` for rates strictly between 0 and 1."""
 
     @abstractmethod
     def _profile_formula(self, epsilon: FloatArray) -> EnclosureArray:
-        """`profile` for finite epsilons."""
+        """Compute `profile` for finite epsilons."""
 
     def _rough_profile_formula(self, epsilon: FloatArray, rate: float) -> EnclosureArray:
-        """`rough_profile`; to be replaced where less precision costs less."""
+        """Compute `rough_profile`; overridden where less precision costs less."""
         del rate
         return self._capped_profile(epsilon)
 
     def _power_at_formula(self, rate: float) -> Enclosure:
-        """`power_at` for a rate strictly between 0 and 1; to be replaced where a number costs less than an array."""
+        """Compute `power_at` for a rate strictly between 0 and 1; overridden where this costs less than an array."""
         return self._points_formula(np.array([rate])).power.at(0, self.evidence)
 
     def _profile_at_formula(self, epsilon: float) -> Enclosure:
-        """`profile_at` for a finite epsilon; to be replaced where a number costs less than an array."""
+        """Compute `profile_at` for a finite epsilon; overridden where this costs less than an array."""
         return self._profile_formula(np.array([epsilon])).at(0, self.evidence)
 
     def _epsilon_formula(self, delta: float) -> Enclosure:
-        """`epsilon` for delta strictly between 0 and 1, at least the singular power's lower end.
+        """Compute `epsilon` for delta strictly between 0 and 1, at least the lower bound of the singular power.
 
-        By default the root of the profile up to the largest log-likelihood ratio, or up to the first power of 2 at
-        which the profile is proved to be at most delta; to be replaced where less work is enough.
+        The default is the root of the profile, searched up to the largest log-likelihood ratio. If this ratio is
+        infinite, the search extends to the first power of 2 where the profile is proved to be at most delta. Curves
+        override the method where less work is enough.
         """
         most = max(self.largest_log_ratio.upper, 0.0)
         if math.isinf(most):
@@ -301,12 +344,12 @@ class AbstractTradeOff(ABC):
 
 
 def _checked(name: str, values: FloatArray, low: float, high: float) -> tuple[FloatArray, float, float]:
-    """The values as an array, with their smallest and largest."""
+    """Return the values as an array, with their smallest and largest value."""
     array = np.asarray(values, dtype=np.float64)
     if array.ndim == 1 and array.size > 0:
-        # One value needs no reductions, which cost as much as the rest of the check.
+        # A single value needs no reductions. They cost as much as the rest of the check.
         least, most = (array.min(), array.max()) if array.size > 1 else (array[0], array[0])
-        # A not-a-number makes both comparisons false.
+        # NaN makes a comparison false.
         if low <= least and most <= high:
             return array, float(least), float(most)
     raise OutOfDomain(name, values, f"a list of numbers in [{low:g}, {high:g}]")

@@ -1,4 +1,4 @@
-"""The curve of (eps, delta)-differential privacy; pure DP and equal laws are its edges."""
+"""Trade-off curve of (eps, delta)-differential privacy, with pure DP and equal laws as special cases."""
 
 from __future__ import annotations
 
@@ -23,12 +23,23 @@ LOG_SLACK = 2 * FUNCTION_ERROR
 
 @final
 class ApproximateDpTradeOff(AbstractTradeOff):
-    """f(alpha) = max(0, 1 - delta - e^eps alpha, e^-eps (1 - delta - alpha)) (Kairouz, Oh, Viswanath 2015).
+    """Trade-off curve f(alpha) = max(0, 1 - delta - e^eps alpha, e^-eps (1 - delta - alpha)).
 
-    Power = min(1, delta + e^eps alpha, 1 - e^-eps (1 - delta - alpha)). One kink, alpha* = f(alpha*) = (1 - delta)/(1 +
-    e^eps). Profile at e: delta for e >= eps; 1 - (1 - delta)(1 + e^e)/(1 + e^eps) for |e| <= eps; 1 - e^e (1 - delta)
-    below. The curve is its own inverse. eps = delta = 0: f = 1 - alpha, exactly. Errors: a few u relative to the larger
-    term of each sum.
+    Parameters
+    ----------
+    epsilon : float
+        eps >= 0 in nats.
+    delta : float
+        In [0, 1].
+
+    Notes ----- The power is min(1, delta + e^eps alpha, 1 - e^-eps (1 - delta - alpha)). The curve has one kink at
+    alpha* = f(alpha*) = (1 - delta)/(1 + e^eps) and is its own inverse. The profile at e is delta for e >= eps. It is 1
+    - (1 - delta)(1 + e^e)/(1 + e^eps) for |e| <= eps, and 1 - e^e (1 - delta) for e < -eps. For eps = delta = 0 the
+    curve is f = 1 - alpha, exactly. Errors are a few u relative to the larger term of each sum.
+
+    References
+    ----------
+    Kairouz, Oh, Viswanath 2015.
     """
 
     evidence = Evidence.EXACT
@@ -56,7 +67,7 @@ class ApproximateDpTradeOff(AbstractTradeOff):
     @property
     @override
     def global_gdp_mu(self) -> Enclosure:
-        """-2 Phi^-1(1/(1 + e^eps)), where g_mu touches the kink; infinite with delta > 0."""
+        """mu = -2 Phi^-1(1/(1 + e^eps)), where g_mu touches the kink; infinite for delta > 0."""
         if self.delta_parameter > 0:
             return Enclosure.point(math.inf)
         eps = self.epsilon_parameter
@@ -81,22 +92,22 @@ class ApproximateDpTradeOff(AbstractTradeOff):
         if eps == 0 and delta == 0:
             return _no_information(alpha)
         with np.errstate(all="ignore"):
-            # e^eps alpha, by logarithms where e^eps alone would overflow.
+            # e^eps alpha, from logarithms where e^eps alone would overflow.
             rise = alpha * math.exp(eps) if eps < 700 else np.exp(np.minimum(eps + np.log(alpha), 1.0))
             rise_error = SLACK + (2 * UNIT_ROUNDOFF * (eps + 750) if eps >= 700 else 0.0)
             left = delta + rise
-            # 1 - alpha - delta with what rounding took off 1 - alpha: where the terms cancel the rest is exact.
+            # 1 - alpha - delta with the rounding error of 1 - alpha added. Where the terms cancel, the rest is exact.
             rest = 1 - alpha
             gap = np.maximum((rest - delta) + ((1 - rest) - alpha), 0.0)
             gap_low, gap_high = gap * (1 - 4 * UNIT_ROUNDOFF), gap * (1 + 4 * UNIT_ROUNDOFF)
-            # 1 - e^-eps gap, of positive terms, so that it stays above alpha where eps is tiny.
+            # 1 - e^-eps gap as a sum of positive terms, so that the power stays above alpha for a tiny eps.
             right = (alpha + delta) - gap * math.expm1(-eps)
             right_low = np.where(gap > 0, right * (1 - SLACK), 1.0)
             right_high = np.where(gap > 0, right * (1 + SLACK), 1.0)
             power_low = np.minimum(right_low, left * (1 - rise_error)) - SMALLEST
             power_low = np.maximum(power_low, np.maximum(alpha, delta))
             power_high = np.minimum(np.minimum(right_high, left * (1 + rise_error)) + SMALLEST, 1.0)
-            # 1 - delta - e^eps alpha as the gap less the growth: near alpha = 1 both are small.
+            # 1 - delta - e^eps alpha as the gap minus the growth. Near alpha = 1 both are small.
             growth = rise - alpha if eps > 1 else alpha * math.expm1(eps)
             fall = gap - growth
             fall_error = 8 * UNIT_ROUNDOFF * gap + rise_error * (rise if eps > 1 else growth)
@@ -148,7 +159,7 @@ class ApproximateDpTradeOff(AbstractTradeOff):
 
 
 def _no_information(alpha: FloatArray) -> CurvePoints:
-    """f = 1 - alpha: power is alpha itself, and the rest is exact or half a unit away."""
+    """Return the points of f = 1 - alpha: the power is alpha exactly, the type II error within half an ulp."""
     rest = 1 - alpha
     exact = 1 - rest == alpha
     lower = np.where(exact, rest, np.nextafter(rest, 0.0))

@@ -1,4 +1,4 @@
-"""The curve of a log-likelihood ratio of bounded range: the exponential mechanism at its worst shift."""
+"""Trade-off curve of a log-likelihood ratio of bounded range: the exponential mechanism at its worst shift."""
 
 from __future__ import annotations
 
@@ -19,26 +19,30 @@ from service.privacy.trade_off.self_inverse import AbstractSelfInverse
 SLACK = 4 * FUNCTION_ERROR
 """Relative error of a quotient or product of sums of positive terms, each one exponential and a few roundings."""
 SMALL_RANGE = 1e-290
-"""Below it halves of differences may not be doubles."""
+"""Range below which halves of differences may not be doubles."""
 LARGE_RANGE = 600.0
-"""From here on e^-eta (1 - alpha) may fall below the smallest normal double."""
+"""Smallest range for which e^-eta (1 - alpha) may be below the smallest normal double."""
 
 
 def exponential_curve(bounded_range: float) -> AbstractTradeOff:
-    """The curve of a range eta >= 0 in nats; for eta = 0 the curve of two equal laws, exactly."""
+    """Return the curve of a range eta >= 0 in nats; for eta = 0 exactly the curve of two equal laws."""
     return ApproximateDpTradeOff(0.0, 0.0) if bounded_range == 0 else ExponentialTradeOff(bounded_range)
 
 
 @final
 class ExponentialTradeOff(AbstractSelfInverse):
-    """f(alpha) = (1 - alpha)/(1 - alpha + e^eta alpha): the odds of the power are e^eta times those of alpha.
+    """Trade-off curve f(alpha) = (1 - alpha)/(1 - alpha + e^eta alpha) of a range eta > 0 in nats.
 
-    When L stays in [t - eta, t], delta(e) is largest for two outcomes with L = t and L = t - eta, where it is
-    (1 - e^{t - eta})(1 - e^{e - t})/(1 - e^-eta); the worst shift is t = (e + eta)/2. Profile: (1 - u)^2/(1 - e^-eta)
-    with u = e^{(e - eta)/2} for |e| <= eta; 0 above; 1 - e^e below. epsilon(delta) = eta + 2 ln(1 - s), s = sqrt(delta
-    (1 - e^-eta)). Two logistic laws a shift eta > 0 apart have this curve; it is its own inverse. Errors: a few u
-    relative to the larger term of each sum. Source: Dong, Durfee, Rogers 2020 (optimal composition for exponential
-    mechanisms), generalised randomised response.
+    Notes ----- The odds of the power are e^eta times those of alpha. Two logistic laws at a distance eta have this
+    curve, which is its own inverse. If L stays in [t - eta, t], two outcomes with L = t and L = t - eta have the
+    largest delta(e): (1 - e^{t - eta})(1 - e^{e - t})/(1 - e^-eta). The worst shift is t = (e + eta)/2. So the profile
+    is (1 - u)^2/(1 - e^-eta) with u = e^{(e - eta)/2} for |e| <= eta, 0 above, and 1 - e^e below. Its inverse is
+    epsilon(delta) = eta + 2 ln(1 - s) with s = sqrt(delta (1 - e^-eta)). Errors are a few u relative to the larger term
+    of each sum.
+
+    References
+    ----------
+    Dong, Durfee, Rogers 2020 (optimal composition for exponential mechanisms), generalised randomised response.
     """
 
     evidence = Evidence.EXACT
@@ -56,11 +60,12 @@ class ExponentialTradeOff(AbstractSelfInverse):
     @property
     @override
     def global_gdp_mu(self) -> Enclosure:
-        """2 Phi^-1(1/(1 + e^{-eta/2})): that of (eta/2)-DP, which has the same point with alpha = f(alpha).
+        """mu = -2 Phi^-1(1/(1 + e^{eta/2})), equal to that of (eta/2)-DP.
 
-        With F the logistic law, mu(x) = G(x + eta) - G(x), G = Phi^-1(F), whose derivative is even and falls in |x|:
-        Phi(z) Phi(-z)/phi(z) does in z > 0, since z < h(z) - h(-z) for the hazard h = phi/Phi(-.) (its slope h' exceeds
-        1 - h'(-1) up to z = 1; beyond, Sampford's bound of h is enough). So mu is largest at x = -eta/2.
+        Notes ----- Both curves have the same point with alpha = f(alpha). Let F be the logistic law. Then mu(x) = G(x +
+        eta) - G(x) with G = Phi^-1(F). The derivative of G is even. It falls in |x| because Phi(z) Phi(-z)/phi(z) falls
+        in z > 0. This holds since z < h(z) - h(-z) for the hazard h = phi/Phi(-.): its slope h' exceeds 1 - h'(-1) up
+        to z = 1, and beyond, the bound of Sampford for h is enough. So mu is largest at x = -eta/2.
         """
         touching = ApproximateDpTradeOff(0.5 * self.bounded_range, 0.0).global_gdp_mu
         step = 8 * SMALLEST  # halves of the smallest doubles are not doubles
@@ -92,7 +97,7 @@ class ExponentialTradeOff(AbstractSelfInverse):
         )
 
     def _type_two_error_in_logs(self, alpha: FloatArray) -> EnclosureArray:
-        """ln f = -ln(1 + e^o), o the log odds of the power."""
+        """Compute f from ln f = -ln(1 + e^o), where o is the log odds of the power."""
         log_alpha, log_rest = np.log(alpha), np.log1p(-alpha)
         odds = (log_alpha - log_rest) + self.bounded_range
         error = FUNCTION_ERROR * (np.abs(log_alpha) + np.abs(log_rest) + self.bounded_range)
@@ -133,6 +138,6 @@ class ExponentialTradeOff(AbstractSelfInverse):
 
 
 def _outward(value: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Both ends of numbers >= 0 within SLACK, or within a few of the smallest doubles."""
+    """Return both bounds of numbers >= 0 within SLACK, or within a few of the smallest doubles."""
     step = 4 * SMALLEST
     return np.maximum(value * (1 - SLACK) - step, 0.0), value * (1 + SLACK) + step

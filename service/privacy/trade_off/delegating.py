@@ -1,7 +1,8 @@
-"""Curves that delegate to another curve: their base, one that keeps points, and one that makes no claim to bound."""
+"""Curves that delegate to another curve: their base class, a memoising curve, and one without a claim to bound."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import final
 
@@ -13,10 +14,10 @@ from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
 
 
 class DelegatingCurve(AbstractTradeOff):
-    """The extremes, lists, epsilons and inexpensive upper bounds of `curve`, which hold for what a subclass computes.
+    """Curve with the extreme ratios, lists, epsilons and inexpensive upper bounds of `curve`.
 
-    Single numbers are read off lists of length one, as in `AbstractTradeOff`. Subclasses replace what they compute in
-    another way, or how they pass on every number and every array (`_number`, `_array`).
+    Single numbers are evaluated from lists of length one, as in `AbstractTradeOff`. Subclasses override the methods
+    that compute in another way, or the conversion of every number and every array (`_number`, `_array`).
     """
 
     def __init__(self, curve: AbstractTradeOff) -> None:
@@ -24,11 +25,11 @@ class DelegatingCurve(AbstractTradeOff):
         self.evidence, self.method = curve.evidence, curve.method
 
     def _number(self, number: Enclosure) -> Enclosure:
-        """Return what is served for a number of `curve`, by default the number itself."""
+        """Convert a number of `curve`; by default the number itself."""
         return number
 
     def _array(self, bounds: EnclosureArray) -> EnclosureArray:
-        """Return what is served for numbers of `curve`, by default the numbers themselves."""
+        """Convert an array of `curve`; by default the array itself."""
         return bounds
 
     @property
@@ -71,8 +72,8 @@ class DelegatingCurve(AbstractTradeOff):
         return self._array(self.curve.rough_profile(epsilon, rate))
 
     @override
-    def epsilon_cap(self, delta: float) -> float:
-        return self.curve.epsilon_cap(delta)
+    def epsilon_cap(self, delta: float, enough: float = -math.inf) -> float:
+        return self.curve.epsilon_cap(delta, enough)
 
     @override
     def profile_cap(self, epsilon: float) -> float:
@@ -85,7 +86,7 @@ class DelegatingCurve(AbstractTradeOff):
 
 @final
 class MemoisedCurve(DelegatingCurve):
-    """The numbers of `curve`. Points are computed once for every list of rates."""
+    """Curve with the numbers of `curve` that computes points once for every list of rates."""
 
     def __init__(self, curve: AbstractTradeOff, inverse: AbstractTradeOff | MemoisedCurve) -> None:
         super().__init__(curve)
@@ -107,7 +108,7 @@ class MemoisedCurve(DelegatingCurve):
 
 @final
 class Approximate(DelegatingCurve):
-    """The readings of `curve`, as evidence asymptotic."""
+    """Curve with the numbers of `curve` as asymptotic evidence."""
 
     def __init__(self, curve: AbstractTradeOff) -> None:
         super().__init__(curve)

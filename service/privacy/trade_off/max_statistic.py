@@ -1,8 +1,8 @@
-"""The largest of many normal numbers, one of which is shifted, and lower ends of what an attacker reaches who compares
-the largest with a threshold.
+"""Threshold tests on the maximum of many normal numbers, one of which is shifted.
 
-Z_1 .. Z_T are independent N(0, 1), and one of them, whichever, is moved by a >= 0: P(max <= x) = Phi(x - a)
-Phi(x)^(T-1) = F_a(x). It does not depend on which one, so that a secret choice of it changes nothing.
+Z_1 .. Z_T are independent N(0, 1), and one of them is shifted by a >= 0. Then P(max <= x) = Phi(x - a) Phi(x)^(T-1) =
+F_a(x). This law does not depend on the index of the shifted number, so that a secret choice of the index changes
+nothing. An attacker who compares the maximum with a threshold attains the lower bounds in this module.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from service.privacy.trade_off.shifted.location_law import NORMAL
 
 LEFTMOST: Final = -9.0
 RIGHTMOST: Final = 40.0
-"""Standard deviations beyond a hump where tails underflow."""
+"""Standard deviations from a mode to thresholds whose tails underflow, on the left and on the right."""
 
 
 class LogTails(NamedTuple):
-    """Ends of ln P(max <= x) and of ln P(max > x)."""
+    """Bounds of ln P(max <= x) and of ln P(max > x)."""
 
     below_low: FloatArray
     below_high: FloatArray
@@ -41,18 +41,18 @@ class LogTails(NamedTuple):
 @final
 @dataclass(frozen=True, slots=True)
 class LargestOfMany:
-    """`count` = T >= 1 numbers; `shift` = a, exact."""
+    """Maximum of `count` = T >= 1 numbers, one of which has the exact `shift` a."""
 
     count: int
     shift: float
 
     def tails(self, x: FloatArray) -> LogTails:
-        """At finite x, which are exact.
+        """Return bounds of both log tails at finite x, which are exact doubles.
 
-        ln F = ln Phi(x - a) + (T - 1) ln Phi(x). The rounding of t = x - a moves ln Phi(t) by at most 4 u |ln Phi(t)|
-        where t < 0 and by t^2 u |ln Phi(t)| elsewhere, as phi(t)/Phi(t) <= |t| + 1; the functions themselves are off by
-        half as much as is allowed here (`enclosed/ulps.py`). ln(1 - F) = ln(-expm1(ln F)) moves by no more, relatively,
-        than ln F, as y/(e^y - 1) <= 1.
+        Notes ----- ln F = ln Phi(x - a) + (T - 1) ln Phi(x). The rounding of t = x - a moves ln Phi(t) by at most 4 u
+        |ln Phi(t)| where t < 0. Elsewhere it moves ln Phi(t) by at most t^2 u |ln Phi(t)|, as phi(t)/Phi(t) <= |t| + 1.
+        The error of the functions is at most half of the error allowed here (`enclosed/ulps.py`). ln(1 - F) =
+        ln(-expm1(ln F)) moves relatively by no more than ln F, as y/(e^y - 1) <= 1.
         """
         t = x - self.shift
         first, first_error = NORMAL.log_cdf(t)
@@ -72,7 +72,7 @@ class LargestOfMany:
 
 
 def thresholds(count: int, shifts: tuple[float, ...], spacing: float) -> FloatArray:
-    """Where the largest of so many numbers may be, moved by any of the shifts: multiples of the spacing, ascending."""
+    """Return candidate thresholds for the maximum under any of the shifts: ascending multiples of the spacing."""
     typical = math.sqrt(2 * math.log(count)) if count > 1 else 0.0
     ends = [(hump + LEFTMOST, hump + RIGHTMOST) for hump in (0.0, typical, *shifts)]
     places = [
@@ -84,17 +84,23 @@ def thresholds(count: int, shifts: tuple[float, ...], spacing: float) -> FloatAr
 SLACK: Final = 8 * FUNCTION_ERROR
 FINER: Final = np.linspace(-1.0, 1.0, 33)
 ROUNDS: Final = 5
-"""Each looks 16 times closer at the best threshold."""
+"""Rounds of refinement. Each round has a grid around the best threshold that is 16 times finer."""
 COARSE: Final = 0.125
-"""Standard deviations between thresholds that are all looked at."""
+"""Distance of the thresholds of the first grid, in standard deviations."""
 BISECTIONS: Final = 64
 CHUNK: Final = 1 << 20
-"""Readings times thresholds at once."""
+"""Largest count of values times thresholds in one array."""
 
 
 class Rates(NamedTuple):
-    """Of a test: ln of its false positive rate and its complement's, the first from above and the second from below;
-    ln of its power from below, and of its type II error from above.
+    """Natural logarithms of the rates of a test.
+
+    Attributes
+    ----------
+    alpha, rest : array
+        The false positive rate from above, and its complement from below.
+    power, error : array
+        The power from below, and the type II error from above.
     """
 
     alpha: FloatArray
@@ -106,8 +112,9 @@ class Rates(NamedTuple):
 @final
 @dataclass(frozen=True)
 class ThresholdTests:
-    """H0 moves one of T numbers by `absent`, H1 by `present`: which of both shifts is larger says on which side of a
-    threshold an attacker says member.
+    """Threshold tests between H0, where one of T numbers has the shift `absent`, and H1 with the shift `present`.
+
+    The larger one of both shifts determines on which side of a threshold an attacker says member.
     """
 
     absent: LargestOfMany
@@ -115,11 +122,11 @@ class ThresholdTests:
 
     @cached_property
     def coarse(self) -> tuple[FloatArray, Rates]:
-        """Thresholds over all humps, in the order of rising false positive rates, and their tests."""
+        """Thresholds over all modes, in the order of rising false positive rates, and their tests."""
         return self.spaced(COARSE)
 
     def spaced(self, spacing: float) -> tuple[FloatArray, Rates]:
-        """Thresholds so many standard deviations apart, by rising false positive rates, and their tests."""
+        """Return thresholds at a distance in standard deviations, by rising false positive rates, and their tests."""
         x = thresholds(self.absent.count, (self.absent.shift, self.present.shift), spacing)
         x = x[::-1] if self._above else x
         return x, self.rates(x)
@@ -130,12 +137,12 @@ class ThresholdTests:
 
     @np.errstate(all="ignore")
     def rates(self, x: FloatArray) -> Rates:
-        """Of the tests with these thresholds."""
+        """Compute the rates of the tests with these thresholds."""
         h0, h1 = self.absent.tails(x), self.present.tails(x)
         return _rates(h0, h1) if self._above else _rates(_swapped(h0), _swapped(h1))
 
     def at_rates(self, alpha: FloatArray) -> Rates:
-        """The tests whose false positive rate surely is at most alpha, and nearly that."""
+        """Find the tests whose false positive rate surely is at most alpha, and close to alpha."""
         x, known = self.coarse
         place = np.searchsorted(known.alpha, np.log(alpha) * (1 + FUNCTION_ERROR))
         inside = x[np.clip(place - 1, 0, len(x) - 1)]
@@ -144,7 +151,7 @@ class ThresholdTests:
         inside, _ = many_bisected(lambda x: ~(self.rates(x).alpha <= log_alpha), inside, outside, BISECTIONS)
         found = self.rates(inside)
         useless = found.alpha > log_alpha
-        # Where even the first threshold raises too many false alarms: nobody is called a member.
+        # If even the first threshold has too large a false positive rate, the attack calls nobody a member.
         return Rates(
             found.alpha,
             found.rest,
@@ -153,7 +160,7 @@ class ThresholdTests:
         )
 
     def best(self, values: FloatArray, gain: Gain) -> FloatArray:
-        """The largest gain of any threshold, for each value."""
+        """Return the largest gain over all thresholds, for each value."""
         found = np.full(len(values), -np.inf)
         x, known = self.coarse
         size = max(CHUNK // len(x), 1)
@@ -175,12 +182,12 @@ class ThresholdTests:
 
 
 Gain = Callable[[FloatArray, Rates], FloatArray]
-"""What a test is good for: delta at an epsilon, or epsilon at a delta, from below; broadcasts."""
+"""Gain of tests at values, with broadcasting: a lower bound of delta at an epsilon, or of epsilon at a delta."""
 
 
 @np.errstate(all="ignore")
 def log_delta(epsilon: FloatArray, rates: Rates) -> FloatArray:
-    """ln of power - e^eps alpha; for eps < 0 of (1 - e^eps) + e^eps (1 - alpha) - (1 - power)."""
+    """Return ln(power - e^eps alpha); for eps < 0 the argument is (1 - e^eps) + e^eps (1 - alpha) - (1 - power)."""
     lost = rates.alpha + epsilon
     right = rates.power + np.log1p(-np.exp(np.minimum(lost - rates.power + SLACK * (2 + np.abs(lost)), 0.0)))
     if float(epsilon.min()) >= 0:
@@ -193,7 +200,7 @@ def log_delta(epsilon: FloatArray, rates: Rates) -> FloatArray:
 
 @np.errstate(all="ignore")
 def epsilon_at(log_delta: FloatArray, rates: Rates) -> FloatArray:
-    """ln of (power - delta)/alpha."""
+    """Return a lower bound of ln((power - delta)/alpha)."""
     left = np.log1p(-np.exp(np.minimum(log_delta - rates.power + SLACK * (2 + np.abs(log_delta)), 0.0)))
     found = rates.power + left - rates.alpha
     found -= SLACK * (1 + np.abs(rates.power) + np.abs(left) + np.abs(rates.alpha))
@@ -202,10 +209,10 @@ def epsilon_at(log_delta: FloatArray, rates: Rates) -> FloatArray:
 
 @final
 class ThresholdCurve(AbstractTradeOff):
-    """What the best of such tests reach, from below, and from above what `above` says.
+    """Curve between the best threshold tests, as lower bounds, and the curve `above`, as upper bounds.
 
-    Each reading is that of some test, at thresholds that are searched for: whatever was found is a lower end.
-    `tests`: of several attacks the better one.
+    Every lower bound is that of some test. A search finds its threshold, and every result of the search is valid. Of
+    several attacks in `tests` the better one counts.
     """
 
     evidence = Evidence.CERTIFIED
@@ -214,19 +221,19 @@ class ThresholdCurve(AbstractTradeOff):
     def __init__(
         self, tests: tuple[ThresholdTests, ...], backward: tuple[ThresholdTests, ...], above: AbstractTradeOff
     ) -> None:
-        """`backward`: the tests of the other direction."""
+        """Keep the tests of this direction, those of the other direction (`backward`), and the upper bound."""
         self._tests, self._backward, self._above = tests, backward, above
 
     @property
     @override
     def largest_log_ratio(self) -> Enclosure:
-        """Infinite, as (1 - F_b)/(1 - F_a) is at infinity where b > a, and F_b/F_a at minus infinity where b < a."""
+        """Infinite: (1 - F_b)/(1 - F_a) is unbounded at infinity for b > a, and F_b/F_a at minus infinity for b < a."""
         return Enclosure.point(math.inf)
 
     @property
     @override
     def smallest_log_ratio(self) -> Enclosure:
-        """Minus infinity: F_b/F_a falls to 0 at minus infinity where b > a."""
+        """Minus infinity: F_b/F_a falls to 0 at minus infinity if b > a."""
         return Enclosure.point(-math.inf)
 
     @property
@@ -279,12 +286,12 @@ def _swapped(tails: LogTails) -> LogTails:
 
 
 def _gap(x: FloatArray, at: IndexArray) -> FloatArray:
-    """The distance to the farther neighbour of each place."""
+    """Return the distance to the farther neighbour of each threshold."""
     steps = np.concatenate(([0.0], np.abs(np.diff(x)), [0.0]))
     return np.maximum(steps[at], steps[at + 1])
 
 
 def _between(low: FloatArray, high: FloatArray) -> EnclosureArray:
-    """Two lines of reasoning about one truth: where rounding puts them out of order the upper end holds both."""
+    """Return enclosures from two independent bounds; where rounding crosses them, the upper bound holds for both."""
     low = np.where(np.isnan(low), -np.inf, low)
     return EnclosureArray.from_logs(np.minimum(low, high), np.minimum(high, 0.0))

@@ -1,4 +1,4 @@
-"""The curves of one mechanism under one threat model: add, remove, and both at once."""
+"""Trade-off curves of one mechanism under one threat model: add, remove, and both directions together."""
 
 from __future__ import annotations
 
@@ -17,20 +17,34 @@ from service.privacy.trade_off.combinators.symmetrised import Symmetrised
 @final
 @dataclass(frozen=True)
 class TradeOffPair:
-    """Two curves that belong together, and what stands behind them.
+    """Trade-off curves of both directions, with their source.
 
-    The truth that they enclose is the worst case over everything that is left open: the data sets, the mechanisms of a
-    stated class, parameters of later steps chosen after earlier results, what else a release looks like. It is a curve:
-    the largest convex one below the trade-off functions of all choices, which an attacker reaches who may face any.
+    The curves enclose the worst case over everything that is left open. This includes the data sets, the mechanisms of
+    a stated class, parameters of later steps chosen after earlier results, and the rest of a release. The worst case is
+    a curve: the largest convex one below the trade-off functions of all choices. An attacker who may face any choice
+    reaches it.
 
-    `add`: H0 is the data set without the record. `remove`: the hypotheses exchanged. `both` is the curve of an attacker
-    who may face either (concave envelope of the larger power), built when it is first read; a symmetric mechanism
-    passes one object as `add` and `remove`, and `both` is that object. `source`: the theorem. `notes`: why this engine,
-    and what to know. `worst_case`: the curves of the worst case of the same mechanism where they bound these;
-    readings are capped by theirs. `origin`: the key of curves of the worst case, by which a request answers an equal
-    question about them once. `bracket`: where the two ends come from different theorems, the sentence that names both;
-    None where both rest on one pair, whose composition some choice attains in every step. `second`: the engine that is
-    asked where the first is wide; only answers in which it was say so. `limit`: why there is no second engine.
+    Attributes
+    ----------
+    add : AbstractTradeOff
+        H0 is the data set without the record.
+    remove : AbstractTradeOff
+        The swapped hypotheses. A symmetric mechanism has one object as `add` and `remove`.
+    source : str
+        The theorem.
+    notes : tuple of str
+        Why this engine was chosen, and remarks for the reader.
+    worst_case : TradeOffPair or None
+        The curves of the worst case of the same mechanism if they bound these curves. They cap the answers.
+    bracket : str or None
+        The sentence that names both theorems if the two bounds come from different theorems. None if both bounds rest
+        on one pair that some choice attains in every step.
+    second : SecondEngine or None
+        The engine that serves where the first engine is wide. Only answers that used it say so.
+    limit : WidthLimit or None
+        Why there is no second engine.
+    origin : Hashable or None
+        The key of curves of the worst case. A request answers equal questions about equal keys once.
     """
 
     add: AbstractTradeOff
@@ -45,19 +59,22 @@ class TradeOffPair:
 
     @property
     def asked(self) -> int:
-        """How often the second engine was asked so far."""
+        """Count of requests to the second engine so far."""
         return 0 if self.second is None else self.second.times
 
     def notes_since(self, asked: int) -> tuple[str, ...]:
-        """What an answer adds to `notes` before which the second engine had been asked so often."""
+        """Return the notes that an answer adds, given the count of requests to the second engine before this answer."""
         return (self.second.note,) if self.second is not None and self.second.times > asked else ()
 
     @cached_property
     def both(self) -> AbstractTradeOff:
-        """The larger of the two directions at every question."""
+        """Curve of an attacker who may face either direction: the concave envelope of the larger power.
+
+        The curve is built at its first use. For a symmetric mechanism it is the object of `add` and `remove`.
+        """
         return self.add if self.add is self.remove else map_bracket(Symmetrised, self.add, self.remove)
 
 
 def brackets_of(pairs: Iterable[TradeOffPair]) -> str | None:
-    """The bracket of what is made of several pairs: where one is a bracket, so is the whole."""
+    """Return the bracket of a result of several pairs: a bracket of one pair is a bracket of the result."""
     return " ".join(dict.fromkeys(pair.bracket for pair in pairs if pair.bracket is not None)) or None

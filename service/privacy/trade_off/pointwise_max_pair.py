@@ -1,4 +1,4 @@
-"""What is left to an attacker whom two theorems bound: at every rate the smaller power, in both directions."""
+"""Curves of an attacker whom two theorems bound: the smaller power at every rate, in both directions."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from service.privacy.trade_off.pair import TradeOffPair
 
 
 def pointwise_max_of(relaxed: TradeOffPair, worst: TradeOffPair, note: str, bracket: str) -> TradeOffPair:
-    """The curves of an attacker bound by those of a relaxed model and by the worst case, which stays at hand.
+    """Return the curves of an attacker who is bound by a relaxed model and by the worst case.
 
-    The truth served is the larger bound on what is hidden that both theorems give together: the smaller of two upper
-    bounds on the power, enclosed. No choice that the request leaves open is known to attain it where the second one
-    rules, so it is a bracket, of which `bracket` names both theorems.
+    The result encloses the smaller of the two upper bounds on the power. No choice that the request leaves open is
+    known to attain this bound where the worst case determines it. So the result is a bracket, and `bracket` names both
+    theorems.
     """
     add = map_bracket(PointwiseMax, relaxed.add, worst.add)
     sources = "; ".join(dict.fromkeys(f"{relaxed.source}; {worst.source}".split("; ")))

@@ -1,4 +1,4 @@
-"""A trade-off curve with finitely many corners: two laws of finitely many outcomes, or the best of a few tests."""
+"""Trade-off curves with finitely many corners: two laws with finitely many outcomes, or the best of a few tests."""
 
 from __future__ import annotations
 
@@ -17,21 +17,22 @@ from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
 from service.privacy.trade_off.enclosed.logs import with_logs
 
 SHORTEST: Final = 1e-6
-"""Relative to what is small there, a rate or its complement: corners nearer to the one before are left out."""
+"""Smallest distance of corners, relative to the smaller one of rate and complement. Nearer corners are dropped."""
 SLOPES: Final = 1e-8
-"""Relative: by how much slopes fall at a corner that is kept, ten times what rounding moves them by."""
+"""Smallest relative fall of the slope at a corner that is kept: ten times the rounding error of slopes."""
 SLACK: Final = 16 * FUNCTION_ERROR
 SHARE_ERROR: Final = 64 * UNIT_ROUNDOFF / SHORTEST
-"""Of a share of an edge: a difference of rates over another, each at least SHORTEST of the rates."""
+"""Error of a share of an edge: a quotient of differences of rates, each at least SHORTEST times the rates."""
 LEAST: Final = 1e-290
 
 
 @final
 @dataclass(frozen=True)
 class Corners:
-    """Rates and powers of tests, ascending, from (0, 0) to (1, 1), with their complements.
+    """Rates and powers of tests, ascending, from (0, 0) to (1, 1), with their complements `rest` and `error`.
 
-    A number up to 1/2 is exactly its double, a larger one exactly 1 less the double of its complement. Slopes fall.
+    A number up to 1/2 is exactly its double. A larger number is exactly 1 minus the double of its complement. Slopes
+    fall.
     """
 
     rate: FloatArray
@@ -41,11 +42,11 @@ class Corners:
 
     @staticmethod
     def hull(rate: FloatArray, rest: FloatArray, power: FloatArray, error: FloatArray) -> Corners:
-        """Those of some tests, in the order of rising rates, that no mixture of others beats (by more than roundings).
+        """Return the tests, in the order of rising rates, that no mixture of other tests beats by more than rounding.
 
-        Whatever is left out leaves an attacker less, so that the curve is that of tests the attacker has.
+        Every omitted test only weakens the attacker. So the curve is that of tests that the attacker has.
         """
-        # Tests too good for doubles are taken to be worse: of those that are then alike the best is enough.
+        # Rates and errors below LEAST are raised to LEAST, which only weakens a test. The best of equal tests remains.
         rate, error = np.maximum(rate, LEAST), np.maximum(error, LEAST)
         clear, sure = rate == LEAST, error == LEAST
         usable = (power > rate) & (rest > LEAST) & (power > LEAST) & ~clear & ~sure
@@ -77,7 +78,7 @@ class Corners:
         return Corners(*(column[kept] for column in columns))
 
     def swapped(self) -> Corners:
-        """Those of the inverse function: hypotheses exchanged."""
+        """Return the corners of the inverse function, which belongs to the swapped hypotheses."""
         return Corners(self.error[::-1], self.power[::-1], self.rest[::-1], self.rate[::-1])
 
 
@@ -86,14 +87,17 @@ def _small(number: tuple[float, ...]) -> float:
 
 
 def _step(first: float, first_rest: float, second: float, second_rest: float) -> float:
-    """A difference of two numbers that come with their complements."""
+    """Return the difference of two numbers that come with their complements."""
     return first_rest - second_rest if first > 0.5 else second - first
 
 
 @final
 class PolygonTradeOff(AbstractTradeOff):
-    """The curve through given corners. delta(eps) = max_i power_i - e^eps rate_i, epsilon(delta) = max_i ln((power_i -
-    delta)/rate_i); points lie on edges. Relative errors: some u over how much of a power is left; 1e-7 of an edge.
+    """Trade-off curve through given corners.
+
+    Notes ----- delta(eps) = max_i power_i - e^eps rate_i and epsilon(delta) = max_i ln((power_i - delta)/rate_i).
+    Points lie on edges. The relative errors are a few u over the remaining part of a power (power_i - delta, or delta
+    over the power), and 1e-7 of an edge for points.
     """
 
     evidence = Evidence.CERTIFIED
@@ -114,8 +118,9 @@ class PolygonTradeOff(AbstractTradeOff):
 
     @cached_property
     def slopes(self) -> FloatArray:
-        """ln of the slopes of the edges, falling, within SLOPES/8; of a last one that is lost in rounding there is no
-        more to say than that it is flat.
+        """Natural logarithms of the slopes of the edges, falling, within SLOPES/8.
+
+        A last edge that is lost in rounding has the slope minus infinity: it is flat.
         """
         known = (self._rises > 0) & (self._runs > 0)
         logs = np.log(np.where(known, self._rises, 1.0)) - np.log(np.where(known, self._runs, 1.0))
@@ -142,12 +147,12 @@ class PolygonTradeOff(AbstractTradeOff):
     @override
     def _points_formula(self, alpha: FloatArray) -> CurvePoints:
         c, last = self.corners, len(self.slopes) - 1
-        # Complements of rates above 1/2 are exact; the rates of the corners there are not.
+        # Above rate 1/2 the complements of the corners are exact, their rates are not.
         left = np.searchsorted(c.rate, alpha, side="right")
         left = np.where(alpha > 0.5, np.searchsorted(-c.rest, alpha - 1, side="right"), left)
         edge = np.clip(left - 1, 0, last)
         beyond = np.where(c.rate[edge] > 0.5, c.rest[edge] - (1 - alpha), alpha - c.rate[edge])
-        run = np.maximum(self._runs[edge], SMALLEST)  # of an edge that is lost in rounding no rate is inside
+        run = np.maximum(self._runs[edge], SMALLEST)  # no rate is inside an edge that is lost in rounding
         share = np.clip(beyond / run, 0.0, 1.0)
         low, high = np.maximum(share - SHARE_ERROR, 0.0), np.minimum(share + SHARE_ERROR, 1.0)
         power = [c.power[edge] * (1 - part) + c.power[edge + 1] * part for part in (low, high)]
@@ -166,20 +171,20 @@ class PolygonTradeOff(AbstractTradeOff):
         last = len(self.corners.rate) - 1
         place = np.searchsorted(-self.slopes, -epsilon)
         low, high = np.zeros_like(epsilon), np.zeros_like(epsilon)
-        for aside in (-1, 0, 1):  # computed slopes are off by less than they differ
+        for aside in (-1, 0, 1):  # the error of slopes is less than their differences
             value, slack = self._delta(np.clip(place + aside, 0, last), epsilon)
             low, high = np.maximum(low, value - slack), np.maximum(high, value + slack)
         flat = epsilon >= self.largest_log_ratio.upper
         return with_logs(low, np.where(flat, 0.0, np.minimum(high, 1.0)))
 
     def _delta(self, corner: IndexArray, epsilon: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """power - e^eps rate of a corner, and how far it may be off."""
+        """Return power - e^eps rate of a corner, and a bound of its error."""
         c = self.corners
         rate, power = c.rate[corner], c.power[corner]
         with np.errstate(divide="ignore"):
             lost = np.exp(np.minimum(epsilon + np.log(rate), 1.0))
         slack = SLACK * (power + lost * (1 + np.abs(epsilon) + np.abs(np.log(np.maximum(rate, LEAST)))))
-        # For eps < 0 of what is near 1: (1 - e^eps) + e^eps rest - error.
+        # For eps < 0 and a rate near 1: (1 - e^eps) + e^eps rest - error.
         negative = np.minimum(epsilon, 0.0)
         other = -np.expm1(negative) + np.exp(negative) * c.rest[corner] - c.error[corner]
         left = (epsilon < 0) & (rate > 0.5)

@@ -1,4 +1,4 @@
-"""Curves that are their own inverse: the hypotheses may be swapped."""
+"""Base class of curves that equal their inverse, so that the hypotheses may be swapped."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from service.privacy.trade_off.abstract import AbstractTradeOff
 
 
 class AbstractSelfInverse(AbstractTradeOff):
-    """A curve with f = f^-1 of absolutely continuous hypotheses; the smallest ratio is minus the largest one."""
+    """Curve with f = f^-1 of absolutely continuous hypotheses; the smallest log ratio is minus the largest one."""
 
     @property
     @abstractmethod
@@ -23,7 +23,7 @@ class AbstractSelfInverse(AbstractTradeOff):
     @final
     @override
     def smallest_log_ratio(self) -> Enclosure:
-        """Minus the largest."""
+        """Minus the largest log-likelihood ratio."""
         largest = self.largest_log_ratio
         return Enclosure(-largest.upper, -largest.lower, largest.evidence)
 

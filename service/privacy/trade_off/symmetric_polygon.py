@@ -1,13 +1,14 @@
-"""A profile that equals its own reverse, known from both sides at nodes: what convexity makes of them in between.
+"""Profile of a self-inverse curve that is enclosed at nodes, with bounds between the nodes by convexity.
 
-c = 1 - delta; a curve that is its own inverse has c(-x) = e^-x c(x), so that nodes x >= 0 are enough. delta is convex
-in z = e^x: between nodes it lies below the chord of the upper ends and above the lines through an upper and a lower end
-of the cells beside, extended; where these cross is the `kink` of the cell.
+Let c = 1 - delta. A curve that is its own inverse has c(-x) = e^-x c(x), so that nodes x >= 0 are enough. delta is
+convex in z = e^x. Between two nodes delta lies below the chord of the upper bounds. It lies above the extended lines of
+the neighbouring cells, each through an upper and a lower bound. The two lines cross at the `kink` of the cell.
 
     power(alpha) = min over x of delta(x) + e^x alpha,      f(alpha) = max over x of c(x) - e^x alpha,
 
-and for x = -y the second is e^-y (c(y) - alpha). Nodes give the easier end of both (any x does), nodes and kinks the
-harder one: on a cell the bound is two lines. Everything is computed from the smaller of delta and c.
+and for x = -y the second expression is e^-y (c(y) - alpha). Nodes give the easier bound of both numbers, because every
+x does. Nodes and kinks give the harder bound, because the bound on a cell consists of two lines. All results are
+computed from the smaller one of delta and c.
 """
 
 from __future__ import annotations
@@ -20,24 +21,24 @@ import numpy as np
 
 from service.privacy.numerics.arrays import BoolArray, FloatArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
-from service.privacy.numerics.work import did, is_spent
+from service.privacy.numerics.work import count_work, is_spent
 
 POSITION_ERROR: Final = 32 * UNIT_ROUNDOFF
-"""Relative: of a node, and of the sums and differences of positions that are formed here."""
+"""Relative error of a node, and of the sums and differences of positions in this module."""
 SLACK: Final = 16 * FUNCTION_ERROR
 TINY: Final = 2.0**-1060
 LARGEST: Final = 700.0
-"""Nats: e^x of differences beyond is cut off; cells as wide have no use for it."""
+"""Largest difference of positions (nats) in an exponential. Wider cells do not need the exact exponential."""
 A_NODE: Final = 0.15
-"""Work of a node at a rate, in microseconds, roughly."""
+"""Approximate work of a node at a rate, in microseconds."""
 CHUNK: Final = 1 << 19
-"""Rates times nodes read at once."""
+"""Largest count of rates times nodes in one array."""
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class PolygonReadings:
-    """Four arrays of one shape: ends of delta (or the power) and of c = 1 - delta (or the type II error)."""
+    """Bounds of delta (or of the power) and of c = 1 - delta (or of the type II error), four arrays of one shape."""
 
     low: FloatArray
     high: FloatArray
@@ -48,25 +49,28 @@ class PolygonReadings:
 @final
 @dataclass(frozen=True)
 class SymmetricPolygon:
-    """Nodes 0 = x_0 < ... < x_n (nats, within 16 u), where delta(x_n) = 0; ends of delta and of c at each."""
+    """Profile of a self-inverse curve at nodes 0 = x_0 < ... < x_n (nats, within 16 u), with delta(x_n) = 0.
+
+    `values` holds the bounds of delta and of c at each node.
+    """
 
     nodes: FloatArray
     values: PolygonReadings
 
     @cached_property
     def _widths(self) -> FloatArray:
-        """Widths of the cells, that left of 0 first and an endless one last."""
+        """Widths of the cells, with the cell left of 0 as the first and an unbounded cell as the last."""
         inner = np.diff(self.nodes)
         return np.minimum(np.concatenate([inner[:1], inner, [LARGEST]]), LARGEST)
 
     @cached_property
     def _margin(self) -> FloatArray:
-        """How far the nodes of a cell may be off, nats."""
+        """Largest error of the nodes of a cell, in nats."""
         return POSITION_ERROR * self.nodes[1:]
 
     @cached_property
     def _lines(self) -> tuple[FloatArray, FloatArray]:
-        """What the two lines below delta fall by in each cell: from the left node, and to the right node."""
+        """Falls of the two lines below delta in each cell: from the left node, and to the right node."""
         v, n = self.values, len(self.nodes)
         before = np.exp(-self.nodes[1:2]) * v.rest_low[1:2] * (1 - SLACK)
         rest_low = np.concatenate([before, v.rest_low, [1.0]])
@@ -76,7 +80,7 @@ class SymmetricPolygon:
         right = np.where(small, v.low - high[2:], rest_low[2:] - v.rest_high)[1:]
         w, margin = self._widths, self._margin
         before_width = np.maximum(w[:-2] - 2 * margin, 0.25 * w[:-2])
-        # Ratios first: what is tiny times what is short may be no double.
+        # Ratios first: the product of a tiny and a short number may underflow.
         from_left = left * (np.expm1(w[1:-1] + margin) / -np.expm1(-before_width)) * (1 + SLACK) + TINY
         after = w[2:] + 2 * margin
         to_right = np.maximum(right, 0.0) * (-np.expm1(-w[1:-1]) / np.expm1(after)) * (1 - SLACK)
@@ -84,7 +88,7 @@ class SymmetricPolygon:
 
     @cached_property
     def _lower(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Positions of nodes and kinks, rising; delta from below and c from above there."""
+        """Positions of nodes and kinks, rising, with lower bounds of delta and upper bounds of c there."""
         v, w = self.values, self._widths[1:-1]
         from_left, to_right = self._lines
         fall = np.where(v.high[:-1] < 0.5, v.low[:-1] - v.low[1:], v.rest_high[1:] - v.rest_high[:-1])
@@ -98,7 +102,7 @@ class SymmetricPolygon:
         return positions[order], lows, rests
 
     def _below(self, cell: np.ndarray, share: FloatArray) -> tuple[tuple[FloatArray, FloatArray], ...]:
-        """((least, most) of delta, (least, most) of c) by the two lines at a share of the cell, in z."""
+        """Return ((least, most) of delta, (least, most) of c) from the two lines, at a share of the cell in z."""
         v = self.values
         from_left, to_right = (line[cell] for line in self._lines)
         down, up = from_left * share, to_right * (1 - share)
@@ -118,7 +122,7 @@ class SymmetricPolygon:
         )
 
     def at(self, x: FloatArray) -> PolygonReadings:
-        """delta and c at x >= 0."""
+        """Return bounds of delta and c at x >= 0."""
         v = self.values
         last = len(self.nodes) - 2
         cell = np.clip(np.searchsorted(self.nodes, x, side="right") - 1, 0, last)
@@ -137,14 +141,14 @@ class SymmetricPolygon:
         )
 
     def _share(self, x: FloatArray) -> tuple[np.ndarray, FloatArray]:
-        """Cells, and where in them: (e^x - z_i)/(z_{i+1} - z_i)."""
+        """Return the cell of each x, and its share (e^x - z_i)/(z_{i+1} - z_i) of the cell."""
         cell = np.clip(np.searchsorted(self.nodes, x, side="right") - 1, 0, len(self.nodes) - 2)
         width = self._widths[1:-1][cell]
         away = np.minimum(x - self.nodes[cell], width)
         return cell, np.clip(np.expm1(away) / np.expm1(width), 0.0, 1.0)
 
     def points(self, alpha: FloatArray) -> tuple[PolygonReadings, FloatArray, FloatArray]:
-        """Power and type II error at rates in (0, 1), and both ends of ln(-f')."""
+        """Return power and type II error at rates in (0, 1), and both bounds of ln(-f')."""
         size = max(CHUNK // (2 * len(self.nodes)), 1)
         steepest = np.full(len(alpha), np.inf)
         found = np.stack([alpha, np.ones_like(alpha), np.zeros_like(alpha), 1 - alpha, -steepest, steepest])
@@ -152,24 +156,24 @@ class SymmetricPolygon:
             places = np.flatnonzero((alpha > 0.5) == large)
             for start in range(0, len(places), size):
                 some = places[start : start + size]
-                did(A_NODE * len(some) * len(self.nodes))
+                count_work(A_NODE * len(some) * len(self.nodes))
                 found[:, some] = self._points(alpha[some], large=large)
-                if is_spent():  # the rest is as guessed
+                if is_spent():  # the remaining rates keep the bounds of guessing
                     return PolygonReadings(*found[:4]), found[4], found[5]
         return PolygonReadings(*found[:4]), found[4], found[5]
 
     def _points(self, alpha: FloatArray, *, large: bool) -> tuple[FloatArray, ...]:
-        """`large`: whether all rates are above 1/2, or none."""
+        """Compute `points` for rates that are all above 1/2 (`large`), or all at most 1/2."""
         v, error = self.values, POSITION_ERROR
         places, low_values, rest_values = self._lower
         log_alpha, rate = np.log(alpha)[:, None], alpha[:, None]
-        # The logarithm of a small rate is as far off as its size.
+        # The error of the logarithm of a small rate is relative to its size.
         wide = SLACK * (2 + np.abs(log_alpha))
         most = _products(self.nodes * (1 + error), rate, log_alpha) * (1 + wide)
         least = _products(places * (1 - error), rate, log_alpha) * (1 - wide)
         far, near = np.exp(-self.nodes * (1 + error)), np.exp(-places * (1 - error))
         rise, least_rise = -np.expm1(-self.nodes * (1 + error)), -np.expm1(-places * (1 - error))
-        # Of x and of -x = -y: 1 - c(-y) = (1 - e^-y) + e^-y delta(y).
+        # Bounds from x, and from -x = -y with 1 - c(-y) = (1 - e^-y) + e^-y delta(y).
         high = np.minimum((v.high + most).min(axis=1), (rise + far * (v.high + rate)).min(axis=1))
         right, left = (low_values + least) * (1 - SLACK) - TINY, least_rise + near * (low_values + rate)
         left = left * (1 - SLACK) - TINY
@@ -187,7 +191,11 @@ class SymmetricPolygon:
         )
 
     def _slopes(self, left: BoolArray, right: BoolArray) -> tuple[FloatArray, FloatArray]:
-        """The minimum is at e^x = -f': beside places -x and x where the lower bound does not exceed what was found."""
+        """Return bounds of ln(-f'): the minimum is at e^x = -f', next to positions whose lower bound is small enough.
+
+        The arrays state where the lower bound, at -x (`left`) and at x (`right`), is at most the upper bound of the
+        minimum.
+        """
         places = self._lower[0]
         open_places = np.concatenate([left[:, ::-1], right], axis=1)
         where = np.concatenate([-places[::-1], places])
@@ -197,7 +205,7 @@ class SymmetricPolygon:
         return where[first] - margin, where[last] + margin
 
     def epsilon(self, delta: float) -> tuple[float, float]:
-        """Both ends of the smallest x >= 0 with delta(x) <= delta, delta in (0, 1)."""
+        """Return both bounds of the smallest x >= 0 with delta(x) <= delta, for delta in (0, 1)."""
         v, w = self.values, self._widths[1:-1]
         at = int(np.argmax(v.high <= delta))
         upper = 0.0
@@ -218,7 +226,7 @@ class SymmetricPolygon:
 
 
 def _products(x: FloatArray, rate: FloatArray, log_rate: FloatArray) -> FloatArray:
-    """e^x alpha for rising x >= 0, cut off where it is of no use."""
+    """Return e^x alpha for rising x >= 0, truncated where larger values are not needed."""
     if x[-1] < LARGEST:
         return np.exp(x) * rate
     return np.exp(np.minimum(x + log_rate, LARGEST))
@@ -234,9 +242,10 @@ def _rests(
     *,
     large: bool,
 ) -> tuple[FloatArray, FloatArray]:
-    """Both ends of max c - e^x alpha over x and -x, from one end of c and delta; the error is that of the sums here.
+    """Return both bounds of max c - e^x alpha over x and -x, from one bound of c and delta.
 
-    `risen` = e^x alpha, `rise` = e^x - 1, `shrunk` = e^-x. For rates above 1/2 both are differences from 1 - alpha.
+    `risen` = e^x alpha, `rise` = e^x - 1, `shrunk` = e^-x. For rates above 1/2 both terms are differences from 1 -
+    alpha. The bounds include only the rounding error of the sums in this function.
     """
     kept, lost = (1 - rate, profile + np.minimum(rise, np.exp(LARGEST)) * rate) if large else (rest, risen)
     right, right_error = kept - lost, SLACK * (kept + lost)

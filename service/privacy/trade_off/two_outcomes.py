@@ -1,4 +1,4 @@
-"""The curve of two outcomes: one shift of a bounded range."""
+"""Trade-off curve of two outcomes: one shift of a mechanism of bounded range."""
 
 from __future__ import annotations
 
@@ -20,11 +20,17 @@ SLACK = 8 * FUNCTION_ERROR
 
 @final
 class TwoOutcomesTradeOff(AbstractTradeOff):
-    """L is `high` > 0 or -`low` < 0 (nats): P1(high) = (1 - e^-low)/(1 - e^{-high-low}), P0(high) e^-high times that.
+    """Trade-off curve of a log-likelihood ratio with the two values `high` > 0 and -`low` < 0.
 
-    Power min(e^high alpha, 1 - e^-low (1 - alpha)); f is the larger of 1 - e^high alpha and e^-low (1 - alpha).
-    Profile: 1 - e^x below -low, P1 (1 - e^{x-high}) up to high, 0 above. Errors: a few u relative to the larger term
-    of each sum. Domain: high and low in [1e-290, 700] (raises ValueError outside).
+    Parameters
+    ----------
+    high, low : float
+        Both losses in nats, in [1e-290, 700]. Other values raise ValueError.
+
+    Notes ----- The masses are P1(high) = (1 - e^-low)/(1 - e^{-high-low}) and P0(high) = e^-high P1(high). The power is
+    min(e^high alpha, 1 - e^-low (1 - alpha)), and f is the larger of 1 - e^high alpha and e^-low (1 - alpha). The
+    profile at x is 1 - e^x below -low, P1(high) (1 - e^{x-high}) up to high, and 0 above. Errors are a few u relative
+    to the larger term of each sum.
     """
 
     evidence = Evidence.EXACT
@@ -36,9 +42,9 @@ class TwoOutcomesTradeOff(AbstractTradeOff):
         self.high, self.low = high, low
         spread = -math.expm1(-high - low)
         self.likely = -math.expm1(-low) / spread
-        """P1(high)"""
+        """P1(high)."""
         self.rare = self.likely * math.exp(-high)
-        """P0(high)"""
+        """P0(high)."""
 
     @property
     @override
@@ -76,7 +82,7 @@ class TwoOutcomesTradeOff(AbstractTradeOff):
     def _profile_formula(self, epsilon: FloatArray) -> EnclosureArray:
         inside = np.clip(epsilon, -self.low, self.high)
         middle = self.likely * -np.expm1(inside - self.high)
-        # The difference of two losses is off by roundings of both.
+        # The error of the difference of two losses is at most the roundings of both.
         off = UNIT_ROUNDOFF * (np.abs(inside) + self.high)
         below = epsilon < -self.low
         value = np.where(below, -np.expm1(np.minimum(epsilon, 0.0)), middle)
@@ -96,6 +102,6 @@ class TwoOutcomesTradeOff(AbstractTradeOff):
 
 
 def _outward(value: FloatArray, most: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Both ends of numbers in [0, most] within SLACK."""
+    """Return both bounds of numbers in [0, most] with a relative error of SLACK."""
     step = 8 * SMALLEST
     return np.clip(value * (1 - SLACK) - step, 0.0, most), np.clip(value * (1 + SLACK) + step, 0.0, most)

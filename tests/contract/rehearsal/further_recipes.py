@@ -82,7 +82,7 @@ QUESTION: Final = Recipe(
             DRAWN,
         ),
         Place(
-            "tests/interop/test_meanings.py",
+            "tests/rendering/test_meanings.py",
             (('    {"type": "advantage"},\n', '    {"type": "rehearsed_question"},\n'),),
             MEANINGS,
         ),

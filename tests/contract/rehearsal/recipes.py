@@ -39,7 +39,7 @@ OPTIONS: Final = "tests.contract.test_options"
 RESOURCES: Final = "tests.contract.test_resources"
 PAGES: Final = "tests.contract.test_pages"
 DRAWN: Final = "tests.computations.test_whole_space:test_everything_of_the_catalogues_is_drawn"
-MEANINGS: Final = "tests.interop.test_meanings:test_every_question_and_attacker_is_above"
+MEANINGS: Final = "tests.rendering.test_meanings:test_every_question_and_attacker_is_above"
 
 MECHANISM: Final = Recipe(
     "mechanism",
@@ -142,7 +142,7 @@ SAMPLER: Final = Recipe(
             f"{SAMPLERS}:test_both_sides_know_the_same_samplers",
         ),
         Place(
-            "service/interop/reports/title.py",
+            "service/rendering/sentences/title.py",
             (('        "fixed_without_replacement": (', '        "rehearsed_batches": ("", ""),\n'),),
             f"{SAMPLERS}:test_every_sampler_has_a_title",
             ("rehearsed_batches",),
@@ -214,7 +214,7 @@ THREAT_MODEL: Final = Recipe(
             DRAWN,
         ),
         Place(
-            "tests/interop/test_meanings.py",
+            "tests/rendering/test_meanings.py",
             (('    {"type": "membership"},\n', '    {"type": "rehearsed_attacker"},\n'),),
             MEANINGS,
         ),

@@ -1,4 +1,4 @@
-"""Exponential steps whose shifts are chosen adaptively, as one curve: grids for the recursion, and its readings."""
+"""Trade-off curve of exponential steps with adaptively chosen shifts, as a step of a composition."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from service.privacy.trade_off.self_inverse import AbstractSelfInverse
 from service.privacy.trade_off.symmetric_polygon import SymmetricPolygon
 
 MOST_STEPS: Final = 100
-"""Exponential steps of one recursion."""
+"""Largest number of exponential steps of a recursion."""
 
 SOURCE: Final = (
     "Dong, Durfee, Rogers 2020 (optimal composition for exponential mechanisms), adaptive shifts "
@@ -36,8 +36,10 @@ SOURCE: Final = (
 @final
 @dataclass(frozen=True, slots=True, kw_only=False)
 class ExponentialRun(ResolvedStep):
-    """Up to MOST_STEPS exponential steps as one: no mechanism of the wire, but the pair that dominates all their
-    adaptive compositions, and whose profile one of them attains at every epsilon.
+    """Up to MOST_STEPS exponential steps as a single step.
+
+    The step is not a mechanism of the API. Its pair dominates all adaptive compositions of the steps, and one of them
+    attains the profile at every epsilon.
     """
 
     type: ClassVar[str] = "exponential"
@@ -52,11 +54,11 @@ class ExponentialRun(ResolvedStep):
 
 @final
 class ExponentialRunTradeOff(AbstractSelfInverse):
-    """The worst case over adaptive compositions of exponential steps, in the worst order; its own inverse.
+    """Worst case over adaptive compositions of exponential steps in the worst order; the curve is its own inverse.
 
-    An adversary may also draw the strategy at random, so that the curve is the conjugate of the profile. delta to 1e-3
-    for steps of one epsilon, whatever it is (to 1e-5 for 10 steps of 1); far tails relatively wider. Within the
-    smallest epsilon of the largest loss the profile and its inverse are closed forms.
+    An adversary may also draw the strategy at random, so the curve is the conjugate of the profile. The relative
+    accuracy of delta is 1e-3 for steps of equal epsilon of any size (1e-5 for 10 steps with epsilon 1). Far tails are
+    relatively wider. Within the smallest epsilon of the largest loss, the profile and its inverse have closed forms.
     """
 
     evidence = Evidence.CERTIFIED
@@ -70,7 +72,7 @@ class ExponentialRunTradeOff(AbstractSelfInverse):
     @property
     @override
     def largest_log_ratio(self) -> Enclosure:
-        """Sum of the epsilons: every step at its largest loss."""
+        """Sum of the epsilons, attained if every step has its largest loss."""
         slack = 2 * UNIT_ROUNDOFF
         return Enclosure(self._largest * (1 - slack), self._largest * (1 + slack), Evidence.CERTIFIED)
 
@@ -80,7 +82,7 @@ class ExponentialRunTradeOff(AbstractSelfInverse):
 
     @property
     def _polygon(self) -> SymmetricPolygon | None:
-        """None where no more work may be begun."""
+        """Polygon of the curve; None if it is not cached and the allowance is spent."""
         return None if "_made" not in self.__dict__ and is_spent() else self._made
 
     def _log_end(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -1,18 +1,19 @@
-"""Compositions with several exponential steps, whose worst shifts depend on what the steps before have shown.
+"""Compositions with several exponential steps, whose worst shifts depend on earlier results.
 
-Three theorems meet. T: the worst case over adaptive shifts is the recursion of `recursion.py`. D: any
-step, and any number of them in a row, may be replaced by the pair with the profile of its worst case, drawn
-independently (Zhu, Dong, Wang 2022, Theorem 10). And an average over losses that nobody chooses moves out of a sup:
-T D <= D T. So for exponential steps beside others, in any order,
+The bounds combine three theorems. T: the worst case over adaptive shifts is the recursion of `recursion.py`. D: a step,
+or several consecutive steps, may be replaced by an independent draw of the pair with the profile of their worst case
+(Zhu, Dong, Wang 2022, Theorem 10). Averages: an average over losses that the adversary does not choose may be moved out
+of a supremum, so T D <= D T. For exponential steps beside others, in any order, this gives
 
-    delta <= D_others T ... T delta_0,
+    delta <= D_others T ... T delta_0.
 
-which is attained when the others come first. Epsilons that differ are taken in any order, even one chosen on the way
-(`any_order`), from above, and in the order that is best as far as is known from below; numerically these agree.
-Mechanisms say nothing about their order, so that the worst one is meant.
+The bound is attained if the others come first. For different epsilons, the upper bound allows any order, even an order
+chosen during the run (`any_order`). The lower bound uses the best known order. Numerically both agree. A mechanism has
+no stated order, so the worst order counts.
 
-More than MOST_STEPS steps, or too many different ones: above, blocks of one epsilon by T, each as one pair, and D for
-all else; below, one share of epsilon as the shift of every step that T does not take (`fixed_shifts.py`).
+Runs with more than MOST_STEPS steps, or with too many different steps, have a bracket. The upper bound uses blocks of
+equal epsilon by T, each as a pair, and D for all other steps. The lower bound uses the same share of epsilon as the
+shift of every step that T does not cover (`fixed_shifts.py`).
 """
 
 from __future__ import annotations
@@ -41,13 +42,13 @@ from service.privacy.trade_off.combinators.bracketed import Bracketed
 from service.privacy.trade_off.pair import TradeOffPair
 
 FEWEST_STEPS: Final = 50
-"""Fewest steps of a block: the largest divisor of the steps from here on spares a block of another size."""
+"""Smallest number of steps of a block. A divisor of the steps in this range avoids a block of another size."""
 FINEST: Final = 1e-5
-"""Relative width beside other steps: nodes of the recursion carry less, and finer lattices would be for nothing."""
+"""Smallest relative width beside other steps. The nodes of the recursion are not accurate enough for finer lattices."""
 FINEST_BRACKET: Final = 1e-3
-"""The same where both ends come from different theorems, a few per cent apart."""
+"""Smallest relative width if the bounds come from different theorems, which differ by a few percent."""
 SMALLEST_EPSILON: Final = 1e-250
-"""Products of what smaller steps reveal are no doubles: they are composed as others are."""
+"""Smallest epsilon of a recursion. Products of smaller epsilons underflow, so such steps are composed like others."""
 
 
 DOMINATING: Final = "Zhu, Dong, Wang 2022, Theorem 10 (composition of dominating pairs)"
@@ -67,7 +68,7 @@ Engine = Callable[[Steps, EngineOptions], TradeOffPair]
 
 
 def adaptive_exponential_pair(steps: Steps, options: EngineOptions) -> TradeOffPair:
-    """The curves of a run in which `several_exponentials` are."""
+    """Build the curves of a run with several exponential steps (see `several_exponentials`)."""
     groups = tuple(sorted((float(epsilon), count) for epsilon, count in exponentials(steps) if epsilon > 0))
     others = tuple((step, count) for step, count in steps if step.adaptive_range is None)
     inside = _joint(groups)
@@ -93,7 +94,7 @@ def adaptive_exponential_pair(steps: Steps, options: EngineOptions) -> TradeOffP
 
 
 def approximated(engine: Engine) -> Engine:
-    """An engine without bounds on the dominating pair, with a word on what that is."""
+    """Return an engine without bounds that composes dominating pairs, with a note on this approximation."""
 
     def serve(steps: Steps, options: EngineOptions) -> TradeOffPair:
         pair = engine(steps, options)
@@ -107,7 +108,7 @@ def approximated(engine: Engine) -> Engine:
 
 
 def sampled(engine: Engine) -> Engine:
-    """An engine that samples: above the dominating pair, below a shift of epsilon/2 in every step."""
+    """Return a sampling engine: the dominating pair above, and a shift of epsilon/2 in every step below."""
 
     def serve(steps: Steps, options: EngineOptions) -> TradeOffPair:
         options = options.for_parts(2)
@@ -123,7 +124,10 @@ def sampled(engine: Engine) -> Engine:
 
 
 def _forgetful(groups: Groups, inside: Groups) -> AbstractTradeOff | None:
-    """The recursion of the first steps of a run too long for it: forgetting the rest makes no attack stronger."""
+    """Return the curve of the first steps of a run that is too long for the recursion, as a lower bound.
+
+    Ignoring the other steps makes no attack stronger.
+    """
     epsilon, count = _main(groups)
     if inside or epsilon < SMALLEST_EPSILON:
         return None
@@ -131,7 +135,7 @@ def _forgetful(groups: Groups, inside: Groups) -> AbstractTradeOff | None:
 
 
 def _joint(groups: Groups) -> Groups:
-    """The steps that one recursion takes: the weightiest, and further ones while it stays small."""
+    """Return the steps of a single recursion: those with the largest weight, and further ones while it stays small."""
     found: Groups = ()
     for group in sorted(groups, key=_weight, reverse=True):
         tried = tuple(sorted((*found, group)))
@@ -141,12 +145,12 @@ def _joint(groups: Groups) -> Groups:
             and grid_for(tried) is not None
         ):
             found = tried
-    # Blocks of the weightiest dominate by less than one recursion that leaves it out.
+    # Blocks of the group with the largest weight give a smaller bound than a recursion without that group.
     return () if found and _weight(_main(groups)) > math.fsum(map(_weight, found)) else found
 
 
 def _weight(group: tuple[float, int]) -> float:
-    """In the variance of the loss, but for a factor."""
+    """Return the variance of the loss up to a factor."""
     return group[1] * group[0] ** 2
 
 
@@ -155,7 +159,7 @@ def _main(groups: Groups) -> tuple[float, int]:
 
 
 def _blocks(inside: Groups, groups: Groups, options: EngineOptions) -> Steps:
-    """What dominates all exponential steps: one recursion, or blocks of one epsilon, and single steps."""
+    """Return steps that dominate all exponential steps: a recursion, or blocks of equal epsilon, and single steps."""
     tolerance = options.relative_tolerance
     if inside:
         left = tuple(group for group in groups if group not in inside)

@@ -1,4 +1,4 @@
-"""What exponential steps reveal at least: every step takes one shift, chosen for the reading."""
+"""Lower bounds on the leakage of exponential steps: every step uses a shift with the same share of its epsilon."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from service.privacy.trade_off.pair import TradeOffPair
 from service.privacy.trade_off.two_outcomes import TwoOutcomesTradeOff
 
 Groups = tuple[tuple[float, int], ...]
-"""(epsilon, count), different epsilons > 0."""
+"""Pairs (epsilon, count) with different epsilons > 0."""
 
 SHARES: Final = 32
-"""Shifts that are told apart, in an epsilon."""
+"""Number of different shifts within an epsilon."""
 TILTS: Final = np.concatenate([1 + np.geomspace(1e-6, 1.0, 40), np.geomspace(2.2, 1e4, 40)])
 LARGEST_EPSILON: Final = 350.0
 SMALLEST_EPSILON: Final = 1e-280
@@ -34,7 +34,7 @@ SMALLEST_EPSILON: Final = 1e-280
 @final
 @dataclass(frozen=True, slots=True)
 class TwoOutcomes(ResolvedStep):
-    """One shift of an exponential step: no mechanism of the wire."""
+    """Exponential step with a fixed shift, which is not a mechanism of the API."""
 
     type: ClassVar[str] = "exponential"
     high: float
@@ -53,10 +53,10 @@ class TwoOutcomes(ResolvedStep):
 
 @final
 class FixedShifts(AbstractTradeOff):
-    """Exponential steps, each at the same share of its epsilon, beside `others`: attained for every share.
+    """Exponential steps, each with the same share of its epsilon as shift, beside `others`. Every share is attained.
 
-    Which share is best differs from reading to reading; the one that is taken is guessed from the threshold at which
-    `guide` has its answer and from exponents of tails. Nothing but the width rests on the guess.
+    The best share differs between evaluations. It is estimated from the threshold at which `guide` has its answer, and
+    from exponents of tails. Only the width of the result depends on the estimate.
     """
 
     evidence = Evidence.CERTIFIED
@@ -72,7 +72,7 @@ class FixedShifts(AbstractTradeOff):
         *,
         mirrored: bool = False,
     ) -> None:
-        """`least`: another curve that is attained, its own inverse."""
+        """Store the steps and the guide; `least` is another attained curve, which is its own inverse."""
         self._groups, self._others, self._least = groups, others, least
         self._guide, self._options, self._mirrored = guide, options, mirrored
         self._curves: dict[int, AbstractTradeOff] = {}
@@ -80,7 +80,7 @@ class FixedShifts(AbstractTradeOff):
     @property
     @override
     def largest_log_ratio(self) -> Enclosure:
-        """The sum of all largest: approached as the shifts approach epsilon."""
+        """Largest log ratio of the guide, which is approached as the shifts approach epsilon."""
         return self._guide.largest_log_ratio
 
     @property
@@ -105,7 +105,7 @@ class FixedShifts(AbstractTradeOff):
         )
 
     def _at(self, share: int) -> AbstractTradeOff:
-        """The curve where shifts are this many parts of SHARES of every epsilon."""
+        """Return the curve for shifts of `share`/SHARES of every epsilon."""
         if share not in self._curves:
             part = share / SHARES
             chosen = SHARES - share if self._mirrored else share
@@ -120,7 +120,7 @@ class FixedShifts(AbstractTradeOff):
 
     @cached_property
     def _own_part(self) -> float:
-        """About the share of the exponential steps in the variance of the loss."""
+        """Approximate share of the exponential steps in the variance of the loss."""
         own, rest = math.fsum(0.25 * count * epsilon**2 for epsilon, count in self._groups), 0.0
         for step, count in self._others:
             try:
@@ -131,7 +131,7 @@ class FixedShifts(AbstractTradeOff):
 
     @np.errstate(all="ignore")
     def _share(self, x: float) -> int:
-        """About the best share where the answer lies at a log-likelihood ratio of x."""
+        """Estimate the best share for an answer at a log-likelihood ratio of x."""
         threshold = abs(x) * self._own_part if math.isfinite(x) else 0.0
         shares = np.arange(SHARES // 2, SHARES) / SHARES
         exponent = -(TILTS - 1) * threshold - np.log(TILTS * (TILTS - 1))
@@ -147,7 +147,7 @@ class FixedShifts(AbstractTradeOff):
 
     @np.errstate(all="ignore")
     def _slopes(self, alpha: FloatArray) -> FloatArray:
-        """About ln(-f') of the guide, from the smaller of power and type II error beside each rate."""
+        """Estimate ln(-f') of the guide from the smaller of power and type II error near each rate."""
         away = 0.05 * np.minimum(alpha, 1 - alpha)
         read = self._guide.points(np.concatenate([alpha - away, alpha + away]))
         errors: FloatArray = read.type_two_error.upper.reshape(2, -1)

@@ -1,4 +1,4 @@
-"""Grids for the recursion over exponential steps, and the nodes of their curve."""
+"""Grids of the recursion over exponential steps, and the nodes of their curve."""
 
 from __future__ import annotations
 
@@ -20,37 +20,37 @@ from service.privacy.enclosure import SMALLEST
 from service.privacy.errors import NumericalFailure
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
-from service.privacy.numerics.work import counted_apart, did
+from service.privacy.numerics.work import count_work, counted_apart
 from service.privacy.trade_off.symmetric_polygon import PolygonReadings, SymmetricPolygon
 
 MOST_CELLS: Final = 512
 FEWEST_CELLS: Final = 8
-"""Fewest cells of the largest epsilon."""
+"""Smallest number of cells of the largest epsilon."""
 MOST_TABLES: Final = 4_000
-"""Ways to have some of each kind of step left."""
+"""Largest number of tables, one for each combination of remaining steps of each kind."""
 WORST_ROUNDING: Final = 5e-3
-"""Relative rounding of an epsilon to a multiple of the spacing; steps with more are left out of the recursion."""
+"""Largest relative rounding of an epsilon to a multiple of the spacing. Other steps are excluded from the recursion."""
 END_NODES: Final = 400
-"""Nodes where the closed form holds, in geometric order towards the end."""
+"""Number of nodes in the range of the closed form, in geometric order towards the largest loss."""
 END_PITCH, END_REACH = 0.045, 16.0
-"""Pitch of further ones, in square roots of the steps and one, and how far they go, in e-folds of 1 - delta."""
+"""Spacing of further nodes in units of sqrt(k + 1), and their range in units of k + 1, for k steps."""
 NEAREST_END: Final = 1e-9
-"""Share of the largest loss: nodes nearer to it would not be told apart from it."""
+"""Smallest distance of a node from the largest loss, as a share of that loss."""
 WIDEST: Final = 6e-4
-"""Width of delta at a node of a run of one epsilon; between nodes it is up to half as much again."""
+"""Largest width of delta at a node, for steps of equal epsilon. Between nodes the width is up to 1.5 times as large."""
 SURE: Final = 6e-4
-"""Where 1 - delta is less, widths are left as they are."""
+"""Smallest 1 - delta at which the grid is refined."""
 FINER: Final = 0.93
-"""Share of the spacing that is expected to reach the width, which goes with its square."""
+"""Safety factor of the spacing that should reach the width. The width is proportional to the squared spacing."""
 LARGE, EXCESS = 100.0, 0.45
-"""Epsilon beyond which grids of the whole range are too coarse for that, and the power by which more is needed."""
+"""Epsilon beyond which grids of the whole range are too coarse for this estimate, and exponent of the correction."""
 KEPT_POLYGONS: Final = 16
-"""Polygons kept, each of up to 2 MB."""
+"""Number of cached polygons, each of up to 2 MB."""
 
 
 @dataclass(frozen=True, slots=True)
 class GroupGrid:
-    """A spacing, and for each group its range in multiples of it from above and from below."""
+    """Grid spacing and the range of each group in multiples of the spacing, rounded up (`above`) and down (`below`)."""
 
     spacing: float
     above: tuple[int, ...]
@@ -58,13 +58,13 @@ class GroupGrid:
 
 
 def grid_for(groups: Groups, tolerance: float = 0.0) -> GroupGrid | None:
-    """The grid of a recursion; None where it would be too much work, or rounds an epsilon too much."""
+    """Return the grid of a recursion; None if it would be too expensive, or would round an epsilon too much."""
     tables = math.prod(count + 1 for _, count in groups)
     largest = max(epsilon for epsilon, _ in groups)
     steps = sum(count for _, count in groups)
     if tables > MOST_TABLES:
         return None
-    # Rows times shifts of all tables, for one cell in the largest epsilon.
+    # Rows times shifts of all tables, for a single cell in the largest epsilon.
     shares = [(epsilon / largest, count) for epsilon, count in groups]
     total = sum(share * count for share, count in shares)
     work = tables * (0.5 * total + 1) * sum(share for share, _ in shares)
@@ -90,14 +90,17 @@ def grid_for(groups: Groups, tolerance: float = 0.0) -> GroupGrid | None:
 
 
 def _cells_for(tolerance: float, steps: int) -> float:
-    """Cells in the largest epsilon that about reach a relative width."""
+    """Return an estimate of the number of cells in the largest epsilon that a relative width needs."""
     return max(math.sqrt(4 * (1 + math.log(steps)) / max(tolerance, 1e-12)), FEWEST_CELLS)
 
 
 def curve_of(groups: Groups, tolerance: float) -> SymmetricPolygon:
-    """Both recursions at their nodes, and the closed form where it holds. Counted whether it is at hand or not."""
+    """Return the curve from both recursions at their nodes, and from the closed form in its range.
+
+    The work counts even if the curve is cached.
+    """
     found, work = _curve_of(groups, tolerance)
-    did(work)
+    count_work(work)
     return found
 
 
@@ -109,7 +112,7 @@ def _curve_of(groups: Groups, tolerance: float) -> tuple[SymmetricPolygon, float
 
 
 def _made(groups: Groups, tolerance: float) -> SymmetricPolygon:
-    grid = grid_for(groups, tolerance) or grid_for(groups)  # coarse ones may round too much
+    grid = grid_for(groups, tolerance) or grid_for(groups)  # coarse grids may round too much
     if grid is None:
         raise NumericalFailure("a run of exponential steps that no grid serves")
     ranges = [epsilon for epsilon, count in groups for _ in range(count)]
@@ -131,7 +134,10 @@ def _made(groups: Groups, tolerance: float) -> SymmetricPolygon:
 
 
 def _inside(groups: Groups, grid: GroupGrid, reach: int | None = None) -> tuple[FloatArray, FloatArray]:
-    """Nodes before the closed form, up to `reach` cells from the end, and both ends of delta and 1 - delta there."""
+    """Return the nodes below the range of the closed form, and bounds of delta and 1 - delta there.
+
+    `reach` limits the nodes to so many cells from the largest loss.
+    """
     counts = [count for _, count in groups]
     high = any_order(grid.spacing, tuple(zip(grid.above, counts, strict=True)), reach)
     each = tuple(n for n, count in zip(grid.below, counts, strict=True) for _ in range(count))
@@ -154,11 +160,11 @@ def _padded(values: NodeValues, count: int) -> NodeValues:
 def _refined(
     groups: Groups, nodes: FloatArray, values: FloatArray, spacing: float
 ) -> tuple[FloatArray, FloatArray, float]:
-    """The nodes where delta is not close to 1 on a finer grid, whose spacing comes last."""
+    """Return nodes and values with a finer grid where delta is not close to 1, and the finer spacing."""
     ((epsilon, count),) = groups
     cells = math.ceil(epsilon / spacing)
     spacing = epsilon / cells
-    # 1 - delta rises with x.
+    # 1 - delta increases with x.
     seam = int(np.searchsorted(values[3], SURE))
     start = float(nodes[max(seam - 1, 0)])
     reach = math.ceil((epsilon * count - start) / spacing) if seam > 0 else cells * count
@@ -168,7 +174,7 @@ def _refined(
 
 
 def _end_nodes(spacing: float, ranges: list[float]) -> tuple[FloatArray, FloatArray]:
-    """Nodes where the closed form holds, and its values there in the order of `PolygonReadings`."""
+    """Return nodes in the range of the closed form, and the values there in the order of `PolygonReadings`."""
     largest, least, scale = math.fsum(ranges), min(ranges), 1.0 + len(ranges)
     near, pitch = largest * NEAREST_END, min(spacing, END_PITCH * math.sqrt(scale))
     even = pitch * np.arange(1, math.ceil(min(least, END_REACH * scale) / pitch))
@@ -183,7 +189,10 @@ def _end_nodes(spacing: float, ranges: list[float]) -> tuple[FloatArray, FloatAr
 
 
 def log_end(x: FloatArray, ranges: list[float]) -> tuple[FloatArray, FloatArray]:
-    """Both ends of ln delta at x (within 2 u of the largest loss) within the smallest epsilon of the largest loss."""
+    """Return bounds of ln delta at x within the smallest epsilon of the largest loss.
+
+    x may have an error of 2 u times the largest loss.
+    """
     largest = math.fsum(ranges)
     error = 4 * UNIT_ROUNDOFF * largest
     ends: list[FloatArray] = []

@@ -1,30 +1,31 @@
-"""The worst case over adaptively chosen exponential mechanisms: a recursion over profiles, bounded from both sides.
+"""Worst case over adaptively chosen exponential mechanisms: a recursion over profiles with upper and lower bounds.
 
-A step of range eta (nats) whose shift the adversary sets to t in [0, eta] has two losses, t with the H1-mass
-P(t) = (e^eta - e^t)/(e^eta - 1) and t - eta with the rest: E0 e^L = 1 fixes P, and no loss in [t - eta, t] tells more,
-since e^l delta(x - l) is convex in e^l. When the shift may depend on what the steps before have shown,
+Consider a step of range eta (nats), whose shift the adversary sets to t in [0, eta]. It has two losses. The loss t has
+the H1-mass P(t) = (e^eta - e^t)/(e^eta - 1), and the loss t - eta has the rest. The condition E0 e^L = 1 determines P.
+A loss in (t - eta, t) does not reveal more, because e^l delta(x - l) is convex in e^l. If the shift may depend on
+earlier results, the profiles satisfy (Dong, Durfee, Rogers 2020, optimal composition for exponential mechanisms):
 
-    delta_k(x) = (T delta_{k-1})(x) = sup_t P(t) delta_{k-1}(x - t) + (1 - P(t)) delta_{k-1}(x - t + eta),
-    delta_0(x) = (1 - e^x)_+
+    delta_k(x) = (T delta_{k-1})(x) = sup_t P(t) delta_{k-1}(x - t) + (1 - P(t)) delta_{k-1}(x - t + eta);
+    delta_0(x) = (1 - e^x)_+.
 
-(Dong, Durfee, Rogers 2020, optimal composition for exponential mechanisms). A pair with shift t is one with shift
-eta - t when the hypotheses are exchanged, so that c = 1 - delta has c(-x) = e^-x c(x), and nodes x_i = i h >= 0 do,
-with eta = m h. Profiles are convex in z = e^x, which bounds both sides between nodes:
+With swapped hypotheses, the pair with shift t becomes the pair with shift eta - t. So c = 1 - delta satisfies
+c(-x) = e^-x c(x), and nodes x_i = i h >= 0 suffice, with eta = m h. Profiles are convex in z = e^x, which bounds both
+sides between nodes:
 
-- *from above* by chords in z. For t between nodes both branches are on chords, and the expression is A + B s + C/s in
-  s = e^t with C <= 0: concave, its maximum in the cell is known. So the sup over all t of the chords is found exactly,
-  most of them by bounds that show that they do not reach it (`worst_shifts.py`);
-- *from below* by the shifts t = j h, which need no values between nodes.
+- The upper bound uses chords in z. For t between nodes both branches are on chords, and the expression is A + B s + C/s
+  in s = e^t with C <= 0. It is concave, and its maximum in the cell is known. The supremum of the chords over all t is
+  therefore exact. Most shifts are excluded by bounds that prove that they do not reach it (`worst_shifts.py`).
+- The lower bound uses the shifts t = j h, which need no values between nodes.
 
-Where every step must show its upper loss to pass x, at x = sum eta - y with y <= min eta, the best shifts are equal:
-delta = (1 - e^{-y/(k+1)})^{k+1} / prod (1 - e^-eta) (all k steps; ln(1 - e^-a) is concave). Both sides know it.
+At x = sum eta - y with y <= min eta, every step must have its upper loss to pass x, and the best shifts are equal. With
+k steps, delta = (1 - e^{-y/(k+1)})^{k+1} / prod (1 - e^-eta), because ln(1 - e^-a) is concave. Both bounds use this.
 
-In y, the distance from the end, both branches look only at smaller y (y - u and y - u - eta, u = eta - t): what is
-wanted for y <= Y asks for no more before.
+Let y be the distance from the largest loss. Both branches depend only on smaller distances (y - u and y - u - eta with
+u = eta - t). So results for y <= Y need only y <= Y in earlier steps.
 
-Rounding: all sums are of positive terms; delta and 1 - delta are both kept, each row computed for the smaller of the
-two, and every step moves both ends outwards by SLACK units. Chords widen the loss of a step by at most h^2/8 in its
-variance of about eta^2/4: relative error of the standard deviation about 1/(4 m^2).
+Rounding: all sums have positive terms. Both delta and 1 - delta are stored. Each row is computed for the smaller of the
+two. Every step moves both bounds outwards by SLACK units. Chords increase the variance of a step's loss, about eta^2/4,
+by at most h^2/8. The relative error of the standard deviation is about 1/(4 m^2).
 """
 
 from __future__ import annotations
@@ -38,22 +39,28 @@ import numpy as np
 from service.privacy.composition.adaptive_exponential.worst_shifts import WorstShifts, largest
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
-from service.privacy.numerics.work import did
+from service.privacy.numerics.work import count_work
 
 SLACK: Final = 16 * FUNCTION_ERROR + 4 * 750 * UNIT_ROUNDOFF
-"""Relative error of one step: weights whose exponents (at most 750, else they vanish) carry a few roundings, a sum of
-two products, and the maximum inside a cell, whose error is that of a tenth of the sum."""
+"""Relative error of a step.
+
+It covers weights whose exponents have a few roundings, a sum of two products, and the maximum inside a cell. Exponents
+are at most 750, because other weights vanish. The maximum has the error of a tenth of the sum.
+"""
 TINY: Final = 2.0**-1050
-"""Absolute error of a step where numbers are below the smallest normal double."""
+"""Absolute error of a step for numbers below the smallest normal double."""
 COMPLEMENT_ERROR: Final = 4 * UNIT_ROUNDOFF
 A_STEP, A_ROW = 300.0, 0.1
-"""Work of a step, and of each of its rows for each root of a shift, in microseconds: most shifts are left out."""
+"""Work of a step, and of each row per square root of its shifts, in microseconds. Most shifts are excluded."""
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class NodeValues:
-    """One end of a profile at x_i = i h, i = first ... n, 0 beyond: `profile` delta, and `complement` 1 - delta."""
+    """Bounds of a profile at x_i = i h for i = first ... n; the profile is 0 beyond.
+
+    `profile` bounds delta, and `complement` bounds 1 - delta.
+    """
 
     profile: FloatArray
     complement: FloatArray
@@ -68,48 +75,52 @@ class NodeValues:
 @final
 @dataclass(frozen=True, slots=True)
 class Side:
-    """Which end is computed: `sign` 1 for delta from above and 1 - delta from below, -1 for the reverse."""
+    """Direction of the bounds.
+
+    `sign` is 1 for upper bounds of delta and lower bounds of 1 - delta, and -1 for the reverse.
+    """
 
     spacing: float
     sign: int
 
     def larger(self, values: FloatArray) -> FloatArray:
-        """The values of delta moved to this side."""
+        """Round values of delta to this side."""
         return np.clip(values * (1 + self.sign * SLACK) + self.sign * TINY, 0.0, 1.0)
 
     def smaller(self, values: FloatArray) -> FloatArray:
-        """The values of 1 - delta moved to this side."""
+        """Round values of 1 - delta to this side."""
         return np.clip(values * (1 - self.sign * SLACK) - self.sign * TINY, 0.0, 1.0)
 
     def complements(self, of_profile: FloatArray) -> FloatArray:
-        """1 - delta from delta."""
+        """Return bounds of 1 - delta from bounds of delta."""
         return np.clip((1 - of_profile) - self.sign * COMPLEMENT_ERROR, 0.0, 1.0)
 
     def profiles(self, of_complement: FloatArray) -> FloatArray:
-        """delta from 1 - delta."""
+        """Return bounds of delta from bounds of 1 - delta."""
         return np.clip((1 - of_complement) + self.sign * COMPLEMENT_ERROR, 0.0, 1.0)
 
     def start(self) -> NodeValues:
-        """No steps: delta = 0 from x = 0 on."""
+        """Return the values without any step: delta = 0 from x = 0 on."""
         return NodeValues(np.zeros(1), np.ones(1))
 
     def step(self, before: NodeValues, multiple: int, ranges: tuple[int, ...], reach: int) -> NodeValues:
-        """One more step, of range eta = multiple * h; `ranges`: of all steps up to this one, in multiples of h.
+        """Add a step of range eta = multiple * h to the values.
 
-        At nodes up to `reach` cells from the end, where all that is needed is as near to the end before.
+        `ranges` are the ranges of all steps including the new one, in multiples of h. The result covers nodes up to
+        `reach` cells from the largest loss, for which `before` needs the same reach.
         """
         end = before.last + multiple
         first = max(end - reach, 0)
-        # From here on the closed form holds.
+        # The closed form holds from this node on.
         known = max(end - min(ranges), first)
         return _known(self, _stepped(self, before, multiple, range(first, known)), end, ranges)
 
 
 def fixed_order(spacing: float, ranges: tuple[int, ...], reach: int | None = None) -> NodeValues:
-    """From below: steps of these ranges (multiples of the spacing, > 0), the last of them taken last.
+    """Compute lower bounds for steps of these ranges (multiples of the spacing, > 0), in this order.
 
-    The recursion goes back in time. Small ranges first is the order that tells most, as far as is known. `reach`: how
-    many cells from the end are wanted, if not all.
+    The recursion goes back in time, from the last step. Small ranges first is the most revealing known order. `reach`
+    limits the cells from the largest loss; None means all cells.
     """
     side = Side(spacing, -1)
     values, taken = side.start(), tuple[int, ...]()
@@ -120,9 +131,9 @@ def fixed_order(spacing: float, ranges: tuple[int, ...], reach: int | None = Non
 
 
 def any_order(spacing: float, ranges: tuple[tuple[int, int], ...], reach: int | None = None) -> NodeValues:
-    """From above, for (range, count): whatever order the steps are taken in, even one chosen on the way.
+    """Compute upper bounds for (range, count) pairs in any order, even an order chosen during the run.
 
-    One table for every way to have some of each kind left. `reach` as in `fixed_order`.
+    There is a table for each combination of remaining steps of each kind. `reach` is that of `fixed_order`.
     """
     side = Side(spacing, 1)
     tables: dict[tuple[int, ...], NodeValues] = {(0,) * len(ranges): side.start()}
@@ -141,7 +152,7 @@ def any_order(spacing: float, ranges: tuple[tuple[int, int], ...], reach: int | 
                 found = one if found is None else _higher(found, one)
         if found is not None:
             tables[left] = found
-        # States are visited in lexical order: of the first kind only the last two counts are still needed.
+        # States are visited in lexical order, so only the last two counts of the first kind are still needed.
         if left[0] >= 2 and all(count == 0 for count in left[1:]):
             for old in [key for key in tables if key[0] < left[0] - 1]:
                 del tables[old]
@@ -155,9 +166,9 @@ def _higher(one: NodeValues, other: NodeValues) -> NodeValues:
 
 
 def _stepped(side: Side, before: NodeValues, m: int, rows: range) -> NodeValues:
-    """T of the profile, at these nodes."""
+    """Return T of the profile at these nodes."""
     shifts, count = WorstShifts.of(side.spacing, m), len(rows)
-    did(A_STEP + A_ROW * count * math.sqrt(m))
+    count_work(A_STEP + A_ROW * count * math.sqrt(m))
     ends = _around(side, before, rows.start - m, rows.stop + m)
     profile, complement = np.empty(count), np.empty(count)
     split = _split(ends.profile, shifts, count)
@@ -173,7 +184,7 @@ def _stepped(side: Side, before: NodeValues, m: int, rows: range) -> NodeValues:
 
 
 def _around(side: Side, before: NodeValues, start: int, stop: int) -> NodeValues:
-    """The values at i = start ... stop: c(-x) = e^-x c(x), delta(-x) = (1 - e^-x) + e^-x delta(x)."""
+    """Return the values at i = start ... stop, with c(-x) = e^-x c(x) and delta(-x) = (1 - e^-x) + e^-x delta(x)."""
     if start < before.first:
         turned = -start + 1
         x = side.spacing * np.arange(-start, 0, -1)
@@ -194,7 +205,7 @@ def _around(side: Side, before: NodeValues, start: int, stop: int) -> NodeValues
 
 
 def _split(profile: FloatArray, shifts: WorstShifts, rows: int) -> int:
-    """From which row on delta is about 1/2 or less, by a few shifts."""
+    """Return the row from which delta is about 1/2 or less, estimated from a few shifts."""
     m, high, low = shifts.cells, shifts.high, shifts.low
     few = sorted({0, m // 8, m // 4, m // 2, 3 * m // 4, m})
     seen = np.max([high[r] * profile[r : r + rows] + low[r] * profile[r + m : r + m + rows] for r in few], axis=0)
@@ -202,14 +213,14 @@ def _split(profile: FloatArray, shifts: WorstShifts, rows: int) -> int:
 
 
 def _curvature(ends: NodeValues, h: float, m: int) -> FloatArray:
-    """|C|/s (1 - e^-h)^2 at the smaller t of each cell, by the node on the left of the cell where x - t lies."""
+    """Return |C|/s (1 - e^-h)^2 at the smaller t of each cell, from the node to the left of x - t."""
     falls = np.where(ends.profile[:-1] > 0.5, np.diff(ends.complement), -np.diff(ends.profile))
     both = falls[: len(falls) - m] - math.exp(-m * h) * falls[m:]
     return np.maximum(both, 0.0) * (math.expm1(-h) / math.expm1(-m * h))
 
 
 def _known(side: Side, found: NodeValues, end: int, ranges: tuple[int, ...]) -> NodeValues:
-    """With the closed form near the end, where every step must show its upper loss."""
+    """Append the closed form near the largest loss, where every step must have its upper loss."""
     away = np.arange(end - found.last - 1, -1, -1, dtype=np.float64) * side.spacing
     logs = log_end_profile(away, [multiple * side.spacing for multiple in ranges])
     moved = np.minimum(logs[0] + side.sign * logs[1], 0.0)
@@ -221,15 +232,15 @@ def _known(side: Side, found: NodeValues, end: int, ranges: tuple[int, ...]) -> 
 
 
 def log_end_profile(away: FloatArray, ranges: list[float]) -> tuple[FloatArray, FloatArray]:
-    """(ln delta at x = sum of the ranges - away, a bound of its error) for away in [0, smallest range]; -inf at 0.
+    """Return ln delta at x = sum of the ranges - away, and a bound of its error, for away in [0, smallest range].
 
-    Errors are relative to the terms, so that 1 - delta keeps its digits where it is small.
+    The logarithm is -inf at 0. Errors are relative to the terms, so that a small 1 - delta keeps its relative accuracy.
     """
     k = len(ranges)
     shift = away / (k + 1)
     eta = np.array(ranges)
     each, rests = log_rest(shift), log_rest(eta)
-    # Arguments of exp are off by roundings; where they are small the logarithm is not.
+    # The arguments of exp have rounding errors. For small arguments the logarithm is large.
     size = (k + 1) * np.where(np.isfinite(each), np.abs(each) * (2 + shift) + (shift < 1), 0.0)
     size = size + float((np.abs(rests) * (2 + eta) + (eta < 1)).sum())
     return (k + 1) * each - math.fsum(rests.tolist()), 2 * FUNCTION_ERROR * size
@@ -237,5 +248,5 @@ def log_end_profile(away: FloatArray, ranges: list[float]) -> tuple[FloatArray, 
 
 @np.errstate(divide="ignore")
 def log_rest(a: FloatArray) -> FloatArray:
-    """ln(1 - e^-a), from the smaller of both terms."""
+    """Return ln(1 - e^-a), from the smaller of both terms."""
     return np.where(a > 1, np.log1p(-np.exp(-a)), np.log(-np.expm1(-a)))

@@ -1,19 +1,21 @@
-"""The supremum over all shifts of one exponential step, at many rows: which shifts can win, and what they reach.
+"""Supremum over all shifts of an exponential step at many rows: shifts that may be optimal, and their values.
 
-For rows x_i = i h and shifts t = eta - r h, r = 0 ... m, the sum
+For rows x_i = i h and shifts t = eta - r h, r = 0 ... m, consider the sum
 
-    F(i, r) = high_r v_{i+r} + low_r v_{i+r+m}
+    F(i, r) = high_r v_{i+r} + low_r v_{i+r+m}.
 
-has v decreasing and, between nodes, below a chord in z = e^x (`recursion.py`), as what it bounds is
-convex. Two consequences leave out most shifts, all of them proved:
+The values v decrease. Between nodes they are below a chord in z = e^x (`recursion.py`), because the bounded function is
+convex. Two consequences exclude most shifts, with proof:
 
-- between *any* two shifts t1 < t2 both branches are below chords, and F is at most A + B s + C/s in s = e^t with
-  C <= 0: concave, and above both ends only where its slopes there say so. This bounds wide cells of shifts;
-- at a shift, what F bounds is convex in z, and between two rows below the chord of both. Where a cell of shifts is
-  below some shift at two rows, by as much as that shift has its own chord above it in between, it is so in between.
+- Between any two shifts t1 < t2 both branches are below chords, and F is at most A + B s + C/s in s = e^t with C <= 0.
+  This function is concave. It exceeds both endpoints only if its slopes there allow that. This bounds wide cells of
+  shifts.
+- At a fixed shift, the function that F bounds is convex in z. Between two rows it is below their chord. Suppose that a
+  cell of shifts is below some shift at two rows, by at least the distance of that shift from its own chord. Then the
+  cell is below the shift at all rows between.
 
-What remains, shifts about as near to the best as cells are wide, is computed at every row and node, and inside the
-cells between nodes where all shifts are meant.
+The remaining shifts are about as close to the best shift as cells are wide. They are computed at every row and node. If
+all shifts count, the maxima inside the cells between nodes are added.
 """
 
 from __future__ import annotations
@@ -30,17 +32,17 @@ from service.privacy.numerics.arrays import BoolArray, FloatArray
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
 
 TABLE: Final = 1 << 15
-"""Entries of tables held at once: what stays in the processor's cache."""
+"""Largest number of table entries in memory, which fit into the processor's cache."""
 ROWS: Final = 16
-"""Rows of a block, which shares its shifts."""
+"""Number of rows of a block. The rows of a block share their shifts."""
 FEW: Final = 40
-"""Shifts of which none are left out: finding out which would take as long."""
+"""Largest number of shifts without an exclusion, which would cost as much as the evaluation."""
 NARROWEST: Final = 4
-"""Nodes of a wide cell."""
+"""Smallest number of nodes of a wide cell."""
 GROWTH: Final = 1 / 16
-"""Growth of wide cells with the distance of the shift from eta: where it is small the best shift follows it closely."""
+"""Growth of wide cells with the distance of the shift from eta. Near eta the cells must be narrow."""
 MARGIN: Final = 1e-9
-"""Relative, by which cells that are left out are lower: roundings are far smaller."""
+"""Relative margin by which excluded cells are lower. Rounding errors are much smaller."""
 ROUNDING: Final = 16 * UNIT_ROUNDOFF
 """Rounding of a difference of values, relative to the larger."""
 
@@ -56,7 +58,7 @@ class WorstShifts:
 
     @staticmethod
     def of(spacing: float, m: int) -> WorstShifts:
-        """The shifts of a step of range m * spacing."""
+        """Compute the masses of a step of range m * spacing."""
         nearer = np.arange(m + 1) * spacing
         spread = -math.expm1(-m * spacing)
         low = np.exp(-nearer) * -np.expm1(nearer - m * spacing) / spread
@@ -64,11 +66,11 @@ class WorstShifts:
 
     @property
     def cells(self) -> int:
-        """m."""
+        """Number m of cells."""
         return len(self.high) - 1
 
     def edges(self) -> np.ndarray:
-        """Edges of wide cells."""
+        """Return the edges of wide cells."""
         return _edges(self.cells)
 
 
@@ -81,13 +83,22 @@ def _edges(m: int) -> np.ndarray:
 
 
 def largest(values: FloatArray, curvature: FloatArray | None, shifts: WorstShifts, count: int) -> FloatArray:
-    """max F(i, r) over shifts for i = 0 ... count - 1; over all t in [0, eta] where a curvature of the cells is given.
+    """Compute max F(i, r) over shifts for i = 0 ... count - 1.
 
-    `values`: at least count + 2 m of them. `curvature`: |C|/s1 (1 - e^-h)^2 of the cell at i + r, from below 0 cut.
-    Without it some shifts are tried, about the best.
+    Parameters
+    ----------
+    values : array
+        v, at least count + 2 m numbers.
+    curvature : array or None
+        |C|/s1 (1 - e^-h)^2 of the cell at i + r, at least 0. With it the maximum is over all t in [0, eta], else over
+        some shifts near the best.
+    shifts : WorstShifts
+        Masses of the losses.
+    count : int
+        Number of rows.
     """
     blocks, m = -(-count // ROWS), shifts.cells
-    # Rows beyond are no higher than the last.
+    # Values beyond the last are at most the last value.
     short = (blocks + 1) * ROWS + 2 * m - len(values)
     values = np.concatenate([values, np.full(max(short, 0), values[-1])])
     if curvature is not None:
@@ -103,7 +114,7 @@ def largest(values: FloatArray, curvature: FloatArray | None, shifts: WorstShift
 def _winners(
     values: FloatArray, shifts: WorstShifts, blocks: int, *, above: bool
 ) -> tuple[np.ndarray, np.ndarray, FloatArray]:
-    """The first and last shift that can win, per block, and what one shift reaches at its rows."""
+    """Return the first and last shift of each block that may be optimal, and the values of a good shift at its rows."""
     m, edges = shifts.cells, shifts.edges()
     rows = ROWS * np.arange(blocks + 1)
     heads, tails = values[edges[:, None] + rows], values[edges[:, None] + (rows + m)]
@@ -127,7 +138,7 @@ def _winners(
 
 @np.errstate(invalid="ignore", divide="ignore")
 def _reach(heads: FloatArray, tails: FloatArray, table: FloatArray, shifts: WorstShifts) -> FloatArray:
-    """At most what F reaches in each wide cell, from the values at its ends."""
+    """Return upper bounds of F in each wide cell, from the values at its edges."""
     eta = shifts.cells * shifts.spacing
     width = shifts.spacing * np.diff(shifts.edges())[:, None]
     most = (heads[:-1] - heads[1:]) - math.exp(-eta) * (tails[:-1] - tails[1:]) + ROUNDING * np.abs(heads[:-1])
@@ -144,7 +155,7 @@ def _raise(
     first: np.ndarray,
     last: np.ndarray,
 ) -> None:
-    """The best of every row, with all shifts from `first` to `last` of its block."""
+    """Update the best value of every row with all shifts from `first` to `last` of its block."""
     order = np.argsort(last - first, kind="stable")
     order = order[(last > first)[order]]
     m, rows = shifts.cells, best.reshape(-1, ROWS)
@@ -164,7 +175,7 @@ def _raise(
 
 
 def _windows(values: FloatArray, at: np.ndarray, width: int) -> FloatArray:
-    """values[at + row + shift] for every block, row of it and shift."""
+    """Return values[at + row + shift] for every block, row of the block, and shift."""
     parts = values[at[:, None] + np.arange(ROWS + width - 1)]
     long, step = parts.strides
     return np.ndarray((len(at), ROWS, width), buffer=parts, strides=(long, step, step))
@@ -172,7 +183,7 @@ def _windows(values: FloatArray, at: np.ndarray, width: int) -> FloatArray:
 
 @np.errstate(over="ignore", invalid="ignore", divide="ignore")
 def _raise_inside(best: FloatArray, table: FloatArray, most: FloatArray, h: float) -> None:
-    """With the maxima inside cells between nodes."""
+    """Update the best values with the maxima inside cells between nodes."""
     block, row, cell = np.nonzero(table[:, :, 1:] + most > best[:, :, None])
     first = table[block, row, cell + 1]
     inside, above = _vertex(table[block, row, cell] - first, most[block, row, cell], np.array(h))
@@ -180,12 +191,12 @@ def _raise_inside(best: FloatArray, table: FloatArray, most: FloatArray, h: floa
 
 
 def _vertex(rise: FloatArray, most: FloatArray, width: FloatArray) -> tuple[BoolArray, FloatArray]:
-    """Whether A + B s - c s1/s has its maximum inside the cell [s1, s1 e^width], and how far above the value at s1.
+    """Return whether A + B s - c s1/s has its maximum inside the cell [s1, s1 e^width], and its height above s1.
 
-    From the rise to the other end, and from `most` = c (1 - e^-width)^2, by which it is at most above.
+    `rise` is the increase to the other edge, and `most` = c (1 - e^-width)^2 bounds the height above the value at s1.
     """
     fall, rest = np.exp(-width), -np.expm1(-width)
     gain = rise * fall
     root = np.sqrt(np.maximum(most * fall - gain * rest, 0.0)) + np.sqrt(most)
-    # The vertex is inside where the slopes at both ends say so.
+    # The vertex is inside if the slopes at both edges have opposite signs.
     return (rise < most) & (gain > -most), ((most + gain) / root) ** 2

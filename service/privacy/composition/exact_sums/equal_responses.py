@@ -29,7 +29,7 @@ from service.privacy.enclosure import SMALLEST, Enclosure, Evidence
 from service.privacy.numerics.arrays import BoolArray, FloatArray, IndexArray
 from service.privacy.numerics.binomial_tails import BinomialTails, weighted_sums
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
-from service.privacy.numerics.work import did
+from service.privacy.numerics.work import count_work
 from service.privacy.trade_off.enclosed.logs import LogBounds, log
 from service.privacy.trade_off.enclosed.weighted_sums import log_sum
 
@@ -75,7 +75,7 @@ class EqualResponses(AbstractExactSum):
     @override
     def _points_of_half(self, level: FloatArray, *, low: bool) -> FloatArray:
         """Above 1/2 the laws change places: tails of K under H1 are rates, and type II errors those under H0."""
-        did(A_LIST)
+        count_work(A_LIST)
         null, other = self._laws if low else self._laws[::-1]
         found = self._segments(level, null)
         mass = self._log_mass(other, null, found.k)

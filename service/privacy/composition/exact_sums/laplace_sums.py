@@ -27,7 +27,7 @@ from service.privacy.enclosure import SMALLEST
 from service.privacy.numerics.arrays import FloatArray, IndexArray
 from service.privacy.numerics.bernstein import hyperbolic_moments, moving_integrals, right_parts, series_length
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
-from service.privacy.numerics.work import did
+from service.privacy.numerics.work import count_work
 from service.privacy.trade_off.enclosed.logs import LogBounds
 
 _SMALL = 1e-290
@@ -96,7 +96,7 @@ class LaplaceSums:
 
     def _build(self) -> None:
         steps, loss = self.steps, self.loss
-        did(_A_PIECE * steps * self._uniforms**2)
+        count_work(_A_PIECE * steps * self._uniforms**2)
         rows = [self._point_masses()]
         for j in range(self._uniforms):
             # k points and j uniforms of N steps: one of the N - j - k others becomes a uniform.
@@ -228,7 +228,7 @@ class LaplaceSums:
         return np.cosh(x) * sinh + np.sinh(x) * cosh + inside, self._centre(place)
 
     def _rest(self, place: LatticeThreshold) -> _Rest:
-        did(_A_RATIO * place.share.size * (self._uniforms + self._terms))
+        count_work(_A_RATIO * place.share.size * (self._uniforms + self._terms))
         part = right_parts(self._pieces[place.cell], place.share)
         width = 1 - place.share
         return _Rest(part, width, *hyperbolic_moments(part.shape[1] - 1, self.loss * width, self._terms))

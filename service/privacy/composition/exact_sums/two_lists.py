@@ -26,7 +26,7 @@ from service.privacy.numerics.arrays import FloatArray, IndexArray
 from service.privacy.numerics.log_cosh import log_cosh
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 from service.privacy.numerics.running_sums import running_sum_error, running_sums
-from service.privacy.numerics.work import did
+from service.privacy.numerics.work import count_work
 
 CHUNK: Final = 2**18
 """Numbers in memory at once."""
@@ -126,7 +126,7 @@ class TwoLists:
     def log_tails(self, thresholds: FloatArray, *, closed: bool = False) -> tuple[FloatArray, FloatArray]:
         """ln P(loss > c), or P(loss >= c), under H0 and under H1 at each threshold c; minus infinity for nothing."""
         found = np.empty((2, len(thresholds)))
-        did(A_READING + A_TERM * len(thresholds) * len(self.first.loss))
+        count_work(A_READING + A_TERM * len(thresholds) * len(self.first.loss))
         for rows, places, _ in self._places(thresholds, "left" if closed else "right"):
             for hypothesis in (0, 1):
                 terms = self.second.tails[hypothesis][places] * self.first.masses[hypothesis]
@@ -140,7 +140,7 @@ class TwoLists:
         A change of eps by `loss_error` is to be allowed for as well.
         """
         found = np.empty(len(epsilon))
-        did(A_READING + A_TERM * len(epsilon) * len(self.first.loss))
+        count_work(A_READING + A_TERM * len(epsilon) * len(self.first.loss))
         even, odd = self.second.hyperbolic
         losses = np.append(self.second.loss, np.inf)
         for rows, places, rest in self._places(epsilon, "right"):

@@ -22,7 +22,7 @@ from service.privacy.composition.ground_truth.mixture_law import ExactMixture
 from service.privacy.composition.ground_truth.mixture_strip import powers
 from service.privacy.composition.ground_truth.moments import MixtureMoments
 from service.privacy.numerics.balls import GUARD_BITS, ball, log_doubles, within
-from service.privacy.numerics.work import did
+from service.privacy.numerics.work import count_work
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ class BallLine:
     def _values(self) -> list[acb]:
         """e^{K(z_k)} at the nodes."""
         plan, mu2 = self._plan, ball(self._run.gaussian_mu_squared)
-        did(plan.length * (A_NODE + sum(A_TERM * len(nodes.line) for nodes in plan.parts)))
+        count_work(plan.length * (A_NODE + sum(A_TERM * len(nodes.line) for nodes in plan.parts)))
         values: list[acb] = []
         for k in range(plan.length):
             z = acb(ball(plan.tilt), k * ball(plan.step))

@@ -17,7 +17,7 @@ from service.privacy.composition.ground_truth.sources import Sources, ThresholdS
 from service.privacy.enclosure import EnclosureArray
 from service.privacy.errors import NumericalFailure, UnsupportedCombination
 from service.privacy.numerics.balls import ball
-from service.privacy.numerics.work import did
+from service.privacy.numerics.work import count_work
 from service.privacy.trade_off.abstract import AbstractTradeOff
 
 _ATTEMPTS = 4
@@ -103,7 +103,7 @@ class GroundTruthSearch:
         Returns the best reading where a few attempts do not reach them; raises UnsupportedCombination where none is
         proved at all.
         """
-        did(A_READING)
+        count_work(A_READING)
         nats, best = (self.digits + 2) * _LN_10 + 5, None
         for _ in range(_ATTEMPTS):
             try:

@@ -17,6 +17,7 @@ steps are read on deformed contours then (`composition/inversion/deformed/run.py
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from functools import cached_property
 from typing import final
@@ -26,7 +27,12 @@ from typing_extensions import override
 
 from service.privacy.composition.inversion.epsilon_caps import epsilon_cap
 from service.privacy.composition.inversion.epsilons import evaluate_epsilon
-from service.privacy.composition.inversion.evaluation import evaluate_points, evaluate_profile, evaluate_roughly
+from service.privacy.composition.inversion.evaluation import (
+    cap_inverse_profile,
+    evaluate_points,
+    evaluate_profile,
+    evaluate_roughly,
+)
 from service.privacy.composition.inversion.run import ContourRun
 from service.privacy.composition.inversion.run_contours import EVIDENCE, RunContours, around
 from service.privacy.composition.planning.accuracy import DEFAULT_ACCURACY, Accuracy
@@ -61,8 +67,11 @@ class ContourTradeOff(AbstractTradeOff):
     evidence = EVIDENCE
     method = "contour"
 
-    def __init__(self, run: ContourRun, accuracy: Accuracy, *, reflected: bool) -> None:
-        self.run, self._accuracy, self._reflected = run, accuracy, reflected
+    def __init__(
+        self, run: ContourRun, accuracy: Accuracy, *, reflected: bool, inverse: ContourTradeOff | None = None
+    ) -> None:
+        """`inverse`: the curve that this one was made of, whose contours may bound this one."""
+        self.run, self._accuracy, self._reflected, self._inverse = run, accuracy, reflected, inverse
 
     @cached_property
     def contours(self) -> RunContours:
@@ -94,7 +103,7 @@ class ContourTradeOff(AbstractTradeOff):
         """Return the other direction of the run: this curve where the loss of every step has a symmetric law."""
         if self.run.is_symmetric:
             return self
-        return ContourTradeOff(self.run, self._accuracy, reflected=not self._reflected)
+        return ContourTradeOff(self.run, self._accuracy, reflected=not self._reflected, inverse=self)
 
     @override
     def _points_formula(self, alpha: FloatArray) -> CurvePoints:
@@ -118,5 +127,13 @@ class ContourTradeOff(AbstractTradeOff):
         return evaluate_epsilon(self.contours, delta)
 
     @override
-    def epsilon_cap(self, delta: float) -> float:
-        return epsilon_cap(self.contours, delta)
+    def epsilon_cap(self, delta: float, enough: float = -math.inf) -> float:
+        cap = epsilon_cap(self.contours, delta)
+        if cap <= enough or enough < 0:
+            return cap
+        proved = self.profile_cap(enough) <= delta
+        return enough if proved or evaluate_profile(self.contours, np.array([enough])).upper[0] <= delta else cap
+
+    @override
+    def profile_cap(self, epsilon: float) -> float:
+        return 1.0 if self._inverse is None else cap_inverse_profile(self._inverse.contours, epsilon)

@@ -24,6 +24,7 @@ from service.privacy.composition.inversion.straight import StraightContour
 from service.privacy.composition.inversion.tilts import Tilt, TiltGrid
 from service.privacy.enclosure import EnclosureArray
 from service.privacy.numerics.arrays import BoolArray, FloatArray, IndexArray
+from service.privacy.numerics.rounding import UNIT_ROUNDOFF
 from service.privacy.numerics.work import is_spent
 from service.privacy.trade_off.abstract import CurvePoints
 
@@ -33,6 +34,11 @@ _SLACK_OF_LISTS = 4.0
 _SLACK_OF_ROUGH_LISTS, _ROUGH_DIGITS = 11.0, 6.0
 """The same (five digits) where few digits are wanted, and how many digits above the truncated mass they lie. What is
 wide is not evaluated again.
+"""
+
+_LARGEST_INVERSE, _FARTHEST_INVERSE = 20.0, 5.0
+"""Largest |epsilon|, in nats, and most deviations of -epsilon from the centre of a contour, where the contour bounds
+the profile of the inverse curve at epsilon.
 """
 
 _LEVELS_SHARED = 2
@@ -103,8 +109,11 @@ class _Query(ABC):
         return self.known
 
     def _wide(self, width: float | None = None) -> IndexArray:
+        return self._wide_among(self.open, width)
+
+    def _wide_among(self, at: IndexArray, width: float | None = None) -> IndexArray:
         least = self.run.good_width if width is None else width
-        return self.open[self.known.width(self.rows)[self.open] > least]
+        return at[self.known.width(self.rows)[at] > least]
 
     def _deform(self, tried: IndexArray, width: float) -> IndexArray:
         """Evaluate what is wider than `width` and was not tried on deformed contours; return the indices."""
@@ -149,11 +158,12 @@ class _Query(ABC):
             if not self.run.has_end(tilt):
                 ended = False
                 continue
-            for other in () if grid is None else grid.neighbours(tilt):
-                at = at[self.known.width(self.rows)[at] > self.run.good_width]
+            at = self._wide_among(at)
+            for other in grid.neighbours(tilt) if grid is not None and len(at) else ():
+                self.known.tighten(at, self.evaluate(other.contour, at))
+                at = self._wide_among(at)
                 if len(at) == 0:
                     break
-                self.known.tighten(at, self.evaluate(other.contour, at))
         return ended
 
 
@@ -231,10 +241,21 @@ class _Thresholds(_Query):
 # Underflow, overflow and empty logarithms are part of the bounds: NaN never passes `Readings.tighten`.
 @np.errstate(all="ignore")
 def evaluate_points(run: RunContours, alpha: FloatArray, rows: int) -> CurvePoints:
-    """Return points; their power (`rows` 1), or power and type II error (2), as narrow as contours can make them."""
+    """Return points; their power (`rows` 1), or power and type II error (2), as narrow as contours can make them.
+
+    The point at a single rate is kept: several questions need it.
+    """
+    key = (float(alpha[0]), rows) if len(alpha) == 1 else None
+    if key in run.points:
+        return run.points[key]
     known = _Rates(run, alpha, rows).answer()
     power, type_two_error = (EnclosureArray.from_logs(known.lower[row], known.upper[row]) for row in (0, 1))
-    return CurvePoints(type_two_error, power, EnclosureArray(known.lower[2], known.upper[2]))
+    points = CurvePoints(type_two_error, power, EnclosureArray(known.lower[2], known.upper[2]))
+    if key is not None:
+        run.points[key] = points
+        if rows == 1 and known.width()[0] <= run.good_width:  # so narrow, it is what `rows` 2 evaluates
+            run.points[key[0], 2] = points
+    return points
 
 
 @np.errstate(all="ignore")
@@ -242,6 +263,24 @@ def evaluate_profile(run: RunContours, epsilon: FloatArray) -> EnclosureArray:
     """Return delta at finite epsilons, as narrow as contours can make it."""
     known = _Thresholds(run, epsilon).answer()
     return EnclosureArray.from_logs(known.lower[0], known.upper[0])
+
+
+def cap_inverse_profile(run: RunContours, epsilon: float) -> float:
+    """Return an upper bound of the inverse curve's profile at epsilon; 1 where no contour gives one without more work.
+
+    delta(eps) = 1 - e^eps (1 - delta'(-eps)), where delta' is the profile of this run. The contour that evaluates
+    delta' at eps serves -eps as well, if both are near its saddle point.
+    """
+    at = np.array([epsilon])
+    grid = run.built_grid(TRUNCATION_DIGITS[run.run.level_orders_for_thresholds(at)[0, 0]])
+    if grid is None or abs(epsilon) > _LARGEST_INVERSE:
+        return 1.0
+    tilt = grid.for_thresholds(at)[0]
+    if not tilt.has_contour or abs(epsilon + tilt.threshold) > _FARTHEST_INVERSE * tilt.deviation:
+        return 1.0
+    log_high = float(read_profile(tilt.contour, -at).upper[0, 0])
+    rounding = 16 * UNIT_ROUNDOFF * (1 + math.exp(epsilon))
+    return min(math.exp(epsilon + log_high) * (1 + rounding) - math.expm1(epsilon) + rounding, 1.0)
 
 
 def straight_profile(run: RunContours, epsilon: float) -> tuple[float, float]:

@@ -18,6 +18,7 @@ from service.privacy.enclosure import Enclosure, Evidence
 from service.privacy.numerics.arrays import IndexArray
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
 from service.privacy.numerics.work import is_spent
+from service.privacy.trade_off.abstract import CurvePoints
 
 EVIDENCE: Final = Evidence.CERTIFIED
 """Evidence of all numbers."""
@@ -43,6 +44,8 @@ class RunContours:
         self.run, self.accuracy, self.reflected = run, accuracy, reflected
         self.good_width = accuracy.straight if run.most_together <= _MANY else accuracy.straight_of_many
         self._tilt_grids: dict[float, TiltGrid | None] = {}
+        self.points: dict[tuple[float, int] | None, CurvePoints] = {}
+        """Points at single rates, by the rate and how many of power and type II error were to be narrow."""
 
     @cached_property
     def fallback(self) -> FallbackBounds:
@@ -80,6 +83,10 @@ class RunContours:
                     grid = TiltGrid(transform, variances)
                     self._tilt_grids[digits] = grid if grid.usable else None
         return self._tilt_grids[digits]
+
+    def built_grid(self, digits: float) -> TiltGrid | None:
+        """Return the `grid` if it has been built, else None."""
+        return self._tilt_grids.get(digits)
 
     @property
     def largest_log_ratio(self) -> Enclosure:

@@ -9,7 +9,7 @@ import numpy as np
 from service.privacy.composition.inversion.loss_transform import LossTransform, TransformOnContour
 from service.privacy.composition.summands.abstract import LineValues
 from service.privacy.numerics.arrays import BoolArray, FloatArray, IndexArray
-from service.privacy.numerics.work import did
+from service.privacy.numerics.work import count_work
 
 _LARGEST_NODES = 200_000
 _LARGEST_WORK = 10_000_000
@@ -191,7 +191,7 @@ class RunOnContour:
     def values(self, step: FloatArray, counts: IndexArray) -> LineValues:
         """Return K at the nodes, relative to K(theta)."""
         count = int(counts[0])
-        did(_AN_ELEMENT * count * self._contour.work(count * float(step[0])))
+        count_work(_AN_ELEMENT * count * self._contour.work(count * float(step[0])))
         found = self._contour.values(float(step[0]), count)
         return LineValues(found.difference[None], found.error[None])
 

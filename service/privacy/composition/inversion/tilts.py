@@ -163,6 +163,11 @@ class Tilt:
             RunOnContour(self._transform, self.theta), np.array([self.threshold]), deviation, _REACH * deviation
         )
 
+    @property
+    def has_contour(self) -> bool:
+        """Whether the contour has been built."""
+        return "contour" in self.__dict__
+
     def excess_cancellation(self, threshold: float, other: Tilt) -> float:
         """Return how many nats more the threshold loses at this tilt than at another."""
         return self.value - other.value - (self.theta - other.theta) * threshold

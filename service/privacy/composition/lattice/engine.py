@@ -199,7 +199,7 @@ class DiscretisedTradeOff(AbstractTradeOff):
         return EnclosureArray.from_logs(known.lower[0], known.upper[0])
 
     @np.errstate(all="ignore")
-    def epsilon_cap(self, delta: float) -> float:
+    def epsilon_cap(self, delta: float, enough: float = -math.inf) -> float:  # noqa: ARG002 - none costs less
         """By Markov's inequality, from the upper law of the lattice that steers."""
         return self._lattices.epsilon_cap(delta)
 

@@ -10,7 +10,7 @@ import numpy as np
 from service.privacy.enclosure import SMALLEST, EnclosureArray
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
-from service.privacy.numerics.work import did
+from service.privacy.numerics.work import count_work
 from service.privacy.trade_off.abstract import AbstractTradeOff
 
 Atoms = tuple[tuple[float, float], ...]
@@ -77,7 +77,7 @@ _A_NODE = 0.2
 def read_nodes(add: AbstractTradeOff, remove: AbstractTradeOff, lattice: Lattice) -> LatticeNodes:
     """D, G and H of a step from its profiles in both directions, each where it is the smaller one."""
     losses = lattice.losses
-    did(_A_NODE * len(losses))
+    count_work(_A_NODE * len(losses))
     x, zero = np.exp(losses), -lattice.first
     right, mirrored = add.profile(losses[zero:]), remove.profile(-losses[zero::-1])
     plus, minus = 1 + _VALUE_SLACK, 1 - _VALUE_SLACK

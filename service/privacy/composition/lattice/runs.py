@@ -23,7 +23,7 @@ from service.privacy.composition.lattice.windows import (
 from service.privacy.composition.summands.abstract import RealCumulants
 from service.privacy.mechanisms.abstract import TwoPointPart
 from service.privacy.numerics.arrays import FloatArray
-from service.privacy.numerics.work import done, is_spent
+from service.privacy.numerics.work import counted_work, is_spent
 from service.privacy.trade_off.abstract import AbstractTradeOff
 
 _COARSE_CELLS = 4096
@@ -296,10 +296,10 @@ class LatticeRuns:
             del self._kept[next(iter(self._kept))]
 
     def _built(self, digits: float, spacing: float) -> LatticeRun | None:
-        before = done()
+        before = counted_work()
         run = LatticeRun.build(self.steps, self.beside, spacing, -digits * math.log(10))
         if run is not None:
-            self._work_of_a_cell = (done() - before) / max(run.law_cells, 1)
+            self._work_of_a_cell = (counted_work() - before) / max(run.law_cells, 1)
         return run
 
     def _is_too_much(self, digits: float, spacing: float) -> bool:

@@ -18,7 +18,7 @@ from service.privacy.composition.inversion.tilts import Tilt, TiltGrid
 from service.privacy.composition.lattice.runs import LARGEST_CELLS, LatticeRuns, coarse_grid
 from service.privacy.composition.lattice.sums import LatticePair
 from service.privacy.numerics.arrays import FloatArray, IndexArray
-from service.privacy.numerics.work import did, is_spent
+from service.privacy.numerics.work import count_work, is_spent
 
 CUT_DIGITS = (22.0, 40.0, 80.0, 160.0, 290.0)
 """The lattice ends where 10^-digits of the mass of all steps is left."""
@@ -133,7 +133,7 @@ class LatticeSearch:
 
         `tolerance`: the relative width to reach. `linear`: the readings are numbers, not their logarithms.
         """
-        did(_A_SEARCH)
+        count_work(_A_SEARCH)
         reading = _Reading(known, read, linear)
         # The finest lattices cost a second for every tilt: a number gets them, a list does not.
         tolerance = tolerance if len(places) <= _FEW_PLACES else max(tolerance, _LISTED_TOLERANCE)
@@ -211,7 +211,7 @@ class _Reading:
 
     def tighten(self, pair: LatticePair, places: IndexArray) -> FloatArray:
         """Read the places at a tilt; how wide that reading alone is."""
-        did(_A_READING)
+        count_work(_A_READING)
         found = self.read(pair, places)
         self.known.tighten(places, found)
         return self._widths(found)

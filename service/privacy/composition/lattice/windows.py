@@ -23,7 +23,7 @@ from service.privacy.numerics.arrays import ComplexArray, FloatArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 from service.privacy.numerics.running_sums import running_sum_error, running_sums
 from service.privacy.numerics.transform_length import fast_length
-from service.privacy.numerics.work import did
+from service.privacy.numerics.work import count_work
 
 _TRANSFORM_ERROR = 8 * UNIT_ROUNDOFF
 """Per level of a fast Fourier transform, relative to the sum of what is transformed."""
@@ -83,7 +83,7 @@ class CountedLaw:
 
     def _tilted(self, tilt: float, step: float) -> tuple[FloatArray, FloatArray, float]:
         """Losses, their masses times e^(tilt loss - top), and top: the largest exponent where there is mass."""
-        did(_A_CALL + _A_WEIGHT * len(self.law.masses))
+        count_work(_A_CALL + _A_WEIGHT * len(self.law.masses))
         losses, some = self.law.losses(step), self.law.masses > 0
         exponents = tilt * losses  # falls or rises
         ends = int(np.argmax(some)), len(some) - 1 - int(np.argmax(some[::-1]))
@@ -296,7 +296,7 @@ def _composed(
     sum of squared errors (Parseval: that of the transform, over the root of n).
     """
     n = chosen.size
-    did(_A_CELL * n * len(laws))
+    count_work(_A_CELL * n * len(laws))
     error = _TRANSFORM_ERROR * (math.log2(n) + 1)
     composed = np.ones(n // 2 + 1, dtype=np.complex128)
     log_most, relative = np.zeros(n // 2 + 1), np.zeros(n // 2 + 1)

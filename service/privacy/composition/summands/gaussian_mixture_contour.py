@@ -18,7 +18,7 @@ from service.privacy.composition.summands.trapezoid_contour import (
     side_terms,
 )
 from service.privacy.numerics.arrays import BoolArray, FloatArray
-from service.privacy.numerics.work import did
+from service.privacy.numerics.work import count_work
 
 _A_TERM = 0.03
 """Work of a node of a strip at a height, in microseconds, roughly."""
@@ -176,7 +176,7 @@ class MixtureMajorants:
         stays on the real axis, where far jumps may turn too fast for the step. The sides of the sum's rectangle there
         are bounded as those of a line's strips. The best J serves on either side.
         """
-        did(_A_TERM * len(heights) * self.log_terms.size)
+        count_work(_A_TERM * len(heights) * self.log_terms.size)
         t = heights[:, None, :, None]
         summed = np.exp(self.log_terms - t * self.turn).sum(axis=-1) * (1 + 1e-12)
         strip = np.exp(np.minimum(self.log_strip - t * self.strip_turn, 600.0)).sum(axis=-1)

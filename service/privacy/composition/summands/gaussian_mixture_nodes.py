@@ -32,7 +32,7 @@ from service.privacy.composition.summands.trapezoid import TrapezoidNodes
 from service.privacy.mechanisms.abstract import GaussianMixturePart
 from service.privacy.numerics.arrays import BoolArray, FloatArray, IndexArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, SUM_BLOCK, UNIT_ROUNDOFF, sum_error
-from service.privacy.numerics.work import did
+from service.privacy.numerics.work import count_work
 
 _LARGEST_EXPONENT = 600.0
 _A_STRIP = 0.02
@@ -202,7 +202,7 @@ class GaussianMixtureNodes(TrapezoidNodes):
 
     def strip(self, height: FloatArray) -> MixtureStrip:
         """ln |A|, arg A and lower bounds of |A| at heights q, shape (E, parts)."""
-        did(_A_STRIP * height.size * self.responsibility.shape[-1] * (4 + self.responsibility.shape[-2]))
+        count_work(_A_STRIP * height.size * self.responsibility.shape[-1] * (4 + self.responsibility.shape[-2]))
         q = height[..., None]
         phase = q * self.terms.shift
         sine = np.sin(0.5 * phase)

@@ -21,7 +21,7 @@ from service.privacy.composition.summands.sampled_laplace import SampledLaplaceP
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 from service.privacy.numerics.unit_circle import ComplexArray
-from service.privacy.numerics.work import did
+from service.privacy.numerics.work import count_work
 
 _CHUNK = 500_000
 """Array elements of one vectorised evaluation: bounds the memory."""
@@ -200,7 +200,7 @@ class SampledLaplaceLine(LineSummand):
 
     def _moduli(self, heights: FloatArray) -> FloatArray:
         """|M|/M(theta) of a single part at evenly spaced heights, by the same products as `_differences`."""
-        did(_A_MODULUS * len(heights) * self._centred.shape[-1])
+        count_work(_A_MODULUS * len(heights) * self._centred.shape[-1])
         rows = max(1, math.isqrt(len(heights)))
         columns = -(-len(heights) // rows)
         step = (heights[-1] - heights[0]) / max(len(heights) - 1, 1)

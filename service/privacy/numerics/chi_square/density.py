@@ -1,14 +1,16 @@
-"""The logarithm of a noncentral chi-square density near and far from the mean, however large its parameters are.
+"""Logarithm of a noncentral chi-square density near and far from the mean, for parameters of any size.
 
-With nu = d/2 - 1, R = sqrt(nu^2 + nc x) and w = (nu + R)/x the first term of the uniform expansion of the Bessel
-function in f(x) = e^{-(x + nc)/2} (x/nc)^{nu/2} I_nu(sqrt(nc x))/2 makes
+Let nu = d/2 - 1, R = sqrt(nu^2 + nc x) and w = (nu + R)/x. The density is
+f(x) = e^{-(x + nc)/2} (x/nc)^{nu/2} I_nu(sqrt(nc x))/2. The first term of the uniform expansion of the Bessel function
+gives, with v = 1 - 1/w:
 
-    ln f = -(nc/2) v^2 - nu (ln w - v) - ln(2 sqrt(2 pi R)) + correction,       v = 1 - 1/w:
+    ln f = -(nc/2) v^2 - nu (ln w - v) - ln(2 sqrt(2 pi R)) + correction.
 
-two terms of one sign, which vanish at x = nc + 2 nu (`saddle.py` has the same of d in place of 2 nu). The correction is
-that of `bessel.py`, for nu >= 32. Fewer degrees come from more, by ratios q of neighbouring densities, all positive:
+The first two terms have the same sign and vanish at x = nc + 2 nu (`saddle.py` has the analogue with d in place of
+2 nu). `bessel.py` has the correction for nu >= 32. Densities with fewer degrees follow from those with more degrees by
+Bessel's recurrence for the ratios q of neighbouring densities, which are positive:
 
-    f_d = f_{d+2}/q_d,     q_d = f_{d+2}/f_d = x/(d + nc q_{d+2})      (Bessel's recurrence).
+    f_d = f_{d+2}/q_d;     q_d = f_{d+2}/f_d = x/(d + nc q_{d+2}).
 """
 
 from __future__ import annotations
@@ -23,16 +25,30 @@ from service.privacy.numerics.chi_square.saddle import log_gap
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 
 _NEAR = 3.0
-"""For w from 1/3 to 3 it is w - 1 that is held to its last digits."""
+"""For w from 1/3 to 3 the computation keeps the relative accuracy of w - 1."""
 
 
 def log_density(
     degrees: int, noncentrality: float, x: FloatArray, over: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """(ln f(x), a bound of its error, f_{d+2}(x)/f_d(x) to a few digits) at x > 0 (shape (n,)).
+    """Compute the logarithm of the density, a bound of its error, and the ratio of neighbouring densities.
 
-    `over` is x - d - nc, to a relative 8 u of itself; `x` to a relative 4 u. The error is about 30 u |ln f| and 40 u |w
-    - 1| max(1, |x - d - nc|), and up to 70 times that for fewer than 66 degrees.
+    Parameters
+    ----------
+    degrees : int
+        Degrees d of freedom.
+    noncentrality : float
+        nc > 0.
+    x : array, shape (n,)
+        Points x > 0, with a relative error of at most 4 u.
+    over : array, shape (n,)
+        x - d - nc with a relative error of at most 8 u.
+
+    Returns
+    -------
+    value, error, ratio : arrays, shape (n,)
+        ln f_d(x), its error bound, and f_{d+2}(x)/f_d(x) to a few digits. The error is about 30 u |ln f| +
+        40 u |w - 1| max(1, |x - d - nc|), and up to 70 times that for fewer than 66 degrees.
     """
     lift = max(math.ceil(LEAST_ORDER + 1 - 0.5 * degrees), 0)
     value, error = _of_many_degrees(degrees + 2 * lift, noncentrality, x, over - 2 * lift)
@@ -41,7 +57,7 @@ def log_density(
     relative = error + more_error + 2 * FUNCTION_ERROR
     for k in range(lift - 1, -1, -1):
         ratio = x / (degrees + 2 * k + noncentrality * ratio)
-        # An error of one ratio is made smaller by the next; 4 u of x, and 3 of the operations.
+        # The next ratio reduces the error of a ratio. The additional error is 4 u for x and 3 u for the operations.
         relative = relative + 7 * UNIT_ROUNDOFF
         log_ratio = np.log(ratio)
         value = value - log_ratio
@@ -52,7 +68,7 @@ def log_density(
 def _of_many_degrees(
     degrees: int, noncentrality: float, x: FloatArray, over: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """ln f(x) and its error for at least 66 degrees. `over`: as above, but for an error of 2 u max(66, |over|) more."""
+    """Return ln f(x) and its error for at least 66 degrees; `over` may have a further error of 2 u max(66, |over|)."""
     u, nu = UNIT_ROUNDOFF, 0.5 * degrees - 1
     product = noncentrality * x
     root = np.hypot(nu, np.sqrt(product))
@@ -67,8 +83,8 @@ def _of_many_degrees(
     correction, correction_error = debye_correction(nu, product)
     log_root = np.log(root)
     value = -square - nu * gap - (math.log(2) + 0.5 * math.log(2 * math.pi)) - 0.5 * log_root + correction
-    # d ln f/dx = (w - 1)/2 - ..., which carries the error of `over`; a relative one of w - 1 is doubled by its square,
-    # and far from 1 what w is off by, 12 u of it, moves each exponent by (1 + nc/w^2 + nu/w) x/2 of that at most.
+    # The error of `over` enters by d ln f/dx = (w - 1)/2 - ... The square doubles a relative error of w - 1. Far from 1
+    # a relative error of 12 u of w changes each exponent by at most (1 + nc/w^2 + nu/w) x/2 times that error.
     carried = 0.5 * np.abs(shift) * (12 * u * np.abs(beyond) + 200 * u)
     far = 16 * u * (square + nu * np.abs(gap) + nu * np.abs(pole) + noncentrality * np.abs(pole / far_place))
     error = np.where(is_far, far, carried + 28 * u * (square + nu * gap)) + nu * gap_error

@@ -1,7 +1,11 @@
-"""How much more of a noncentral chi-square law lies above a point than of the central one, to its own digits.
+"""Difference of the upper tails of a noncentral and a central chi-square law, with relative accuracy.
 
-P(X > x) - P(X0 > x) = sum_{i >= 0} g_i P(J > i), g_i = (x/2)^{a + i} e^{-x/2}/Gamma(a + i + 1), a = d/2, J Poisson with
-mean nc/2: both are mixtures of central laws, whose tails differ by such terms. All of them are positive.
+Both laws are mixtures of central laws, whose tails differ by terms g_i. The difference is therefore:
+
+    P(X > x) - P(X0 > x) = sum_{i >= 0} g_i P(J > i);
+    g_i = (x/2)^{a + i} e^{-x/2}/Gamma(a + i + 1), a = d/2.
+
+J is a Poisson variable of mean nc/2. All terms are positive.
 """
 
 from __future__ import annotations
@@ -15,13 +19,14 @@ from service.privacy.numerics.chi_square.law import NoncentralChiSquare
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 
 LARGEST_MEAN = 500.0
-"""Largest mean of J: e^-mean must be a normal double, and there are this many terms and more."""
+"""Largest mean of J. e^-mean must be a normal double, and the number of terms exceeds the mean."""
 SMALLEST_WEIGHT = 1e-250
 
 
 def log_tail_gain(degrees: float, noncentrality: float, x: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Enclosure of ln(P(X > x) - P(X0 > x)) for 1e-200 < noncentrality <= 1000, open where the series is too long;
-    shape (n,).
+    """Compute an enclosure of ln(P(X > x) - P(X0 > x)); shape (n,).
+
+    The noncentrality is in (1e-200, 1000]. The bounds are infinite where the series is too long.
     """
     half, weights, relative = 0.5 * degrees, *_poisson_tails(0.5 * noncentrality)
     inside = np.clip(x, 1e-290, 1e30)
@@ -32,7 +37,7 @@ def log_tail_gain(degrees: float, noncentrality: float, x: FloatArray) -> tuple[
             term = term * (0.5 * inside / (half + i))
             total = total + term * weights[i]
         terms = len(weights)
-        # Later terms fall at least geometrically.
+        # Later terms decrease at least geometrically.
         falls = 0.5 * inside / (half + terms) * (0.5 * noncentrality / (terms + 1))
         rest = np.where(falls < 0.5, 2 * falls * term * weights[-1], np.inf)
         # g_0 = x f_d(x)/a
@@ -45,7 +50,7 @@ def log_tail_gain(degrees: float, noncentrality: float, x: FloatArray) -> tuple[
 
 
 def _poisson_tails(mean: float) -> tuple[list[float], float]:
-    """P(J > i) for i from 0 to where it is negligible, and a bound of their relative error."""
+    """Return P(J > i) for i from 0 until the tail is negligible, and a bound of the relative error."""
     count = math.ceil(mean + 12 * math.sqrt(mean) + 40)
     masses = [math.exp(-mean)]
     for j in range(1, count + 40):
@@ -55,7 +60,7 @@ def _poisson_tails(mean: float) -> tuple[list[float], float]:
     for mass in reversed(masses):
         tails.append(total)
         total += mass
-    # Left out are masses that fall by half and more: less than a rounding of the last tail that is used. Smaller tails
-    # than these would not be normal doubles.
+    # The omitted masses decrease at least by half each. Their sum is less than a rounding of the last tail in use.
+    # Tails smaller than SMALLEST_WEIGHT would not be normal doubles.
     kept = [tail for tail in tails[::-1][:count] if tail > SMALLEST_WEIGHT]
     return kept, (8 * len(masses) + 16) * UNIT_ROUNDOFF + FUNCTION_ERROR * (1 + mean)

@@ -1,6 +1,7 @@
-"""Noncentral chi-square laws: enclosures of both tails, of their quantiles and of the density, in logarithms.
+"""Noncentral chi-square laws: enclosures of both tails, of quantiles and of the density, in logarithms.
 
-The law of |Z + c|^2 for a standard normal vector Z in d dimensions and |c|^2 = nc; the central law for nc = 0.
+A noncentral chi-square variable is |Z + c|^2 for a standard normal vector Z in d dimensions and |c|^2 = nc. The law is
+central for nc = 0. Short series serve few degrees with a small b = nc/(2 w). Contour inversion serves the rest.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from service.privacy.numerics.chi_square.line import line_values
 from service.privacy.numerics.chi_square.saddle import excess
 from service.privacy.numerics.chi_square.series import series_density, series_tail
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
-from service.privacy.numerics.work import did
+from service.privacy.numerics.work import count_work
 
 Tail = Literal["lower", "upper"]
 _Ends = tuple[FloatArray, FloatArray]
@@ -27,17 +28,17 @@ _Columns = tuple[NDArray[Any], ...]
 
 _FEW_DEGREES = 50.0
 _SMALL_CURVE = 60.0
-"""With fewer degrees and a smaller b = nc/(2 w) a line falls too slowly, and series are short."""
+"""For fewer degrees and a smaller b = nc/(2 w), the integrand on a contour decays too slowly, and series are short."""
 _LEAST_DEGREES_OF_A_LINE = 5.0
-"""For the density."""
+"""Smallest number of degrees for which the density has a contour integral."""
 _SMALLEST_OF_FEW_DEGREES, _SMALLEST, _LARGEST = 1e-306, 1e-290, 1e30
-"""Readings further out are those of these, one end left open: the arithmetic stays in the range of doubles."""
+"""Range of x. Values outside take the bound of the nearest endpoint, so that the arithmetic stays within doubles."""
 _LEAST_EXPONENT = -700.0
-"""Below it exponentials are bounded only: they near the least double."""
+"""Smaller exponents have a bound only, since their exponentials are near the smallest double."""
 _A_CALL, _A_TAIL = 400.0, 4.0
-"""Work of reading tails or densities, and of each x, in microseconds, roughly."""
+"""Work of a call for tails or densities, and of each x, in microseconds, roughly."""
 _ROWS = 512
-"""So many x are read at once: their nodes fit into the cache."""
+"""Number of x evaluated together. Their nodes fit into the cache."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +53,18 @@ class ChiSquareLogTails:
 
 @dataclass(frozen=True, slots=True)
 class Approximation:
-    """Near-exact values at points x, arrays of shape (n,).
+    """Estimates of the smaller tail at points x, arrays of shape (n,).
 
-    Whether the tail is the lower one, its logarithm, the width of the enclosure of that, and |d ln tail / d ln x|.
+    Attributes
+    ----------
+    is_lower : array
+        Whether the smaller tail is the lower one.
+    log_tail : array
+        Logarithm of the tail.
+    width : array
+        Width of the enclosure of `log_tail`.
+    slope : array
+        |d ln tail / d ln x|.
     """
 
     is_lower: BoolArray
@@ -66,9 +76,19 @@ class Approximation:
 @final
 @dataclass(frozen=True, slots=True)
 class NoncentralChiSquare:
-    """The law of the squared length of a normal vector of unit variances: `degrees` and squared length of its mean.
+    """Law of the squared length of a normal vector with unit variances.
 
-    Both are taken as the doubles they are: 1 <= degrees <= 1e9, 0 <= noncentrality <= 1e12; `ValueError` outside.
+    Parameters
+    ----------
+    degrees : float
+        Degrees of freedom, 1 <= degrees <= 1e9, exact.
+    noncentrality : float
+        Squared length of the mean, 0 <= noncentrality <= 1e12, exact.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is out of range.
     """
 
     degrees: float
@@ -79,12 +99,12 @@ class NoncentralChiSquare:
             raise ValueError("1 <= degrees <= 1e9 and 0 <= noncentrality <= 1e12")
 
     def log_tails(self, x: FloatArray) -> ChiSquareLogTails:
-        """Enclosures of ln P(X <= x) and ln P(X > x) at each x >= 0 (shape (n,)), infinity included; both keep digits.
+        """Compute enclosures of ln P(X <= x) and ln P(X > x) at each x >= 0 (shape (n,)), infinity included.
 
-        Of a width of at most about 1e-12, and 2e-14 of the logarithm itself. Outside `span` one end of the small tail
-        is minus infinity.
+        The width is at most about 1e-12 plus 2e-14 of the logarithm, for both tails. Outside `span` the lower bound of
+        the small tail is minus infinity.
         """
-        did(_A_CALL + _A_TAIL * len(x))
+        count_work(_A_CALL + _A_TAIL * len(x))
         inside = np.clip(x, *self.span)
         is_lower, small_low, small_high = self._small_tails(inside)
         small_low = np.where(inside == x, small_low, -np.inf)
@@ -98,12 +118,12 @@ class NoncentralChiSquare:
         )
 
     def log_density(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Enclosure of the logarithm of the density at each x of the `span`; shape (n,) each.
+        """Compute an enclosure of the logarithm of the density at each x within `span`; shape (n,).
 
-        Of a width of at most about 1e-11, and 2e-14 of the logarithm. For fewer than 5 degrees a line has it from
-        x f_d = nc f_{d+4} + d f_{d+2}, the recurrence of Bessel functions.
+        The width is at most about 1e-11 plus 2e-14 of the logarithm. For fewer than 5 degrees, contour integrals give
+        the density by x f_d = nc f_{d+4} + d f_{d+2}, the recurrence of Bessel functions.
         """
-        did(_A_CALL + _A_TAIL * len(x))
+        count_work(_A_CALL + _A_TAIL * len(x))
         low, high = np.empty_like(x), np.empty_like(x)
         by_series = self._is_for_series(x)
         if by_series.any():
@@ -114,12 +134,12 @@ class NoncentralChiSquare:
 
     @property
     def span(self) -> tuple[float, float]:
-        """The x at which tails and density are enclosed on both sides."""
+        """Smallest and largest x at which tails and density have two-sided enclosures."""
         return _SMALLEST_OF_FEW_DEGREES if self.degrees < _FEW_DEGREES else _SMALLEST, _LARGEST
 
     def approximate(self, x: FloatArray) -> Approximation:
-        """Return tail and slope at each x of the `span`, from one evaluation: for guesses, the slope has no proof."""
-        did(_A_CALL + _A_TAIL * len(x))
+        """Estimate the smaller tail and its slope at each x within `span`; the slope has no error bound."""
+        count_work(_A_CALL + _A_TAIL * len(x))
         is_lower = self._is_lower(x)
         middle, width, slope = np.empty((3, len(x)))
         by_series = self._is_for_series(x)
@@ -135,7 +155,7 @@ class NoncentralChiSquare:
         return Approximation(is_lower, middle, width, slope)
 
     def _small_tails(self, x: FloatArray) -> tuple[BoolArray, FloatArray, FloatArray]:
-        """For each x whether it is in the lower tail, up to the mean, and the enclosure of the tail's logarithm."""
+        """Return whether each x lies in the lower tail, and the enclosure of the smaller tail's logarithm."""
         is_lower = self._is_lower(x)
         low, high = np.empty_like(x), np.empty_like(x)
         by_series = self._is_for_series(x)
@@ -159,7 +179,7 @@ class NoncentralChiSquare:
         return low, high
 
     def _is_for_series(self, x: FloatArray) -> BoolArray:
-        """b = (sqrt(d^2 + 4 x nc) - d)/4 is small, and so are the degrees."""
+        """Return whether the degrees and b = (sqrt(d^2 + 4 x nc) - d)/4 are small."""
         product = 4 * x * self.noncentrality
         return (self.degrees < _FEW_DEGREES) & (product < (4 * _SMALL_CURVE + self.degrees) ** 2 - self.degrees**2)
 
@@ -211,7 +231,7 @@ def _in_rows(function: Callable[[FloatArray], _Columns], x: FloatArray) -> _Colu
 
 
 def _logarithm(exponent: FloatArray, exponent_error: FloatArray, value: FloatArray, error: FloatArray) -> _Ends:
-    """ln (e^exponent value), both with their errors."""
+    """Return an enclosure of ln (e^exponent value) from both error bounds."""
     with np.errstate(divide="ignore"):
         low, high = np.log(np.maximum(value - error, 0.0)), np.log(value + error)
     margin = exponent_error + 4 * UNIT_ROUNDOFF * (1 + np.abs(exponent))
@@ -220,7 +240,7 @@ def _logarithm(exponent: FloatArray, exponent_error: FloatArray, value: FloatArr
 
 
 def _log_rest(high: FloatArray, low: FloatArray) -> _Ends:
-    """Enclosure of ln(1 - e^t) for t in [low, high], t <= 0."""
+    """Return an enclosure of ln(1 - e^t) for t in [low, high], t <= 0."""
     with np.errstate(divide="ignore", under="ignore"):
         small, large = np.exp(np.maximum(high, _LEAST_EXPONENT)), np.exp(low)
         rest_low = np.where(small < 0.5, np.log1p(-small), np.log(-np.expm1(high)))

@@ -1,15 +1,18 @@
-"""Tails and density of a noncentral chi-square law from vertical lines, one through the saddle point of each x.
+"""Tails and density of a noncentral chi-square law by contour inversion through the saddle point of each x.
 
-On w (1 + i u), with v = 1 - 1/w and b = nc/(2 w) (see `saddle.py`), the inversion integrals are
+On the contour w (1 + i u), with v = 1 - 1/w and b = nc/(2 w) (see `saddle.py`), the inversion integrals for v > 0 are:
 
-    e^{-phi} P(X <= x) = (1/pi) int_0^inf Re e^{E(u)} / (v + i u) du   (v > 0; for v < 0 it is -e^{-phi} P(X > x)),
-    e^{-phi} f(x)      = (w/2 pi) int_0^inf Re e^{E(u)} du,
-    Re E = -(d/4) ln(1 + u^2) - b u^2/(1 + u^2),    Im E = (d/2)(u - atan u) + b u^3/(1 + u^2).
+    e^{-phi} P(X <= x) = (1/pi) int_0^inf Re e^{E(u)} / (v + i u) du;
+    e^{-phi} f(x)      = (w/2 pi) int_0^inf Re e^{E(u)} du;
+    Re E = -(d/4) ln(1 + u^2) - b u^2/(1 + u^2);    Im E = (d/2)(u - atan u) + b u^3/(1 + u^2).
 
-They are summed at the midpoints (k + 1/2) h. By Poisson's formula the sum is, exactly, sum_m (-1)^m of the integrals at
-x - m T, T = 4 pi/(h w), tilted back. These aliases, moved to tilts w (1 - r) and w (1 + q), are at most Chernoff's
-e^{phi(w (1 + z)) - phi(w) - 2 pi |m z|/h}; where the pole is passed on the way its part, the sum of the
-(-1)^m e^{-phi - 2 pi |m v|/h}, is known. Between midpoints no pole is near a node, so that nothing cancels at the mean.
+For v < 0 the first integral is -e^{-phi} P(X > x).
+
+The midpoint rule evaluates them at (k + 1/2) h. By Poisson's formula the sum equals exactly the sum over m of (-1)^m
+times the integral at x - m T, with T = 4 pi/(h w), multiplied by the tilt. The terms with m != 0 are aliases. Moving
+their contours to the tilts w (1 - r) and w (1 + q) bounds them by Chernoff's e^{phi(w (1 + z)) - phi(w) - 2 pi |m
+z|/h}. If the contour passes the pole, the residues add up to the known sum of (-1)^m e^{-phi - 2 pi |m v|/h}. The
+midpoints are never close to the pole, so that nothing cancels at the mean.
 """
 
 from __future__ import annotations
@@ -24,26 +27,35 @@ from service.privacy.numerics.chi_square.saddle import Saddle, saddle
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 
 _GOAL = 41.0
-"""Aliases and what is truncated are to be below e^-41 of the result ..."""
+"""Aliases and truncation should be below e^-41 of the result."""
 _MOST_EXTRA = 66.0
-"""... which is smaller than the terms by at most about e^66 for x <= 1e30."""
+"""Largest logarithm of the ratio of the terms to the result, for x <= 1e30."""
 _MOST_NODES = 4_000
-"""A bound of time; the truncation is that of the nodes there are."""
+"""Largest number of nodes, which limits the cost. The truncation bound uses the actual number."""
 _HEIGHT_ROUNDS = 8
 _HIGHEST = 9.0
-"""Largest ln(1 + u^2): from 50 degrees on e^{Re E} is below e^-112 there."""
+"""Largest ln(1 + u^2). At this height e^{Re E} is below e^-112 for at least 50 degrees."""
 _SECOND_ORDER = 1.001
-"""Covers the squares of the errors, which are below 1e-3 for x <= 1e30, and the rounding of the bounds themselves."""
+"""Factor for the squares of the errors, which are below 1e-3 for x <= 1e30, and for the rounding of the bounds."""
 _SMALL = 0.25
 _ATAN_TERMS = 13
-"""Terms of u - atan u for u <= 1/4: the first left out is below 2e-17 of it."""
+"""Terms of u - atan u for u <= 1/4. The first omitted term is below 2e-17 of the result."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChiSquareLineValues:
-    """Results over e^{exponent}, arrays of shape (n,): middle and bound of the error.
+    """Results divided by e^{exponent}, with error bounds; arrays of shape (n,).
 
-    `tail` is the lower tail where the saddle's pole is >= 0, else the upper one; `density` is f times 2/w.
+    Attributes
+    ----------
+    saddle : Saddle
+        Saddle point of each x, with the exponent.
+    tail : array
+        Lower tail where the pole of the saddle is >= 0, upper tail elsewhere.
+    density : array
+        f times 2/w.
+    tail_error, density_error : array
+        Bounds of the absolute errors.
     """
 
     saddle: Saddle
@@ -55,7 +67,7 @@ class ChiSquareLineValues:
 
 @dataclass(frozen=True, slots=True)
 class _Layout:
-    """Step h and, over h, 2 pi; the tilts q > 0 and r; aliases on either side, bounds."""
+    """Step h, `rate` = 2 pi/h, the relative tilts q (right) and r (left), and bounds of the aliases on both sides."""
 
     step: FloatArray
     rate: FloatArray
@@ -67,9 +79,10 @@ class _Layout:
 
 
 def line_values(degrees: float, noncentrality: float, x: FloatArray) -> ChiSquareLineValues:
-    """The smaller tail and the density at each x; shape (n,), 1e-290 <= x <= 1e30.
+    """Compute the smaller tail and the density at each x; shape (n,), 1e-290 <= x <= 1e30.
 
-    Serves where degrees >= 50 or b >= 60 (elsewhere the bounds are valid, but wide); the density for degrees >= 5 only.
+    The results are accurate for degrees >= 50 or b >= 60. Elsewhere the error bounds are valid, but wide. The density
+    needs degrees >= 5.
     """
     at = saddle(degrees, noncentrality, x)
     layout = _lay_out(degrees, at)
@@ -81,7 +94,7 @@ def line_values(degrees: float, noncentrality: float, x: FloatArray) -> ChiSquar
     distance = v * v + u * u
     tail: FloatArray = (weight * (v * cosine + u * sine) / distance).sum(axis=1)
     density = (weight * cosine).sum(axis=1)
-    # A term's own rounding, that of the sum, and the neglected slack of the saddle.
+    # Errors: rounding of each term, rounding of the sum, and the neglected slack of the saddle.
     uncertain = weight * (phase_error + 16 * UNIT_ROUNDOFF * fall + (48 + layout.nodes) * UNIT_ROUNDOFF)
     uncertain += weight * (at.slack[:, None] * u)
     tail_error = (uncertain / np.sqrt(distance)).sum(axis=1)
@@ -99,12 +112,12 @@ def line_values(degrees: float, noncentrality: float, x: FloatArray) -> ChiSquar
 
 
 def _growth(degrees: float, curve: FloatArray, z: FloatArray) -> FloatArray:
-    """phi(w (1 + z)) - phi(w) for real z without the slack; rounding stays below 1e-9 for degrees <= 1e9."""
+    """Return phi(w (1 + z)) - phi(w) for real z without the slack; the rounding is below 1e-9 for degrees <= 1e9."""
     return degrees / 2 * (z - np.log1p(z)) + curve * z * z / (1 + z)
 
 
 def _lay_out(degrees: float, at: Saddle) -> _Layout:
-    """Steps and tilts that meet the goal; nothing rests on them, the alias bounds are for what was chosen."""
+    """Choose steps and tilts that meet the goal, and bound their aliases. No proof depends on the choice."""
     spread = degrees / 2 + 2 * at.curve
     extra = np.minimum(np.log1p(np.abs(at.pole) * np.sqrt(spread)), _MOST_EXTRA)
     goal = _GOAL + extra
@@ -123,17 +136,20 @@ def _lay_out(degrees: float, at: Saddle) -> _Layout:
 
 
 def _height(degrees: float, curve: FloatArray, goal: FloatArray) -> FloatArray:
-    """u with (d/4) y + b (1 - e^-y) = goal, y = ln(1 + u^2): Newton's method from below on a concave function."""
+    """Solve (d/4) y + b (1 - e^-y) = goal for y = ln(1 + u^2), and return u.
+
+    Newton's method from below converges, because the function is concave.
+    """
     quarter = degrees / 4
     y = goal / (quarter + curve)
     for _ in range(_HEIGHT_ROUNDS):
         y = y + (goal - quarter * y + curve * np.expm1(-y)) / (quarter + curve * np.exp(-y))
-    # Where the goal is out of reach of b alone a small d would lead very far, for less than the result's last digit.
+    # If b alone does not reach the goal, a small d would lead very far, for less than the last digit of the result.
     return np.sqrt(np.expm1(np.minimum(y, _HIGHEST)))
 
 
 def _exponents(degrees: float, curve: FloatArray, u: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """-Re E (to a relative 16 u), Im E and a bound of the error of Im E."""
+    """Return -Re E (relative error 16 u), Im E, and an error bound of Im E."""
     square = u * u
     share = square / (1 + square)
     fall = degrees / 4 * np.log1p(square) + curve * share
@@ -151,10 +167,11 @@ def _exponents(degrees: float, curve: FloatArray, u: FloatArray) -> tuple[FloatA
 
 
 def _truncation(degrees: float, curve: FloatArray, first: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Bounds of the nodes behind `first`, for tail and density.
+    """Bound the sums over the nodes beyond `first`, for tail and density.
 
-    -u (Re E)' is at least its value c at u, between u and 1, and at least (d/2) u^2/(1 + u^2) behind u, so that
-    e^{Re E} falls at least like u^-c there. The nodes' sum is at most the integral from a step before the first.
+    Let c be the value of -u (Re E)' at u. Between u and 1 the function -u (Re E)' is at least c, and beyond u at least
+    (d/2) u^2/(1 + u^2). So e^{Re E} decays at least like u^-c. The sum over the nodes is at most the integral from a
+    step before the first node.
     """
     tails: list[FloatArray] = []
     densities: list[FloatArray] = []
@@ -170,7 +187,7 @@ def _truncation(degrees: float, curve: FloatArray, first: FloatArray) -> tuple[F
 
 
 def _pole_part(at: Saddle, layout: _Layout) -> tuple[FloatArray, FloatArray]:
-    """e^{-phi} / (e^{2 pi |v|/h} + 1) where the tilt on that side lies behind the pole, and a bound of its error."""
+    """Return e^{-phi} / (e^{2 pi |v|/h} + 1) if the tilt on that side lies beyond the pole, and its error bound."""
     v = np.abs(at.pole)
     is_passed = v < np.where(at.pole >= 0, layout.left_tilt, layout.right_tilt)
     turns = layout.rate * v

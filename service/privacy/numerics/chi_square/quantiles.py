@@ -1,4 +1,4 @@
-"""Quantiles of a noncentral chi-square law: a guess at the saddle point, Newton's method, and proved ends around it."""
+"""Quantiles of a noncentral chi-square law: a saddlepoint guess, Newton's method, and proved bounds of the result."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LOG_PLACES = (-60.0, 690.0)
 """ln w for x from 1e-300 d to 1e26 d."""
 _NEWTON_ROUNDS = 12
 _CLOSE = 1e-7
-"""A miss of the logarithm whose square is of no interest."""
+"""Error of the logarithm whose square is negligible."""
 _WIDENINGS = 60
 _LOG_HALF = float(np.log(0.5))
 
@@ -32,10 +32,22 @@ class Quantiles:
 
 
 def quantiles(law: NoncentralChiSquare, log_probability: FloatArray, tail: Tail) -> Quantiles:
-    """Brackets of the x at which the tail's logarithm is `log_probability` <= 0 (shape (n,)), in nats.
+    """Compute brackets of the x at which the logarithm of a tail has the given values.
 
-    Both ends are proved by `log_tails`; they are a few units in the last place apart, or what its width leaves open.
-    For minus infinity and 0 the quantile is 0 or infinity.
+    Parameters
+    ----------
+    law : NoncentralChiSquare
+        The law.
+    log_probability : array, shape (n,)
+        Logarithms of the tail in nats, <= 0.
+    tail : {"lower", "upper"}
+        The tail.
+
+    Returns
+    -------
+    Quantiles
+        Bounds proved by `log_tails`, a few units in the last place apart, or as far as the width of `log_tails`
+        requires. For minus infinity and 0 the quantile is 0 or infinity.
     """
     below, above = np.zeros_like(log_probability), np.full_like(log_probability, np.inf)
     inside = np.isfinite(log_probability) & (log_probability < 0)
@@ -50,7 +62,7 @@ def quantiles(law: NoncentralChiSquare, log_probability: FloatArray, tail: Tail)
 
 
 def _approximate(law: NoncentralChiSquare, wanted: FloatArray, lower: bool) -> tuple[FloatArray, FloatArray]:
-    """The quantile by Newton's method on the tail that x lies in, and how far it may be off."""
+    """Compute the quantile by Newton's method on the smaller tail, and an estimate of its error."""
     with np.errstate(divide="ignore"):
         rest = np.where(wanted > _LOG_HALF, np.log(-np.expm1(wanted)), np.log1p(-np.exp(wanted)))
     target_lower, target_upper = (wanted, rest) if lower else (rest, wanted)
@@ -61,7 +73,7 @@ def _approximate(law: NoncentralChiSquare, wanted: FloatArray, lower: bool) -> t
         here, at = x[active], law.approximate(x[active])
         miss = np.where(at.is_lower, target_lower[active] - at.log_tail, at.log_tail - target_upper[active])
         step = miss / at.slope
-        # The lower tail is nearly a power of x, the upper one nearly an exponential.
+        # The lower tail is nearly a power of x, the upper tail nearly an exponential.
         factor = np.where(at.is_lower, np.exp(np.clip(step, -3.0, 3.0)), 1 + np.clip(step, -0.75, 3.0))
         x[active] = np.clip(here * factor, *law.span)
         spread[active] = here * (at.width + np.minimum(miss * miss, 1.0)) / at.slope
@@ -72,7 +84,7 @@ def _approximate(law: NoncentralChiSquare, wanted: FloatArray, lower: bool) -> t
 
 
 def _guess(law: NoncentralChiSquare, target_lower: FloatArray, target_upper: FloatArray) -> FloatArray:
-    """x at the saddle w where Barndorff-Nielsen's r* is the normal quantile."""
+    """Return x at the saddle w where Barndorff-Nielsen's r* is the normal quantile."""
     from scipy.special import ndtri_exp
 
     d, nc = law.degrees, law.noncentrality
@@ -89,7 +101,7 @@ def _guess(law: NoncentralChiSquare, target_lower: FloatArray, target_upper: Flo
         return np.sign(log_place) * -corrected
 
     right, left = (np.full_like(normal, end) for end in _LOG_PLACES)
-    # Beyond the ends the search would find no change of sign; what is left to Newton's method there is little.
+    # Beyond the endpoints the search would find no change of sign. Newton's method corrects the small difference.
     normal = np.clip(normal, standardised(left) + 1e-9, standardised(right) - 1e-9)
     place = np.exp(bracketed_roots(lambda log_place: normal - standardised(log_place), right, left))
     return (d + nc / place) / place
@@ -98,7 +110,7 @@ def _guess(law: NoncentralChiSquare, target_lower: FloatArray, target_upper: Flo
 def _prove(
     law: NoncentralChiSquare, wanted: FloatArray, lower: bool, guess: FloatArray, spread: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Ends around the guess, moved outwards until the enclosures of the tail there tell on which side they are."""
+    """Move bounds outwards from the guess until the enclosures of the tail prove their sides."""
     count = len(wanted)
     outwards, place, level = np.repeat((-1.0, 1.0), count), np.tile(guess, 2), np.tile(wanted, 2)
     distance = np.tile(spread, 2) + 4 * UNIT_ROUNDOFF * place

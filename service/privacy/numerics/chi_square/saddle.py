@@ -1,15 +1,15 @@
-"""Where the cumulant generating function of a noncentral chi-square law, less s x, has its saddle point.
+"""Saddle point of the inversion integrand of a noncentral chi-square law.
 
-With w = 1 - 2 s, the exponent of the inversion integral at x for d degrees and noncentrality nc is
+With w = 1 - 2 s, the exponent of the inversion integral at x for d degrees and noncentrality nc is:
 
-    phi(w) = -(d/2) ln w + (nc/2) (1/w - 1) + (x/2) (w - 1),
+    phi(w) = -(d/2) ln w + (nc/2) (1/w - 1) + (x/2) (w - 1).
 
-least on the positive axis at w = (d + sqrt(d^2 + 4 x nc)) / (2 x). Away from that point, with b = nc/(2 w),
+Its minimum on the positive axis is w = (d + sqrt(d^2 + 4 x nc)) / (2 x). Let b = nc/(2 w). At other points:
 
-    phi(w (1 + z)) - phi(w) = -(d/2) (ln(1 + z) - z) + b z^2/(1 + z) + slack z,
+    phi(w (1 + z)) - phi(w) = -(d/2) (ln(1 + z) - z) + b z^2/(1 + z) + slack z.
 
-where the slack, (x w - d - nc/w)/2 = ((x - d - nc) + x (w - 1) + nc (1 - 1/w))/2, is nothing but what rounding made of
-zero. At the saddle phi is -(d/2)(ln w - v) - (nc/2) v^2 + slack v for v = 1 - 1/w: two terms of one sign.
+The slack is (x w - d - nc/w)/2 = ((x - d - nc) + x (w - 1) + nc (1 - 1/w))/2. It is 0 in exact arithmetic. At the
+saddle phi is -(d/2)(ln w - v) - (nc/2) v^2 + slack v for v = 1 - 1/w. There the first two terms have the same sign.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 
 _NEAR = 3.0
-"""For w from 1/3 to 3 it is w - 1 that is held to its last digits."""
+"""For w from 1/3 to 3 the computation keeps the relative accuracy of w - 1."""
 _ATANH_TERMS = 28
-"""Terms of atanh(y) - y for y^2 <= 1/4 + 1e-15: the first left out is below 1e-18 of it."""
+"""Terms of atanh(y) - y for y^2 <= 1/4 + 1e-15. The first omitted term is below 1e-18 of the result."""
 
 
 @dataclass(frozen=True, slots=True)
 class Saddle:
-    """One saddle for each x, arrays of shape (n,)."""
+    """Saddle points of several x, arrays of shape (n,)."""
 
     place: FloatArray
-    """w, to a relative 2 u of the one that the bounds are for."""
+    """w, within a relative 2 u of the number that the bounds assume."""
     pole: FloatArray
-    """v = 1 - 1/w: the pole at w = 1 lies at z = -v. Of the sign of mean - x; to a relative 6 u."""
+    """v = 1 - 1/w, with a relative error of 6 u. The pole at w = 1 lies at z = -v. Its sign is that of mean - x."""
     curve: FloatArray
-    """b = nc/(2 w), to a relative 4 u."""
+    """b = nc/(2 w), with a relative error of 4 u."""
     exponent: FloatArray
     """phi(w) <= 0."""
     exponent_error: FloatArray
@@ -47,9 +47,9 @@ class Saddle:
 
 
 def saddle(degrees: float, noncentrality: float, x: FloatArray) -> Saddle:
-    """The saddle at each x; shape (n,), 1e-306 <= x <= 1e30, no less than 1e-290 from 50 degrees on.
+    """Compute the saddle point at each x; shape (n,), 1e-306 <= x <= 1e30, at least 1e-290 for 50 degrees or more.
 
-    The error of the exponent is at most about 60 u of itself.
+    The error of the exponent is at most about 60 u of the exponent.
     """
     u = UNIT_ROUNDOFF
     root = np.hypot(degrees, 2 * np.sqrt(x) * np.sqrt(noncentrality))
@@ -78,7 +78,7 @@ def saddle(degrees: float, noncentrality: float, x: FloatArray) -> Saddle:
 
 
 def excess(degrees: float, noncentrality: float, x: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """x - d - nc, to nearly its last digit however close x is to the mean, and a bound of its error."""
+    """Compute x - d - nc and a bound of its error, with nearly full relative accuracy also close to the mean."""
     first, first_rest = _exact_difference(x, noncentrality)
     second, second_rest = _exact_difference(first, degrees)
     value = second + (first_rest + second_rest)
@@ -87,7 +87,7 @@ def excess(degrees: float, noncentrality: float, x: FloatArray) -> tuple[FloatAr
 
 
 def _exact_difference(a: FloatArray, b: float) -> tuple[FloatArray, FloatArray]:
-    """a - b as a double and the rest, exactly (Knuth's sum of two)."""
+    """Return a - b as a double and the exact rounding error (Knuth's two-sum)."""
     whole = a - b
     back = whole - a
     return whole, (a - (whole - back)) - (b + back)
@@ -96,9 +96,9 @@ def _exact_difference(a: FloatArray, b: float) -> tuple[FloatArray, FloatArray]:
 def log_gap(
     shift: FloatArray, far_place: FloatArray, pole: FloatArray, is_far: NDArray[np.bool_]
 ) -> tuple[FloatArray, FloatArray]:
-    """ln w - (1 - 1/w) >= 0 and a bound of its error, by w - 1 where w is near 1 and by w elsewhere.
+    """Compute ln w - (1 - 1/w) >= 0 and a bound of its error, from w - 1 near 1 and from w elsewhere.
 
-    With y = (w - 1)/(w + 1) it is 2 y^2/(1 + y) + 2 (atanh y - y).
+    With y = (w - 1)/(w + 1) the result is 2 y^2/(1 + y) + 2 (atanh y - y).
     """
     y = shift / (2 + shift)
     square = y * y

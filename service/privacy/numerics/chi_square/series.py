@@ -1,11 +1,11 @@
 """Tails and density of a noncentral chi-square law as sums of positive terms, for few degrees and a small x nc.
 
-With s = d/2, y = x/2, m = nc/2, G = y^s e^-y / Gamma(s + 1) and N a Poisson variable of mean m (summation by parts of
-the Poisson mixture of central laws):
+Let s = d/2, y = x/2, m = nc/2, G = y^s e^-y / Gamma(s + 1), and N a Poisson variable of mean m. Summation by parts of
+the Poisson mixture of central laws gives:
 
-    P(X <= x) = G sum_{k>=0} y^k / (s+1)_k P(N <= k)
-    P(X > x)  = Gamma(s, y)/Gamma(s) + G sum_{k>=0} y^k / (s+1)_k P(N > k)
-    f(x)      = (s/x) G sum_{k>=0} y^k / (s)_k P(N = k)
+    P(X <= x) = G sum_{k>=0} y^k / (s+1)_k P(N <= k);
+    P(X > x)  = Gamma(s, y)/Gamma(s) + G sum_{k>=0} y^k / (s+1)_k P(N > k);
+    f(x)      = (s/x) G sum_{k>=0} y^k / (s)_k P(N = k).
 """
 
 from __future__ import annotations
@@ -19,16 +19,20 @@ from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 
 _FURTHER_TERMS = 150
 _LARGE_MEAN = 300.0
-"""Poisson means above this need sums scaled by their last term; below it e^m fits into doubles."""
+"""Above this Poisson mean the sums are scaled by their last terms. Below this mean e^m is a double."""
 _FRACTION_LEVELS = 16
 _FRACTION_LEVELS_OVER_Y = 100.0
-"""Levels of the continued fraction and, over the least y (1/2 or more), more: its bracket closes to rounding."""
+"""Number of levels of the continued fraction, and further levels divided by the smallest y >= 1/2.
+
+With these levels the width of the bracket is of the order of the rounding.
+"""
 
 
 def series_tail(degrees: float, noncentrality: float, x: FloatArray, lower: bool) -> tuple[FloatArray, FloatArray]:
-    """Enclosures of ln P(X <= x) (for x at most about the mean) or ln P(X > x) (behind it); shape (n,) each.
+    """Compute enclosures of ln P(X <= x) (x at most about the mean) or ln P(X > x) (x above it); shape (n,).
 
-    For degrees < 50, x nc/4 <= 5100 and x >= 1e-306. Their width is at most about 5e-13, and 30 u of the logarithm.
+    The domain is degrees < 50, x nc/4 <= 5100 and x >= 1e-306. The width is at most about 5e-13 plus 30 u of the
+    logarithm.
     """
     y = x / 2
     log_scale, scale_error = _log_scale(degrees, y)
@@ -42,7 +46,10 @@ def series_tail(degrees: float, noncentrality: float, x: FloatArray, lower: bool
 
 
 def series_density(degrees: float, noncentrality: float, x: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Enclosures of the logarithm of the density; shape (n,) each. Domain and accuracy as in `series_tail`."""
+    """Compute enclosures of the logarithm of the density; shape (n,).
+
+    Domain and accuracy are those of `series_tail`.
+    """
     s, mean, y = degrees / 2, noncentrality / 2, x / 2
     log_scale, scale_error = _log_scale(degrees, y)
     log_scale = log_scale - mean
@@ -62,7 +69,7 @@ def _logarithms(
 
 
 def _log_scale(degrees: float, y: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """ln G and a bound of its error."""
+    """Return ln G and a bound of its error."""
     from flint import arb, ctx
 
     from service.privacy.numerics.balls import doubles
@@ -75,10 +82,16 @@ def _log_scale(degrees: float, y: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def _sum(numerator: FloatArray, denominators: FloatArray, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """sum_k W_k prod_{i<=k} numerator/denominator_i over the positive terms and a bound of its error.
+    """Compute sum_k W_k prod_{i<=k} numerator/denominator_i over positive terms and a bound of its error.
 
-    `numerator`: shape (n,); `denominators`: K, growing; `weights`: K + 1, the first for the empty product, known to a
-    relative 4 k u and of a ratio that falls. What is left out is below a geometric series.
+    Parameters
+    ----------
+    numerator : array, shape (n,)
+    denominators : array, shape (K,)
+        Increasing.
+    weights : array, shape (K + 1,)
+        W, the first for the empty product. W_k has a relative error of 4 k u, and the ratio of neighbours decreases. A
+        geometric series bounds the truncation.
     """
     products = numerator[:, None] / denominators
     last = products[:, -1] * (weights[-1] / weights[-2])
@@ -92,19 +105,22 @@ def _sum(numerator: FloatArray, denominators: FloatArray, weights: FloatArray) -
 
 
 def _terms(most: float) -> int:
-    """How many terms end deep enough when the largest is that of index `most`; they fall like Poisson chances."""
+    """Return a number of terms with a negligible rest, if the term with index `most` is the largest.
+
+    The terms decay like Poisson probabilities.
+    """
     return int(most + 10 * math.sqrt(most)) + 40
 
 
 def _lower_sum(s: float, mean: float, y: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """e^m P(X <= x)/G: y^k/(s+1)_k times sum_{j<=k} m^j/j!, whose ratio falls with k."""
+    """Return e^m P(X <= x)/G: the sum of y^k/(s+1)_k sum_{j<=k} m^j/j!, whose ratio of neighbours decreases with k."""
     highest = float(y.max())
     terms = _terms(0.5 * (highest + math.sqrt(highest * (highest + 4 * mean))))
     k = np.arange(1, terms + 1, dtype=np.float64)
     if mean < _LARGE_MEAN:
         powers = np.cumprod(np.concatenate(([1.0], mean / k)))
         return _sum(y, s + k, np.cumsum(powers, dtype=np.float64))
-    # The same sums over their last terms: R_k = 1 + (k/m) R_{k-1}.
+    # The inner sums divided by their last terms: R_k = 1 + (k/m) R_{k-1}.
     sums = np.ones(terms + 1)
     for term in range(1, terms + 1):
         sums[term] += term / mean * sums[term - 1]
@@ -112,7 +128,7 @@ def _lower_sum(s: float, mean: float, y: FloatArray) -> tuple[FloatArray, FloatA
 
 
 def _upper_sum(s: float, mean: float, y: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """P(X > x)/G: the central tail, by recurrence from an order in (0, 1], and the terms of P(N > k)."""
+    """Return P(X > x)/G: the central tail, by recurrence from an order in (0, 1], plus the terms of P(N > k)."""
     fraction, fraction_error = _legendre(s - (math.ceil(s) - 1), y)
     central, factor = np.zeros_like(y), np.ones_like(y)
     for step in range(math.ceil(s) - 1):
@@ -129,9 +145,9 @@ def _upper_sum(s: float, mean: float, y: FloatArray) -> tuple[FloatArray, FloatA
 
 
 def _poisson_rests(mean: float, terms: int) -> FloatArray:
-    """V_k = P(N > k)/P(N = k + 1) = 1 + m/(k+2) V_{k+1} for k = 0..terms; what precedes the start has died out.
+    """Return V_k = P(N > k)/P(N = k + 1) = 1 + m/(k+2) V_{k+1} for k = 0..terms.
 
-    It starts 150 terms behind, where for m <= 75 a step divides the error by more than 2.
+    The recurrence starts 150 terms later. For m <= 75 each step divides the error of the start by more than 2.
     """
     rest, rests = 1.0, np.empty(terms + 1)
     for k in range(terms + _FURTHER_TERMS, -1, -1):
@@ -142,10 +158,10 @@ def _poisson_rests(mean: float, terms: int) -> FloatArray:
 
 
 def _legendre(order: float, y: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Gamma(order, y) e^y y^-order for 0 < order <= 1 and a bound of its error, by Legendre's continued fraction.
+    """Compute Gamma(order, y) e^y y^-order for 0 < order <= 1, and a bound of its error.
 
-    1/(y + (1-o)/(1 + 1/(y + (2-o)/(1 + 2/(y + ...))))): its elements are positive, so that any two tails 0 and
-    infinity lead to values on both sides, and no rounding is amplified.
+    Legendre's continued fraction is 1/(y + (1-o)/(1 + 1/(y + (2-o)/(1 + 2/(y + ...))))). Its elements are positive. The
+    tails 0 and infinity therefore give values on both sides of the result, and no rounding error is amplified.
     """
     levels = _FRACTION_LEVELS + math.ceil(_FRACTION_LEVELS_OVER_Y / float(y.min()))
     ends = np.stack((y, np.full_like(y, np.inf)))

@@ -1,8 +1,9 @@
-"""Differential privacy of the exponential mechanism on one population: among subsets that differ in a point.
+"""Differential privacy of the exponential mechanism on one population, for subsets that differ in a point.
 
-Two readings that the literature mixes up. Exact: the largest |ln p(w|D)/p(w|D')| over adjacent n-subsets D, D' of X. By
-sensitivity: epsilon times (sensitivity on X)/(sensitivity), which is larger, because what a point adds to the losses of
-all objects alike cancels in the normaliser. Lowy et al. 2023, section on simulations.
+The literature uses two different parameters. The exact parameter is the largest |ln p(w|D)/p(w|D')| over adjacent
+n-subsets D, D' of X. The parameter by sensitivity is epsilon times (sensitivity on X)/(sensitivity). It is larger,
+because a part of the losses that is equal for all objects cancels in the normaliser. Source: Lowy et al. 2023, section
+on simulations.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from service.privacy.pmp.exponential.population import Population, subsets_of
 from service.privacy.pmp.exponential.swap import SwapBounds
 
 OBJECTS_TRIED = 16
-"""Objects, and rivals of each, whose extreme subsets are looked at where not all subsets are."""
+"""Number of objects, and of rivals of each, whose extreme subsets are evaluated without an enumeration."""
 SUBSETS_AT_ONCE = 4096
 PATTERNS_AT_ONCE = 2**18
 
@@ -28,11 +29,19 @@ PATTERNS_AT_ONCE = 2**18
 def adjacent_epsilon(
     population: Population, bounds: SwapBounds, *, enumerate_subsets: bool, at_most: float = math.inf
 ) -> Enclosure:
-    """The largest |ln p(w|D)/p(w|D')| (nats) over objects and adjacent n-subsets: by enumeration, or between bounds.
+    """Compute the largest |ln p(w|D)/p(w|D')| (nats) over objects and adjacent n-subsets.
 
-    Enumeration costs 2 m N C(2n, n - 1). Without it the upper end is the swap bound, and the lower one is attained by
-    subsets that concentrate on one object each (exact for two objects). `at_most`: an epsilon of differential privacy
-    that is proved for all data.
+    Parameters
+    ----------
+    population : Population
+        The mechanism on the population.
+    bounds : SwapBounds
+        Its swap bounds.
+    enumerate_subsets : bool
+        Whether to enumerate all subsets, at a cost of 2 m N C(2n, n - 1). Otherwise the upper bound is the swap bound.
+        The lower bound is then attained by subsets that concentrate on one object each (exact for two objects).
+    at_most : float
+        An epsilon of differential privacy that is proved for all data.
     """
     if population.tells_nothing:
         return Enclosure.point(0.0)
@@ -46,7 +55,10 @@ def adjacent_epsilon(
 
 
 def _largest_exchange(logits: FloatArray, members: NDArray[np.bool_], own: FloatArray | None = None) -> float:
-    """The largest change of ln p(w|R + i) in i over (n - 1)-subsets R (rows of `members`) and all or `own` objects."""
+    """Return the largest change of ln p(w|R + i) in i, over (n - 1)-subsets R and over all or `own` objects.
+
+    R are the rows of `members`.
+    """
     normalisers = _log_normalisers(members @ logits.T, logits)
     above, below = np.where(members, np.inf, normalisers), np.where(members, -np.inf, normalisers)
     chosen = logits if own is None else own
@@ -54,7 +66,7 @@ def _largest_exchange(logits: FloatArray, members: NDArray[np.bool_], own: Float
 
 
 def _log_normalisers(sums: FloatArray, logits: FloatArray) -> FloatArray:
-    """ln of the sum over objects v of exp(L_v(R) + theta_vi): subsets x points."""
+    """Return ln of the sum over objects v of exp(L_v(R) + theta_vi): subsets x points."""
     found = np.full((len(sums), logits.shape[1]), -np.inf)
     for column, logit in zip(sums.T, logits, strict=True):
         np.maximum(found, column[:, None] + logit, out=found)
@@ -65,7 +77,7 @@ def _log_normalisers(sums: FloatArray, logits: FloatArray) -> FloatArray:
 
 
 def _all_subsets(population: Population) -> Iterator[NDArray[np.bool_]]:
-    """All (n - 1)-subsets, in blocks."""
+    """Yield all (n - 1)-subsets in blocks."""
     points, size = 2 * population.half, population.half - 1
     for start in range(0, 2**points, PATTERNS_AT_ONCE):
         patterns = np.arange(start, min(start + PATTERNS_AT_ONCE, 2**points), dtype=np.int64)
@@ -75,8 +87,10 @@ def _all_subsets(population: Population) -> Iterator[NDArray[np.bool_]]:
 
 
 def _attained_exchange(population: Population, bounds: SwapBounds) -> float:
-    """The largest change of ln p(w|R + i) for some w and R: the objects with the largest swaps, each with the n - 1
-    points that most favour an object v against it, beside the one that does most of all.
+    """Return the largest change of ln p(w|R + i) over selected w and R.
+
+    The objects are those with the largest swap bounds. For each object, R is the set of the n - 1 points that most
+    favour a rival v over it, after the point that favours v most.
     """
     logits, half, largest = population.logits, population.half, 0.0
     for chosen in np.argsort(-bounds.gain.max(axis=1), kind="stable")[:OBJECTS_TRIED]:
@@ -90,5 +104,5 @@ def _attained_exchange(population: Population, bounds: SwapBounds) -> float:
 
 
 def enumeration_cost(objects: int, points: int) -> float:
-    """Numbers that enumeration looks at."""
+    """Return the count of numbers that an enumeration processes."""
     return 2.0 * objects * points * math.comb(points, points // 2 - 1)

@@ -1,9 +1,9 @@
-"""The PMP parameter of the exponential mechanism by enumeration of all n-subsets, met in the middle.
+"""PMP parameter of the exponential mechanism by enumeration of all n-subsets, met in the middle.
 
-A subset is D = A + B, A from the first n points, B from the last. With a_w = exp(sum over A of theta_w), b_w likewise
-and Z = sum a_v b_v, the sum of p(w|D) = a_w b_w/Z over all B of one size is a_w sum_B b_w/Z: matrix products, and no
-exponential per subset. Where products would underflow the same sums run in log space. Every sum is one of positive
-terms, those without a point too. Lowy et al. 2023, Proposition 9, in both directions.
+A subset is D = A + B, with A from the first n points and B from the last. Let a_w = exp(sum over A of theta_w), b_w the
+same for B, and Z = sum a_v b_v. The sum of p(w|D) = a_w b_w/Z over all B of one size is a_w sum_B b_w/Z. These sums are
+matrix products, without an exponential per subset. If products would underflow, the sums run in log space. All sums
+have positive terms, also those without a point. Source: Lowy et al. 2023, Proposition 9, in both directions.
 """
 
 from __future__ import annotations
@@ -21,23 +21,25 @@ from service.privacy.numerics.rounding import UNIT_ROUNDOFF
 from service.privacy.pmp.exponential.population import LARGEST_LINEAR_SPREAD, Population, subsets_of
 
 LARGEST_BLOCK = 2**18
-"""Numbers in a matrix of subsets of both halves, which is computed in blocks."""
+"""Largest size of a block of the matrix of subsets of both halves."""
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class LogRatios:
-    """ln(P(w | x in D)/P(w | x not in D)) for objects x points, each within `error`."""
+    """Values of ln(P(w | x in D)/P(w | x not in D)), objects x points, each within `error`."""
 
     values: FloatArray
     error: float
 
 
 def exact_log_ratios(population: Population) -> LogRatios:
-    """The log ratios of all objects and points, of sums over all C(2n, n) subsets.
+    """Compute the log ratios of all objects and points from sums over all C(2n, n) subsets.
 
-    Cost 3 m C(2n, n) multiplications (in log space about m C(2n, n) exponentials), memory m 2^(n+1) numbers and some
-    megabytes. Error: four times that of a logit sum, and of the order of C(n, n/2) u.
+    Notes
+    ----- The cost is 3 m C(2n, n) multiplications, or in log space about m C(2n, n) exponentials. The memory is m
+    2^(n+1) numbers and some megabytes. The error is four times that of a logit sum, plus a term of the order of C(n,
+    n/2) u.
     """
     linear = population.spread <= LARGEST_LINEAR_SPREAD
     log_with, log_without = _linear_sums(population) if linear else _log_sums(population)
@@ -45,11 +47,11 @@ def exact_log_ratios(population: Population) -> LogRatios:
 
 
 def _summation_error(population: Population) -> float:
-    """Bound on the error of the logarithm of one sum, logits taken as exact.
+    """Return the error bound of the logarithm of a sum with exact logits.
 
-    Terms are within (m + 64) u: their exponentials, Z, quotient and products. A sum over one half has at most C(n, n/2)
-    terms, each a sum of so many over the other half, and there are n + 1 sizes. In log space each level rounds numbers
-    of the size of `spread` and of the logarithms of counts.
+    Terms are within (m + 64) u, from their exponentials, Z, the quotient and the products. A sum over one half has at
+    most C(n, n/2) terms. Each term is a sum of as many terms over the other half, and there are n + 1 sizes. In log
+    space each level rounds numbers of the size of `spread` and of the logarithms of counts.
     """
     half = population.half
     additions = 2 * math.comb(half, half // 2) + 2 * half + population.object_count + 128
@@ -59,16 +61,17 @@ def _summation_error(population: Population) -> float:
 @final
 @dataclass(frozen=True, slots=True)
 class _Meeting:
-    """Subsets of one size of the first half, and of n less that size of the other: members and logits (subsets x m).
+    """Subsets of one size of the first half, and of n less that size of the second half.
 
-    The largest logit of every subset is 0: what is taken off cancels in p(w|D).
+    It holds members and logits (subsets x m). The logits are shifted so that the largest logit of every subset is 0.
+    The shift cancels in p(w|D).
     """
 
     members: tuple[NDArray[np.bool_], NDArray[np.bool_]]
     logits: tuple[FloatArray, FloatArray]
 
     def blocks(self, numbers: int) -> Iterator[slice]:
-        """Rows of subsets of the first half, with all of the other at most about `numbers` pairs."""
+        """Return blocks of subsets of the first half, which form at most about `numbers` pairs with the second half."""
         first, other = (len(members) for members in self.members)
         rows = max(1, numbers // other)
         return (slice(start, start + rows) for start in range(0, first, rows))
@@ -89,7 +92,7 @@ def _shifted(logits: FloatArray) -> FloatArray:
 
 
 def _linear_sums(population: Population) -> tuple[FloatArray, FloatArray]:
-    """ln of the sums of p(w|D) over subsets with and without each point: objects x points."""
+    """Return ln of the sums of p(w|D) over subsets with and without each point: objects x points."""
     half = population.half
     with_point, without = np.zeros_like(population.logits), np.zeros_like(population.logits)
     for meeting in _meetings(population):
@@ -110,7 +113,7 @@ def _linear_sums(population: Population) -> tuple[FloatArray, FloatArray]:
 
 
 def _log_sums(population: Population) -> tuple[FloatArray, FloatArray]:
-    """The same with every sum in log space, scaled by its own largest term."""
+    """Return the results of `_linear_sums`, computed in log space, with every sum scaled by its largest term."""
     half = population.half
     with_point, without = np.full_like(population.logits, -np.inf), np.full_like(population.logits, -np.inf)
     for meeting in _meetings(population):
@@ -132,6 +135,6 @@ def _log_sums(population: Population) -> tuple[FloatArray, FloatArray]:
 
 
 def _log_sum(logarithms: FloatArray, axis: int) -> FloatArray:
-    """ln of the sum of exponentials along an axis."""
+    """Return ln of the sum of exponentials along an axis."""
     largest = logarithms.max(axis=axis, keepdims=True)
     return np.log(np.exp(logarithms - largest).sum(axis=axis)) + largest.squeeze(axis)

@@ -1,13 +1,14 @@
-"""Losses of objects at points, by what tells objects and points apart.
+"""Losses of objects at points, as the differences on which the mechanism depends.
 
-The laws p(w|D) depend on l_wi - l_0i alone, 0 the object nearest to a point r of the population: what a point adds to
-all objects alike cancels. That is
+The laws p(w|D) depend only on l_wi - l_0i, where 0 is the object nearest to a point r of the population. A part of a
+point's losses that is equal for all objects cancels. With the point r:
 
-    l_wi - l_0i = offset_w - difference_wi,  offset_w = l_wr - l_0r,  difference_wi = (l_0i - l_0r) - (l_wi - l_wr)
+    l_wi - l_0i = offset_w - difference_wi;
+    offset_w = l_wr - l_0r;  difference_wi = (l_0i - l_0r) - (l_wi - l_wr).
 
-with that point r. Every D has n points, so offsets, which are not negative, only weigh objects, and what exchanging
-points does is a matter of differences: as small as the points are close, however far the objects are. Each part is
-computed from what it is made of, never as the difference of two losses.
+Every D has n points, so the non-negative offsets only weight the objects. The effect of exchanging points depends on
+the differences alone. They are as small as the points are close, even for distant objects. Each part is computed from
+accurate terms, never as the difference of two losses.
 """
 
 from __future__ import annotations
@@ -23,17 +24,26 @@ from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
 
 UNDERFLOW: Final = 1e-140
-"""More than what products below the smallest normal double move a distance by."""
+"""Upper bound of the error of a distance by products below the smallest normal double."""
 
 
 @final
 @dataclass(frozen=True)
 class Losses:
-    """`differences` (objects x points) and `offsets` (objects) of l_wi - l_0i = offset_w - difference_wi.
+    """Parts of l_wi - l_0i = offset_w - difference_wi.
 
-    `errors`: for each point, bounds on the absolute error of its differences; `offset_errors`: of each offset. Both
-    include what rounding moves a clipped point by. `widest_range`: max over objects of (max - min over points), the
-    sensitivity of the sum loss on the population, within `range_error`.
+    Attributes
+    ----------
+    differences : array, shape (objects, points)
+    offsets : array, shape (objects,)
+    errors : array, shape (points,)
+        Absolute error bounds of the differences of each point, including the rounding of clipped points.
+    offset_errors : array, shape (objects,)
+        Absolute error bounds of the offsets, including the rounding of clipped points.
+    widest_range : float
+        Max over objects of (max - min over points), the sensitivity of the sum loss on the population.
+    range_error : float
+        Error bound of `widest_range`.
     """
 
     differences: FloatArray
@@ -45,7 +55,7 @@ class Losses:
 
     @staticmethod
     def given(values: FloatArray) -> Losses:
-        """Losses (objects x points) that are known exactly: errors are of the order of u^2."""
+        """Build the parts from exact losses (objects x points), with errors of the order of u^2."""
         nearest = int(values[:, 0].argmin())
         one, one_rest = error_free.difference(values[nearest], values)
         two, two_rest = one[:, :1], one_rest[:, :1]
@@ -66,16 +76,16 @@ class Losses:
 
     @staticmethod
     def euclidean(points: FloatArray, objects: FloatArray, clip_radius: float) -> Losses:
-        """|w - x| for points (N x d) clipped to norm `clip_radius`, and objects (m x d).
+        """Build the parts of the losses |w - x| for points (N x d) clipped to norm `clip_radius`, and objects (m x d).
 
-        |w - x| - |w - r| = (r - x).(2w - x - r)/(|w - x| + |w - r|): of terms within a few u of themselves, by
-        Cauchy's inequality within (2d + 24) u |x - r|.
+        |w - x| - |w - r| = (r - x).(2w - x - r)/(|w - x| + |w - r|) has terms within a few u. By Cauchy's inequality
+        its error is at most (2d + 24) u |x - r|.
         """
         dimension = points.shape[1]
         norms = norms_of(points)
         scales = np.minimum(1.0, clip_radius / np.maximum(norms, clip_radius))
         clipped = points * scales[:, None]
-        if (objects == objects[0]).all():  # whatever the losses are, they are the same
+        if (objects == objects[0]).all():  # All objects have the same losses.
             none = np.zeros(len(points))
             widest = float(np.ptp(_changes(clipped, clipped[0], objects[0])))
             far = 2 * (2 * dimension + 24) * UNIT_ROUNDOFF * 2 * float((norms * scales).max())
@@ -84,7 +94,7 @@ class Losses:
         middle = int(norms_of(clipped - clipped.mean(axis=0)).argmin())
         reference = clipped[middle]
         changes = np.stack([_changes(clipped, reference, chosen) for chosen in objects])
-        # A clipped point is within (d/2 + 8) u of its norm, which is at most the radius; others are not moved.
+        # A clipped point is within (d/2 + 8) u of its norm, which is at most the radius. Other points are exact.
         moved = np.where(scales < 1, (0.5 * dimension + 16) * UNIT_ROUNDOFF * clip_radius, 0.0)
         each = (2 * dimension + 24) * UNIT_ROUNDOFF * norms_of(clipped - reference) + moved + moved[middle] + UNDERFLOW
         nearest = int(norms_of(objects - reference).argmin())
@@ -100,29 +110,32 @@ class Losses:
 
 
 def norms_of(vectors: FloatArray) -> FloatArray:
-    """Euclidean norms along the last axis, without overflow or underflow."""
+    """Return Euclidean norms along the last axis, without overflow or underflow."""
     largest = np.abs(vectors).max(axis=-1)
     scale = np.where(largest > 0, largest, 1.0)
     return scale * np.sqrt(((vectors / scale[..., None]) ** 2).sum(axis=-1))
 
 
 def ball_sensitivity(objects: FloatArray, clip_radius: float) -> float:
-    """sup over x, x' of norm at most C of |w - x| - |w - x'|, largest over the objects: C + max min(C, |w|).
+    """Return the sensitivity of the sum loss for points of norm at most C: C + max min(C, |w|).
 
-    Of the sum loss; that of the mean loss is an n-th of it. Lowy et al. 2023, Definition 7, for the Euclidean loss.
+    It is sup over x, x' of |w - x| - |w - x'|, maximised over the objects. The mean loss has 1/n of this sensitivity.
+    Source: Lowy et al. 2023, Definition 7, for the Euclidean loss.
     """
     return clip_radius + min(clip_radius, float(norms_of(objects).max()))
 
 
 def largest_distance(objects: FloatArray) -> float:
-    """The largest distance of two objects (m x d): no replaced record moves the difference of two objects' Euclidean
-    losses by more than twice it, so epsilon/Delta times it bounds the differential privacy of the sum loss.
+    """Return the largest distance of two objects (m x d).
+
+    A replaced record changes the difference of two objects' Euclidean losses by at most twice this distance. So
+    epsilon/Delta times the distance bounds the differential privacy of the sum loss.
     """
     return max(float(norms_of(objects - chosen).max()) for chosen in objects)
 
 
 def _changes(points: FloatArray, reference: FloatArray, chosen: FloatArray) -> FloatArray:
-    """|w - x| - |w - r| of one object w, for every point x."""
+    """Return |w - x| - |w - r| of one object w, for every point x."""
     here, there = chosen - points, chosen - reference
     lengths = norms_of(here) + norms_of(there)
     products = np.einsum("ij,ij->i", reference - points, here + there)
@@ -130,14 +143,14 @@ def _changes(points: FloatArray, reference: FloatArray, chosen: FloatArray) -> F
 
 
 def _offsets(objects: FloatArray, reference: FloatArray, nearest: int) -> tuple[FloatArray, FloatArray]:
-    """|w - r| - |w_0 - r| = (|w - r|^2 - |w_0 - r|^2)/(|w - r| + |w_0 - r|), and bounds on their errors.
+    """Return |w - r| - |w_0 - r| = (|w - r|^2 - |w_0 - r|^2)/(|w - r| + |w_0 - r|), and error bounds.
 
-    The squares of coordinates are taken as two doubles and summed exactly: relative errors of a few u.
+    The squares of coordinates are pairs of doubles and are summed exactly, so the relative errors are a few u.
     """
     distances, rests = error_free.difference(objects, reference[None, :])
     squares, square_rests = error_free.square(distances)
     crossed, crossed_rests = error_free.product(2 * distances, rests)
-    # The squares of the rests are below u^2 of the squares, and are rounded.
+    # The squares of the rounding errors are below u^2 times the squares, and are rounded.
     parts = np.concatenate((squares, square_rests, crossed, crossed_rests, rests**2), axis=1)
     first = (-parts[nearest]).tolist()
     lengths = norms_of(distances)

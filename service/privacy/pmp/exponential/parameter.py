@@ -1,4 +1,4 @@
-"""The PMP parameter of the exponential mechanism on one population, by the way that its size allows."""
+"""PMP parameter of the exponential mechanism on one population, by the method that its size allows."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Method = Literal["enumeration", "sampling", "swap_bound"]
 @final
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """Accepted subsets for each object, the seed, and the probability with which all intervals hold together."""
+    """Number of accepted subsets for each object, seed, and simultaneous confidence of all intervals."""
 
     samples: int
     seed: int
@@ -36,9 +36,9 @@ class Sampling:
 @final
 @dataclass(frozen=True, slots=True)
 class ExponentialPmp:
-    """epsilon of PMP, and the object, the point and the direction at which it is attained, or its upper end.
+    """PMP parameter in nats, with the object, point and direction that attain it or its upper bound.
 
-    `direction`: in_over_out where P(w | x in D) is the larger of both probabilities.
+    `direction` is "in_over_out" if P(w | x in D) is the larger of both probabilities.
     """
 
     epsilon: Enclosure
@@ -49,22 +49,46 @@ class ExponentialPmp:
 
     @property
     def bracket(self) -> str | None:
-        """What names both ends where no subset was summed: 0 is the least that any parameter is."""
+        """Note on both bounds if no subset was summed. The lower bound is then 0, the minimum of any parameter."""
         return BRACKET if self.method == "swap_bound" and self.epsilon.upper > 0 else None
 
 
 def exponential_pmp(
     population: Population, bounds: SwapBounds, sampling: Sampling | None, *, exact: bool, at_most: float = math.inf
 ) -> ExponentialPmp:
-    """The largest |ln(P(w | x in D)/P(w | x not in D))| in nats over objects w and points x, D a uniform n-subset of 2n
-    points.
+    """Compute the largest |ln(P(w | x in D)/P(w | x not in D))| over objects w and points x.
 
-    `exact`: all C(2n, n) subsets are summed (certified; width at most 1e-11 of the larger of itself and 1 in all
-    references). Else an interval from `sampling` that holds with its confidence (statistical), or where it is None or
-    the logits of a point range over more than e^200 the interval from 0 to the swap bound (certified). `at_most`: an
-    epsilon of differential privacy that is proved for the same mechanism, among subsets at least; no parameter is
-    larger. Lowy et al. 2023, Proposition 9, with the absolute value that its proof has. Raises OutOfDomain for fewer
-    than 2 samples or a confidence outside (0, 1).
+    D is a uniform n-subset of the 2n points.
+
+    Parameters
+    ----------
+    population : Population
+        The mechanism on the population.
+    bounds : SwapBounds
+        Its swap bounds.
+    sampling : Sampling or None
+        Options of a statistical interval.
+    exact : bool
+        Whether to sum all C(2n, n) subsets. The result is certified, and its width is at most 1e-11 max(1, epsilon) in
+        all references.
+    at_most : float
+        An epsilon of differential privacy that is proved for the same mechanism, at least among subsets. No parameter
+        is larger.
+
+    Returns
+    -------
+    ExponentialPmp
+        Without `exact`, an interval that holds with the confidence of `sampling`. Without `sampling`, or if the logits
+        of a point range over more than e^200, the certified interval from 0 to the swap bound.
+
+    Raises
+    ------
+    OutOfDomain
+        For fewer than 2 samples or a confidence outside (0, 1).
+
+    Notes
+    -----
+    The parameter is that of Lowy et al. 2023, Proposition 9, with the absolute value of its proof.
     """
     if population.tells_nothing:
         return _at(bounds.with_point, -bounds.without, Enclosure.point(0.0), "enumeration" if exact else "swap_bound")
@@ -94,7 +118,7 @@ def _sampled(population: Population, bounds: SwapBounds, sampling: Sampling, at_
 
 
 def _at(upper: FloatArray, lower: FloatArray, epsilon: Enclosure, method: Method) -> ExponentialPmp:
-    """The object and point where the larger of `upper` and -`lower` is largest."""
+    """Return the result at the object and point where the larger of `upper` and -`lower` is largest."""
     largest = np.maximum(upper, -lower)
     place = np.unravel_index(int(largest.argmax()), largest.shape)
     direction: Direction = "in_over_out" if upper[place] >= -lower[place] else "out_over_in"

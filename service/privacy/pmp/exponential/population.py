@@ -1,11 +1,12 @@
-"""The exponential mechanism on one population: losses of points, logits of objects, and what their rounding can move.
+"""Exponential mechanism on one population: logits of objects at points, and their rounding errors.
 
-The parent set X has N = 2n points, the data D is a uniform n-subset of it. Object w is drawn with probability
-p(w|D) proportional to exp(sum over D of theta_wi), theta_wi = -epsilon loss_wi/(2 Delta), divided by n for the mean.
+The parent set X has N = 2n points, and the data D is a uniform n-subset. Object w is drawn with probability p(w|D)
+proportional to exp(sum over D of theta_wi), with theta_wi = -epsilon loss_wi/(2 Delta), divided by n for the mean.
 
-What is the same for an object at all points cancels in ratios of its own probabilities: it only weighs the object in
-the normaliser. An object that is hardly ever drawn may be drawn a little more often, with no change but that of the
-normaliser; its logits are small numbers then, and keep their digits however far from the points it is.
+The part of an object's losses that is equal at all points cancels in ratios of the object's own probabilities. It only
+weights the object in the normaliser. An object that is hardly ever drawn may get a slightly larger weight, which
+changes only the normaliser. Its logits are then small numbers, and keep their relative accuracy at any distance from
+the points.
 """
 
 from __future__ import annotations
@@ -23,26 +24,33 @@ from service.privacy.numerics.rounding import UNIT_ROUNDOFF
 from service.privacy.pmp.exponential.losses import Losses
 
 LARGEST_LINEAR_SPREAD = 600.0
-"""Up to this spread of the logits of a subset no product of two exponentials underflows."""
+"""Largest spread of the logits of a subset at which no product of two exponentials underflows."""
 NEVER = 80.0
-"""Nats: objects whose weight is e^-this of another's are hardly ever drawn."""
+"""Nats: an object with e^-NEVER of the weight of another object is hardly ever drawn."""
 LARGEST_SAMPLED_RANGE = 200.0
-"""Up to this range of the logits of a point no ratio of two subsets that differ in a point overflows."""
+"""Largest range of the logits of a point at which no ratio of two adjacent subsets overflows."""
 
 
 def subsets_of(patterns: NDArray[np.int64], points: int) -> NDArray[np.bool_]:
-    """Which of the points each bit pattern names: patterns x points."""
+    """Return the points that each bit pattern contains, as a mask: patterns x points."""
     return patterns[:, None] & (np.int64(1) << np.arange(points, dtype=np.int64)) != 0
 
 
 @final
 @dataclass(frozen=True)
 class Population:
-    """Logits theta (objects x 2n points), those of the nearest object taken off each point, which cancels in p(w|D).
+    """Logits theta of the objects at 2n points, less the logits of the nearest object, which cancel in p(w|D).
 
-    `changes`: theta_wi less theta_wr for one point r, the same for all objects. `sum_error` bounds the error of every
-    sum of n logits, rounding of the sum included; `change_error` that of a change, and of what adding four of them
-    rounds.
+    Attributes
+    ----------
+    changes : array, shape (objects, 2n)
+        theta_wi less theta_wr for a point r, which is the same for all objects.
+    logits : array, shape (objects, 2n)
+        theta.
+    sum_error : float
+        Error bound of every sum of n logits, including the rounding of the sum.
+    change_error : float
+        Error bound of a change, including the rounding of a sum of four changes.
     """
 
     changes: FloatArray
@@ -52,12 +60,15 @@ class Population:
 
     @staticmethod
     def of(losses: Losses, scale: float) -> Population:
-        """theta = -scale loss; `scale` = epsilon/(2 Delta), for the mean loss epsilon/(2 Delta n), is within 1e-15."""
+        """Build the logits theta = -scale loss.
+
+        `scale` is epsilon/(2 Delta), for the mean loss epsilon/(2 Delta n), within 1e-15.
+        """
         changes = scale * losses.differences
         offsets = -scale * losses.offsets[:, None]
         half = changes.shape[1] // 2
-        # The nearest object has the logit 0, any other at most this beside its offsets: what is further off than they
-        # can make up for by so much has no more than e^-NEVER of the weight.
+        # The nearest object has the logit 0. The changes of a subset add at most the first sum to another object's
+        # logit. An object with a lower offset than `furthest` has at most e^-NEVER of the nearest object's weight.
         furthest = -(_sum_of_largest(np.ptp(changes, axis=0), half) + NEVER) / half
         seen = offsets[:, 0] > furthest
         offsets = np.maximum(offsets, furthest)
@@ -69,34 +80,35 @@ class Population:
 
     @property
     def object_count(self) -> int:
-        """m, the number of objects."""
+        """Number m of objects."""
         return self.logits.shape[0]
 
     @property
     def half(self) -> int:
-        """n, the size of the data: half of the points."""
+        """Size n of the data, half of the number of points."""
         return self.logits.shape[1] // 2
 
     @property
     def ratio_error(self) -> float:
-        """What `sum_error` moves ln(P(w | x in D)/P(w | x not in D)) by at most: numerators and normalisers of both."""
+        """Error bound of ln(P(w | x in D)/P(w | x not in D)) by `sum_error`: numerators and normalisers of both."""
         return 4 * self.sum_error
 
     @property
     def tells_nothing(self) -> bool:
-        """Whether every subset surely gives the same law: losses of objects differ by the same at all points, or
-        epsilon is 0.
+        """Whether every subset surely gives the same law.
+
+        This is so if the losses of objects differ equally at all points, or if epsilon is 0.
         """
         return self.change_error == 0 and not self.changes.any()
 
     @property
     def point_range(self) -> float:
-        """The largest max - min over the objects of the logits of one point."""
+        """Largest max - min over the objects of the logits of one point."""
         return float(np.ptp(self.logits, axis=0).max())
 
     @cached_property
     def spread(self) -> float:
-        """At least max - min over the objects of the logit of any n-subset."""
+        """Upper bound of max - min over the objects of the logit of any n-subset."""
         return _sum_of_largest(np.ptp(self.logits, axis=0), self.half)
 
 

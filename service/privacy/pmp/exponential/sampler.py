@@ -1,10 +1,12 @@
-"""The PMP parameter of the exponential mechanism from samples: n-subsets drawn by p(w|D), each x read off its swaps.
+"""Statistical bounds of the PMP parameter of the exponential mechanism from random n-subsets.
 
-By the inequality of the means Z = sum_v exp(L_v) >= prod (exp(L_v)/lambda_v)^lambda_v, so p(w|D) is at most the product
-of exp(theta_wi - sum lambda_v theta_vi) over D, divided by e^H(lambda): a product weight, from which n-subsets are
-drawn exactly by symmetric polynomials and accepted with the probability that is left. Of an accepted D the chance that
-x is in it, given that it is D or D with x exchanged for one of n partners, is averaged over the partners. Its mean is
-P(x in D | w), whose odds are P(w | x in D)/P(w | x not in D). Intervals for the means come from `numerics/betting.py`.
+By the inequality of the means, Z = sum_v exp(L_v) >= prod (exp(L_v)/lambda_v)^lambda_v. So p(w|D) is at most the
+product over D of exp(theta_wi - sum lambda_v theta_vi), divided by e^H(lambda). Symmetric polynomials allow exact draws
+of n-subsets from this product weight. A draw is accepted with the probability p(w|D) over its bound.
+
+For an accepted D and a point x, consider the n exchanges of x with a partner. Given D or its exchanged subset, the
+probability that x is in the subset is averaged over the partners. The mean of this average is P(x in D | w), whose odds
+are P(w | x in D)/P(w | x not in D). `numerics/betting.py` gives intervals for the means.
 """
 
 from __future__ import annotations
@@ -25,46 +27,61 @@ from service.privacy.pmp.exponential.population import Population
 from service.privacy.pmp.exponential.swap import SwapBounds
 
 PROPOSALS_PER_SAMPLE = 16
-"""Drawing ends when so many proposals were made for each accepted one asked for."""
+"""Largest number of proposals for each requested sample."""
 PROPOSALS_AT_ONCE = 4096
 LARGEST_BATCH = 2**21
-"""Numbers in a batch of proposals, as a matrix of subsets and points."""
+"""Largest size of the matrix (subsets x points) of a batch of proposals."""
 SWAPS_AT_ONCE = 2**18
 TILTING_ROUNDS, CENTRING_ROUNDS = 40, 40
 ROUNDING = 1e-12
-"""More than what rounding moves a mean of numbers in [0, 1] by."""
+"""Upper bound of the rounding error of a mean of numbers in [0, 1]."""
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class LogOdds:
-    """Ends of ln(P(w | x in D)/P(w | x not in D)), objects x points; all hold together with the stated confidence."""
+    """Simultaneous confidence bounds of ln(P(w | x in D)/P(w | x not in D)), objects x points."""
 
     lower: FloatArray
     upper: FloatArray
 
     @property
     def smallest(self) -> FloatArray:
-        """The lower end of the absolute value."""
+        """Lower bound of the absolute value."""
         return np.maximum(np.maximum(self.lower, -self.upper), 0.0)
 
     @property
     def largest(self) -> FloatArray:
-        """The upper end of the absolute value."""
+        """Upper bound of the absolute value."""
         return np.maximum(self.upper, -self.lower)
 
 
 def sampled_log_odds(population: Population, bounds: SwapBounds, samples: int, seed: int, failure: float) -> LogOdds:
-    """Intervals of all objects and points from at most `samples` accepted subsets for each object.
+    """Compute intervals of all objects and points from at most `samples` accepted subsets for each object.
 
-    Objects and points whose swap bound is below what others are known to reach keep it. All intervals hold with
-    probability 1 - `failure` (a share of failure/(2 m N) for each end). Cost about n^2 (m + 4) for each sample.
+    Parameters
+    ----------
+    population : Population
+        The mechanism on the population.
+    bounds : SwapBounds
+        Its swap bounds. Objects and points whose swap bound is below a proved lower bound of others keep the swap
+        bound.
+    samples : int
+        Largest number of accepted subsets for each object.
+    seed : int
+        Seed of the random numbers.
+    failure : float
+        All intervals hold with probability 1 - `failure`; each bound has a share of failure/(2 m N).
+
+    Notes
+    -----
+    The cost is about n^2 (m + 4) for each sample.
     """
     odds = LogOdds(-bounds.without, bounds.with_point.copy())
     reach, known = bounds.either.max(axis=1), 0.0
     tilts = _tilts(population.logits, population.half)
     log_factor = math.log(2 * population.logits.size / failure)
-    # Rounded logits and table entries change the law that is drawn from: chances by a factor, so log odds by a sum.
+    # Rounded logits and table entries change the probabilities of the draws by a factor, and the log odds by a sum.
     points = population.logits.shape[1]
     slack = population.ratio_error + 4 * points**2 * UNIT_ROUNDOFF * (population.spread + 2 * points)
     for chosen in np.argsort(-reach, kind="stable").tolist():
@@ -84,10 +101,10 @@ def sampled_log_odds(population: Population, bounds: SwapBounds, samples: int, s
 def _ends(
     chances: FloatArray, lowest: FloatArray, highest: FloatArray, log_factor: float
 ) -> tuple[FloatArray, FloatArray]:
-    """Ends for the means of columns of numbers in [lowest, highest]."""
+    """Return bounds of the means of columns of numbers in [lowest, highest]."""
     if not len(chances):
         return lowest, highest
-    # Rounding may lead beyond the range.
+    # Rounded numbers may lie outside the range.
     from_below, from_above = np.maximum(chances - lowest, 0.0), np.maximum(highest - chances, 0.0)
     widths = np.maximum(highest - lowest, ROUNDING)
     lower = mean_at_least(from_below, widths, log_factor)
@@ -96,10 +113,11 @@ def _ends(
 
 
 def _tilts(logits: FloatArray, size: int) -> FloatArray:
-    """For each object weights lambda (rows) that make the envelope low: near the minimum of ln e_n - H(lambda).
+    """Return, for each object, weights lambda (rows) that make the envelope small.
 
-    Any weights are valid. e_n is replaced by its saddle point bound, min over c of sum ln(1 + e^(t + c)) - n c, and
-    lambda falls towards the softmax of the mean logits under the tilted law, where the gradient is 0.
+    The weights are an approximate minimum of ln e_n - H(lambda); any weights are valid. The saddlepoint bound min over
+    c of sum ln(1 + e^(t + c)) - n c replaces ln e_n. The weights move towards the softmax of the mean logits under the
+    tilted law, where the gradient is 0.
     """
     objects = len(logits)
     log_weights = np.full((objects, objects), -math.log(objects))
@@ -122,7 +140,7 @@ def _tilts(logits: FloatArray, size: int) -> FloatArray:
 
 
 def _centre(scores: FloatArray, size: int) -> FloatArray:
-    """For each row the c at which the chances expit(score + c) sum to `size`, by bisection."""
+    """Return, for each row, the c at which the probabilities expit(score + c) sum to `size`, by bisection."""
     low: FloatArray = -scores.max(axis=1, keepdims=True) - math.log(scores.shape[1])
     high: FloatArray = -scores.min(axis=1, keepdims=True) + math.log(scores.shape[1])
     low, high = many_bisected(lambda c: expit(scores + c).sum(axis=1, keepdims=True) > size, low, high, CENTRING_ROUNDS)
@@ -130,7 +148,7 @@ def _centre(scores: FloatArray, size: int) -> FloatArray:
 
 
 def _log_sum(logarithms: FloatArray) -> FloatArray:
-    """ln of the sum of exponentials of each row, as a column."""
+    """Return ln of the sum of exponentials of each row, as a column."""
     largest = logarithms.max(axis=1, keepdims=True)
     return largest + np.log(np.exp(logarithms - largest).sum(axis=1, keepdims=True))
 
@@ -138,7 +156,7 @@ def _log_sum(logarithms: FloatArray) -> FloatArray:
 def _sampled_chances(
     population: Population, chosen: int, weights: FloatArray, samples: int, generator: np.random.Generator
 ) -> FloatArray:
-    """For each accepted subset of one object the chances of all points to be in it: at most `samples` rows."""
+    """Return the membership probabilities of all points for each accepted subset of an object."""
     logits, size = population.logits, population.half
     scores = logits[chosen] - weights @ logits
     positive = weights[weights > 0]
@@ -161,7 +179,7 @@ def _sampled_chances(
 
 
 def _log_symmetric_polynomials(scores: FloatArray, size: int) -> FloatArray:
-    """ln e_k of the weights exp(score) of the points from i on, at [i, k], k up to `size`."""
+    """Return ln e_k of the weights exp(score) of the points from i on, at [i, k], for k up to `size`."""
     table = np.full((len(scores) + 1, size + 1), -np.inf)
     table[:, 0] = 0.0
     for point in range(len(scores) - 1, -1, -1):
@@ -172,7 +190,7 @@ def _log_symmetric_polynomials(scores: FloatArray, size: int) -> FloatArray:
 def _weighted_subsets(
     scores: FloatArray, table: FloatArray, size: int, count: int, generator: np.random.Generator
 ) -> NDArray[np.bool_]:
-    """Subsets of `size` points drawn with probability proportional to exp(the sum of their scores): count x points."""
+    """Draw subsets of `size` points with probability proportional to exp(sum of their scores): count x points."""
     members = np.empty((count, len(scores)), np.bool_)
     left = np.full(count, size)
     for point in range(len(scores)):
@@ -183,12 +201,15 @@ def _weighted_subsets(
 
 
 def _chances_of_membership(logits: FloatArray, chosen: int, members: NDArray[np.bool_]) -> FloatArray:
-    """For each subset D and point x: mean over its n exchanges D' of p(w|E)/(p(w|D) + p(w|D')), E the one with x."""
+    """Return, for each subset D and point x, the mean over the n exchanges D' of p(w|E)/(p(w|D) + p(w|D')).
+
+    E is the subset that contains x.
+    """
     count, size = len(members), logits.shape[1] // 2
     inside = np.nonzero(members)[1].reshape(count, size)
     outside = np.nonzero(~members)[1].reshape(count, size)
     sums = (members @ logits.T)[:, None, :]
-    # Z after the exchange is e^(row + column) times a product of exponentials that are at most 1.
+    # Z after the exchange is e^(row + column) times a product of exponentials, which are at most 1.
     without = sums - logits.T[inside]
     entering = logits.T[outside]
     row, column = without.max(axis=2), entering.max(axis=2)

@@ -1,10 +1,9 @@
-"""A certified upper bound on the PMP parameter of the exponential mechanism in polynomial time, by swapping points.
+"""Certified upper bound of the PMP parameter of the exponential mechanism in polynomial time, by exchanging points.
 
-Putting b in the place of x changes ln p(w|D) by theta_wb - theta_wx - ln E exp(theta_vb - theta_vx) for some law of v:
-by no less than minus s(x, b) = max over v of (theta_wx - theta_vx) - (theta_wb - theta_vb). A subset with x has n
-partners b outside, and each subset without x is reached from n of them, so P(w | x not in D) is at least P(w | x in D)
-times the least mean of e^-s(x, b) over n points b: that over the n with the largest s. Likewise in the other direction
-with s(b, x).
+Replacing x by b changes ln p(w|D) by theta_wb - theta_wx - ln E exp(theta_vb - theta_vx) for some law of v. The change
+is at least minus s(x, b) = max over v of (theta_wx - theta_vx) - (theta_wb - theta_vb). A subset with x has n partners
+b outside, and each subset without x results from n of them. So P(w | x not in D) is at least P(w | x in D) times the
+smallest mean of e^-s(x, b) over n points b, the n points with the largest s. The other direction uses s(b, x).
 """
 
 from __future__ import annotations
@@ -19,16 +18,20 @@ from service.privacy.numerics.rounding import UNIT_ROUNDOFF
 from service.privacy.pmp.exponential.population import Population
 
 LARGEST_BLOCK = 2**18
-"""Numbers in the matrix of one object's swaps, which is computed in blocks of points."""
+"""Largest size of a block of the matrix of an object's exchanges."""
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class SwapBounds:
-    """Upper bounds in nats, objects x points; rounding is inside.
+    """Upper bounds in nats, objects x points, including rounding.
 
-    `with_point`: of ln(P(w | x in D)/P(w | x not in D)), `without`: of its negative. `gain`, `loss`: of
-    ln p(w|D)/p(w|D') and of its negative for any D with x and D' with another point in its place.
+    Attributes
+    ----------
+    with_point, without : array
+        Bounds of ln(P(w | x in D)/P(w | x not in D)) and of its negative.
+    gain, loss : array
+        Bounds of ln p(w|D)/p(w|D') and of its negative, for any D with x and D' with another point in place of x.
     """
 
     with_point: FloatArray
@@ -38,17 +41,20 @@ class SwapBounds:
 
     @property
     def either(self) -> FloatArray:
-        """The larger of both directions."""
+        """Larger bound of both directions."""
         return np.maximum(self.with_point, self.without)
 
     @property
     def largest_swap(self) -> float:
-        """The largest |ln p(w|D)/p(w|D')| over all objects and all D, D' of the population that differ in one point."""
+        """Bound of |ln p(w|D)/p(w|D')| over all objects and all adjacent subsets D, D' of the population."""
         return float(self.gain.max())
 
 
 def swap_bounds(population: Population) -> SwapBounds:
-    """The bounds of all objects and points. Cost about m^2 N^2 + m N^2 log N, memory m N numbers and some megabytes."""
+    """Compute the bounds of all objects and points.
+
+    The cost is about m^2 N^2 + m N^2 log N. The memory is m N numbers and some megabytes.
+    """
     logits = population.changes
     objects, points = logits.shape
     found = SwapBounds(*np.zeros((4, objects, points)))
@@ -61,7 +67,7 @@ def swap_bounds(population: Population) -> SwapBounds:
             found.with_point[chosen, block] = _negative_log_mean(gains, population.half)
             found.without[chosen, block] = _negative_log_mean(losses, population.half)
             found.gain[chosen, block], found.loss[chosen, block] = gains.max(axis=1), losses.max(axis=1)
-    # Two differences of two logits; the mean is within 64 u whatever its size.
+    # The exchange has two differences of two logits. The mean has a relative error of at most 64 u for any size.
     slack = 4 * population.change_error + 64 * UNIT_ROUNDOFF
     if not population.tells_nothing:
         for bound in (found.with_point, found.without, found.gain, found.loss):
@@ -70,7 +76,7 @@ def swap_bounds(population: Population) -> SwapBounds:
 
 
 def _swaps(differences: FloatArray, block: slice) -> tuple[FloatArray, FloatArray]:
-    """s(x, b) and s(b, x) for a block of points x; minus infinity where b is x, which is no partner."""
+    """Return s(x, b) and s(b, x) for a block of points x; minus infinity for b = x, which is no partner."""
     points = differences.shape[1]
     places = range(block.start, min(block.stop, points))
     gains, losses = np.empty((len(places), points)), np.empty((len(places), points))
@@ -83,7 +89,7 @@ def _swaps(differences: FloatArray, block: slice) -> tuple[FloatArray, FloatArra
 
 
 def _negative_log_mean(swaps: FloatArray, count: int) -> FloatArray:
-    """-ln of the mean of e^-s over the `count` largest s of each row."""
+    """Return -ln of the mean of e^-s over the `count` largest s of each row."""
     largest = np.partition(swaps, swaps.shape[1] - count, axis=1)[:, -count:]
     smallest = largest.min(axis=1, keepdims=True)
     return smallest[:, 0] - np.log(np.exp(smallest - largest).mean(axis=1))

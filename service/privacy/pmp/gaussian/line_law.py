@@ -1,9 +1,9 @@
-"""The law of a noisy sum of a random subset of numbers, with one of them and without, by Fourier sums with bounds.
+"""Law of a noisy sum of a random subset of numbers, with and without one of them, by Fourier sums with error bounds.
 
-Without x the sum is over a uniform n-subset of the others, whose characteristic function at w is
-[z^n] prod (1 + z e^(i w f))/C(N - 1, n); with x it is over an (n - 1)-subset, and x itself. The coefficient is a mean
-over roots of unity, exact but for rounding, because there are more of them than factors. On a window that holds all but
-2 e^-42 of either law the Fourier series of its periodised density gives the mass of {y > t}, within that and rounding.
+Without x the sum is over a uniform n-subset of the other numbers. Its characteristic function at w is [z^n] prod (1 + z
+e^(i w f))/C(N - 1, n). With x the sum is over an (n - 1)-subset plus x. The coefficient is a mean over roots of unity.
+The mean is exact up to rounding, because there are more roots than factors. A window holds all but 2 e^-42 of each law.
+The Fourier series of the periodised density gives the mass of {y > t} within that and rounding.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from service.privacy.numerics.rounding import UNIT_ROUNDOFF
 LOG_OUTSIDE = 43.0
 OUTSIDE = 4 * math.exp(-42.0)
 LARGEST_FREQUENCY = 9.2
-"""There the noise has e^(-w^2/2) below 1e-18."""
+"""Frequency at which the characteristic function of the noise, e^(-w^2/2), is below 1e-18."""
 MOST_FREQUENCIES, LARGEST_NUMBERS, LARGEST_WORK = 4096, 2**21, 200_000_000
-"""Frequencies; these times roots of unity; these times numbers."""
+"""Limits of the frequencies, of their product with the roots of unity, and of that product times the numbers."""
 THRESHOLDS, REFINEMENTS = 256, 4
 
 Ends = tuple[FloatArray, FloatArray]
@@ -31,10 +31,30 @@ ComplexArray = NDArray[np.complex128]
 
 
 def half_line_exposure(values: FloatArray, size: int, point: int, error: float, delta: float) -> float | None:
-    """The largest ln((P(S) - delta)/Q(S)) over half-lines S and both orders, rounded down; at least 0.
+    """Compute the largest ln((P(S) - delta)/Q(S)) over half-lines S and both orders of P and Q.
 
-    P, Q: the laws of a sum of `size` of the values, with and without the one at `point`, plus standard normal noise.
-    Sums are off by at most `error`. None where it would take too long. The masses are within about 1e-10.
+    Parameters
+    ----------
+    values : array, shape (N,)
+        Positions of the points on a line, in standard deviations of the noise.
+    size : int
+        Number n of summands.
+    point : int
+        Index of the point x.
+    error : float
+        Bound of the error of any sum of `values`.
+    delta : float
+        delta of PMP.
+
+    Returns
+    -------
+    float or None
+        Lower bound, at least 0; None if the computation would be too expensive.
+
+    Notes
+    -----
+    P and Q are the laws of a sum of `size` of the values with and without x, plus standard normal noise. The masses are
+    accurate within about 1e-10.
     """
     if len(values) ** 2 > LARGEST_WORK:
         return None
@@ -65,7 +85,7 @@ def half_line_exposure(values: FloatArray, size: int, point: int, error: float, 
 
 
 def _exposures(with_point: Ends, without: Ends, delta: float) -> FloatArray:
-    """For every threshold the best bound of the half-lines on either side of it, in either order; at least 0."""
+    """Return the best bound for each threshold: half-lines on both sides, in both orders; at least 0."""
     found = np.zeros_like(with_point[0])
     for one, other in ((with_point, without), (without, with_point)):
         for least, most in ((one[0], other[1]), (1 - one[1], 1 - other[0])):
@@ -78,7 +98,7 @@ def _exposures(with_point: Ends, without: Ends, delta: float) -> FloatArray:
 @final
 @dataclass(frozen=True, slots=True)
 class _LineLaw:
-    """A law on a window, by the characteristic function of its distance from a centre at multiples of 2 pi/width."""
+    """Law on a window, given by characteristic function values at multiples of 2 pi/width, relative to a centre."""
 
     window: tuple[float, float]
     centre: float
@@ -87,12 +107,12 @@ class _LineLaw:
     rounding: float
 
     def above(self, thresholds: FloatArray, error: float) -> Ends:
-        """Ends of the mass above each threshold, where outcomes are off by at most `error`."""
+        """Return bounds of the mass above each threshold, for outcomes with errors of at most `error`."""
         slack = self._slack()
         return self._mass(thresholds + error) - slack, self._mass(thresholds - error) + slack
 
     def _mass(self, thresholds: FloatArray) -> FloatArray:
-        """Mass of the periodised law between a threshold and the end of the window."""
+        """Return the mass of the periodised law between a threshold and the upper endpoint of the window."""
         low, high = self.window
         inside = np.clip(thresholds, low, high)[:, None]
         waves = np.exp(-1j * self.frequencies * (inside - self.centre))
@@ -101,8 +121,10 @@ class _LineLaw:
         return (high - inside[:, 0] + 2 * parts) / (high - low)
 
     def _slack(self) -> float:
-        """What is outside the window, the rest of the series, which falls faster than a geometric one, and rounding:
-        that of a term counts 2/(pi k).
+        """Return the error bound of the mass.
+
+        It adds the mass outside the window, the truncation of the series, which decays faster than a geometric series,
+        and the rounding. The rounding of term k has the weight 2/(pi k).
         """
         width = self.window[1] - self.window[0]
         rest = math.exp(-0.5 * LARGEST_FREQUENCY**2) / -math.expm1(-2 * math.pi / width * LARGEST_FREQUENCY)
@@ -112,7 +134,7 @@ class _LineLaw:
 
 @final
 class _LogMoments:
-    """ln of the mean of e^(s x), x less their mean, for slopes of both signs."""
+    """Logarithms of the mean of e^(s x), with x relative to their mean, for slopes s of both signs."""
 
     def __init__(self, values: FloatArray) -> None:
         centred = values - values.mean()
@@ -123,9 +145,9 @@ class _LogMoments:
         self._logs = (largest + np.log(np.exp(exponents - largest[:, None]).mean(axis=1))).reshape(2, -1)
 
     def reach(self, size: int) -> float:
-        """How far from its mean a noisy sum of `size` values lies with probability above 1 - 2 e^-42.
+        """Return a distance from the mean that a noisy sum of `size` values exceeds with probability below 2 e^-42.
 
-        Hoeffding 1963, Theorem 4: the moments of sums without replacement are at most those with replacement.
+        The moments of sums without replacement are at most those with replacement (Hoeffding 1963, Theorem 4).
         """
         exponents = size * np.maximum(self._logs, 0.0) + 0.5 * self._slopes**2 + LOG_OUTSIDE
         return float((exponents / self._slopes).min(axis=1).max())
@@ -134,7 +156,7 @@ class _LogMoments:
 @final
 @dataclass(frozen=True, slots=True)
 class _NoisySums:
-    """Characteristic functions of noisy sums less their means: n - 1 of the numbers and n of them."""
+    """Characteristic functions of noisy sums less their means, for n - 1 and for n of the numbers."""
 
     frequencies: FloatArray
     characteristic: tuple[ComplexArray, ComplexArray]
@@ -142,14 +164,17 @@ class _NoisySums:
 
 
 def _noisy_sums(numbers: FloatArray, size: int, frequencies: FloatArray, roots: int) -> _NoisySums:
-    """Products are scaled by (1 + rho)^-(N - 1) on the circle of radius rho, so that no factor exceeds 1."""
+    """Compute the characteristic functions at the frequencies.
+
+    The products are scaled by (1 + rho)^-(N - 1) on the circle of radius rho, so that no factor exceeds 1.
+    """
     total, radius = len(numbers), size / (len(numbers) + 1 - size)
     centred = numbers - numbers.mean()
     circle = radius / (1 + radius) * np.exp(2j * math.pi / roots * np.arange(roots))
     products = np.ones((len(frequencies), roots), dtype=np.complex128)
     for value in centred.tolist():
         products *= np.exp(1j * (frequencies * value))[:, None] * circle + 1 / (1 + radius)
-    # Errors of factors add: each that of a few operations and of the angle.
+    # The errors of the factors add. Each is the error of a few operations and of the angle.
     each = 8 * float(frequencies[-1]) * float(np.abs(centred).max()) + 96
     noise = np.exp(-0.5 * frequencies**2)
     log_shares = [_log_share(total, chosen, radius) for chosen in (size - 1, size)]
@@ -164,5 +189,5 @@ def _noisy_sums(numbers: FloatArray, size: int, frequencies: FloatArray, roots: 
 
 
 def _log_share(total: int, chosen: int, radius: float) -> float:
-    """ln of the coefficient at frequency 0: C(total, chosen) rho^chosen/(1 + rho)^total."""
+    """Return ln of the coefficient at frequency 0: C(total, chosen) rho^chosen/(1 + rho)^total."""
     return math.log(math.comb(total, chosen)) + chosen * math.log(radius) - total * math.log1p(radius)

@@ -1,10 +1,10 @@
-"""A lower bound on the PMP parameter of the Gaussian mechanism, from sets of outcomes along one direction.
+"""Lower bound of the PMP parameter of the Gaussian mechanism, from sets of outcomes along one direction.
 
-For any set S of outcomes and each order of the two mixtures P, Q of a point (data with it, data without it), the
-parameter is at least ln((P(S) - delta)/Q(S)). To project on a direction is a post-processing, so sets on that line are
-enough for a bound. With few subsets the mixtures are written out and the best S found: it is where P > e^epsilon Q,
-between changes of sign. With more subsets S is a half-line, whose probabilities come from characteristic functions, or
-where there are too many points from Hoeffding 1963, Theorem 4: exponential moments of sums drawn with replacement.
+Let P, Q be the two mixtures of a point (data with the point, data without it), in either order. For any set S of
+outcomes the parameter is at least ln((P(S) - delta)/Q(S)). Projection on a direction is post-processing, so sets on a
+line suffice for a bound. With few subsets the mixtures are enumerated, and the best set is S = {P > e^epsilon Q}, which
+is bounded by changes of sign. With more subsets S is a half-line. Its probabilities come from characteristic functions,
+or, for very many points, from exponential moments of sums drawn with replacement (Hoeffding 1963, Theorem 4).
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from service.privacy.trade_off.enclosed.ulps import LOG_NORMAL_CDF_ERROR
 
 Method = Literal["sets", "half_lines", "moments"]
 MOST_SUBSETS = 20_000
-"""With more subsets their sums are not written out."""
+"""Largest number of subsets whose sums are enumerated."""
 MOST_MEMBERS = 2_000_000
-"""Subsets times their size that are held at once."""
+"""Largest product of the number of subsets and their size."""
 MOST_SUMS = 200_000
-"""So many sums in all decide for how many points the truth is computed: the outermost first."""
+"""Largest number of sums for all points together. It limits the number of points, outermost points first."""
 STEPS_PER_STD, MOST_OUTCOMES = 12, 4096
 MOST_DENSITIES = 100_000_000
-"""Sums times outcomes at which their densities are added, for all points together."""
+"""Largest number of density evaluations (sums times outcomes) for all points together."""
 BLOCK_NUMBERS = 2**20
 MOST_ROUNDS, MOST_ROOTS = 60, 32
 CLOSE = 1e-13
@@ -47,10 +47,17 @@ MOMENTS, THRESHOLDS = 96, 200
 @final
 @dataclass(frozen=True, slots=True)
 class KnownExposure:
-    """The parameter is at least `epsilon`.
+    """Lower bound of the parameter.
 
-    `method`: sets, the truth of a line for so many `points`; half_lines, by the law of one point; moments, where that
-    is only bounded.
+    Attributes
+    ----------
+    epsilon : float
+        Lower bound in nats.
+    method : {"sets", "half_lines", "moments"}
+        "sets": best set on a line for each of `points` points; "half_lines": law of the sum for one point; "moments":
+        moment bounds of that law.
+    points : int
+        Number of points.
     """
 
     epsilon: float
@@ -59,15 +66,28 @@ class KnownExposure:
 
 
 def known_exposure(points: QueryPoints, size: int, bound: ExposureBound, delta: float) -> KnownExposure:
-    """A lower bound on the parameter, in nats, for data of `size` of the points; the line leads to the exposed one.
+    """Compute a lower bound of the parameter, in nats.
 
-    On the line itself (one dimension) and with all points it is the truth, to about 1e-9. 0 < delta <= 1.
+    Parameters
+    ----------
+    points : QueryPoints
+        The population.
+    size : int
+        Number n of records in the data.
+    bound : ExposureBound
+        Upper bound; the line leads to its point.
+    delta : float
+        0 < delta <= 1.
+
+    Notes
+    -----
+    In one dimension, and with all points, the bound is the parameter of the mechanism to about 1e-9.
     """
     exposed = bound.point
     line = _Line.through(points, size, exposed)
     subsets = written_subsets(points.count, size)
     if subsets == 0:
-        # Moments see masses that are far below the rounding of characteristic functions.
+        # Moments also bound masses that are far below the rounding of characteristic functions.
         by_moments = _half_line_bound(line, exposed, delta)
         by_law = half_line_exposure(line.values, size, exposed, line.error, delta)
         if by_law is not None and by_law > by_moments:
@@ -88,7 +108,7 @@ def known_exposure(points: QueryPoints, size: int, bound: ExposureBound, delta: 
 
 
 def written_subsets(count: int, size: int) -> int:
-    """How many subsets of this size there are, if few enough to write out their sums, else 0."""
+    """Return the number of subsets of this size, or 0 if they are too many to enumerate their sums."""
     if min(size, count - size) > math.log2(MOST_SUBSETS):
         return 0
     subsets = math.comb(count, size)
@@ -98,7 +118,7 @@ def written_subsets(count: int, size: int) -> int:
 @final
 @dataclass(frozen=True, slots=True)
 class _Line:
-    """Points on a line through the origin, in standard deviations of the noise, and what any sum of them is off by."""
+    """Projections of the points on a line, in standard deviations of the noise, with an error bound of any sum."""
 
     values: FloatArray
     size: int
@@ -106,10 +126,10 @@ class _Line:
 
     @staticmethod
     def through(points: QueryPoints, size: int, exposed: int) -> _Line:
-        """From the mean of all points to one of them."""
+        """Project the points on the line from the mean of all points to the exposed point."""
         direction = points.centred[exposed]
         length = float(np.abs(direction).max())
-        if length == 0:  # in the very middle: any direction will do
+        if length == 0:  # The point is the mean: any direction is valid.
             direction, length = np.eye(1, len(direction))[0], 1.0
         direction = direction / length
         direction = direction / math.sqrt(float(direction @ direction))
@@ -120,17 +140,17 @@ class _Line:
 
 
 def _subsets(count: int, size: int) -> NDArray[np.intp]:
-    """All subsets of this size as rows of indices."""
+    """Return all subsets of this size as rows of indices."""
     return np.array(list(combinations(range(count), size)), dtype=np.intp).reshape(math.comb(count, size), size)
 
 
 @final
 class _LineTruth:
-    """The largest ln((P(S) - delta)/Q(S)) for mixtures P, Q of normal laws with these means, each within `error`."""
+    """Largest ln((P(S) - delta)/Q(S)) for mixtures P, Q of normal laws, whose means have errors of at most `error`."""
 
     def __init__(self, one: FloatArray, other: FloatArray, error: float, delta: float, outcomes: int) -> None:
         self._one, self._other, self._error, self._log_delta = one, other, error, math.log(delta)
-        # Beyond the reach P has less than delta.
+        # The mass of P beyond the reach is below delta.
         reach = 3 + math.sqrt(-2 * self._log_delta)
         both = np.concatenate((one, other))
         low, high = float(both.min()) - reach, float(both.max()) + reach
@@ -139,10 +159,11 @@ class _LineTruth:
         self._ratios = self._log_ratio(self._outcomes)
 
     def raised(self, low: float, high: float) -> float:
-        """The larger of `low` and the truth of the line, rounded down, which is at most `high`.
+        """Return the larger of `low` and the best bound on the line, rounded down; the bound is at most `high`.
 
-        S = {ln P/Q > level} gives a bound that is above the level exactly where the truth is (Dinkelbach): levels are
-        in turn the best bound so far, which converges quadratically in the end, and the middle of what is left.
+        S = {ln P/Q > level} gives a bound above the level exactly if the best bound is above the level (Dinkelbach).
+        The levels alternate between the best bound so far, which converges quadratically, and the middle of the
+        remaining bracket.
         """
         for turn in range(MOST_ROUNDS):
             if not low < high * (1 - CLOSE):
@@ -174,7 +195,10 @@ class _LineTruth:
 def _intervals(
     log_ratio: Callable[[FloatArray], FloatArray], outcomes: FloatArray, ratios: FloatArray, level: float
 ) -> tuple[FloatArray, FloatArray]:
-    """Starts and ends of the intervals where the log ratio is above the level; of many, to the next outcome only."""
+    """Return starts and ends of the intervals where the log ratio exceeds the level.
+
+    With many intervals the endpoints are grid outcomes instead of roots.
+    """
     above = ratios > level
     changes = np.flatnonzero(above[1:] != above[:-1])
     if changes.size <= MOST_ROOTS:
@@ -186,7 +210,7 @@ def _intervals(
 
 
 def _log_density(at: FloatArray, means: FloatArray) -> FloatArray:
-    """ln of the mean of exp(-(y - mean)^2/2)."""
+    """Return ln of the mean of exp(-(y - mean)^2/2)."""
     found = np.empty_like(at)
     block = max(1, BLOCK_NUMBERS // len(means))
     for start in range(0, len(at), block):
@@ -197,7 +221,10 @@ def _log_density(at: FloatArray, means: FloatArray) -> FloatArray:
 
 
 def _log_mass(starts: FloatArray, ends: FloatArray, means: FloatArray, error: float, side: int) -> float:
-    """The lower (side -1) or upper (1) end of ln of the mass of intervals under a mixture; means are within `error`."""
+    """Return the lower (side -1) or upper (1) bound of ln of the mass of intervals under a mixture.
+
+    The means are within `error`.
+    """
     parts = np.array(
         [_log_normal_mass(start - means, end - means, error, side) for start, end in zip(starts, ends, strict=True)]
     )
@@ -208,7 +235,7 @@ def _log_mass(starts: FloatArray, ends: FloatArray, means: FloatArray, error: fl
 
 
 def _log_normal_mass(start: FloatArray, end: FloatArray, error: float, side: int) -> FloatArray:
-    """An end of ln(Phi(end) - Phi(start)), taken in the tail that is small; both arguments are within `error`."""
+    """Return a bound of ln(Phi(end) - Phi(start)), computed in the smaller tail; both arguments are within `error`."""
     in_upper_tail = start > 0
     low, high = np.where(in_upper_tail, -end, start), np.where(in_upper_tail, -start, end)
     (log_low, low_error), (log_high, high_error) = (_log_cdf(each, error) for each in (low, high))
@@ -217,13 +244,16 @@ def _log_normal_mass(start: FloatArray, end: FloatArray, error: float, side: int
         value = log_high + np.log1p(-share)
         slack = (high_error + (low_error + 16 * UNIT_ROUNDOFF) * share) / (1 - share) + 16 * UNIT_ROUNDOFF
         found = value + side * slack
-    # Of an interval too narrow for its ends, nothing is known but that it is part of a tail.
+    # For an interval narrower than the errors of its endpoints, the only bound is the mass of the tail.
     found = np.where(np.isnan(found), -np.inf if side < 0 else np.inf, found)
     return np.minimum(found, log_high + high_error) if side > 0 else found
 
 
 def _log_cdf(at: FloatArray, error: float) -> tuple[FloatArray, FloatArray]:
-    """ln Phi and its absolute error; |(ln Phi)'| <= 1 + |t| for t < 0 and <= 1 for t > 0. Infinite ends are exact."""
+    """Return ln Phi and its absolute error.
+
+    |(ln Phi)'| is at most 1 + |t| for t < 0 and at most 1 for t > 0. Infinite arguments are exact.
+    """
     value = special.log_ndtr(at)
     finite = np.where(np.isfinite(at), at, 0.0)
     argument_error = error + 2 * UNIT_ROUNDOFF * np.abs(finite)
@@ -232,10 +262,10 @@ def _log_cdf(at: FloatArray, error: float) -> tuple[FloatArray, FloatArray]:
 
 
 def _half_line_bound(line: _Line, exposed: int, delta: float) -> float:
-    """A bound from S = {y > t}, the exposed point being on the side of large y; at least 0.
+    """Return a bound from S = {y > t}, with the exposed point on the side of large y; at least 0.
 
-    For all s > 0, with means m over the others x', P(S) >= 1 - exp(s (t - x)) m(exp(-s x'))^(n - 1) e^(s^2/2) and
-    Q(S) <= exp(-s t) m(exp(s x'))^n e^(s^2/2).
+    Let m be the mean over the other points x'. For all s > 0, P(S) >= 1 - exp(s (t - x)) m(exp(-s x'))^(n - 1)
+    e^(s^2/2) and Q(S) <= exp(-s t) m(exp(s x'))^n e^(s^2/2).
     """
     own, others = float(line.values[exposed]), np.delete(line.values, exposed)
     farthest = float(np.abs(line.values).max())
@@ -258,7 +288,7 @@ def _half_line_bound(line: _Line, exposed: int, delta: float) -> float:
 
 
 def _log_moments(slopes: FloatArray, values: FloatArray) -> FloatArray:
-    """ln of the mean of exp(s x) for every s."""
+    """Return ln of the mean of exp(s x) for every s."""
     return np.array([_log_mean_exp(slope * values) for slope in slopes.tolist()])
 
 

@@ -1,4 +1,4 @@
-"""Practical membership privacy of a sum or mean with Gaussian noise: the parameter enclosed, and what follows."""
+"""Practical membership privacy of a sum or mean with Gaussian noise: enclosure of the parameter, and success bounds."""
 
 from __future__ import annotations
 
@@ -27,7 +27,19 @@ BRACKET: Final = (
 @final
 @dataclass(frozen=True, slots=True)
 class GaussianRelease:
-    """The sum or mean of `data_size` records, each shortened to norm `clip_radius` if that is given, with noise."""
+    """Noisy sum or mean of `data_size` records.
+
+    Attributes
+    ----------
+    query : {"sum", "mean"}
+        The query.
+    data_size : int
+        Number n of records.
+    clip_radius : float or None
+        Norm C to which records are clipped; None without clipping.
+    noise_std : float
+        Standard deviation of the noise in each coordinate.
+    """
 
     query: Query
     data_size: int
@@ -36,19 +48,32 @@ class GaussianRelease:
 
     @property
     def scale(self) -> float:
-        """By what a record counts in the release, over noise_std."""
+        """Weight of a record in the released sum or mean, divided by noise_std."""
         return 1 / (self.noise_std if self.query == "sum" else self.data_size * self.noise_std)
 
     @property
     def worst_ratio(self) -> Enclosure:
-        """Sensitivity (2 C, for the mean over n, for a replaced record) over noise_std; infinite without clipping."""
+        """Sensitivity for a replaced record (2 C for the sum, 2 C/n for the mean) over noise_std.
+
+        It is infinite without clipping.
+        """
         return Enclosure.point(math.inf) if self.clip_radius is None else around(2 * self.clip_radius * self.scale, 4)
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class GaussianPmp:
-    """epsilon of PMP, the point of its upper end, and where the lower one is from; None where the ends are known."""
+    """PMP parameter and its sources.
+
+    Attributes
+    ----------
+    epsilon : Enclosure
+        The parameter in nats.
+    point : int
+        Index of the point that determines the upper bound.
+    known : KnownExposure or None
+        Source of the lower bound; None if both bounds are known without a search.
+    """
 
     epsilon: Enclosure
     point: int
@@ -56,19 +81,20 @@ class GaussianPmp:
 
     @property
     def bracket(self) -> str | None:
-        """What names both theorems, save where the parameter is at its floor or known to be infinite."""
+        """Note that names the theorems of both bounds, or None if the parameter is 0 or known to be infinite."""
         return None if self.epsilon.upper == 0 or self.epsilon.lower == math.inf else BRACKET
 
 
 def sensitivity(query: Query, data_size: int, clip_radius: float) -> Enclosure:
-    """How far replacing one record moves the sum or mean at most: 2 C, for the mean over n."""
+    """Return the largest change of the sum (2 C) or mean (2 C/n) when a record is replaced."""
     return around(2 * clip_radius / (1 if query == "sum" else data_size))
 
 
 def worst_case_epsilon(release: GaussianRelease, delta: float) -> Enclosure:
-    """The smallest epsilon (nats) at which the release is (epsilon, delta)-DP for replaced records, delta in [0, 1].
+    """Return the smallest epsilon (nats) at which the release is (epsilon, delta)-DP for replaced records.
 
-    Infinite without clipping and for delta = 0. Source: Balle and Wang 2018, Theorem 8.
+    delta is in [0, 1]. The result is infinite without clipping and for delta = 0. Source: Balle and Wang 2018, Theorem
+    8.
     """
     ratio = release.worst_ratio
     if ratio.upper == math.inf:
@@ -77,11 +103,27 @@ def worst_case_epsilon(release: GaussianRelease, delta: float) -> Enclosure:
 
 
 def gaussian_pmp(points: FloatArray, release: GaussianRelease, delta: float) -> GaussianPmp:
-    """The PMP parameter for data drawn uniformly from the points (N x d), enclosed, in nats; 0 <= delta <= 1.
+    """Compute the PMP parameter for data drawn uniformly from the points.
 
-    Upper end: Lowy et al. 2023, Proposition 12, and the worst case. Lower end: sets of outcomes on a line. delta = 0:
-    infinite, as the log ratio of the two mixtures is unbounded, save where copies of the outermost points hide each
-    other.
+    Parameters
+    ----------
+    points : array, shape (N, d)
+        The population.
+    release : GaussianRelease
+        The mechanism.
+    delta : float
+        0 <= delta <= 1.
+
+    Returns
+    -------
+    GaussianPmp
+        Enclosure in nats. The upper bound is Proposition 12 of Lowy et al. 2023 or the worst case. The lower bound is
+        attained by sets of outcomes on a line.
+
+    Notes
+    -----
+    For delta = 0 the log ratio of the two mixtures is unbounded. The parameter is then infinite, unless copies of the
+    outermost points hide each other.
     """
     placed = QueryPoints.of(points, release.clip_radius, release.scale)
     if placed.coincide or delta == 1:
@@ -95,11 +137,19 @@ def gaussian_pmp(points: FloatArray, release: GaussianRelease, delta: float) -> 
 
 
 def success_bound(epsilon: float, delta: float, prior: float) -> float:
-    """The largest chance, on average over releases, to tell membership under (epsilon, delta)-PMP; rounded up, by less
-    than 1e-14 (tested). epsilon >= 0 in nats, delta and prior in [0, 1].
+    """Return the largest average probability to infer membership correctly under (epsilon, delta)-PMP, rounded up.
 
-    (e^epsilon + delta)/(1 + e^epsilon), or that of who always says the likelier answer or is told with probability
-    delta, where that is more. Lowy et al. 2023, Lemma 6, for a prior of 1/2.
+    Parameters
+    ----------
+    epsilon : float
+        epsilon >= 0 in nats.
+    delta, prior : float
+        Numbers in [0, 1].
+
+    Notes
+    ----- The bound is the largest of (e^epsilon + delta)/(1 + e^epsilon) and the success of two simple attacks. Each
+    always gives one of the answers, or learns the correct answer with probability delta. For a prior of 1/2 this is
+    Lemma 6 of Lowy et al. 2023. The rounding is below 1e-14 (tested).
     """
     tested = 1 - (1 - delta) * math.exp(-epsilon) / (1 + math.exp(-epsilon))
     largest = max(tested, prior + (1 - prior) * delta, 1 - prior + prior * delta)
@@ -107,9 +157,10 @@ def success_bound(epsilon: float, delta: float, prior: float) -> float:
 
 
 def _without_delta(points: QueryPoints, data_size: int) -> Enclosure:
-    """Surely infinite unless n + 1 copies are outermost on both sides, for which there must be 2 n + 2 points.
+    """Return infinity for delta = 0, or [0, infinity] if copies of the outermost points may hide each other.
 
-    Roundings of clipped points may hide copies, or tell them apart.
+    Hiding needs n + 1 copies of the outermost points on both sides, so at least 2 n + 2 points. The rounding of clipped
+    points may create or separate copies.
     """
     differ = float(points.radii.max()) > 4 * points.centring_error
     distinct = points.moved == 0 and len(np.unique(points.positions, axis=0)) == points.count

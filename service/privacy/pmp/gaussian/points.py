@@ -1,4 +1,4 @@
-"""The points of a Gaussian sum or mean query, clipped, and how far apart they are in units of the noise."""
+"""Points of a Gaussian sum or mean query, clipped, and their distances in units of the noise."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from service.privacy.numerics.rounding import UNIT_ROUNDOFF
 
 SINGLE_ROUNDOFF = 2.0**-24
 SAFE_SQUARE = 1e-280
-"""Below it squares of coordinates may underflow, and distances are bounded by the largest coordinate."""
+"""Smallest safe squared distance. Below it squares may underflow, and the largest coordinate bounds the distance."""
 
 
 @final
@@ -23,8 +23,15 @@ SAFE_SQUARE = 1e-280
 class QueryPoints:
     """Points (N x d) whose sum, times `scale` * noise_std, is released with N(0, noise_std^2 I) noise.
 
-    scale = 1/noise_std for the sum and 1/(n noise_std) for the mean, within 4u. `moved` bounds the rounding of clipped
-    positions. Exchanging x for x' moves the answer by r = |x - x'| scale standard deviations of the noise.
+    Attributes
+    ----------
+    positions : array, shape (N, d)
+        Clipped points.
+    moved : float
+        Bound of the rounding of clipped positions.
+    scale : float
+        1/noise_std for the sum and 1/(n noise_std) for the mean, within 4 u. Replacing x by x' changes the result by
+        r = |x - x'| scale standard deviations of the noise.
     """
 
     positions: FloatArray
@@ -33,7 +40,7 @@ class QueryPoints:
 
     @staticmethod
     def of(points: FloatArray, clip_radius: float | None, scale: float) -> QueryPoints:
-        """The points, shortened to norm `clip_radius` where they are longer."""
+        """Return the points, scaled to norm `clip_radius` if they are longer."""
         if clip_radius is None:
             return QueryPoints(points, 0.0, scale)
         norms = _norms(points)
@@ -43,21 +50,21 @@ class QueryPoints:
 
     @property
     def count(self) -> int:
-        """N."""
+        """Number N of points."""
         return len(self.positions)
 
     @property
     def dimension(self) -> int:
-        """d."""
+        """Dimension d of the points."""
         return self.positions.shape[1]
 
     @property
     def coincide(self) -> bool:
-        """Whether all points are one."""
+        """Whether all points are equal."""
         return bool((self.positions == self.positions[0]).all())
 
     def ratios(self, point: int) -> FloatArray:
-        """Upper ends of r from one point to all others, in their order; 0 for its duplicates."""
+        """Return upper bounds of r from a point to all other points, in their order; 0 for duplicates of the point."""
         differences = self.positions - self.positions[point]
         squares = np.einsum("ij,ij->i", differences, differences)
         distances = np.sqrt(squares)
@@ -69,12 +76,12 @@ class QueryPoints:
 
     @cached_property
     def centred(self) -> FloatArray:
-        """Positions less their mean, each moved by at most `centring_error`."""
+        """Positions less their mean, each with an error of at most `centring_error`."""
         return self.positions - self.positions.mean(axis=0)
 
     @cached_property
     def centring_error(self) -> float:
-        """Bound on the distance between a rounded centred position and the exact one."""
+        """Bound of the distance between a rounded centred position and the exact one."""
         return 4 * UNIT_ROUNDOFF * float(_norms(np.abs(self.positions).max(axis=0)[None])[0]) + self.moved
 
     @cached_property
@@ -86,8 +93,8 @@ class QueryPoints:
     def _padded(self) -> tuple[NDArray[np.float32], NDArray[np.float32], float]:
         """Factors of a matrix of padded squared distances in single precision, and their unit of length.
 
-        |x|^2 + |y|^2 - 2 x.y as a product of d + 2 columns has error <= (3 d + 12) u32 (|x|^2 + |y|^2), roundings to
-        single precision included; the padding is twice that, for the roundings of who uses it.
+        |x|^2 + |y|^2 - 2 x.y as a product of d + 2 columns has an error of at most (3 d + 12) u32 (|x|^2 + |y|^2),
+        including the rounding to single precision. The padding is twice this error, for roundings of the callers.
         """
         unit = float(self.radii.max()) or 1.0
         inner = self.centred / unit
@@ -100,17 +107,17 @@ class QueryPoints:
 
     @property
     def unit(self) -> float:
-        """The length, in standard deviations of the noise, of 1 in `padded_squares`; all r are at most twice this."""
+        """Length of 1 in `padded_squares`, in standard deviations of the noise; all r are at most twice this length."""
         return self._padded[2] * self.scale
 
     def padded_squares(self, rows: NDArray[np.intp]) -> NDArray[np.float32]:
-        """Upper ends of (r/unit)^2 from some points to all, themselves included."""
+        """Return upper bounds of (r/unit)^2 from the points `rows` to all points."""
         left, right, _ = self._padded
         return left[rows] @ right.T
 
 
 def _norms(vectors: FloatArray) -> FloatArray:
-    """Euclidean norms of rows, without overflow or underflow."""
+    """Return Euclidean norms of rows, without overflow or underflow."""
     largest = float(np.abs(vectors).max(initial=0.0))
     if largest == 0 or not math.isfinite(largest):
         return np.zeros(len(vectors))

@@ -1,12 +1,13 @@
-"""The privacy profile of the Gaussian mechanism, accurate in its logarithm, and the noise and epsilon that meet it.
+"""Privacy profile of the Gaussian mechanism with an accurate logarithm, and the noise and epsilon that meet a profile.
 
-With r = sensitivity/noise_std, u = epsilon/r - r/2 and the Mills ratio M(x) = Phi(-x)/phi(x) (Balle and Wang 2018,
-Theorem 8)
+Let r = sensitivity/noise_std, u = epsilon/r - r/2, and M(x) = Phi(-x)/phi(x) the Mills ratio. By Theorem 8 of Balle and
+Wang 2018:
 
     delta(epsilon; r) = Phi(-u) - e^epsilon Phi(-u - r) = phi(u) [M(u) - M(u + r)].
 
-u is (2 epsilon - r^2)/(2 r) in two doubles, for delta varies by e^(-u du). The bracket is the integral of -M' = 1 - x M
-over [u, u + r] where r is small. Where delta is close to 1, its complement phi(u) [M(-u) + M(u + r)] is computed.
+u = (2 epsilon - r^2)/(2 r) is computed as two doubles, because delta changes by the factor e^(-u du). For small r the
+bracket is the integral of -M' = 1 - x M over [u, u + r]. If delta is close to 1, its complement
+phi(u) [M(-u) + M(u + r)] is computed.
 """
 
 from __future__ import annotations
@@ -28,15 +29,16 @@ SQRT_HALF_PI = math.sqrt(math.pi / 2)
 LOG_SQRT_2PI = 0.5 * math.log(2 * math.pi)
 
 SMALL_RATIO = 0.5
-"""Up to this r the bracket is integrated by eight Gauss-Legendre nodes, whose error is below 1e-19 relative.
+"""Largest r for which eight Gauss-Legendre nodes integrate the bracket, with a relative error below 1e-19.
 
-The sixteenth derivative of -M'(x), the integral of s^17 exp(-s^2/2 - x s), is at most 2e7 times it for x >= -1/4.
+The sixteenth derivative of -M'(x) is the integral of s^17 exp(-s^2/2 - x s). For x >= -1/4 it is at most 2e7 times
+-M'(x).
 """
 POINTS, WEIGHTS = np.polynomial.legendre.leggauss(8)
 FAR = 1e3
-"""Beyond it 1 - x M(x) is 1/x^2 - 3/x^4 + 15/x^6, within 105/x^8."""
+"""Smallest x at which 1 - x M(x) is computed as 1/x^2 - 3/x^4 + 15/x^6, with an error below 105/x^8."""
 FARTHEST = 1e6
-"""Beyond this u only delta <= exp(-u^2/2) is used."""
+"""Largest u with a computed delta. Beyond it the upper bound is delta <= exp(-u^2/2)."""
 LARGE_COMPLEMENT = 0.9
 MILLS_ERROR = SCALED_ERFC_ERROR + 8 * UNIT_ROUNDOFF
 
@@ -44,14 +46,24 @@ Ends = tuple[FloatArray, FloatArray]
 
 
 def log_delta(epsilon: FloatArray | float, ratio: FloatArray | float) -> Ends:
-    """Both ends of ln delta(epsilon; r), element by element; -inf where r = 0.
+    """Compute lower and upper bounds of ln delta(epsilon; r), element by element.
 
-    epsilon >= 0, 0 <= r <= 1e100. They are at most 2e-13 |ln delta| apart for r in [1e-6, 200], epsilon <= 1e4 and
-    delta >= 1e-300.
+    Parameters
+    ----------
+    epsilon : array or float
+        epsilon >= 0 in nats.
+    ratio : array or float
+        0 <= r <= 1e100.
+
+    Returns
+    -------
+    arrays
+        Bounds; -inf where r = 0. They differ by at most 2e-13 |ln delta| for r in [1e-6, 200], epsilon <= 1e4 and
+        delta >= 1e-300.
     """
     epsilons, ratios = np.broadcast_arrays(np.asarray(epsilon, dtype=np.float64), np.asarray(ratio, dtype=np.float64))
     shape = ratios.shape
-    with np.errstate(all="ignore"):  # what overflows or is not a number is replaced
+    with np.errstate(all="ignore"):  # values that overflow or are not a number are replaced
         low, high = _log_delta(epsilons.ravel(), ratios.ravel())
     nothing = ratios == 0
     low, high = low.reshape(shape), high.reshape(shape)
@@ -59,12 +71,15 @@ def log_delta(epsilon: FloatArray | float, ratio: FloatArray | float) -> Ends:
 
 
 def delta_bounds(epsilon: FloatArray | float, ratio: FloatArray | float) -> EnclosureArray:
-    """The same as enclosures of delta."""
+    """Return enclosures of delta(epsilon; r), from the bounds of `log_delta`."""
     return EnclosureArray.from_logs(*log_delta(epsilon, ratio))
 
 
 def epsilon_at(delta: float, ratio: Enclosure) -> Enclosure:
-    """The smallest epsilon >= 0, in nats, with delta(epsilon; r) <= delta; infinite for delta = 0 < r. delta <= 1."""
+    """Return the smallest epsilon >= 0, in nats, with delta(epsilon; r) <= delta, for delta in [0, 1].
+
+    The result is infinite for delta = 0 < r.
+    """
     low, high = (_epsilon_at(delta, end) for end in (ratio.lower, ratio.upper))
     return Enclosure(low.lower, high.upper, Evidence.CERTIFIED)
 
@@ -80,9 +95,10 @@ def _epsilon_at(delta: float, ratio: float) -> Enclosure:
 
 
 def ratio_at(epsilon: float, delta: float) -> Enclosure:
-    """The largest r with delta(epsilon; r) <= delta, for epsilon >= 0 and 0 < delta < 1."""
+    """Return the largest r with delta(epsilon; r) <= delta, for epsilon >= 0 and 0 < delta < 1."""
     quantile = -float(special.ndtri(delta))
-    # This r has Phi(-u) = delta, and delta(epsilon; r) is at most Phi(-u) and at most delta(0; r).
+    # Both candidates are lower bounds of r: the first has Phi(-u) = delta, and delta(epsilon; r) is at most Phi(-u) and
+    # at most delta(0; r).
     root = math.hypot(quantile, math.sqrt(2 * epsilon))
     by_quantile = 2 * epsilon / (root + quantile) if quantile > 0 else root - quantile
     low = max(by_quantile, math.sqrt(8) * float(special.erfinv(delta))) * (1 - 1e-12)
@@ -93,9 +109,10 @@ def ratio_at(epsilon: float, delta: float) -> Enclosure:
 
 
 def noise_std_at(epsilon: float, delta: float, sensitivity: Enclosure) -> Enclosure:
-    """The smallest noise_std that makes a query of this L2 sensitivity (epsilon, delta)-DP: sensitivity/r.
+    """Return the smallest noise_std that makes a query of this L2 sensitivity (epsilon, delta)-DP: sensitivity/r.
 
-    epsilon >= 0 in nats, 0 < delta < 1; relative width below 1e-12 in all references. Source: Balle and Wang 2018.
+    The domain is epsilon >= 0 in nats and 0 < delta < 1. The relative width is below 1e-12 in all references. Source:
+    Balle and Wang 2018.
     """
     ratio = ratio_at(epsilon, delta)
     return Enclosure(below(sensitivity.lower / ratio.upper), above(sensitivity.upper / ratio.lower), Evidence.CERTIFIED)
@@ -116,7 +133,7 @@ def _log_delta(epsilon: FloatArray, ratio: FloatArray) -> Ends:
     complement = np.exp(-0.5 * square) * np.exp(-correction - LOG_SQRT_2PI) * (_mills(-left) + _mills(right))
     near_one = ~small & (left < 0) & (complement < LARGE_COMPLEMENT)
     nearly = np.log1p(-complement)
-    # Relative errors of ln(1 - c) are those of c times c/(1 - c); the smallest step covers what underflows.
+    # The error of ln(1 - c) is the relative error of c times c/(1 - c). The smallest double covers underflow.
     nearly_error = complement / (1 - complement) * (2 * MILLS_ERROR + 3 * FUNCTION_ERROR) + 5e-324
     value = np.where(near_one, nearly, value)
     error = np.where(near_one, nearly_error - FUNCTION_ERROR * nearly, error)
@@ -126,7 +143,7 @@ def _log_delta(epsilon: FloatArray, ratio: FloatArray) -> Ends:
 
 
 def _left_end(epsilon: FloatArray, ratio: FloatArray) -> Ends:
-    """u = (2 epsilon - r^2)/(2 r) as a double and what it lacks."""
+    """Return u = (2 epsilon - r^2)/(2 r) as a double and its rounding error."""
     square, square_rest = error_free.square(ratio)
     twice = 2 * epsilon
     numerator = twice - square
@@ -143,28 +160,28 @@ def _mills(x: FloatArray) -> FloatArray:
 
 
 def _integrated(left: FloatArray, ratio: FloatArray) -> Ends:
-    """M(u) - M(u + r) by quadrature, and its relative error, for r <= 1/2 and so u >= -1/4."""
+    """Return M(u) - M(u + r) by quadrature, and its relative error, for r <= 1/2 and thus u >= -1/4."""
     total = np.zeros_like(left)
     for point, weight in zip(POINTS.tolist(), WEIGHTS.tolist(), strict=True):
         total += 0.5 * weight * _steepness(left + 0.5 * (1 + point) * ratio)
     least = _steepness(left + ratio)
-    # The error of 1 - x M is that of x M <= 1, and |ln(1 - x M)'| <= 3.
+    # The absolute error of 1 - x M is that of x M <= 1, and |ln(1 - x M)'| <= 3.
     loss = np.where(left > FAR, 200 / np.maximum(left, 1.0) ** 6, MILLS_ERROR / least)
     return ratio * total, 1.01 * loss + 8 * UNIT_ROUNDOFF * (np.abs(left) + 4)
 
 
 def _steepness(x: FloatArray) -> FloatArray:
-    """-M'(x) = 1 - x M(x)."""
+    """Return -M'(x) = 1 - x M(x)."""
     inverse = 1 / np.maximum(x, 1.0) ** 2
     series = inverse * (1 - inverse * (3 - 15 * inverse))
     return np.where(x > FAR, series, 1 - x * _mills(x))
 
 
 def _difference(left: FloatArray, right: FloatArray) -> Ends:
-    """M(u) - M(u + r) and its relative error, for u >= -2."""
+    """Return M(u) - M(u + r) and its relative error, for u >= -2."""
     at_left, at_right = _mills(left), _mills(right)
     difference = at_left - at_right
-    # |M'| is at most 1/(1 + x^2) for x >= 0 and 1 - x M(x) for all x; u is rounded once, u + r twice.
+    # |M'| is at most 1/(1 + x^2) for x >= 0, and 1 - x M(x) for all x. u is rounded once, u + r twice.
     moved = np.where(left < 0, 1 - left * at_left, 1 / (1 + left * left)) * np.abs(left) + 2 / (1 + right)
     absolute = MILLS_ERROR * (at_left + at_right) * (1 + np.minimum(left, 0.0) ** 2) + UNIT_ROUNDOFF * moved
     return difference, 1.01 * absolute / difference

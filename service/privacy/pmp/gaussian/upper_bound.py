@@ -1,12 +1,14 @@
-"""An upper bound on the PMP parameter of the Gaussian mechanism: Lowy et al. 2023, Proposition 12.
+"""Upper bound of the PMP parameter of the Gaussian mechanism: Lowy et al. 2023, Proposition 12.
 
-For a sum or mean query the two mixtures of a point x, data with it and data without it, are (epsilon, delta)-close if
+Let delta(epsilon; r) be the profile of the Gaussian mechanism. For a sum or mean query, the two mixtures of a point x
+(data with x, data without x) are (epsilon, delta)-close if
 
-    mean over x' != x of delta(epsilon; r(x, x')) <= delta,
+    mean over x' != x of delta(epsilon; r(x, x')) <= delta.
 
-delta(epsilon; r) the profile of the Gaussian mechanism. (An n-subset with x and one of its N - n exchanges of x, drawn
-uniformly, are a uniform subset with x and a uniform one without it; the hockey-stick divergence is jointly convex. This
-holds for every N > n.) The parameter is at most the smallest epsilon for which all N points pass.
+Proof: draw an n-subset with x and one of its N - n exchanges of x uniformly. They are a uniform subset with x and a
+uniform subset without x. The hockey-stick divergence is jointly convex, so the mean bounds the divergence of the
+mixtures. The proof holds for every N > n. The parameter is at most the smallest epsilon at which all N points meet the
+condition.
 """
 
 from __future__ import annotations
@@ -24,10 +26,11 @@ from service.privacy.pmp.gaussian.points import QueryPoints
 from service.privacy.pmp.gaussian.profile import log_delta
 
 FIRST_ROWS = 64
-"""So many of the farthest points are solved before all are looked at."""
+"""Number of the farthest points that are solved before the table checks all points."""
 LARGEST_EXACT_WORK = 6_000_000
-"""Pairs of points times 1 + d/200; beyond them the points that are left pass by the table alone, at a slightly larger
-epsilon.
+"""Limit of pairs of points times 1 + d/200.
+
+Beyond this limit, the table alone proves the condition for the remaining points, at a slightly larger epsilon.
 """
 TABLE_CELLS = 2**15
 BLOCK_NUMBERS = 2**21
@@ -39,17 +42,27 @@ CONVERGED = 1e-14
 @final
 @dataclass(frozen=True, slots=True)
 class ExposureBound:
-    """Proposition 12 over all points: the parameter is at most `epsilon`, which is that of `point`."""
+    """Bound of Proposition 12 over all points.
+
+    Attributes
+    ----------
+    epsilon : float
+        Upper bound of the parameter in nats.
+    point : int
+        Index of the point that determines the bound.
+    """
 
     epsilon: float
     point: int
 
 
 def exposure_bound(points: QueryPoints, delta: float) -> ExposureBound:
-    """The smallest epsilon, in nats, at which every point passes, rounded up; 0 < delta <= 1.
+    """Compute the smallest epsilon (nats), rounded up, at which every point meets the condition; 0 < delta <= 1.
 
-    Excess: about 1e-12 relative; about 1e-4 where more points than can be solved are equally exposed.
-    Memory: about 30 N d bytes and some tens of megabytes. Cost: one pass over all pairs, more when it finds others.
+    Notes
+    ----- The result exceeds the smallest epsilon by about 1e-12, relatively. If more points than can be solved are
+    equally exposed, the excess is about 1e-4. The memory is about 30 N d bytes and some tens of megabytes. The cost is
+    a pass over all pairs, and a further pass for each round of raised epsilons.
     """
     search = _Search(points, math.log(delta))
     order = np.argsort(-points.radii, kind="stable")
@@ -70,7 +83,7 @@ def exposure_bound(points: QueryPoints, delta: float) -> ExposureBound:
 
 @final
 class _Search:
-    """The smallest epsilon known to let all points pass that were solved so far."""
+    """Smallest epsilon at which all points solved so far are known to meet the condition."""
 
     def __init__(self, points: QueryPoints, log_target: float) -> None:
         self.log_target = log_target
@@ -81,7 +94,7 @@ class _Search:
         self._widening = 5e-6
 
     def solve(self, rows: NDArray[np.intp]) -> None:
-        """Raise epsilon until these points pass, one after the other."""
+        """Raise epsilon until these points meet the condition, one after the other."""
         for row in rows.tolist():
             ratios = self._points.ratios(row)
             if _log_mean_upper(self.epsilon, ratios) <= self.log_target:
@@ -93,28 +106,28 @@ class _Search:
             self.epsilon, self.point, self.raised = root + slack * unit, row, True
 
     def widen(self) -> None:
-        """Raise epsilon a little, further every time."""
+        """Raise epsilon slightly, by twice the amount of the previous call."""
         self._widening *= 2
         self.epsilon += self._widening * max(self.epsilon, min(1.0, self._points.unit))
 
 
 def _log_mean_upper(epsilon: float, ratios: FloatArray) -> float:
-    """An upper end of ln of the mean of delta(epsilon; r)."""
+    """Return an upper bound of ln of the mean of delta(epsilon; r)."""
     logs = log_delta(epsilon, ratios)[1]
     largest = float(logs.max())
-    # The mean of N positive numbers is within 1e-13, whatever N: numpy adds pairwise.
+    # The relative error of the mean is below 1e-13 for any N, because numpy adds pairwise.
     return largest if largest == -math.inf else largest + math.log(float(np.exp(logs - largest).mean())) + 1e-13
 
 
 def _root(ratios: FloatArray, log_target: float) -> float:
-    """About the epsilon at which the mean of delta(epsilon; r) is the target: Newton's method within a bracket.
+    """Estimate the epsilon at which the mean of delta(epsilon; r) is the target, by Newton's method within a bracket.
 
-    No bound rests on the result.
+    No bound depends on the result.
     """
     moved = ratios[ratios > 0]
     log_share = math.log(len(moved) / len(ratios))
     largest = float(moved.max())
-    # The largest r alone meets the target here.
+    # At this epsilon the profile of the largest r meets the target.
     quantile = -float(special.ndtri_exp(min(log_target, -1e-16)))
     low, high = 0.0, 0.5 * largest**2 + largest * max(quantile, 0.0)
     epsilon = high
@@ -130,12 +143,13 @@ def _root(ratios: FloatArray, log_target: float) -> float:
 
 
 def _log_mean_and_slope(epsilon: float, ratios: FloatArray) -> tuple[float, float]:
-    """ln of the mean of delta(epsilon; r) = Phi(-u) - phi(u) M(u + r), and its derivative: d delta/d epsilon is
-    -phi(u) M(u + r).
+    """Return ln of the mean of delta(epsilon; r) = Phi(-u) - phi(u) M(u + r), and its derivative.
+
+    The derivative of delta in epsilon is -phi(u) M(u + r).
     """
     left = epsilon / ratios - 0.5 * ratios
     exponents = 0.5 * np.maximum(left, 0.0) ** 2
-    least = float(exponents.min())  # positive only where every u is
+    least = float(exponents.min())  # positive only if every u is positive
     scaled = np.exp(least - exponents)
     tail = np.where(left > 0, 0.5 * scaled * special.erfcx(math.sqrt(0.5) * np.maximum(left, 0.0)), special.ndtr(-left))
     right = special.erfcx(math.sqrt(0.5) * (epsilon / ratios + 0.5 * ratios))
@@ -145,8 +159,8 @@ def _log_mean_and_slope(epsilon: float, ratios: FloatArray) -> tuple[float, floa
 
 
 def _shares(points: QueryPoints, rows: NDArray[np.intp], epsilon: float, log_target: float) -> FloatArray:
-    """Upper ends, in units of the target, of the mean of delta(epsilon; r) for each of these points."""
-    # Cell k holds r up to (k + 1) steps; all r are below 2.01 units.
+    """Return upper bounds of the mean of delta(epsilon; r) for each of these points, divided by the target."""
+    # Cell k holds the values at r = (k + 1) steps. All r are below 2.01 units.
     steps = TABLE_CELLS / 2.01
     edges: FloatArray = points.unit * (1 + 1e-12) / steps * np.arange(1.0, TABLE_CELLS + 1)
     shares = np.exp(np.minimum(log_delta(epsilon, edges)[1] - log_target, math.log(LARGEST_SHARE)))

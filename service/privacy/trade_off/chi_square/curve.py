@@ -1,4 +1,4 @@
-"""Curves of two scaled noncentral chi-square laws with a monotone likelihood ratio."""
+"""Trade-off curves of two scaled noncentral chi-square laws with a monotone likelihood ratio."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ MOST_WIDENINGS = 40
 
 @final
 class ScaledChiSquare:
-    """The law of T = r X, X noncentral chi-square: its lower tail falls in the noncentrality and in r > 0."""
+    """Law of T = r X for a noncentral chi-square X; its lower tail falls in the noncentrality and in r > 0."""
 
     def __init__(self, degrees: float, noncentrality: Enclosure, scale: Enclosure = ONE) -> None:
-        """`degrees` from 1 to 1e9, `noncentrality` up to 1e12."""
+        """Build the law for `degrees` from 1 to 1e9 and `noncentrality` up to 1e12."""
         self._least = NoncentralChiSquare(degrees, noncentrality.lower)
         self._most = NoncentralChiSquare(degrees, noncentrality.upper)
         self._scale = scale
 
     def log_tails(self, low: FloatArray, high: FloatArray) -> ChiSquareLogTails:
-        """Enclosures of ln P(T <= t) and ln P(T > t) for t in [low, high], shape (n,) each."""
+        """Return enclosures of ln P(T <= t) and ln P(T > t) for t in [low, high], shape (n,) each."""
         left, right = _divided(low, self._scale.upper, -1), _divided(high, self._scale.lower, 1)
         if self._least != self._most:
             most, least = self._most.log_tails(left), self._least.log_tails(right)
@@ -51,7 +51,7 @@ class ScaledChiSquare:
         return ChiSquareLogTails(both.lower_low[:n], both.lower_high[n:], both.upper_low[n:], both.upper_high[:n])
 
     def quantiles(self, log_low: FloatArray, log_high: FloatArray, tail: Tail) -> tuple[FloatArray, FloatArray]:
-        """Ends of the t with ln P(tail at t) in [log_low, log_high]."""
+        """Return bounds of the t with ln P(tail at t) in [log_low, log_high]."""
         first, second = (log_low, log_high) if tail == "lower" else (log_high, log_low)
         if self._least != self._most:
             below = quantiles(self._least, first, tail).below
@@ -64,7 +64,7 @@ class ScaledChiSquare:
 
 @dataclass(frozen=True, slots=True)
 class _Errors:
-    """Ends of the logarithms of P(reject) and P(accept) under one hypothesis."""
+    """Bounds of the logarithms of P(reject) and P(accept) under one hypothesis."""
 
     reject_low: FloatArray
     reject_high: FloatArray
@@ -74,13 +74,17 @@ class _Errors:
 
 @final
 class ChiSquareTradeOff(AbstractTradeOff):
-    """H0: T ~ `null`, H1: T ~ `alternative`; the best test rejects large T where L = `ratio` increases, else small T.
+    """Trade-off curve of T ~ `null` under H0 and T ~ `alternative` under H1.
 
-    f(alpha) = P1(T <= t) with P0(T > t) = alpha, or the same with the tails exchanged. Profile: delta(eps) =
-    P1(reject) - e^eps P0(reject) for L(t) = eps. It is the largest such difference over t, so every t gives a lower
-    end; where c = L(t) <= eps it is at most delta(c), which is known at t. Both ends are of second order in t.
-    Power and type II error: relative error about 1e-13 and 1e-14 times their logarithms. delta: the same, over
-    1 - e^{eps} P0/P1, which is small for curves that reveal little. Tails beyond 1e-300 by their logarithms.
+    Notes ----- The best test rejects large T if L = `ratio` increases, and small T otherwise. f(alpha) = P1(T <= t)
+    with P0(T > t) = alpha, or the same formula with swapped tails. The profile is delta(eps) = P1(reject) - e^eps
+    P0(reject) for L(t) = eps. It is the largest such difference over t, so that every t gives a lower bound. For c =
+    L(t) <= eps the profile is at most delta(c), which is known at t. The errors of both bounds are of second order in
+    t.
+
+    The relative error of power and type II error is about 1e-13, plus 1e-14 times their logarithms. For delta this
+    error is divided by 1 - e^{eps} P0/P1, which is small for curves that reveal little. Tails below 1e-300 are
+    represented by their logarithms.
     """
 
     evidence = Evidence.CERTIFIED
@@ -94,8 +98,18 @@ class ChiSquareTradeOff(AbstractTradeOff):
         global_gdp_mu: Enclosure,
         gain: Gain | None = None,
     ) -> None:
-        """`global_gdp_mu`: smallest mu with f >= g_mu, infinite where there is none; also that of the inverse curve.
-        `gain`: enclosures of ln |P1(T > t) - P0(T > t)| to its own digits, for curves that reveal little.
+        """Build the curve from both laws and their ratio.
+
+        Parameters
+        ----------
+        null, alternative : ScaledChiSquare
+            Laws of T under H0 and H1.
+        ratio : AbstractLogRatio
+            ln dH1/dH0 as a function of T.
+        global_gdp_mu : Enclosure
+            Smallest mu with f >= g_mu, infinite without such a mu; equal for the inverse curve.
+        gain : callable, optional
+            Returns enclosures of ln |P1(T > t) - P0(T > t)| with full relative accuracy, for curves that reveal little.
         """
         self._null, self._alternative, self._ratio, self._mu = null, alternative, ratio, global_gdp_mu
         self._gain = gain
@@ -123,8 +137,8 @@ class ChiSquareTradeOff(AbstractTradeOff):
     def _points_formula(self, alpha: FloatArray) -> CurvePoints:
         below, above = self._thresholds(alpha)
         errors, slope = self._errors(self._alternative, below, above), self._slopes(below, above)
-        # Chords to (0, 0) are steeper than the tangent and flatter than the largest ratio, those to (1, 1) the other
-        # way round: this counts where thresholds leave the range of doubles.
+        # Chords to (0, 0) are steeper than the tangent and flatter than the largest ratio. Chords to (1, 1) are flatter
+        # than the tangent and steeper than the smallest ratio. These bounds count where thresholds over- or underflow.
         log_alpha, log_rest = np.log(alpha), np.log1p(-alpha)
         largest, smallest = self.largest_log_ratio.upper, self.smallest_log_ratio.lower
         power_low = np.maximum(errors.reject_low, _log_product(log_alpha, slope.lower, -1))
@@ -144,7 +158,7 @@ class ChiSquareTradeOff(AbstractTradeOff):
         return EnclosureArray(np.where(known, low[n:], -np.inf), high[:n])
 
     def _thresholds(self, alpha: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Ends of the t with P0(reject) = alpha, by the smaller of the two tails."""
+        """Return bounds of the t with P0(reject) = alpha, from the smaller tail."""
         below, above = np.empty_like(alpha), np.empty_like(alpha)
         small = alpha <= 0.5
         rejected, accepted = self._tails
@@ -158,7 +172,7 @@ class ChiSquareTradeOff(AbstractTradeOff):
 
     @property
     def _tails(self) -> tuple[Tail, Tail]:
-        """Tails of T: the one that is rejected, and the one that is accepted."""
+        """Tail of T that the test rejects, and tail that it accepts."""
         return ("upper", "lower") if self._ratio.increasing else ("lower", "upper")
 
     def _errors(self, law: ScaledChiSquare, low: FloatArray, high: FloatArray) -> _Errors:
@@ -186,7 +200,10 @@ class ChiSquareTradeOff(AbstractTradeOff):
         return EnclosureArray.from_logs(np.where(beyond, -np.inf, log_low), np.where(beyond, -np.inf, log_high))
 
     def _rejecting_enough(self, epsilon: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """t with L(t) <= eps, nearly equal (0 where L increases from at least eps), and the lower end of L(t)."""
+        """Return t with L(t) <= eps, nearly equal, and the lower bound of L(t).
+
+        t is 0 where L increases from at least eps.
+        """
         margin = 8 * UNIT_ROUNDOFF * (np.abs(epsilon) + abs(self._ratio.at_zero.upper))
         t = self._ratio.inverse(epsilon - margin)
         low, high = self._ratio.at(t)
@@ -214,7 +231,7 @@ class ChiSquareTradeOff(AbstractTradeOff):
 
 
 def _divided(values: FloatArray, by: float, side: int) -> FloatArray:
-    """values / by, rounded down (side -1) or up (side 1)."""
+    """Return values / by, rounded down (side -1) or up (side 1)."""
     return values if by == 1 else np.maximum(np.nextafter(values / by, side * np.inf), 0.0)
 
 
@@ -223,14 +240,17 @@ def _multiplied(values: FloatArray, by: float, side: int) -> FloatArray:
 
 
 def _log_product(log_value: FloatArray, log_factor: FloatArray | float, side: int) -> FloatArray:
-    """ln of a product, rounded down (side -1) or up (side 1)."""
+    """Return ln of a product, rounded down (side -1) or up (side 1)."""
     value = log_value + log_factor
     size = np.abs(log_value) + np.where(np.isfinite(value), np.abs(value), 0.0)
     return np.minimum(value + side * FUNCTION_ERROR * size, 0.0)
 
 
 def _log_difference(larger: FloatArray, smaller: FloatArray, side: int) -> FloatArray:
-    """ln(e^larger - e^smaller), rounded down (side -1) or up (side 1); minus infinity where that is not positive."""
+    """Return ln(e^larger - e^smaller), rounded down (side -1) or up (side 1).
+
+    The result is minus infinity where the difference is not positive.
+    """
     with np.errstate(invalid="ignore", divide="ignore"):
         gap = smaller - larger
         gap = gap - side * SLACK * (np.abs(smaller) + np.abs(larger))
@@ -241,7 +261,7 @@ def _log_difference(larger: FloatArray, smaller: FloatArray, side: int) -> Float
 
 
 def _from_accepted(null: _Errors, alternative: _Errors, epsilon: FloatArray, slope: FloatArray) -> _Ends:
-    """The same ends of ln delta from 1 - e^eps + e^eps P0(accept) - P1(accept), for eps < 0."""
+    """Return bounds of ln delta from 1 - e^eps + e^eps P0(accept) - P1(accept), for eps < 0."""
     epsilon, slope = np.minimum(epsilon, 0.0), np.minimum(slope, 0.0)
     high = _rest(slope, null.accept_high, alternative.accept_low, 1)
     low = _rest(epsilon, null.accept_low, alternative.accept_high, -1)
@@ -249,7 +269,10 @@ def _from_accepted(null: _Errors, alternative: _Errors, epsilon: FloatArray, slo
 
 
 def _from_gain(gain: _Ends, null: _Errors, epsilon: FloatArray, slope: FloatArray) -> _Ends:
-    """The same ends of ln delta from (P1(reject) - P0(reject)) - (e^eps - 1) P0(reject), in units of the difference."""
+    """Return bounds of ln delta from (P1(reject) - P0(reject)) - (e^eps - 1) P0(reject).
+
+    The computation is relative to the first difference.
+    """
     low, unit = gain
     with np.errstate(over="ignore", invalid="ignore"):
         least, most = np.exp(null.reject_low - unit), np.exp(null.reject_high - unit)
@@ -264,7 +287,7 @@ def _from_gain(gain: _Ends, null: _Errors, epsilon: FloatArray, slope: FloatArra
 
 
 def _rest(epsilon: FloatArray, log_gained: FloatArray, log_lost: FloatArray, side: int) -> FloatArray:
-    """1 - e^eps + e^eps gained - lost for eps <= 0, rounded down (side -1) or up (side 1)."""
+    """Return 1 - e^eps + e^eps gained - lost for eps <= 0, rounded down (side -1) or up (side 1)."""
     exponent = epsilon + log_gained
     rest, gained, lost = -np.expm1(epsilon), np.exp(exponent), np.exp(log_lost)
     size = np.where(np.isfinite(exponent), np.abs(epsilon) + np.abs(log_gained), 0.0)
@@ -273,7 +296,7 @@ def _rest(epsilon: FloatArray, log_gained: FloatArray, log_lost: FloatArray, sid
 
 
 def _no_ratio_below(least: float, epsilon: FloatArray, log_low: FloatArray, log_high: FloatArray) -> EnclosureArray:
-    """Bounds from logarithms, and 1 - e^eps where eps is at most the smallest log ratio."""
+    """Return bounds from their logarithms, replaced by 1 - e^eps where eps is at most the smallest log ratio."""
     below = epsilon <= least
     if below.any():
         value = -np.expm1(np.minimum(epsilon, 0.0))

@@ -20,32 +20,32 @@ CLOSE = 1e-14
 
 
 class AbstractLogRatio(ABC):
-    """L(t) = ln dH1/dH0 at T = t, in nats, strictly monotone on t > 0 and unbounded as t grows."""
+    """Log-likelihood ratio L(t) = ln dH1/dH0 at T = t in nats, strictly monotone on t > 0 and unbounded as t grows."""
 
     increasing: bool
     at_zero: Enclosure
-    """L(0): its infimum or its supremum."""
+    """L(0), the infimum or the supremum of L."""
 
     @abstractmethod
     def at(self, t: FloatArray) -> Ends:
-        """Enclosures of L at exact t >= 0 (shape (n,))."""
+        """Return enclosures of L at exact t >= 0, shape (n,)."""
 
     @abstractmethod
     def inverse(self, value: FloatArray) -> FloatArray:
-        """About the t >= 0 with L(t) = value, without an error bound; 0 where L reaches no such value."""
+        """Return approximate t >= 0 with L(t) = value, without an error bound; 0 where L does not reach the value."""
 
     def reversed(self) -> AbstractLogRatio:
-        """Return -L: the ratio of the exchanged hypotheses."""
+        """Return -L, the ratio of the swapped hypotheses."""
         return ReversedLogRatio(self)
 
 
 @final
 class LinearLogRatio(AbstractLogRatio):
-    """L(t) = intercept - steepness t, decreasing: T ~ chi2'_d(m) against T ~ r chi2'_d(r m), r < 1.
+    """Decreasing ratio L(t) = intercept - steepness t of T ~ chi2'_d(m) against T ~ r chi2'_d(r m), r < 1.
 
-    The first has the density e^{-(t + m)/2} (t/m)^{nu/2} I_nu(sqrt(m t))/2, nu = d/2 - 1, the second the same of t/r
-    and r m, over r: their Bessel functions are equal. So steepness = (1/r - 1)/2, intercept = (m - r m - d ln r)/2.
-    Both are laws of |x|^2 for Gaussians of variances 1 and r.
+    Notes ----- The first law has the density e^{-(t + m)/2} (t/m)^{nu/2} I_nu(sqrt(m t))/2 with nu = d/2 - 1. The
+    second law has the same density at t/r and r m, divided by r. Both Bessel functions are equal. So steepness = (1/r -
+    1)/2 and intercept = (m - r m - d ln r)/2. Both are laws of |x|^2 for Gaussians of variances 1 and r.
     """
 
     increasing = False
@@ -67,10 +67,10 @@ class LinearLogRatio(AbstractLogRatio):
 
 @final
 class BesselLogRatio(AbstractLogRatio):
-    """L(t) = -lambda/2 + ln 0F1(; d/2; lambda t/4), increasing: central against noncentral chi-square.
+    """Increasing ratio L(t) = -lambda/2 + ln 0F1(; d/2; lambda t/4) of central against noncentral chi-square.
 
-    For d = 1 it is -lambda/2 + ln cosh(sqrt(lambda t)). Error about 20 u lambda near the mean of either law (where it
-    is at most a few sqrt(lambda)), 1e-9 for lambda = 1e6.
+    Notes ----- For d = 1 the ratio is -lambda/2 + ln cosh(sqrt(lambda t)). The error is about 20 u lambda near the mean
+    of either law, where L is at most a few sqrt(lambda): 1e-9 for lambda = 1e6.
     """
 
     increasing = True
@@ -96,7 +96,7 @@ class BesselLogRatio(AbstractLogRatio):
         return self._grown_to(np.maximum(value + 0.5 * self.noncentrality.upper, 0.0))
 
     def _log_growth(self, t: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """L(t) - L(0) for the upper end of lambda, a bound of its error, and about its derivative in t."""
+        """Return L(t) - L(0) for the upper bound of lambda, a bound of its error, and its approximate derivative."""
         scale = self.noncentrality.upper
         if self.degrees == 1:
             y = np.sqrt(scale * t)
@@ -113,12 +113,12 @@ class BesselLogRatio(AbstractLogRatio):
         return value, error, 0.25 * scale * slope
 
     def _grown_to(self, growth: FloatArray) -> FloatArray:
-        """About the t with L(t) - L(0) = growth."""
+        """Return approximate t with L(t) - L(0) = growth."""
         scale = self.noncentrality.upper
         if self.degrees == 1:
             y = growth + np.log1p(np.sqrt(-np.expm1(-2 * growth)))  # acosh(e^growth)
             return y * y / scale
-        # 0F1 is at most cosh(2 sqrt z) and at most e^{2 z/d}: both start on the left; L is convex in sqrt t.
+        # 0F1 is at most cosh(2 sqrt z) and at most e^{2 z/d}, so both starts are on the left. L is convex in sqrt t.
         root = np.sqrt(np.maximum(growth * growth, 2 * self.degrees * growth) / scale)
         for _ in range(MOST_NEWTON_STEPS):
             value, _, slope = self._log_growth(root * root)
@@ -132,7 +132,7 @@ class BesselLogRatio(AbstractLogRatio):
 
 @final
 class ReversedLogRatio(AbstractLogRatio):
-    """-L: the hypotheses exchanged."""
+    """Ratio -L of the swapped hypotheses."""
 
     def __init__(self, ratio: AbstractLogRatio) -> None:
         self.ratio = ratio
@@ -155,7 +155,7 @@ class ReversedLogRatio(AbstractLogRatio):
 
 
 def _log_cosh(y: FloatArray) -> Ends:
-    """ln cosh y for y >= 0, and a bound of its absolute error, relative to min(y^2, y)."""
+    """Return ln cosh y for y >= 0, and a bound of its absolute error, relative to min(y^2, y)."""
     grown = np.expm1(np.minimum(y, 1.0))
     small = np.log1p(grown * grown / (2 * (1 + grown)))
     large = y + (np.log1p(np.exp(-2 * y)) - math.log(2))

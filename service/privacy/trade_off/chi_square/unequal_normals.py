@@ -1,4 +1,4 @@
-"""The large-dimension limit of the GLRT curves: tests with one threshold between normal laws of unequal variance."""
+"""Large-dimension limit of the GLRT curves: tests with one threshold between normal laws of unequal variance."""
 
 from __future__ import annotations
 
@@ -19,12 +19,18 @@ LARGEST_EPSILON = 1e6
 
 @final
 class UnequalNormalsTradeOff(AbstractTradeOff):
-    """R(x) = Q((Q^-1(x) - m)/rho), m = lambda/sqrt(2 d), rho = sqrt(1 + 2 lambda/d), or its inverse function R'(x) =
-    Q(rho Q^-1(x) - m); an approximation without a bound, for many dimensions d and lambda/d small.
+    """Approximate curve R(x) = Q((Q^-1(x) - m)/rho), or its inverse function R'(x) = Q(rho Q^-1(x) - m).
 
-    H0: y ~ N(0, 1), H1: y ~ N(m, rho^2), rejecting large y; exchanged for R'. Far on one side such a test is worse than
-    chance: there the power is x. Profile: the largest R(x) - e^eps x, at the larger root of the likelihood ratio.
-    Both ends of every number are the approximation. Source: Kaissis et al. 2024 (GLRT), Equation 44.
+    Notes ----- m = lambda/sqrt(2 d) and rho = sqrt(1 + 2 lambda/d). The curve approximates GLRT curves for many
+    dimensions d and small lambda/d, without an error bound. Both bounds of every number are the approximation.
+
+    For R, H0 is y ~ N(0, 1), H1 is y ~ N(m, rho^2), and the test rejects large y. For R' the hypotheses are swapped.
+    Far on one side such a test has less power than a guess; there the power is x. The profile is the largest R(x) -
+    e^eps x, at the larger root of the likelihood ratio.
+
+    References
+    ----------
+    Kaissis et al. 2024 (GLRT), Equation 44.
     """
 
     evidence = Evidence.ASYMPTOTIC
@@ -43,7 +49,7 @@ class UnequalNormalsTradeOff(AbstractTradeOff):
 
     @property
     def _least(self) -> float:
-        """The least L, where it turns."""
+        """Minimum of L, at its turning point."""
         return self._start - self._slope * self._slope / (4 * self._bend)
 
     @property
@@ -84,7 +90,7 @@ class UnequalNormalsTradeOff(AbstractTradeOff):
         gap = level - self._start
         root = np.sqrt(np.maximum(self._slope**2 + 4 * self._bend * gap, 0.0))
         y = 2 * gap / (self._slope + root)
-        # Of the better of the two hypotheses to reject, and of the other.
+        # Normal scores of the threshold under N(m, rho^2), and under N(0, 1).
         first, second = (y - self.mean) / self.deviation, y
         power, rate = special.log_ndtr(-first), special.log_ndtr(-second)
         if self._inverse:

@@ -1,7 +1,8 @@
-"""A worst case known from two sides: by two theorems, or by one at two roundings of its parameters."""
+"""Worst-case curves that are known from two sides: from two theorems, or from two roundings of parameters."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import final
 
@@ -16,12 +17,18 @@ from service.privacy.trade_off.enclosed.logs import log_ends
 
 @final
 class Bracketed(AbstractTradeOff):
-    """A worst-case curve f between two others: `attained` >= f >= `dominating`, as type II errors.
+    """Enclosure of a worst-case curve f between two curves: `attained` >= f >= `dominating`, as type II errors.
 
-    `attained` is the curve of one choice (of a pair of data sets, of a mechanism in the class) that is made in every
-    step, so that no worst case gives the attacker less; `dominating` that of a pair which a theorem proves to be at
-    least as easy to tell apart as every choice. The more private end of each reading comes from the first, the other
-    from the second; where they differ no theorem here says which is true.
+    Parameters
+    ----------
+    attained : AbstractTradeOff
+        Curve of one choice (of a pair of data sets, of a mechanism in the class) that is made in every step. So no
+        worst case gives the attacker less power.
+    dominating : AbstractTradeOff
+        Curve of a pair which a theorem proves to be at least as easy to distinguish as every choice.
+
+    Notes ----- `attained` gives the more private bound of each answer, `dominating` the less private bound. Where both
+    bounds differ, no theorem here determines the true value between them.
     """
 
     def __init__(self, attained: AbstractTradeOff, dominating: AbstractTradeOff) -> None:
@@ -71,8 +78,8 @@ class Bracketed(AbstractTradeOff):
         return _joined(self.attained.profile(epsilon), self.dominating.profile(epsilon))
 
     @override
-    def epsilon_cap(self, delta: float) -> float:
-        return self.dominating.epsilon_cap(delta)
+    def epsilon_cap(self, delta: float, enough: float = -math.inf) -> float:
+        return self.dominating.epsilon_cap(delta, enough)
 
     @override
     def _epsilon_formula(self, delta: float) -> Enclosure:
@@ -83,13 +90,15 @@ class Bracketed(AbstractTradeOff):
 
 
 def between(curves: Sequence[AbstractTradeOff]) -> AbstractTradeOff:
-    """The curve between the first and the last of some that are ever easier to attack; it itself where it is one."""
+    """Return the curve between the first and the last of some curves with rising power; a single curve as it is."""
     return curves[0] if len(curves) == 1 else Bracketed(curves[0], curves[-1])
 
 
 def map_bracket(combine: Callable[..., AbstractTradeOff], *curves: AbstractTradeOff) -> AbstractTradeOff:
-    """`combine(*curves)` for a combination that is easier to attack where each of its parts is: of parts known from two
-    sides, the combination of the lower and the one of the upper sides.
+    """Return `combine(*curves)`, also for parts that are known from two sides.
+
+    The combination must have more power where each of its parts has more power. Then the combinations of the lower
+    sides and of the upper sides bracket the result.
     """
     if not any(isinstance(curve, Bracketed) for curve in curves):
         return combine(*curves)
@@ -99,5 +108,5 @@ def map_bracket(combine: Callable[..., AbstractTradeOff], *curves: AbstractTrade
 
 
 def _joined(least: EnclosureArray, most: EnclosureArray) -> EnclosureArray:
-    """From the lower end of the first to the upper end of the second."""
+    """Return the enclosures from the lower bounds of `least` to the upper bounds of `most`."""
     return EnclosureArray.from_logs(log_ends(least)[0], log_ends(most)[1])

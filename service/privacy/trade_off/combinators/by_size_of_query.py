@@ -1,4 +1,4 @@
-"""One curve known by two engines: one for few numbers, the other for long lists."""
+"""Curve with two engines: one for a few numbers, the other for long lists."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ from service.privacy.trade_off.delegating import DelegatingCurve
 
 @final
 class BySizeOfQuery(DelegatingCurve):
-    """`few` for up to MOST_PLACES numbers at once, each of which costs it a search; `many` for longer lists."""
+    """Curve of two engines: `few` evaluates lists of up to MOST_PLACES numbers, `many` evaluates longer lists.
+
+    `few` needs a search for each number.
+    """
 
     def __init__(self, few: AbstractTradeOff, many: AbstractTradeOff) -> None:
         super().__init__(many)

@@ -1,10 +1,11 @@
-"""Epsilon of the convex envelope of two profiles, found with profiles alone.
+"""Epsilon of the convex envelope of two profiles, computed from the profiles alone.
 
 Profiles are convex and fall in x = e^eps. The envelope of min(delta_f, delta_g) consists of parts of both profiles and
 of common tangents that join them. This module finds where the envelope reaches a level.
 
-Upper bound: the chord between any two points of either profile. Lower bound: a line of slope -c whose value at x = 0 is
-at most the minimum over x of delta(x) + c x for both profiles. `convex_minimum` bounds this minimum from below.
+The upper bound is a chord between any two points of either profile. The lower bound is a line of slope -c whose value
+at x = 0 is at most the minimum over x of delta(x) + c x for both profiles. `convex_minimum` bounds this minimum from
+below.
 """
 
 from __future__ import annotations
@@ -24,26 +25,26 @@ from service.privacy.trade_off.enclosed.convex import convex_minimum
 
 FINE: Final = np.geomspace(1e-6, 1, 64)
 OFFSETS: Final = np.concatenate((-FINE[::-1], [0.0], FINE))
-"""First places around an upper bound of epsilon, in units of REACH max(1, epsilon)."""
+"""First positions around an upper bound of epsilon, in units of REACH max(1, epsilon)."""
 REACH: Final = 3.0
 LOCAL: Final = np.linspace(-1.0, 1.0, 34)
-"""Places of later rounds around an end of the tangent, in units of the distance to the neighbours of that end."""
+"""Positions of later rounds around an endpoint of the tangent, in units of the distance to its neighbours."""
 LEAST_REACH: Final = 2e-12
-"""Least distance to neighbours, relative to 1 + |eps|: places stay distinct in doubles."""
+"""Smallest distance to neighbours, relative to 1 + |eps|, so that positions stay distinct in doubles."""
 MOST_ROUNDS: Final = 16
 ASIDE: Final = 1e-4
 """Distance of the chords that enclose the slope of a tangent, relative to eps."""
 LARGEST_HIGH, SMALLEST_DELTA = 60.0, 1e-190
-"""e^eps, delta and their products stay far inside the range of doubles."""
+"""Limits within which e^eps, delta and their products stay far inside the range of doubles."""
 CLOSE, CLOSE_ENOUGH = 1e-12, 1e-9
-"""Relative widths of an enclosure that needs no further round, and of one that is served."""
+"""Relative widths of an enclosure that needs no further round, and of an acceptable result."""
 SLACK: Final = 8 * FUNCTION_ERROR
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class _Points:
-    """Points of a profile, shape (n,): eps and x = e^eps rising, and ends of delta at exactly x."""
+    """Points of a profile, shape (n,): rising eps and x = e^eps, and bounds of delta at exactly x."""
 
     epsilon: FloatArray
     x: FloatArray
@@ -52,9 +53,9 @@ class _Points:
 
     @staticmethod
     def of(curve: AbstractTradeOff, epsilon: FloatArray) -> _Points:
-        """Return the points at all epsilons but the first, which bounds the slope at the second.
+        """Return the points at all epsilons except the first, which bounds the slope at the second.
 
-        Rounding of e^eps moves x by a share of it, and delta by this share of x times the slope. Slopes rise, so that
+        Rounding of e^eps moves x by a share of x, and delta by this share of x times the slope. Slopes rise, so that
         the chord to the left bounds the slope at a point.
         """
         delta, x = curve.profile(epsilon), np.exp(epsilon)
@@ -70,11 +71,11 @@ class _Points:
         return float(convex_minimum(self.x, low, high, 1 + SLACK))
 
     def lowest(self, rate: float) -> int:
-        """Return the index of the least upper bound of delta(x) + c x, c = `rate`."""
+        """Return the index of the smallest upper bound of delta(x) + c x, c = `rate`."""
         return int(np.argmin(self.high + rate * self.x))
 
     def around(self, place: int) -> FloatArray:
-        """Return epsilons around a point that reach beyond its neighbours, or far beyond an end of the points."""
+        """Return epsilons around a point that extend beyond its neighbours, or far beyond the last of the points."""
         middle, last = float(self.epsilon[place]), len(self.x) - 1
         if 0 < place < last:
             reach = max(float(self.epsilon[place + 1]) - middle, middle - float(self.epsilon[place - 1]))
@@ -86,7 +87,10 @@ class _Points:
 @final
 @dataclass(frozen=True, slots=True)
 class _Tangent:
-    """A chord of the envelope that holds the level: `ends` are (curve, index) of both points; c is `rate`."""
+    """Chord of the envelope that contains the level.
+
+    `ends` holds (curve, index) of both endpoints, `rate` is c, and `upper` is an upper bound of the epsilon.
+    """
 
     ends: tuple[tuple[int, int], tuple[int, int]]
     rate: float
@@ -102,10 +106,24 @@ class _Tangent:
 def envelope_epsilon(
     first: AbstractTradeOff, second: AbstractTradeOff, delta: float, evidence: Evidence
 ) -> Enclosure | None:
-    """Return the smallest eps >= 0 at which the envelope is at most `delta`, or None without a precise enclosure.
+    """Return the smallest eps >= 0 where the convex envelope of two profiles is at most `delta`.
 
-    The epsilon of `second`, whose profile costs less, is an upper bound. The epsilon of `first` is computed only when
-    that of `second` is large, or when the level is reached on the profile of `first`.
+    Parameters
+    ----------
+    first, second : AbstractTradeOff
+        Curves of both profiles. The profile of `second` should be the less expensive one.
+    delta : float
+        In (0, 1).
+    evidence : Evidence
+        Evidence of the result.
+
+    Returns
+    -------
+    Enclosure or None
+        None without a precise enclosure.
+
+    Notes ----- The epsilon of `second` is an upper bound. The epsilon of `first` is computed only if that of `second`
+    is large, or if the envelope reaches the level on the profile of `first`.
     """
     curves, own = (first, second), [None, second.epsilon(delta)]
     high = own[1].upper if own[1] is not None else math.inf
@@ -131,7 +149,7 @@ def envelope_epsilon(
 def _refined(
     curves: tuple[AbstractTradeOff, AbstractTradeOff], points: list[_Points], delta: float, best: Enclosure
 ) -> Enclosure | None:
-    """Return the epsilon in `best` from points that grow closer to the chord that holds the level, or None."""
+    """Return the epsilon in `best` from points that approach the chord that contains the level, or None."""
     for _ in range(MOST_ROUNDS):
         tangent = _tangent(points, delta)
         if tangent is None:
@@ -152,10 +170,11 @@ def _refined(
 
 
 def _rules(own: AbstractTradeOff, other: AbstractTradeOff, epsilon: float) -> bool:
-    """Whether the tangent of `own` at `epsilon` is proved to lie below the profile of `other`.
+    """Return whether the tangent of `own` at `epsilon` is proved to lie below the profile of `other`.
 
-    Then the envelope is the profile of `own` there. Chords on both sides enclose the slope -c of the tangent. The
-    minimum of delta_other(u) + c (u - x) is concave in c, so that both ends of c settle all slopes between them.
+    In this case the envelope equals the profile of `own` there. Chords on both sides enclose the slope -c of the
+    tangent. The minimum of delta_other(u) + c (u - x) is concave in c, so that both bounds of c cover all slopes
+    between them.
     """
     if not 0 < epsilon < LARGEST_HIGH:
         return False
@@ -179,7 +198,7 @@ def _rules(own: AbstractTradeOff, other: AbstractTradeOff, epsilon: float) -> bo
 
 
 def _tangent(points: list[_Points], delta: float) -> _Tangent | None:
-    """Return the chord of the lower convex hull of all points that holds the level; None when no chord does."""
+    """Return the chord of the lower convex hull of all points that contains the level, or None without such a chord."""
     x = np.concatenate([each.x for each in points])
     y = np.concatenate([each.high for each in points])
     order = np.lexsort((y, x))

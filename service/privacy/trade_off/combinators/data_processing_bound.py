@@ -1,4 +1,4 @@
-"""A composed curve that was found wide, and what it is made of: a run tells at least as much as each of its parts."""
+"""Lower bounds of a composed curve with a wide enclosure, from its parts: a run reveals at least what a part does."""
 
 from __future__ import annotations
 
@@ -18,18 +18,25 @@ from service.privacy.trade_off.delegating import DelegatingCurve
 from service.privacy.trade_off.enclosed.logs import log_ends, relative_widths
 
 WIDE: Final = 1e-6
-"""Relative width from which parts are asked: whatever is narrower, a part could narrow by no more."""
+"""Relative width above which parts are evaluated: a part could not narrow a narrower enclosure by more."""
 ROUNDING: Final = 1e-13
-"""By how much more than this logarithms out of order differ, and their sizes: then an end does not hold."""
+"""Largest crossing of logarithms, relative to 1 + their size, that rounding explains."""
 
 
 @final
 class DataProcessingBound(DelegatingCurve):
-    """The curve of `whole`, with its lower ends of power, delta and epsilon raised to those of `parts()`.
+    """Curve of `whole` with lower bounds of power, delta and epsilon that are at least those of `parts()`.
 
-    Forgetting what the other parts released is post-processing, so on any pair of data sets no test of a part has more
-    power than the best test of the whole (Dong, Roth, Su 2022, Proposition 2.9). Upper ends are those of the whole.
-    Parts are made, and read, only where an enclosure is wider than WIDE. For curves whose evidence is certain.
+    Parameters
+    ----------
+    whole : AbstractTradeOff
+        Curve of the run, with certain evidence. Its upper bounds stay unchanged.
+    parts : callable
+        Builds the curves of the parts. The method is called, and the parts are evaluated, only for an enclosure wider
+        than WIDE.
+
+    Notes ----- Forgetting the results of the other parts is post-processing. So on any pair of data sets no test of a
+    part has more power than the best test of the whole (Dong, Roth, Su 2022, Proposition 2.9).
     """
 
     is_capped = True
@@ -40,7 +47,7 @@ class DataProcessingBound(DelegatingCurve):
 
     @cached_property
     def parts(self) -> Sequence[AbstractTradeOff]:
-        """Their curves, made when first needed."""
+        """Curves of the parts, built at their first use."""
         return self._make_parts()
 
     @property
@@ -65,7 +72,7 @@ class DataProcessingBound(DelegatingCurve):
     @override
     def reversed(self) -> AbstractTradeOff:
 
-        def parts() -> Sequence[AbstractTradeOff]:  # made as late as in this direction
+        def parts() -> Sequence[AbstractTradeOff]:  # built at their first use, as in this direction
             return [part.reversed() for part in self.parts]
 
         return DataProcessingBound(self.curve.reversed(), parts)
@@ -85,7 +92,7 @@ class DataProcessingBound(DelegatingCurve):
 
     @override
     def _power_at_formula(self, rate: float) -> Enclosure:
-        """Power alone: of a run that reveals nearly everything only the type II error is wide."""
+        """Compute the power alone, because in a run that reveals nearly everything only the type II error is wide."""
         found = self.curve.power_at(rate)
         if found.lower == found.upper or found.relative_width() <= WIDE or is_spent():
             return found
@@ -117,7 +124,7 @@ class DataProcessingBound(DelegatingCurve):
 
 
 def _from_below(whole: EnclosureArray, parts: Sequence[EnclosureArray], where: BoolArray) -> EnclosureArray:
-    """Lower ends raised at some places, up to the upper ones."""
+    """Raise the lower bounds at the true entries of `where`, up to the upper bounds."""
     lower, upper = log_ends(whole)
     raised, plain = lower.copy(), whole.lower.copy()
     for part in parts:
@@ -128,7 +135,7 @@ def _from_below(whole: EnclosureArray, parts: Sequence[EnclosureArray], where: B
 
 
 def _from_above(whole: EnclosureArray, parts: Sequence[EnclosureArray], where: BoolArray) -> EnclosureArray:
-    """Upper ends lowered at some places, down to the lower ones."""
+    """Reduce the upper bounds at the true entries of `where`, down to the lower bounds."""
     lower, upper = log_ends(whole)
     lowered, plain = upper.copy(), whole.upper.copy()
     for part in parts:
@@ -139,7 +146,7 @@ def _from_above(whole: EnclosureArray, parts: Sequence[EnclosureArray], where: B
 
 
 def _check_order(lower: FloatArray, upper: FloatArray) -> None:
-    """Ends (logarithms) out of order by more than rounding are no ends. Raises NumericalFailure."""
+    """Raise NumericalFailure if bounds (logarithms) are out of order by more than rounding."""
     known = upper > -np.inf
     if (lower[known] > upper[known] + ROUNDING * (1 + np.abs(upper[known]))).any():
         raise NumericalFailure("a part tells more than the whole, beyond rounding")

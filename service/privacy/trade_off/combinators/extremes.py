@@ -1,4 +1,4 @@
-"""The smaller and the larger one of two enclosed numbers: each end is that of the ends, element by element."""
+"""Minimum and maximum of two enclosed numbers, from their bounds, element by element."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One curve known by two engines: the second is asked where the first is wide, and both enclosures hold."""
+"""Curve with two engines: the second engine serves where the first is wide, and both enclosures are intersected."""
 
 from __future__ import annotations
 
@@ -13,25 +13,26 @@ from service.privacy.enclosure import Enclosure, EnclosureArray, Evidence
 from service.privacy.errors import NumericalFailure
 from service.privacy.limit import WidthLimit
 from service.privacy.numerics.arrays import BoolArray, FloatArray
-from service.privacy.numerics.work import at_most, is_spent, left
+from service.privacy.numerics.work import at_most, is_spent, remaining_work
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
 from service.privacy.trade_off.combinators.second_engine import SecondEngine
 from service.privacy.trade_off.delegating import DelegatingCurve
 from service.privacy.trade_off.enclosed.logs import log_ends, relative_widths
 
 SHARE: Final = 0.6
-"""Share of the work that is left for the first engine: the second is asked where that was not enough."""
+"""Share of the remaining work that the first engine may use. The second engine may use the rest."""
 Ends = tuple[FloatArray, FloatArray]
 MOST_PLACES = 8
-"""A list with more wide places than this is left to the first engine: the second would take minutes."""
+"""Largest count of wide numbers in a list for which the second engine is used. It would take minutes for more."""
 FAINTEST = -690.0
-"""ln delta below which the second engine is not asked: lattices hold masses as doubles, so no smaller upper end."""
+"""ln delta below which the second engine cannot help: a lattice holds masses as doubles."""
 
 
 @final
 class Intersected(DelegatingCurve):
-    """The curve of `first`; where it is wider than `tolerance` what `second()` proves is intersected with it. `asked`
-    counts how often that was.
+    """Curve of `first`, intersected with the curve of `second()` where the enclosures are wider than `tolerance`.
+
+    `asked` counts the uses of the second engine.
     """
 
     is_capped = True
@@ -48,7 +49,7 @@ class Intersected(DelegatingCurve):
 
     @property
     def second(self) -> AbstractTradeOff:
-        """The other engine's curve, made when first needed; every look at it is counted."""
+        """Curve of the second engine, built at its first use; every access is counted."""
         if self._asked is not None:
             self._asked.times += 1
         return self._made
@@ -60,14 +61,14 @@ class Intersected(DelegatingCurve):
     @override
     def reversed(self) -> AbstractTradeOff:
 
-        def second() -> AbstractTradeOff:  # made as late as in this direction
+        def second() -> AbstractTradeOff:  # built at its first use, as in this direction
             return self._made.reversed()
 
         return Intersected(self.curve.reversed(), second, self._tolerance, self._asked)
 
     @override
     def _points_formula(self, alpha: FloatArray) -> CurvePoints:
-        with at_most(SHARE * left()):
+        with at_most(SHARE * remaining_work()):
             points = self.curve.points(alpha)
         wide = self._wide(points.power) | self._wide(points.type_two_error)
         if not self._is_asked_for(int(wide.sum())):
@@ -82,7 +83,7 @@ class Intersected(DelegatingCurve):
 
     @override
     def _power_at_formula(self, rate: float) -> Enclosure:
-        with at_most(SHARE * left()):
+        with at_most(SHARE * remaining_work()):
             found = self.curve.power_at(rate)
         if found.relative_width() <= self._tolerance or is_spent():
             return found
@@ -92,7 +93,7 @@ class Intersected(DelegatingCurve):
 
     @override
     def _profile_formula(self, epsilon: FloatArray) -> EnclosureArray:
-        with at_most(SHARE * left()):
+        with at_most(SHARE * remaining_work()):
             profile = self.curve.profile(epsilon)
         wide = self._wide(profile)
         representable = wide & (log_ends(profile)[1] > FAINTEST)
@@ -105,14 +106,14 @@ class Intersected(DelegatingCurve):
 
     @override
     def _epsilon_formula(self, delta: float) -> Enclosure:
-        with at_most(SHARE * left()):
+        with at_most(SHARE * remaining_work()):
             found = self.curve.epsilon(delta)
         if found.relative_width() <= self._tolerance or is_spent():
             return found
         return found.intersected(self.second.epsilon(delta))
 
     def _is_asked_for(self, wide: int) -> bool:
-        """Whether the second engine evaluates so many wide numbers."""
+        """Return whether the second engine evaluates so many wide numbers."""
         if wide > MOST_PLACES:
             self._decline(WidthLimit.LONG_LIST)
         return 0 < wide <= MOST_PLACES and not is_spent()
@@ -132,7 +133,7 @@ def _tightened(first: EnclosureArray, second: EnclosureArray, where: BoolArray) 
 
 
 def _met(first: Ends, second: Ends, where: BoolArray) -> Ends:
-    """Return the intersected ends. Raises NumericalFailure where they do not meet."""
+    """Return the intersected bounds. Raises NumericalFailure where they do not meet."""
     lower, upper = (end.copy() for end in first)
     lower[where], upper[where] = np.maximum(lower[where], second[0]), np.minimum(upper[where], second[1])
     if (lower > upper).any():

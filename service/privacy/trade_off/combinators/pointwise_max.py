@@ -1,4 +1,4 @@
-"""The curve of an attacker who is bound by two curves at once: at every rate the one with the smaller power holds."""
+"""Curve of an attacker whom two curves bound at once: at every rate the curve with the smaller power holds."""
 
 from __future__ import annotations
 
@@ -24,26 +24,29 @@ from service.privacy.trade_off.enclosed.ulps import LARGEST_SCORE, LEAST_SCORE
 from service.privacy.trade_off.enclosed.weighted_sums import log_sum
 
 ASIDE: Final = (1e-3, 1e-6)
-"""How far from eps profiles are read to enclose the rate at which a line of slope e^eps touches a curve (nats)."""
+"""Distances from eps (nats) of the chords that enclose the rate where a line of slope e^eps touches a curve."""
 SLACK: Final = 8 * FUNCTION_ERROR
 
 
 @final
 class PointwiseMax(AbstractTradeOff):
-    """max(f, g), which is convex with f and g; its power is the smaller of both.
+    """Curve max(f, g), which is convex like f and g; its power is the smaller power of both.
 
-    Of two upper bounds on the power this is one, too, and what is enclosed here is that bound. That some choice attains
-    it is not said: `pointwise_max_pair.py` calls it a bracket.
+    Notes ----- The minimum of two upper bounds on the power is an upper bound too, and the curve encloses this bound.
+    The bound need not be attained by any choice, so that `pointwise_max_pair.py` calls it a bracket.
 
-    Its profile is the convex envelope of min(delta_f, delta_g) as functions of x = e^eps. With a_f the rate at which a
-    line of slope x touches the power of f (delta_f = power_f(a_f) - x a_f), and a_g alike:
+    The profile is the convex envelope of min(delta_f, delta_g) as functions of x = e^eps. Let a_f be the rate at which
+    a line of slope x touches the power of f, so that delta_f = power_f(a_f) - x a_f, and let a_g be that rate for g.
+    There are two cases:
 
-    - where power_f(a_f) <= power_g(a_f) it is delta_f, where power_g(a_g) <= power_f(a_g) it is delta_g. Profiles
-      are convex in x, so that their chords on either side of x enclose a_f and a_g;
-    - else the curves cross once between a_f and a_g, and it is power(a) - x a at the crossing: that is a lower end at
-      every a, and an upper end is the chord in x between the profiles at the slopes that both curves have there.
+    - If power_f(a_f) <= power_g(a_f), the profile is delta_f. If power_g(a_g) <= power_f(a_g), it is delta_g. Profiles
+      are convex in x, so that their chords on either side of x enclose a_f and a_g.
+    - Otherwise the curves cross once between a_f and a_g, and the profile is power(a) - x a at the crossing. This
+      expression is a lower bound at every a. An upper bound is the chord in x between the profiles at the slopes that
+      both curves have at the crossing.
 
-    Relative accuracy that of the curves in the first case; in the second the difference loses what it cancels.
+    In the first case the relative accuracy is that of the curves. In the second case the difference loses the digits
+    that cancel.
     """
 
     def __init__(self, first: AbstractTradeOff, second: AbstractTradeOff) -> None:
@@ -51,7 +54,7 @@ class PointwiseMax(AbstractTradeOff):
         self.evidence = Evidence.weakest(first.evidence, second.evidence)
         self.method = first.method
         self._met: list[float] = []
-        """Scores of the rates at which the curves were found to cross."""
+        """Normal scores of the rates at which the curves cross, as far as they are known."""
 
     @property
     @override
@@ -69,7 +72,7 @@ class PointwiseMax(AbstractTradeOff):
     @property
     @override
     def smallest_log_ratio(self) -> Enclosure:
-        # Near alpha = 1 f is e^l (1 - alpha), and 0 where l is minus infinity.
+        # Near alpha = 1 the curve is e^l (1 - alpha), and 0 where l is minus infinity.
         return largest(self.first.smallest_log_ratio, self.second.smallest_log_ratio)
 
     @property
@@ -80,7 +83,7 @@ class PointwiseMax(AbstractTradeOff):
     @property
     @override
     def global_gdp_mu_limit(self) -> float:
-        """The smaller one of both curves: max(f, g) lies above either."""
+        """The smaller limit of both curves, because max(f, g) lies above both curves."""
         known = ((curve, curve.global_gdp_mu) for curve in (self.first, self.second))
         return min(curve.global_gdp_mu_limit if mu is None else mu.upper for curve, mu in known)
 
@@ -125,17 +128,17 @@ class PointwiseMax(AbstractTradeOff):
             upper[at] = np.minimum(upper[at], high)
             settled[at] = active
             touching = touching.only(~active)
-        if touching is not None and not settled.all() and not is_spent():  # else the wider ends hold
+        if touching is not None and not settled.all() and not is_spent():  # otherwise the wider bounds hold
             at = np.flatnonzero(~settled)
             low, high = self._crossed(epsilon[at], touching)
             upper[at] = np.minimum(upper[at], high)
             lower[at] = np.minimum(np.maximum(lower[at], low), upper[at])
-        # Neither profile is exceeded, not by the rounding of a logarithm either.
+        # The result exceeds neither profile, not even by the rounding of a logarithm.
         found = EnclosureArray.from_logs(np.minimum(lower, 0.0), upper)
         return replace(found, lower=np.minimum(found.lower, most), upper=np.minimum(found.upper, most))
 
     def _touching(self, epsilon: FloatArray, aside: float) -> _Touching:
-        """Where lines of slope e^eps touch both curves."""
+        """Enclose the rates at which lines of slope e^eps touch both curves."""
         places = np.concatenate((epsilon - aside, epsilon, epsilon + aside))
         rates: list[FloatArray] = []
         profiles: list[EnclosureArray] = []
@@ -146,7 +149,7 @@ class PointwiseMax(AbstractTradeOff):
             x = np.exp(epsilon)
             low = (here.lower - at_right.upper) / (x * math.expm1(aside)) * (1 - SLACK)
             high = (at_left.upper - here.lower) / (x * -math.expm1(-aside)) * (1 + SLACK)
-            # Rounding of eps + aside moves x by less than this share of the distance.
+            # The rounding of eps + aside moves x by less than this share of the distance.
             share = 4 * UNIT_ROUNDOFF * (1 + np.abs(epsilon)) / aside
             low, high = low * (1 - share), high * (1 + share)
             rates += [np.clip(np.nan_to_num(low), 0.0, 1.0), np.clip(np.nan_to_num(high, nan=1.0), 0.0, 1.0)]
@@ -154,7 +157,7 @@ class PointwiseMax(AbstractTradeOff):
         return _Touching(np.stack(rates), profiles[0], profiles[1])
 
     def _crossed(self, epsilon: FloatArray, touching: _Touching) -> tuple[FloatArray, FloatArray]:
-        """Both ends of ln delta where neither curve is known to rule: from the rate at which they cross."""
+        """Return both bounds of ln delta where neither curve is known to hold, from the rate at which both cross."""
         scores = special.ndtri(touching.rates)
         low = np.clip(scores.min(axis=0), LEAST_SCORE, LARGEST_SCORE)
         high = np.clip(scores.max(axis=0), LEAST_SCORE, LARGEST_SCORE)
@@ -168,14 +171,14 @@ class PointwiseMax(AbstractTradeOff):
         return log_down(np.clip(least.max(axis=0), 0.0, 1.0)), self._chord(epsilon, rates[0])
 
     def _crossings(self, low: FloatArray, high: FloatArray) -> FloatArray:
-        """Return about where the curves cross between these scores: a guess that no bound rests on.
+        """Return the approximate crossings of the curves between these scores; no bound relies on them.
 
-        The search is expensive, and most curves cross once: what was found for one interval serves all that hold it.
-        Where the allowance is spent, the end at which the curves are nearer to each other stands for the crossing.
+        The search is expensive, and most curves cross once. So the crossing in one interval serves all intervals that
+        contain it. When the work limit is reached, the endpoint at which the curves are closer replaces the crossing.
         """
         at_low, at_high = np.split(self._difference(np.concatenate((low, high))), 2)
         nearer = np.where(np.abs(at_low) < np.abs(at_high), low, high)
-        crossing = np.where(np.sign(at_low) == np.sign(at_high), nearer, np.nan)  # not to be told by these readings
+        crossing = np.where(np.sign(at_low) == np.sign(at_high), nearer, np.nan)  # these values show no crossing
         for known in self._met:
             crossing = np.where(np.isnan(crossing) & (low < known) & (known < high), known, crossing)
         while (missing := np.flatnonzero(np.isnan(crossing))).size:
@@ -188,8 +191,9 @@ class PointwiseMax(AbstractTradeOff):
         return crossing
 
     def _difference(self, scores: FloatArray) -> FloatArray:
-        """About the log ratio of powers, or of type II errors for large rates: positive where the first attack is
-        stronger.
+        """Return the approximate log ratio of powers, or of type II errors for large rates.
+
+        The ratio is positive where the first attack is stronger.
         """
         rates = special.ndtr(scores)
         first, second = self.first.points(rates), self.second.points(rates)
@@ -200,7 +204,7 @@ class PointwiseMax(AbstractTradeOff):
         return np.where(scores < 0, powers, errors)
 
     def _chord(self, epsilon: FloatArray, crossing: FloatArray) -> FloatArray:
-        """Upper end of ln delta: between the profiles at the slopes of both curves where they cross."""
+        """Return an upper bound of ln delta: the chord between the profiles at the slopes of both curves there."""
         slopes = [curve.points(crossing).log_slope for curve in (self.first, self.second)]
         ends = np.sort([0.5 * (slope.lower + slope.upper) for slope in slopes], axis=0)
         between = (ends[0] < epsilon) & (epsilon < ends[1]) & np.isfinite(ends).all(axis=0)
@@ -221,7 +225,7 @@ class PointwiseMax(AbstractTradeOff):
 
     @override
     def _epsilon_formula(self, delta: float) -> Enclosure:
-        # Many places of a profile cost little in closed form, and much in composed runs.
+        # Many points of a profile cost little in closed form, and much in composed runs.
         if self.first.method == self.second.method == "closed_form":
             found = envelope_epsilon(self.first, self.second, delta, self.evidence)
             if found is not None:
@@ -229,13 +233,13 @@ class PointwiseMax(AbstractTradeOff):
         return self._searched_epsilon(delta)
 
     def _searched_epsilon(self, delta: float) -> Enclosure:
-        """Return epsilon by a search on the profile, which costs much more where a curve is expensive to read."""
+        """Return epsilon by a search on the profile, which is slow for curves that are expensive to evaluate."""
         first, second = self.first.epsilon(delta), self.second.epsilon(delta)
         smaller = smallest(first, second)
         if smaller.upper == 0:
             return smaller
         if math.isfinite(smaller.lower):
-            # Up to its own lower end no profile falls to delta: where that curve rules there, the envelope does not.
+            # Below its own lower bound a profile exceeds delta. If its curve holds there, so does the envelope.
             touching = self._touching(np.array([smaller.lower]), ASIDE[0])
             by_first, by_second = touching.rulers(np.array([smaller.lower]), self.first, self.second)
             if bool((by_first if smaller.lower == first.lower else by_second)[0]):
@@ -250,7 +254,10 @@ class PointwiseMax(AbstractTradeOff):
 
 @dataclass(frozen=True, slots=True)
 class _Touching:
-    """`rates`: ends of a_f, then of a_g, (4, n); the profiles of both curves at eps."""
+    """Rates at which lines of slope e^eps touch both curves, and the profiles of both curves.
+
+    `rates` holds the bounds of a_f, then of a_g, shape (4, n).
+    """
 
     rates: FloatArray
     first: EnclosureArray
@@ -259,10 +266,11 @@ class _Touching:
     def rulers(
         self, epsilon: FloatArray, first: AbstractTradeOff, second: AbstractTradeOff
     ) -> tuple[BoolArray, BoolArray]:
-        """Where the first, and where the second curve is proved to have the smaller power at its own rate.
+        """Return where the first, and where the second curve is proved to have the smaller power at its touching rate.
 
-        Its power at the far end of its own rates is at most that of its line, so that only the other curve's points are
-        read there: those of the second one, which may be dear, where the second is not the ruler.
+        The power at the far bound of its own rates is at most that of the line. So the test evaluates points only of
+        the other curve. Points of the second curve, which may be expensive, are evaluated only where the second curve
+        does not hold.
         """
         by_second = _rules(epsilon, self.second, self.rates[2:], first)
         by_first, at = np.zeros_like(by_second), np.flatnonzero(~by_second)
@@ -272,21 +280,23 @@ class _Touching:
         return by_first, by_second
 
     def profiles(self, by_first: BoolArray, by_second: BoolArray) -> tuple[FloatArray, FloatArray]:
-        """Ends of ln delta where one of them is; elsewhere the upper end holds."""
+        """Return bounds of ln delta where one curve is proved to hold; elsewhere only the upper bound is valid."""
         (first_low, first_high), (second_low, second_high) = log_ends(self.first), log_ends(self.second)
         low = np.maximum(np.where(by_first, first_low, -np.inf), np.where(by_second, second_low, -np.inf))
         high = np.minimum(first_high, second_high)
         return np.minimum(low, high), high
 
     def only(self, which: BoolArray) -> _Touching:
-        """What is known at some of the epsilons."""
+        """Return the object for some of the epsilons."""
         return _Touching(self.rates[:, which], self.first[which], self.second[which])
 
 
 @np.errstate(all="ignore")
 def _rules(epsilon: FloatArray, profile: EnclosureArray, rates: FloatArray, other: AbstractTradeOff) -> BoolArray:
-    """Where a curve with this profile, which lines of slope e^eps touch between two `rates`, is proved to have less
-    power there than the other. Powers rise: what holds at the far ends holds at the rate itself.
+    """Return where a curve is proved to have less power than `other` at its touching rate.
+
+    `profile` is the profile of the curve. `rates` holds both bounds of the rate where lines of slope e^eps touch it.
+    Powers rise, so that the comparison at the far bounds holds at the touching rate itself.
     """
     logs = epsilon + log(rates[1])
     most = log_sum(log_ends(profile)[1], logs + SLACK * (1 + np.abs(epsilon) + np.abs(logs)), 1)

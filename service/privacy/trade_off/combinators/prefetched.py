@@ -1,7 +1,8 @@
-"""A curve with numbers that were computed before, together with those of other curves."""
+"""Curve with numbers that were computed before, together with numbers of other curves."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Literal, NamedTuple, final
 
@@ -14,8 +15,9 @@ from service.privacy.trade_off.delegating import DelegatingCurve
 
 @final
 class Known(NamedTuple):
-    """A number of a run: in which direction (`reflected`: remove), of what, and where; `epsilon_cap` is an upper bound
-    of epsilon.
+    """Key of a number of a run: the direction (`reflected`: remove), the quantity, and its argument.
+
+    The quantity `epsilon_cap` is an upper bound of epsilon.
     """
 
     reflected: bool
@@ -25,7 +27,7 @@ class Known(NamedTuple):
 
 @final
 class PrefetchedCurve(DelegatingCurve):
-    """The numbers of `curve`; those in `known` are enclosures of the same numbers and are not computed again."""
+    """Curve with the numbers of `curve`; enclosures in `known` replace their computation."""
 
     is_capped = True
 
@@ -54,6 +56,8 @@ class PrefetchedCurve(DelegatingCurve):
         return self.curve.epsilon(delta) if known is None else known
 
     @override
-    def epsilon_cap(self, delta: float) -> float:
-        known = self._known.get(Known(self._reflected, "epsilon_cap", delta))
-        return self.curve.epsilon_cap(delta) if known is None else known.upper
+    def epsilon_cap(self, delta: float, enough: float = -math.inf) -> float:
+        cap = self._known.get(Known(self._reflected, "epsilon_cap", delta))
+        whole = self._known.get(Known(self._reflected, "epsilon", delta))
+        caps = [known.upper for known in (cap, whole) if known is not None]
+        return min(caps) if caps else self.curve.epsilon_cap(delta, enough)

@@ -4,12 +4,13 @@ With k = e^c and g(k) = delta(c), which is convex,
 
     power(alpha) = min_k phi(k),    phi(k) = g(k) + k alpha.
 
-Any k bounds the power from above; `convex_minimum` bounds it from below. The type II error is that of the curve with
-the hypotheses exchanged, delta' its profile, by its own maximum:
+Every k bounds the power from above; `convex_minimum` bounds it from below. Let delta' be the profile of the curve with
+swapped hypotheses. The type II error has its own maximum,
 
     type II error(alpha) = max_k (1 - alpha - delta'(ln k))/k,
 
-where small errors keep their digits. Any k bounds it from below; it is the minimum of a convex function of 1/k.
+where small errors keep their digits. Every k bounds the error from below. The maximum is the negative minimum of a
+convex function of 1/k.
 """
 
 from __future__ import annotations
@@ -27,25 +28,40 @@ from service.privacy.numerics.work import is_spent
 from service.privacy.trade_off.enclosed.convex import convex_minimum, minimiser
 
 CLOSE: Final = 1e-7
-"""Distance of thresholds, over 1 + |c|, to which the minimum is sought; it steers."""
+"""Tolerance of the uncertified minimum, over 1 + |c|."""
 SPACINGS: Final = (1e-5, 1e-3, 1e-7)
-"""Distances of the thresholds of a proof, over 1 + |c|, tried in turn ..."""
+"""Distances of the thresholds of a proof, over 1 + |c|, tried in this order."""
 ROUNDS: Final = 16
 SMALLEST_GAP: Final = 1e-10
-"""... after which the levels proved on either side are closed in on, down to this distance, so often altogether."""
+"""Smallest distance of thresholds, over 1 + |c|, when the rounds of a search approach a kink."""
 NEARBY: Final = np.arange(-3.0, 4.0)
 MARGIN: Final = 1 + 1e-3
-"""Covers the rounding of ratios of differences of e^c, for thresholds at least SMALLEST_GAP apart."""
+"""Factor that covers the rounding of ratios of differences of e^c, for thresholds at least SMALLEST_GAP apart."""
 LARGEST: Final = 709.0
-"""Thresholds whose exponential is a double."""
+"""Largest threshold whose exponential is a double."""
 GOOD: Final = 1e-9
-"""Relative width of the power at which no other distances are tried."""
+"""Relative width of the power at which the search stops."""
 
 
 def proved_power(
     alpha: float, c: FloatArray, log_low: FloatArray, log_high: FloatArray
 ) -> tuple[float, float, float, float]:
-    """What ends of ln delta at thresholds c, rising, prove: ends of the power at a rate, and of the best c."""
+    """Return bounds of the power at a rate, and bounds of the best threshold, from bounds of the profile.
+
+    Parameters
+    ----------
+    alpha : float
+        The false positive rate.
+    c : array of shape (n,)
+        Rising thresholds in nats.
+    log_low, log_high : array of shape (n,)
+        Bounds of ln delta(c).
+
+    Returns
+    -------
+    (float, float, float, float)
+        Lower and upper bound of the power, then of the c that attains the minimum.
+    """
     k = np.exp(c)
     rounding = 4 * FUNCTION_ERROR
     low = np.exp(log_low) * (1 - rounding) + k * alpha * (1 - rounding) - SMALLEST
@@ -58,7 +74,10 @@ def proved_power(
 def proved_error(
     power: float, c: FloatArray, log_low: FloatArray, log_high: FloatArray
 ) -> tuple[float, float, float, float]:
-    """The same of the largest (power - delta(c)) e^-c, which rises up to its maximum, then falls."""
+    """Return bounds of the largest (power - delta(c)) e^-c and of its c; the expression rises, then falls in c.
+
+    The arguments and results correspond to those of `proved_power`.
+    """
     shrunk, rounding = np.exp(-c), 4 * FUNCTION_ERROR
     least, most = np.exp(log_low) * (1 - rounding), np.exp(log_high) * (1 + rounding) + SMALLEST
     low, high = (power * (1 - rounding) - most) * shrunk, (power * (1 + rounding) - least) * shrunk
@@ -77,8 +96,20 @@ def closed_in(
     known: tuple[float, float],
     good: float = GOOD,
 ) -> tuple[float, float, float, float]:
-    """Both ends of a number and of the threshold that decides it, from what thresholds near the least of `steer` prove;
-    `known`: both ends before.
+    """Return both bounds of a number and of the threshold that determines it.
+
+    Parameters
+    ----------
+    steer : callable
+        An uncertified function of the threshold whose minimum is near the best threshold.
+    proved : callable
+        Returns bounds of the number and of the threshold from an array of thresholds, like `proved_power`.
+    bottom, top : float
+        Interval of the search.
+    known : (float, float)
+        Bounds of the number that are known before.
+    good : float
+        Relative width at which the search stops.
     """
     if is_spent():
         return *known, -math.inf, math.inf
@@ -93,7 +124,7 @@ def closed_in(
     for _ in range(ROUNDS):
         if high - low <= good * high:
             break
-        # Where the profile has a kink, its level is closed in on; else a few distances serve.
+        # Approach a kink of the profile by its bounds. Without a kink a few distances are enough.
         gap = (right - left) / (len(NEARBY) - 3)
         if gap < SMALLEST_GAP * (1 + abs(near)) or not math.isfinite(gap):
             spacing = next(spacings, None)
@@ -101,7 +132,7 @@ def closed_in(
                 break
             unit = spacing * (1 + abs(near))
             far = unit * 4.0 ** np.arange(1, 2 + math.ceil(math.log(max((top - bottom) / unit, 4.0), 4.0)))
-            # Far points close in on a level where the profile is straight: there all levels between serve.
+            # Far points bound the threshold where the profile is straight, so that all thresholds between serve.
             c = np.concatenate([near - far[::-1], near + unit * NEARBY, near + far])
             c = np.clip(c, bottom - 1, min(top + 1, LARGEST))
             c = np.unique(c)

@@ -1,4 +1,4 @@
-"""How often a second engine was asked, so that only answers in which it was say so."""
+"""Counter of the uses of a second engine, so that only answers that used it say so."""
 
 from __future__ import annotations
 
@@ -11,9 +11,16 @@ from service.privacy.limit import WidthLimit
 @final
 @dataclass(slots=True, eq=False)
 class SecondEngine:
-    """`note`: what an answer says in which it was asked. `times`: how often it was, in all directions of a pair.
+    """Counter of the uses of a second engine, in all directions of a pair.
 
-    `declined`: why it was last not asked for a wide enclosure; None where it never was.
+    Attributes
+    ----------
+    note : str
+        Note of an answer that used the second engine.
+    times : int
+        Count of its uses.
+    declined : WidthLimit or None
+        Why the engine was last not used for a wide enclosure; None if this never happened.
     """
 
     note: str

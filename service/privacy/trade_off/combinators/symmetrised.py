@@ -1,4 +1,4 @@
-"""The curve of an attacker who may face a trade-off curve or its inverse: concave envelope of the larger power."""
+"""Curve of an attacker who may face a trade-off curve or its inverse: concave envelope of the larger power."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import final
 import numpy as np
 from typing_extensions import override
 
-from service.privacy.enclosure import Enclosure, EnclosureArray, Evidence
+from service.privacy.enclosure import SMALLEST, Enclosure, EnclosureArray, Evidence
 from service.privacy.errors import NumericalFailure
 from service.privacy.numerics.arrays import BoolArray, FloatArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
@@ -19,18 +19,28 @@ from service.privacy.trade_off.enclosed.logs import log, log_down, log_ends, log
 HALVINGS = 60
 SLACK = 2 * FUNCTION_ERROR
 LOOSE = 1e-10
-"""Relative width of the power above which the tangent is searched by bisection."""
+"""Relative width of the power above which bisection finds the tangent."""
 STEEPEST = 700.0
 MOST_CAPS = 4
-"""Caps of the second profile that are looked at for a list; each tells of many places."""
+"""Largest count of bounds of epsilon that are computed for a list. Each bound serves many numbers."""
+NARROW = 1e-9
+"""Largest relative width of epsilon for which one number of the other profile may prove the other epsilon smaller."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Tangents:
-    """What the tangents at the slopes c of both curves prove, as arrays over alpha.
+    """Bounds from the tangents at the slopes c of both curves, as arrays over alpha.
 
-    `candidates`: (c, upper end of ln M(c)). `flipped`: (c, upper end of M(-c)). `first_active`, `second_active`: that
-    curve surely has the larger profile at its own slope. `at_zero`: lower end of delta(0), and its logarithm.
+    Attributes
+    ----------
+    candidates : tuple of (array, array)
+        Slopes c, and upper bounds of ln M(c).
+    flipped : tuple of (array, array)
+        Slopes c, and upper bounds of M(-c).
+    first_active, second_active : array of bool
+        Whether this curve surely has the larger profile at its own slope.
+    log_at_zero, at_zero
+        Lower bound of delta(0): its logarithm, and the bound itself.
     """
 
     candidates: tuple[tuple[FloatArray, FloatArray], ...]
@@ -43,17 +53,20 @@ class _Tangents:
 
 @final
 class Symmetrised(AbstractTradeOff):
-    """min(f, g)**, the largest convex function below f and g = f^-1 (C_p of Dong, Roth, Su 2022, for a sampled step).
+    """Curve min(f, g)**, the largest convex function below f and g = f^-1.
 
-    Its profile is M = max(delta_f, delta_g), so power(alpha) = min_c h(c), h(c) = M(c) + e^c alpha, convex in e^c.
-    Every c gives an upper end. With c_f, c_g the log slopes of the curves at alpha, the minimiser lies between them: on
-    its own side of c_f (c_g) a curve that is active there still falls (rises). Three cases, each settled by enclosures:
-    - f is active at c_f (or g at c_g): tangent there, the answer is that curve's own power;
-    - c_f < 0 < c_g or the reverse: delta_f(0) = delta_g(0) because g = f^-1, so 0 minimises and power = delta(0) +
-      alpha;
-    - else the profiles cross between: bisection to [c, c'], then M(c') + e^c alpha is a lower end.
-    The type II error is the smaller of the two curves', 1 - delta(0) - alpha on the middle piece, and from below
-    e^c ((1 - alpha) - M(-c)) for every c, which keeps relative accuracy where it is small.
+    Notes ----- This is C_p of Dong, Roth, Su 2022, for a sampled step. The profile is M = max(delta_f, delta_g). So
+    power(alpha) = min_c h(c) with h(c) = M(c) + e^c alpha, which is convex in e^c. Every c gives an upper bound. Let
+    c_f and c_g be the log slopes of the curves at alpha. The minimiser lies between them: where f (or g) is active at
+    c, h falls for c < c_f (c_g) and rises for c > c_f (c_g). Enclosures decide between three cases:
+
+    - If f is active at c_f (or g at c_g), its tangent there is the answer, which is the power of this curve.
+    - If c_f < 0 < c_g or conversely, 0 is the minimiser, since delta_f(0) = delta_g(0) for g = f^-1. The power is
+      delta(0) + alpha.
+    - Otherwise the profiles cross between c_f and c_g. Bisection finds [c, c'], and M(c') + e^c alpha is a lower bound.
+
+    The type II error is at most that of each curve, and equals 1 - delta(0) - alpha on the middle piece. From below it
+    is at least e^c ((1 - alpha) - M(-c)) for every c. This bound keeps relative accuracy for small errors.
     """
 
     def __init__(self, first: AbstractTradeOff, second: AbstractTradeOff) -> None:
@@ -79,7 +92,7 @@ class Symmetrised(AbstractTradeOff):
     @property
     @override
     def global_gdp_mu(self) -> Enclosure | None:
-        # g_mu is convex: it lies below both curves exactly when it lies below their hull.
+        # g_mu is convex, so g_mu lies below both curves exactly when g_mu lies below their hull.
         first, second = self.first.global_gdp_mu, self.second.global_gdp_mu
         return None if first is None or second is None else largest(first, second)
 
@@ -90,7 +103,7 @@ class Symmetrised(AbstractTradeOff):
     @override
     def _profile_formula(self, epsilon: FloatArray) -> EnclosureArray:
         first = self.first.profile(epsilon)
-        left = ~self._smaller(epsilon, first.lower)
+        left = ~_is_capped(self.second, epsilon, first.lower)
         if not left.any():
             return first
         both = larger(logged(first)[left], self.second.profile(epsilon[left]))
@@ -100,52 +113,32 @@ class Symmetrised(AbstractTradeOff):
     def _profile_at_formula(self, epsilon: float) -> Enclosure:
         first = self.first.profile_at(epsilon)
         alone = self.second.profile_cap(epsilon) <= first.lower
-        alone = alone or bool(self._smaller(np.array([epsilon]), np.array([first.lower]))[0])
+        alone = alone or bool(_is_capped(self.second, np.array([epsilon]), np.array([first.lower]))[0])
         return first if alone else largest(first, self.second.profile_at(epsilon))
-
-    def _smaller(self, epsilon: FloatArray, least: FloatArray) -> BoolArray:
-        """Where a cap shows that the second profile is at most `least`, the lower end of the first.
-
-        From an epsilon on at which the second is at most delta it stays so, and the first falls: a cap at one place
-        tells of all before it down to that epsilon. Far out the second is often so small that reading it would cost
-        more than everything else.
-        """
-        found = np.zeros(len(epsilon), dtype=bool)
-        order = np.argsort(epsilon)
-        smallest = np.minimum.accumulate(least[order])
-        for _ in range(MOST_CAPS):
-            open_places = np.flatnonzero(~found[order])
-            if len(open_places) == 0 or not 0 < (delta := float(smallest[open_places[-1]])) < 1:
-                break
-            told = epsilon[order] >= self.second.epsilon_cap(delta)
-            told[open_places[-1] + 1 :] = False
-            if not told[open_places[-1]]:
-                break
-            found[order[told]] = True
-        return found
 
     @override
     def _epsilon_formula(self, delta: float) -> Enclosure:
         first = self.first.epsilon(delta)
-        # Mostly a bound of the other curve's shows that it is smaller.
-        return first if self.second.epsilon_cap(delta) <= first.lower else largest(first, self.second.epsilon(delta))
+        narrow = first.evidence.is_certain and first.relative_width() < NARROW
+        # In most cases a bound of the other curve shows that its epsilon is smaller.
+        cap = self.second.epsilon_cap(delta, first.lower) if narrow else self.second.epsilon_cap(delta)
+        return first if cap <= first.lower else largest(first, self.second.epsilon(delta))
 
     @override
     def _power_at_formula(self, rate: float) -> Enclosure:
-        # Mostly one curve is active at its own slope, which two profiles show: no need of both curves' points.
+        # In most cases one curve is active at its own slope. Two profiles show this without points of both curves.
         for own, other in ((self.first, self.second), (self.second, self.first)):
             point = own.points(np.array([rate]))
             slope = point.log_slope
             if slope.lower[0] > -STEEPEST and slope.upper[0] < STEEPEST:
                 least, _ = log_ends(own.profile(slope.upper))
-                _, most = log_ends(other.profile(slope.lower))
-                if least[0] >= most[0]:
+                if _is_smaller(other, slope.lower, least)[0]:
                     return point.power.at(0, self.evidence)
         return super()._power_at_formula(rate)
 
     @override
     def _points_formula(self, alpha: FloatArray) -> CurvePoints:
-        # Mostly one curve is active at its own slope: what it says there is the answer.
+        # In most cases one curve is active at its own slope, and its point is the answer.
         first = self.first.points(alpha)
         left = ~_surely_active(first, alpha, self.second)
         if not left.any():
@@ -153,13 +146,13 @@ class Symmetrised(AbstractTradeOff):
         second = self.second.points(alpha[left])
         own = _surely_active(second, alpha[left], self.first)
         if not own.all():
-            open_places = np.flatnonzero(left)[~own]
-            hull = self._hull(alpha[open_places], first[open_places], second[~own])
+            open_at = np.flatnonzero(left)[~own]
+            hull = self._hull(alpha[open_at], first[open_at], second[~own])
             second = _placed(second, ~own, hull)
         return _placed(first, left, second)
 
     def _hull(self, alpha: FloatArray, first: CurvePoints, second: CurvePoints) -> CurvePoints:
-        """The points of the hull, from those of both curves at the same rates."""
+        """Return the points of the hull from the points of both curves at the same rates."""
         at_first, at_second = first.log_slope, second.log_slope
         tangents = self._tangents(at_first, at_second)
         log_alpha = np.log(alpha)
@@ -184,7 +177,7 @@ class Symmetrised(AbstractTradeOff):
         return CurvePoints(errors, power, EnclosureArray(left, right))
 
     def _tangents(self, at_first: EnclosureArray, at_second: EnclosureArray) -> _Tangents:
-        """Both profiles where each curve has its slope; every profile read on the side that keeps it rigorous."""
+        """Evaluate both profiles at the slopes of both curves, each on the side that keeps its bound rigorous."""
         count = len(at_first.lower)
         first_low, first_high = _finite(at_first.lower), _finite(at_first.upper)
         second_low, second_high = _finite(at_second.lower), _finite(at_second.upper)
@@ -195,8 +188,8 @@ class Symmetrised(AbstractTradeOff):
         highest, larger = np.maximum(f_high, g_high), np.maximum(f.upper, g.upper)
         own, other, flip_first, flip_second = (slice(i * count, (i + 1) * count) for i in range(4))
         usable = (np.maximum(first_high, second_high) < STEEPEST) & (np.minimum(first_low, second_low) > -STEEPEST)
-        # Profiles fall: g read at the lower end of f's slope bounds it over the whole slope, f at the upper end
-        # likewise.
+        # Profiles fall. So g at the lower bound of the slope of f bounds g over the whole enclosure of the slope, and
+        # f at the upper bound does so likewise.
         candidates = [
             (first_high, highest[own]),
             (second_high, highest[other]),
@@ -205,7 +198,7 @@ class Symmetrised(AbstractTradeOff):
         flipped = [(first_low, larger[flip_first]), (second_low, larger[flip_second])]
         steepest, singular = self.largest_log_ratio.upper, self.singular_power.upper
         if steepest < STEEPEST:
-            # Beyond the largest ratio only the singular part is left, known better than a profile near its zero.
+            # Beyond the largest ratio only the singular part remains. It is more accurate than a profile near its zero.
             candidates.append((np.full(count, steepest), log(np.full(count, singular))))
             flipped.append((np.full(count, -steepest), np.full(count, singular)))
         return _Tangents(
@@ -226,7 +219,7 @@ class Symmetrised(AbstractTradeOff):
         at_first: EnclosureArray,
         at_second: EnclosureArray,
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Shrink [left, right] around the minimiser while the active curve is certain; then the lower end it proves."""
+        """Shrink [left, right] around the minimiser while the active curve is certain; then add the lower bound."""
         left, right = np.maximum(left, -STEEPEST), np.minimum(right, STEEPEST)
         for _ in range(HALVINGS):
             c = 0.5 * (left + right)
@@ -241,7 +234,7 @@ class Symmetrised(AbstractTradeOff):
         return left, right, np.maximum(lowest, _log_sum(profile, left + np.log(alpha), -1))
 
     def _in_order(self, lowest: FloatArray, highest: FloatArray, what: str) -> FloatArray:
-        """The lower ends, at most the upper ones; those of approximations and samples need not fit together."""
+        """Return lower bounds of at most the upper bounds; only approximations and samples may be out of order."""
         if self.evidence.is_certain and (lowest > highest).any():
             raise NumericalFailure(f"the {what} of a symmetrised curve is out of order")
         return np.minimum(lowest, highest)
@@ -266,7 +259,7 @@ class Symmetrised(AbstractTradeOff):
             gap = rest - profile - 2 * UNIT_ROUNDOFF * (np.where(alpha < 0.5, 1.0, 0.0) + profile)
             log_low = np.maximum(log_low, log_down(np.maximum(gap, 0.0)) + slope - SLACK * np.abs(slope))
         log_high = np.minimum(np.minimum(f_high, g_high), log_up(high))
-        # Where one curve is tangent its own type II error is the answer.
+        # Where one curve is active, its type II error is the answer.
         log_low = np.where(tangents.first_active, np.maximum(log_low, f_low), log_low)
         log_low = np.where(tangents.second_active, np.maximum(log_low, g_low), log_low)
         log_low = np.minimum(log_low, 0.0)
@@ -275,9 +268,9 @@ class Symmetrised(AbstractTradeOff):
 
 
 def _surely_active(points: CurvePoints, alpha: FloatArray, other: AbstractTradeOff) -> BoolArray:
-    """Where a curve's tangents at its own points surely lie above those of the other of the same slope c.
+    """Return where tangents of a curve at its own points surely lie above the other curve's tangents of equal slope.
 
-    Every delta(c) is at least power - e^c alpha, so that the profile of the other curve alone has to be read.
+    Every delta(c) is at least power - e^c alpha, so that only the profile of the other curve is evaluated.
     """
     slope, log_alpha = points.log_slope, np.log(alpha)
     low, high = _finite(slope.lower), _finite(slope.upper)
@@ -288,16 +281,49 @@ def _surely_active(points: CurvePoints, alpha: FloatArray, other: AbstractTradeO
         share = share + SLACK * (1 + np.abs(high) + np.abs(log_alpha) + np.abs(log_power))
         least = log_power + np.log(-np.expm1(share))
         least = least - SLACK * (1 + np.abs(least))
-        usable &= least > -np.inf  # not a number where the share is above 1: nothing is known
+        usable &= least > -np.inf  # NaN where the share exceeds 1, which proves nothing
     if not usable.any():
         return usable
-    _, most = log_ends(other.profile(low[usable]))
-    usable[usable] = least[usable] >= most
+    usable[usable] = _is_smaller(other, low[usable], least[usable])
     return usable
 
 
+def _is_smaller(curve: AbstractTradeOff, epsilon: FloatArray, log_least: FloatArray) -> BoolArray:
+    """Return where the profile of a curve is proved to be at most e^{log_least}, by caps or by the profile itself."""
+    least = np.exp(log_least) * (1 - SLACK) - SMALLEST
+    found = _is_capped(curve, epsilon, least)
+    if len(found) == 1 and not found[0]:
+        found[0] = curve.profile_cap(float(epsilon[0])) <= least[0]
+    left = ~found
+    if left.any():
+        found[left] = log_least[left] >= log_ends(curve.profile(epsilon[left]))[1]
+    return found
+
+
+def _is_capped(curve: AbstractTradeOff, epsilon: FloatArray, least: FloatArray) -> BoolArray:
+    """Return where a bound of epsilon proves that the profile of a curve is at most `least`.
+
+    If the profile is at most delta at one epsilon, it is at most delta at all larger epsilons. So one bound serves all
+    numbers from that epsilon up to the position of that delta. For large epsilons the profile is often so small that
+    its evaluation would cost more than everything else.
+    """
+    found = np.zeros(len(epsilon), dtype=bool)
+    order = np.argsort(epsilon)
+    smallest = np.minimum.accumulate(least[order])
+    for _ in range(MOST_CAPS):
+        open_at = np.flatnonzero(~found[order])
+        if len(open_at) == 0 or not 0 < (delta := float(smallest[open_at[-1]])) < 1:
+            break
+        capped = epsilon[order] >= curve.epsilon_cap(delta)
+        capped[open_at[-1] + 1 :] = False
+        if not capped[open_at[-1]]:
+            break
+        found[order[capped]] = True
+    return found
+
+
 def _placed(points: CurvePoints, at: BoolArray, others: CurvePoints) -> CurvePoints:
-    """Return the points, in which `others` stand at the true entries of `at`."""
+    """Return the points with `others` at the true entries of `at`."""
     slope = EnclosureArray(points.log_slope.lower.copy(), points.log_slope.upper.copy())
     slope.lower[at], slope.upper[at] = others.log_slope.lower, others.log_slope.upper
     errors = placed(points.type_two_error, at, others.type_two_error)
@@ -305,7 +331,7 @@ def _placed(points: CurvePoints, at: BoolArray, others: CurvePoints) -> CurvePoi
 
 
 def _log_sum(first: FloatArray, second: FloatArray, side: int) -> FloatArray:
-    """ln(e^first + e^second), rounded up (side 1) or down (side -1)."""
+    """Return ln(e^first + e^second), rounded up (side 1) or down (side -1)."""
     value = np.logaddexp(first, second)
     largest = np.maximum(np.where(np.isfinite(first), np.abs(first), 0.0), np.abs(second))
     return value + side * SLACK * (1 + np.minimum(largest, 2 * np.abs(value) + 1))

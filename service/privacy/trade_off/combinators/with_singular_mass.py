@@ -1,8 +1,8 @@
-"""A curve whose hypotheses each have, with some probability, an output that the other cannot have.
+"""Curve whose hypotheses each have, with some probability, an output that the other hypothesis cannot have.
 
-An (eps, delta)-DP step is, for the worst pair, an eps-DP step that with probability delta tells everything (Kairouz,
-Oh, Viswanath 2015, Theorem 2.1). In a run the masses join: with probability Delta = 1 - prod (1 - delta_i) some step
-tells everything, and else the run is that of the other parts of its steps.
+For the worst pair an (eps, delta)-DP step is an eps-DP step that reveals everything with probability delta (Kairouz,
+Oh, Viswanath 2015, Theorem 2.1). In a run the masses add up: with probability Delta = 1 - prod (1 - delta_i) at least
+one step reveals everything. Otherwise the run is that of the other parts of the steps.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from service.privacy.trade_off.enclosed.logs import log, log_ends, moved, spanne
 from service.privacy.trade_off.enclosed.weighted_sums import log_sum
 
 SLACK = 4 * FUNCTION_ERROR
-"""Relative error of a sum of products of ends that are themselves outward."""
+"""Relative error of a sum of products of bounds that are themselves rounded outwards."""
 LARGEST_EXPONENT = 745.0
-"""e^-this is the smallest double: a larger rate is certainly 1."""
+"""Largest exponent: e^-745 is the smallest double, so that a larger rate is certainly 1."""
 LARGEST_FACTOR = 1e300
-"""Nats."""
+"""Largest finite exponent in a product of rates, in nats."""
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class SingularMass:
-    """Delta and 1 - Delta, each to a few units in the last place however small, and -ln(1 - Delta) in nats."""
+    """Mass Delta and its complement 1 - Delta, each within a few ulps however small, and -ln(1 - Delta) in nats."""
 
     mass: Enclosure
     rest: Enclosure
@@ -42,10 +42,10 @@ class SingularMass:
 
     @staticmethod
     def of(deltas: Iterable[tuple[float, int]]) -> SingularMass:
-        """The mass of steps that tell everything with probability delta in [0, 1], as (delta, count).
+        """Return the mass of steps that reveal everything with probability delta, given as (delta, count) pairs.
 
-        -ln(1 - Delta) = sum count -log1p(-delta), positive terms: relative error <= 8 u + a few u. A single step keeps
-        its delta exactly.
+        -ln(1 - Delta) = sum count -log1p(-delta) has positive terms, so that its relative error is at most 8 u plus a
+        few u. Every delta is in [0, 1]. A single step keeps its delta exactly.
         """
         given = [(delta, count) for delta, count in deltas if delta > 0 and count > 0]
         if any(delta == 1 for delta, _ in given):
@@ -63,13 +63,13 @@ class SingularMass:
 
 
 def _mass(exponent: float, side: int) -> float:
-    """1 - e^-exponent, rounded down (side -1) or up (side 1)."""
+    """Return 1 - e^-exponent, rounded down (side -1) or up (side 1)."""
     value = -math.expm1(-exponent)
     return min(max(value * (1 + side * FUNCTION_ERROR), 0.0), 1.0)
 
 
 def _rest(exponent: float, side: int) -> float:
-    """e^-exponent, rounded down (side -1) or up (side 1)."""
+    """Return e^-exponent, rounded down (side -1) or up (side 1)."""
     if exponent == 0:
         return 1.0
     return min(max(math.exp(-exponent) * (1 + side * FUNCTION_ERROR) + side * SMALLEST, 0.0), 1.0)
@@ -77,11 +77,12 @@ def _rest(exponent: float, side: int) -> float:
 
 @final
 class WithSingularMass(AbstractTradeOff):
-    """f(alpha) = (1 - Delta) g(alpha/(1 - Delta)) up to 1 - Delta, 0 above, for the curve g of what is left.
+    """Curve f(alpha) = (1 - Delta) g(alpha/(1 - Delta)) up to 1 - Delta, 0 above, for the curve g of the rest.
 
-    Power = Delta + (1 - Delta) power_g(alpha/(1 - Delta)); delta(eps) = Delta + (1 - Delta) delta_g(eps) for every real
-    eps: the best set always has what only H1 can be, never what only H0 can be. Both hypotheses have the same mass
-    Delta outside the other. Relative error: a few u beyond those of g, at rates alpha/(1 - Delta) known to a few u.
+    Notes ----- The power is Delta + (1 - Delta) power_g(alpha/(1 - Delta)), and delta(eps) = Delta + (1 - Delta)
+    delta_g(eps) for every real eps. The best rejection set contains all outputs that only H1 can have, and no outputs
+    that only H0 can have. Both hypotheses have the same mass Delta outside the other hypothesis. The relative error is
+    a few u beyond that of g, at rates alpha/(1 - Delta) known to a few u.
     """
 
     def __init__(self, curve: AbstractTradeOff, mass: SingularMass) -> None:
@@ -112,7 +113,7 @@ class WithSingularMass(AbstractTradeOff):
     @property
     @override
     def global_gdp_mu(self) -> Enclosure | None:
-        """Infinite where there is mass outside: the power at rate 0 is positive."""
+        """Infinite where mass lies outside the other hypothesis, because the power at rate 0 is positive."""
         return Enclosure.point(math.inf) if self._has_mass else self.curve.global_gdp_mu
 
     @property
@@ -136,7 +137,7 @@ class WithSingularMass(AbstractTradeOff):
         else:
             both = self.curve.points(np.concatenate((low, high)))
             near, far = both[: len(alpha)], both[len(alpha) :]
-        # Where nothing is left of the curve, the rates are 1 and the errors 0: any finite exponent will do.
+        # If Delta is 1, the rates are 1 and the errors 0, so that every finite exponent is valid.
         least, most = (min(end, LARGEST_FACTOR) for end in (self.mass.exponent.lower, self.mass.exponent.upper))
         error_low, error_high = log_ends(far.type_two_error)[0], log_ends(near.type_two_error)[1]
         rounding = 4 * UNIT_ROUNDOFF
@@ -159,18 +160,18 @@ class WithSingularMass(AbstractTradeOff):
         return self._raised(spanned(EnclosureArray.of(near), EnclosureArray.of(far))).at(0, self.evidence)
 
     def _inner_rates(self, alpha: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Both ends of alpha/(1 - Delta), at most 1."""
+        """Return both bounds of alpha/(1 - Delta), at most 1."""
         low, high = self.mass.exponent.lower, self.mass.exponent.upper
         if high == 0:
             return alpha, alpha
         ends: list[FloatArray] = []
         for exponent, side in ((low, -1), (high, 1)):
-            # Half twice: the whole may be larger than all doubles.
+            # Multiply by the half twice, because the full factor may overflow.
             half = math.exp(0.5 * min(exponent, LARGEST_EXPONENT)) if exponent < 2 * LARGEST_EXPONENT else math.inf
             with np.errstate(over="ignore"):
                 rate = alpha * half * half * (1 + side * SLACK) + side * SMALLEST
             ends.append(np.clip(rate, 0.0, 1.0))
-        # Near 1 the complement ((1 - alpha) - Delta)/(1 - Delta) is known better; 1 - alpha is exact from 1/2 on.
+        # Near 1 the complement ((1 - alpha) - Delta)/(1 - Delta) is more accurate; 1 - alpha is exact from 1/2 on.
         over, rest = 1 - alpha, self.mass.rest
         if rest.lower > 0:
             most = (over - self.mass.mass.lower) / rest.lower
@@ -190,7 +191,7 @@ class WithSingularMass(AbstractTradeOff):
         return self._raised(self.curve.profile(epsilon))
 
     def _raised(self, inner: EnclosureArray) -> EnclosureArray:
-        """Delta + (1 - Delta) x."""
+        """Return Delta + (1 - Delta) x for enclosures of x."""
         mass, rest = self.mass.mass, self.mass.rest
         if mass.upper == 0:
             return inner
@@ -210,7 +211,7 @@ class WithSingularMass(AbstractTradeOff):
         mass, rest = self.mass.mass, self.mass.rest
         if mass.upper == 0:
             return self.curve.epsilon(delta)
-        # (delta - Delta)/(1 - Delta), which is 0 exactly where delta is a Delta that is known exactly.
+        # (delta - Delta)/(1 - Delta), which is exactly 0 where Delta is exact and equal to delta.
         most = min(max(delta - mass.lower, 0.0) / rest.lower * (1 + SLACK), 1.0) if rest.lower > 0 else 1.0
         least = max(delta - mass.upper, 0.0) / rest.upper * (1 - SLACK) if rest.upper > 0 else 1.0
         lower = self.curve.epsilon(most).lower

@@ -1,12 +1,15 @@
-"""What the extreme log-likelihood ratios alone prove, however loosely the rest of a curve is known.
+"""Bounds that follow from the extreme log-likelihood ratios alone, for curves with any accuracy.
 
-With l <= L <= l' almost surely, no mass of H1 lies outside H0 where l' is finite, nor of H0 outside H1 where l is:
+Let l <= L <= l' almost surely. If l' is finite, no mass of H1 lies outside H0. If l is finite, no mass of H0 lies
+outside H1. Therefore:
 
-    power(alpha) <= e^l' alpha,    type II error >= e^l (1 - alpha),    delta(eps) <= 1 - e^(eps - l') for eps < l',
-    delta(eps) = 0 for eps >= l',    and each of the first two bounds the other from its other side.
+- power(alpha) <= e^l' alpha, and type II error >= e^l (1 - alpha);
+- delta(eps) <= 1 - e^(eps - l') for eps < l', and delta(eps) = 0 for eps >= l';
+- each bound of the power implies a bound of the type II error, and conversely.
 
-Whoever guesses has power alpha and type II error 1 - alpha. Ends are touched only where they are worse, the linear ones
-and the logarithms alike, and NumericalFailure is raised where a certain one is contradicted by more than rounding.
+A guess has power alpha and type II error 1 - alpha. The functions change a bound only if it is worse, for the linear
+bounds and the logarithms alike. They raise NumericalFailure if a certain bound contradicts the caps by more than
+rounding.
 """
 
 from __future__ import annotations
@@ -24,11 +27,11 @@ from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 
 SLACK: Final = 2 * FUNCTION_ERROR
 EXPLAINED: Final = 1e-12
-"""Relative: by how much rounding may let two certain ends of one number miss each other."""
+"""Largest relative gap between two certain bounds of one number that rounding explains."""
 
 
 def log_power_cap(alpha: FloatArray, smallest: float, largest: float) -> FloatArray:
-    """An upper end of ln power(alpha) for rates in (0, 1)."""
+    """Return an upper bound of ln power(alpha) for rates in (0, 1)."""
     with np.errstate(all="ignore"):
         log_alpha = np.log(alpha)
         by_largest = log_alpha + largest
@@ -41,7 +44,7 @@ def log_power_cap(alpha: FloatArray, smallest: float, largest: float) -> FloatAr
 
 
 def log_error_floor(alpha: FloatArray, smallest: float, largest: float) -> FloatArray:
-    """A lower end of ln f(alpha) for rates in (0, 1)."""
+    """Return a lower bound of ln f(alpha) for rates in (0, 1)."""
     with np.errstate(all="ignore"):
         log_rest = np.log1p(-alpha)
         by_smallest = log_rest + smallest
@@ -55,16 +58,19 @@ def log_error_floor(alpha: FloatArray, smallest: float, largest: float) -> Float
 
 
 def log_profile_cap(epsilon: FloatArray, largest: float) -> FloatArray:
-    """An upper end of ln delta(eps) for finite eps."""
+    """Return an upper bound of ln delta(eps) for finite eps."""
     with np.errstate(all="ignore"):
         share = -np.expm1(np.minimum(epsilon - largest, 0.0))
-        # The difference is off by half an ulp of the larger of the two.
+        # The rounding error of the difference is at most half an ulp of the larger operand.
         share = share + 2 * UNIT_ROUNDOFF * (np.abs(epsilon) + abs(largest)) * (epsilon < largest)
         return np.minimum(np.log(share) * (1 - SLACK), 0.0)
 
 
 def capped(bounds: EnclosureArray, log_cap: FloatArray, certain: bool) -> EnclosureArray:
-    """Upper ends brought down to e^log_cap where they are above; what is certain may contradict it by rounding only."""
+    """Return bounds with upper bounds of at most e^log_cap.
+
+    Raises NumericalFailure if `certain` bounds contradict the cap by more than rounding.
+    """
     with np.errstate(all="ignore"):
         cap = np.where(log_cap == -np.inf, 0.0, np.minimum(np.exp(log_cap) * (1 + 2.0**-50) + SMALLEST, 1.0))
     if bounds.log_upper is None and not (cap < bounds.upper).any():
@@ -73,14 +79,17 @@ def capped(bounds: EnclosureArray, log_cap: FloatArray, certain: bool) -> Enclos
 
 
 def floored(bounds: EnclosureArray, log_floor: FloatArray, certain: bool) -> EnclosureArray:
-    """Lower ends brought up to e^log_floor where they are below; what is certain may contradict it by rounding only."""
+    """Return bounds with lower bounds of at least e^log_floor.
+
+    Raises NumericalFailure if `certain` bounds contradict the floor by more than rounding.
+    """
     with np.errstate(all="ignore"):
         floor = np.maximum(np.exp(log_floor) * (1 - 2.0**-50) - SMALLEST, 0.0)
     return _raised(bounds, floor, log_floor, certain)
 
 
 def power_of_guess(power: EnclosureArray, alpha: FloatArray) -> EnclosureArray:
-    """Certain powers without what rounding put below alpha in (0, 1), which who guesses has."""
+    """Return certain powers that are at least alpha in (0, 1), the power of a guess."""
     below = power.lower < alpha
     if not below.any():
         return power
@@ -89,7 +98,7 @@ def power_of_guess(power: EnclosureArray, alpha: FloatArray) -> EnclosureArray:
 
 
 def error_of_guess(error: EnclosureArray, alpha: FloatArray) -> EnclosureArray:
-    """Certain type II errors without what rounding put above 1 - alpha, which who guesses has."""
+    """Return certain type II errors that are at most 1 - alpha, the error of a guess."""
     rest = 1 - alpha
     rest = np.where(1 - rest > alpha, np.nextafter(rest, 2.0), rest)
     above = error.upper > rest
@@ -100,7 +109,7 @@ def error_of_guess(error: EnclosureArray, alpha: FloatArray) -> EnclosureArray:
 
 
 def capped_number(number: Enclosure, log_cap: float) -> Enclosure:
-    """The upper end of one number brought down to e^log_cap where it is above."""
+    """Return the number with an upper bound of at most e^log_cap."""
     cap = 0.0 if log_cap == -math.inf else min(math.exp(log_cap) * (1 + 2.0**-50) + SMALLEST, 1.0)
     known = number.log_upper
     if cap >= number.upper and (known is None or known <= log_cap):
@@ -110,7 +119,7 @@ def capped_number(number: Enclosure, log_cap: float) -> Enclosure:
 
 
 def number_of_guess(power: Enclosure, rate: float) -> Enclosure:
-    """`power_of_guess` of one number, which is also at most 1."""
+    """Return one power that is at least `rate`, the power of a guess, and at most 1."""
     if rate <= power.lower and power.upper <= 1:
         return power
     bounds = power_of_guess(EnclosureArray.of(power), np.array([rate]))
@@ -118,7 +127,7 @@ def number_of_guess(power: Enclosure, rate: float) -> Enclosure:
 
 
 def _lowered(bounds: EnclosureArray, most: FloatArray, log_most: FloatArray | None, certain: bool) -> EnclosureArray:
-    """Return the bounds with both kinds of upper ends brought down, and lower ends above them."""
+    """Return the bounds with upper bounds of at most `most`, and lower bounds that do not exceed them."""
     upper, log_upper = np.minimum(bounds.upper, most), _picked(np.minimum, bounds.log_upper, log_most)
     if not _crossed(bounds.lower, upper, bounds.log_lower, log_upper, certain):
         return EnclosureArray(bounds.lower, upper, bounds.log_lower, log_upper)
@@ -127,7 +136,7 @@ def _lowered(bounds: EnclosureArray, most: FloatArray, log_most: FloatArray | No
 
 
 def _raised(bounds: EnclosureArray, least: FloatArray, log_least: FloatArray | None, certain: bool) -> EnclosureArray:
-    """Return the bounds with both kinds of lower ends brought up, and upper ends below them."""
+    """Return the bounds with lower bounds of at least `least`, and upper bounds that are not below them."""
     lower, log_lower = np.maximum(bounds.lower, least), _picked(np.maximum, bounds.log_lower, log_least)
     if not _crossed(lower, bounds.upper, log_lower, bounds.log_upper, certain):
         return EnclosureArray(lower, bounds.upper, log_lower, bounds.log_upper)
@@ -136,14 +145,17 @@ def _raised(bounds: EnclosureArray, least: FloatArray, log_least: FloatArray | N
 
 
 def _picked(pick: np.ufunc, logs: FloatArray | None, other: FloatArray | None) -> FloatArray | None:
-    """Return the picked logarithms, or `logs` where either is absent."""
+    """Return the picked logarithms, or `logs` where either argument is absent."""
     return logs if logs is None or other is None else pick(logs, other)
 
 
 def _crossed(
     lower: FloatArray, upper: FloatArray, log_lower: FloatArray | None, log_upper: FloatArray | None, certain: bool
 ) -> bool:
-    """Whether some ends are out of order. Raises NumericalFailure where rounding does not explain certain ones."""
+    """Return whether some bounds are out of order.
+
+    Raises NumericalFailure if rounding does not explain the order of certain bounds.
+    """
     above = lower > upper
     crossed = bool(above.any())
     if crossed and certain and (lower > upper * (1 + EXPLAINED) + 4 * SMALLEST).any():
@@ -154,7 +166,7 @@ def _crossed(
     if not above.any():
         return crossed
     low, high = log_lower[above], log_upper[above]
-    # Where an end below is minus infinity, no rounding explains a finite one.
+    # No rounding explains a finite lower bound above an upper bound of minus infinity.
     if certain and (low > high + EXPLAINED * (1 + np.abs(low))).any():
         raise _contradiction(low, high)
     return True

@@ -4,8 +4,8 @@ Let f be convex with low <= f <= high at x_0 < ... < x_{n-1}. The line through (
 to the right of x_i: its value at x_{i-1} is at least that of f, and its value at x_i is at most that of f. The same
 holds to the left of x_i for the line through (x_{i+1}, high) and (x_i, low). On a cell between two points f is above
 the line from its left, above the line from its right, and above every mean of the two lines. A bound on a cell is the
-smaller value at its ends of one of these three: the left line, the right line, and the mean that is level. So a kink
-inside a cell costs nothing.
+smaller value at its endpoints of one of these three: the left line, the right line, and the mean that is level. So a
+kink inside a cell costs nothing.
 
 A function F(x) = (t - f(x))/x, x > 0, has the maximum -min H, where H(y) = y f(1/y) - t y is convex in y = 1/x.
 """

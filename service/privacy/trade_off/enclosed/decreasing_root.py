@@ -1,4 +1,4 @@
-"""Where a decreasing curve reading meets a level, with certified ends."""
+"""Certified roots: the point where a decreasing number of a curve reaches a level."""
 
 from __future__ import annotations
 
@@ -10,34 +10,47 @@ import numpy as np
 from service.privacy.enclosure import Enclosure, EnclosureArray, Evidence
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
-from service.privacy.numerics.work import did, is_spent
+from service.privacy.numerics.work import count_work, is_spent
 from service.privacy.trade_off.enclosed.logs import log_ends
 from service.privacy.trade_off.enclosed.ulps import above, below
 
 Reading = Callable[[FloatArray], EnclosureArray]
 FIRST = np.linspace(0.0, 1.0, 20)
-"""Where the first round looks, in widths of the interval; many points cost little more than one."""
+"""Points of the first round, in widths of the interval. Many points cost little more than one point."""
 INNER = np.linspace(0.0, 1.0, 5)
 NEAR = np.array([-32.0, -8.0, -2.0, 2.0, 8.0, 32.0])
-"""Where a later round looks, in units of what rounding noise can have moved the root ..."""
+"""Points of later rounds around the interpolated root, in units of the error of the root from rounding noise."""
 FAR = np.array([-1e-2, -1e-4, -1e-7, 1e-7, 1e-4, 1e-2])
-"""... and in widths of the bracket, around the interpolated root."""
+"""Points of later rounds around the interpolated root, in widths of the bracket."""
 MOST_ROUNDS = 60
 A_ROUND = 100.0
-"""Work of a round beside what it reads, in microseconds, roughly."""
+"""Approximate work of a round without its evaluations, in microseconds."""
 MOST_WIDENINGS = 8
 CLOSE_ENOUGH = 20.0
-"""Certified ends this many noise units apart are not worth another round."""
+"""Width of the enclosure, in units of the noise, at which the search stops."""
 
 
 def decreasing_root(
     reading: Reading, level: float, low: float, high: float, evidence: Evidence = Evidence.EXACT
 ) -> Enclosure:
-    """Encloses the smallest x in [low, high] with reading(x) <= level, for a decreasing reading and 0 < level < 1.
+    """Enclose the smallest x in [low, high] with reading(x) <= level, for a decreasing function.
 
-    `reading(low) > level >= reading(high)` must hold of the truth; it need not be evident from the enclosures. An end
-    moves only to points at which the enclosure of the reading proves on which side of the root they are; where to look
-    is guessed by inverse interpolation, in rounds of many points. `evidence` is that of the reading.
+    Parameters
+    ----------
+    reading : callable
+        Returns enclosures of the function, with values in [0, 1], at an array of points.
+    level : float
+        In (0, 1).
+    low, high : float
+        The true function satisfies reading(low) > level >= reading(high). The enclosures need not show this.
+    evidence : Evidence
+        The evidence of `reading`.
+
+    Returns
+    -------
+    Enclosure
+        A bound moves only to a point whose enclosure proves on which side of the root it is. Inverse interpolation
+        chooses the points, in rounds of many points.
     """
     target = math.log(level)
     slack = 4 * UNIT_ROUNDOFF * (1 - target)
@@ -45,7 +58,7 @@ def decreasing_root(
     points = low + FIRST * (high - low)
     stalled = 0
     for _ in range(MOST_ROUNDS):
-        did(A_ROUND)
+        count_work(A_ROUND)
         lower, upper = log_ends(reading(points))
         lower, upper = lower - target, upper - target
         width = right - left
@@ -55,7 +68,7 @@ def decreasing_root(
         values = np.where(lower > -np.inf, 0.5 * (lower + upper), upper)
         index = int(np.argmax(values <= 0))
         if values[index] > 0 or index == 0:
-            # Noise hides the crossing at an end of the grid: look there.
+            # Noise hides the crossing next to one end of the grid.
             end = 0 if values[index] <= 0 else len(points) - 1
             low, high, guess = left, right, float(points[end])
             noise = 2 * math.ulp(max(abs(low), abs(high)))
@@ -75,10 +88,20 @@ def decreasing_root(
 def decreasing_root_near(
     log_end: Callable[[float, int], float], level: float, guess: float, radius: float, high: float
 ) -> Enclosure | None:
-    """Encloses the same root in [0, high] with few readings of one number, given a good guess; None if it is not good.
+    """Enclose the same root in [0, high] with a few single evaluations, or return None if the guess is not good.
 
-    `log_end`: the lower (-1) or upper (1) end of the logarithm of the reading. `radius`: how far from the guess both
-    ends are tried first.
+    Parameters
+    ----------
+    log_end : callable
+        Returns the lower (-1) or upper (1) bound of the logarithm of the function at a point.
+    level : float
+        In (0, 1).
+    guess : float
+        An approximate root.
+    radius : float
+        Distance of the first two points from the guess.
+    high : float
+        A known upper bound of the root.
     """
     target = math.log(level)
     slack = 4 * UNIT_ROUNDOFF * (1 - target)
@@ -99,13 +122,13 @@ def decreasing_root_near(
 def increasing_root(
     reading: Reading, level: float, low: float, high: float, evidence: Evidence = Evidence.EXACT
 ) -> Enclosure:
-    """The same for an increasing reading: encloses the largest x in [low, high] with reading(x) <= level."""
+    """Enclose the largest x in [low, high] with reading(x) <= level, for an increasing function."""
     mirrored = decreasing_root(lambda points: reading(-points), level, -high, -low, evidence)
     return Enclosure(-mirrored.upper, -mirrored.lower, mirrored.evidence)
 
 
 def _noise(points: FloatArray, values: FloatArray, spread: float, index: int) -> float:
-    """How far the enclosure's own width moves the root: at least two units in the last place."""
+    """Return the error of the root that the width of the enclosure allows: at least two units in the last place."""
     floor = 2 * math.ulp(float(points[index]))
     drop = float(values[index - 1] - values[index])
     if not (math.isfinite(drop) and math.isfinite(spread)) or drop <= 0:
@@ -114,7 +137,7 @@ def _noise(points: FloatArray, values: FloatArray, spread: float, index: int) ->
 
 
 def _interpolated(grid: list[float], readings: list[float], index: int, low: float, high: float) -> float:
-    """Inverse interpolation (Neville) at reading 0, which lies before grid[index]; the middle where that is no use."""
+    """Return the root by inverse interpolation (Neville) before grid[index], or the midpoint if interpolation fails."""
     chosen = _spread_out(grid, index)
     points, values = [grid[at] for at in chosen], [readings[at] for at in chosen]
     if all(map(math.isfinite, values)) and len(set(values)) == len(values):
@@ -128,7 +151,7 @@ def _interpolated(grid: list[float], readings: list[float], index: int, low: flo
 
 
 def _spread_out(grid: list[float], index: int) -> list[int]:
-    """Indices of up to three points on either side of a gap, far enough apart that their differences are not noise."""
+    """Return indices of up to three points on either side of a gap whose differences exceed the noise."""
     apart = 0.5 * (grid[index] - grid[index - 1])
     before, after = [index - 1], [index]
     for at in range(index - 2, -1, -1):

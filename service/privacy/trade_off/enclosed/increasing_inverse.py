@@ -1,4 +1,4 @@
-"""Where an increasing function with certified values meets numbers, for many numbers at once."""
+"""Certified inverses of an increasing function, for many values at once."""
 
 from __future__ import annotations
 
@@ -14,15 +14,27 @@ from service.privacy.numerics.rounding import UNIT_ROUNDOFF
 Ends = tuple[FloatArray, FloatArray]
 Reading = Callable[[FloatArray], Ends]
 NOISE: Final = 8 * UNIT_ROUNDOFF
-"""Roots are not sought more finely than this, relative to 1 + their size."""
+"""Smallest width of an enclosure of a root, relative to 1 + its size."""
 MOST_WIDENINGS: Final = 14
 WIDER: Final = 16.0
 
 
 def certified_inverse(reading: Reading, target: FloatArray, guess: FloatArray, off: FloatArray | float = 0.0) -> Ends:
-    """Both ends of x with f(x) = target, near a guess, for an increasing f of which `reading` gives both ends; infinite
-    where no enclosure proves on which side a point is: an end is a point whose enclosure proves its side. `off`: about
-    how far that is from the guess, where it is known.
+    """Return both bounds of x with f(x) = target near a guess, for an increasing f.
+
+    Parameters
+    ----------
+    reading : callable
+        Returns both bounds of f at an array of points.
+    target, guess : array of shape (n,)
+        Values of f, and approximate solutions.
+    off : array or float
+        Approximate distance of the solution from the guess, if known.
+
+    Returns
+    -------
+    (array, array)
+        Points whose enclosures prove on which side of the solution they are; infinite where no point proves a side.
     """
     left, right = np.full_like(guess, -np.inf), np.full_like(guess, np.inf)
     radius = np.maximum(NOISE * (1 + np.abs(guess)), off)
@@ -40,7 +52,10 @@ def certified_inverse(reading: Reading, target: FloatArray, guess: FloatArray, o
 
 @np.errstate(all="ignore")
 def increasing_roots(reading: Reading, target: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray:
-    """Return uncertified roots of f = target between `low` and `high`; an end where both ends are on one side."""
+    """Return uncertified roots of f = target between `low` and `high`.
+
+    The root is an endpoint where f - target has one sign at both endpoints.
+    """
 
     def excess(x: FloatArray) -> FloatArray:
         below, above = reading(x)

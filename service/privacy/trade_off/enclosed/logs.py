@@ -1,4 +1,4 @@
-"""Outward-rounded logarithms of enclosures."""
+"""Logarithms of enclosures, rounded outwards."""
 
 from __future__ import annotations
 
@@ -19,28 +19,28 @@ class LogBounds(NamedTuple):
 
     @property
     def middle(self) -> FloatArray:
-        """A value between the bounds: the upper one where the lower one is minus infinity."""
+        """A value between the bounds: the upper bound where the lower bound is minus infinity."""
         return np.where(self.lower > -np.inf, 0.5 * (self.lower + self.upper), self.upper)
 
 
 def log(values: FloatArray) -> FloatArray:
-    """Natural logarithm; minus infinity at 0, without a warning."""
+    """Return natural logarithms, minus infinity at 0, without a warning."""
     with np.errstate(divide="ignore"):
         return np.log(values)
 
 
 def log_down(values: FloatArray) -> FloatArray:
-    """A lower end of ln(values), values in [0, 1]."""
+    """Return a lower bound of ln(values), values in [0, 1]."""
     return log(values) * (1 + FUNCTION_ERROR)
 
 
 def log_up(values: FloatArray) -> FloatArray:
-    """An upper end of ln(values), values in [0, 1]."""
+    """Return an upper bound of ln(values), values in [0, 1]."""
     return log(values) * (1 - FUNCTION_ERROR)
 
 
 def log_ends(bounds: EnclosureArray) -> tuple[FloatArray, FloatArray]:
-    """Logarithms of both ends of numbers in [0, 1]: its own, or else those of the linear ends."""
+    """Return the logarithms of both bounds of numbers in [0, 1], stored or computed from the linear bounds."""
     if bounds.log_lower is not None and bounds.log_upper is not None:
         return bounds.log_lower, bounds.log_upper
     return log_down(bounds.lower), log_up(bounds.upper)
@@ -52,7 +52,7 @@ def logged(bounds: EnclosureArray) -> EnclosureArray:
 
 
 def with_logs(lower: FloatArray, upper: FloatArray) -> EnclosureArray:
-    """Bounds in [0, 1] together with the logarithms of their ends."""
+    """Return bounds in [0, 1] together with the logarithms of both bounds."""
     return EnclosureArray(lower, upper, log_down(lower), log_up(upper))
 
 
@@ -63,12 +63,12 @@ def chosen(where: BoolArray, yes: EnclosureArray, no: EnclosureArray) -> Enclosu
 
 
 def spanned(low: EnclosureArray, high: EnclosureArray) -> EnclosureArray:
-    """Return the bounds from the lower ends of `low` to the upper ends of `high`, in [0, 1], with logarithms."""
+    """Return the bounds from the lower bounds of `low` to the upper bounds of `high`, in [0, 1], with logarithms."""
     return EnclosureArray(low.lower, high.upper, log_ends(low)[0], log_ends(high)[1])
 
 
 def placed(bounds: EnclosureArray, where: BoolArray, others: EnclosureArray) -> EnclosureArray:
-    """Return bounds in [0, 1], with logarithms, in which `others` stand at the true entries of `where`, in order."""
+    """Return bounds in [0, 1], with logarithms, in which `others` replace the true entries of `where`, in order."""
     ends = [end.copy() for end in (bounds.lower, bounds.upper, *log_ends(bounds))]
     for end, found in zip(ends, (others.lower, others.upper, *log_ends(others)), strict=True):
         end[where] = found
@@ -76,7 +76,7 @@ def placed(bounds: EnclosureArray, where: BoolArray, others: EnclosureArray) -> 
 
 
 def relative_widths(bounds: EnclosureArray) -> FloatArray:
-    """Return (upper - lower)/upper from the logarithms; 0 where the ends are equal or out of order."""
+    """Return (upper - lower)/upper from the logarithms; 0 where the bounds are equal or out of order."""
     lower, upper = log_ends(bounds)
     with np.errstate(invalid="ignore"):
         return -np.expm1(np.where(upper > lower, lower - upper, 0.0))
@@ -85,14 +85,14 @@ def relative_widths(bounds: EnclosureArray) -> FloatArray:
 def scaled(
     log_lower: FloatArray, log_upper: FloatArray, log_factor: FloatArray | float, error: FloatArray | float
 ) -> EnclosureArray:
-    """A product from its logarithms; `error` bounds that of `log_factor`."""
+    """Return a product from its logarithms; `error` bounds the error of `log_factor`."""
     return EnclosureArray.from_logs(
         moved(log_lower, log_factor, -error), np.minimum(moved(log_upper, log_factor, error), 0.0)
     )
 
 
 def moved(log_end: FloatArray, log_factor: FloatArray | float, error: FloatArray | float) -> FloatArray:
-    """log_end + log_factor + error, rounded in the direction of `error`; minus infinity stays what it is."""
+    """Return log_end + log_factor + error, rounded in the direction of `error`; minus infinity stays minus infinity."""
     finite = np.where(log_end > -np.inf, log_end, 0.0)
     rounding = (4 * UNIT_ROUNDOFF) * np.copysign(np.abs(finite), error)
     return np.where(log_end > -np.inf, finite + log_factor + error + rounding, -np.inf)

@@ -1,9 +1,9 @@
-"""The accuracy assumed of scipy's special functions, and small helpers to round outwards.
+"""Error model of the special functions of SciPy, and helpers that round outwards.
 
-Model (tested against 60-digit values over the used ranges in `tests/privacy/trade_off/test_ulps.py`; relative errors in
-units of u = 2^-53, arguments taken as exact): `ndtri` 12 u; `log_ndtr(t)` 8 u max(1, 1 + t |t|); `erfcx` on [-5, inf)
-24 u; `erf`, `erfinv` 8 u; `ndtri_exp` 1e-11 (its error grows in the far tail). The elementary functions are covered by
-`numerics.rounding.FUNCTION_ERROR`.
+`tests/privacy/trade_off/test_ulps.py` tests the model against 60-digit values over the used ranges. Errors are
+relative, in units of u = 2^-53, for exact arguments: `ndtri` 12 u; `log_ndtr(t)` 8 u max(1, 1 + t |t|); `erfcx` on [-5,
+inf) 24 u; `erf`, `erfinv` 8 u; `ndtri_exp` 1e-11 (its error grows in the far tail). `numerics.rounding.FUNCTION_ERROR`
+covers the elementary functions.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ SCALED_ERFC_ERROR = 24 * UNIT_ROUNDOFF
 ERF_ERROR = 8 * UNIT_ROUNDOFF
 LOG_QUANTILE_ERROR = 1e-11
 LEAST_SCORE, LARGEST_SCORE = -37.5, 8.2
-"""Normal scores whose probabilities are the smallest normal double, and the last one below 1."""
+"""Normal scores whose probabilities are about the smallest normal double, and the largest double below 1."""
 
 
 def quotient(numerator: float, denominator: float) -> Enclosure:
-    """numerator / denominator; exact when the denominator is a power of two, else within one unit in the last place."""
+    """Enclose numerator / denominator: exactly for a power of two as denominator, otherwise within one ulp."""
     value = numerator / denominator
     if math.frexp(denominator)[0] == 0.5:
         return Enclosure.point(value)
@@ -31,15 +31,15 @@ def quotient(numerator: float, denominator: float) -> Enclosure:
 
 
 def around(value: float, ulps: int = 1) -> Enclosure:
-    """A computed value that is off by at most `ulps` units in the last place."""
+    """Enclose a number from its computed value with an error of at most `ulps` units in the last place."""
     return Enclosure(below(value, ulps), above(value, ulps), Evidence.EXACT)
 
 
 def below(value: float, ulps: int = 1) -> float:
-    """`value` lowered by `ulps` units in the last place."""
+    """Return `value` lowered by `ulps` units in the last place."""
     return math.nextafter(value, -math.inf) if ulps == 1 else value - ulps * math.ulp(value)
 
 
 def above(value: float, ulps: int = 1) -> float:
-    """`value` raised by `ulps` units in the last place."""
+    """Return `value` raised by `ulps` units in the last place."""
     return math.nextafter(value, math.inf) if ulps == 1 else value + ulps * math.ulp(value)

@@ -16,12 +16,13 @@ from service.privacy.trade_off.enclosed.logs import log
 
 SLACK: Final = 4 * FUNCTION_ERROR
 SMALL: Final = 1e-290
-"""Below it the logarithms carry a number."""
+"""Sums below this number are computed from logarithms."""
 
 
 class WeightedSums:
-    """sum w_i x_i over the first axis of arrays, for weights that sum to 1. Relative error a few u, or of a few u per
-    unit of the logarithm where that is summed.
+    """Sums of w_i x_i over the first axis of arrays, for weights w_i that sum to 1.
+
+    The relative error is a few u, or a few u per unit of the logarithm for sums of logarithms.
     """
 
     def __init__(self, weights: Sequence[Fraction]) -> None:
@@ -31,13 +32,13 @@ class WeightedSums:
         self._error = (len(weights) + 4) * UNIT_ROUNDOFF
 
     def linear(self, values: FloatArray, side: int) -> FloatArray:
-        """The weighted sum of values >= 0, rounded down (side -1) or up (side 1)."""
+        """Return the weighted sum of values >= 0, rounded down (side -1) or up (side 1)."""
         total = np.tensordot(self._light if side < 0 else self._heavy, values, axes=1)
         step = SMALLEST * len(self._logs) * (values > 0).any(axis=0)
         return np.maximum(total * (1 + side * self._error) + side * step, 0.0)
 
     def logs(self, logs: FloatArray, total: FloatArray, side: int) -> FloatArray:
-        """ln sum w_i e^{logs_i}, at most 0; by the sum itself, `total`, where that is a normal double."""
+        """Return ln sum w_i e^{logs_i}, at most 0, from the sum `total` itself where this is a normal double."""
         terms = logs + self._logs.reshape(-1, *(1 for _ in logs.shape[1:]))
         value: FloatArray = np.logaddexp.reduce(terms, axis=0)
         error = self._error + SLACK * (1 + np.where(np.isfinite(value), np.abs(value), 0.0))
@@ -46,24 +47,25 @@ class WeightedSums:
         return np.minimum(np.where(total > SMALL, by_sum, summed), 0.0)
 
     def of_logs(self, logs: FloatArray, side: int) -> FloatArray:
-        """ln sum w_i e^{logs_i} from the logarithms alone."""
+        """Return ln sum w_i e^{logs_i} from the logarithms alone."""
         return self.logs(logs, self.linear(np.exp(logs) * (1 + side * FUNCTION_ERROR), side), side)
 
 
 def log_sum(first: FloatArray, second: FloatArray, side: int) -> FloatArray:
-    """ln(e^first + e^second), rounded down (side -1) or up (side 1)."""
+    """Return ln(e^first + e^second), rounded down (side -1) or up (side 1)."""
     value = np.logaddexp(first, second)
     return value + side * SLACK * np.where(np.isfinite(value), 1 + np.abs(value), 0.0)
 
 
 def log_moved(log_value: FloatArray, c: FloatArray, shift: FloatArray, side: int) -> FloatArray:
-    """ln(e^log_value + e^c shift), rounded down (side -1) or up (side 1), minus infinity where that is negative; no
-    bound where c is infinite.
+    """Return ln(e^log_value + e^c shift), rounded down (side -1) or up (side 1).
+
+    The result is minus infinity where the argument is negative. An infinite c gives no bound.
     """
     log_shift = c + log(np.abs(shift))
     error = SLACK * (4 + np.abs(c) + np.abs(log_shift))
     raised = log_sum(log_value, log_shift + side * error, side)
-    # What is taken away is rounded the other way.
+    # The subtracted part is rounded in the opposite direction.
     share = np.minimum(np.exp(log_shift - side * error - log_value) * (1 - side * SLACK), 1.0)
     lowered = log_value + np.log1p(-share)
     lowered += side * SLACK * np.where(np.isfinite(lowered), 1 + np.abs(log_value) + np.abs(lowered), 0.0)
@@ -72,5 +74,5 @@ def log_moved(log_value: FloatArray, c: FloatArray, shift: FloatArray, side: int
 
 
 def _log_of(weight: Fraction) -> float:
-    """ln of a weight that may be too small for a double."""
+    """Return ln of a weight that may be too small for a double."""
     return math.log(float(weight)) if weight > SMALL else math.log(weight.numerator) - math.log(weight.denominator)

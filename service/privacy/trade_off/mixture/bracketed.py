@@ -1,4 +1,4 @@
-"""A mixture over a family of curves that rises with a parameter, between two mixtures of finitely many of them."""
+"""Mixture over a family of curves that rises with a parameter, between two mixtures of finitely many curves."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from service.privacy.trade_off.enclosed.weighted_sums import WeightedSums, log_s
 STEEPEST: Final = 690.0
 FIRST_LEVELS: Final = 65
 SHARES: Final = np.arange(1, 4) / 4
-"""Where cells of levels are cut."""
+"""Positions at which a cell of levels is split, in widths of the cell."""
 CHUNK: Final = 64
-"""Rates read together: all of them take all levels."""
+"""Count of rates that are evaluated together. All of them use all levels."""
 NEIGHBOURS: Final = np.array([1e-2, 0.2, 0.9])[:, None]
 """Distances, relative to alpha or 1 - alpha, of the rates between which chords bound the slope."""
 SLACK: Final = 8 * FUNCTION_ERROR
@@ -31,7 +31,7 @@ SLACK: Final = 8 * FUNCTION_ERROR
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A curve of the family, and its weights in the mixtures below and above, of which one may be 0."""
+    """Curve of the family, with its weights in the lower and the upper mixture; one weight may be 0."""
 
     curve: AbstractTradeOff
     below: Fraction
@@ -40,16 +40,27 @@ class Part:
 
 @final
 class BracketedMixture(AbstractTradeOff):
-    """Profiles mix linearly, so that delta lies between sum below_i delta_i and sum above_i delta_i.
+    """Mixture over a rising family of curves, enclosed by two finite mixtures.
 
-    power(alpha) = min over c of delta(c) + e^c alpha: every c gives an upper end, and on a cell [c, c'] of levels it is
-    at least delta(c') + e^c alpha, for profiles fall. Type II errors are 1 - power, to as many digits as that has; the
-    inverse curve has those of the other end. Slopes are known by chords between enclosures. `parts`: rising.
+    Notes ----- Profiles mix linearly, so that delta lies between sum below_i delta_i and sum above_i delta_i.
+    power(alpha) = min over c of delta(c) + e^c alpha, and every c gives an upper bound. On a cell [c, c'] of levels the
+    power is at least delta(c') + e^c alpha, because profiles fall. Type II errors are 1 - power with the absolute
+    accuracy of the power; the inverse curve has the accuracy at the other end. Chords between enclosures bound the
+    slopes.
     """
 
     def __init__(self, parts: Sequence[Part], close: float, most_levels: int) -> None:
-        """`close`: cells of levels are cut until they hold this little less (in the logarithm of the power) than is
-        seen at levels, or there are `most_levels` of them.
+        """Build the mixture from rising `parts`.
+
+        Parameters
+        ----------
+        parts : sequence of Part
+            Curves in the order of rising power.
+        close : float
+            A cell of levels is split until its possible minimum is within this number of the smallest value at a level,
+            in the logarithm of the power.
+        most_levels : int
+            Largest count of levels.
         """
         self.parts = tuple(parts)
         self._close, self._most_levels = close, most_levels
@@ -111,7 +122,7 @@ class BracketedMixture(AbstractTradeOff):
             np.concatenate([end.reshape(len(rates), -1) for end in ends], axis=1) for ends in zip(*read, strict=True)
         )
         low, high = np.exp(log_low) * (1 - SLACK), np.exp(log_high) * (1 + SLACK)
-        # A concave power is less steep than its chords to the left, and steeper than those to the right.
+        # A concave power is less steep than its chords to the left, and steeper than its chords to the right.
         steepest = ((high[0] - low[1:4]) / (alpha - left)).min(axis=0)
         flattest = ((low[4:] - high[0]) / (right - alpha)).max(axis=0)
         steep, flat = log(steepest), log(np.maximum(flattest, 0.0))
@@ -123,12 +134,12 @@ class BracketedMixture(AbstractTradeOff):
         return CurvePoints(error, EnclosureArray.from_logs(log_low[0], log_high[0]), slope)
 
     def _log_powers(self, alpha: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Both ends of ln power, from profiles at levels that close in on the slopes there."""
+        """Return both bounds of ln power, from profiles at levels that approach the slopes there."""
         levels = self._first_levels(alpha)
         low, high = log_ends(self.profile(levels))
         log_alpha = np.log(alpha)[:, None]
         while len(levels) < self._most_levels:
-            # Cells that may hold less than the least that was seen at a level.
+            # Cells that may contain a value below the smallest value at a level.
             seen = np.logaddexp(low, levels + log_alpha).min(axis=1)
             proved = np.logaddexp(low[1:], levels[:-1] + log_alpha)
             open_cells = np.flatnonzero((proved < seen[:, None] - self._close).any(axis=0))
@@ -149,7 +160,7 @@ class BracketedMixture(AbstractTradeOff):
         return np.minimum(lower, upper), upper
 
     def _first_levels(self, alpha: FloatArray) -> FloatArray:
-        """Levels around the slopes that the extreme parts have at the rates."""
+        """Return levels around the slopes of the extreme parts at the rates."""
         slopes = [part.curve.points(alpha).log_slope for part in (self._below[0], self._below[-1])]
         ends = np.concatenate([end for slope in slopes for end in (slope.lower, slope.upper)])
         ends = ends[np.isfinite(ends)]

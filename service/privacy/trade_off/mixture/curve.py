@@ -1,4 +1,4 @@
-"""The curve of a mixture: one of several curves is drawn, and the attacker learns which."""
+"""Trade-off curve of a mixture: one of several curves is drawn, and the attacker learns which one."""
 
 from __future__ import annotations
 
@@ -29,19 +29,27 @@ from service.privacy.trade_off.mixture.shared_levels import LogProfile, SharedLe
 from service.privacy.trade_off.pair import TradeOffPair, brackets_of
 
 CHUNK: Final = 128
-"""Rates searched for together; more would only need more memory."""
+"""Count of rates in one search. More rates would only need more memory."""
 LOOSE: Final = 1e-10
-"""Width of logarithms above which the profile is asked as well."""
+"""Width of logarithms above which the profile is evaluated too."""
 WIDE: Final = 1e-6
-"""The same where other engines are asked, which are not asked for more."""
+"""Width of logarithms above which the profile is evaluated too, for parts of other engines than closed forms."""
 LARGEST_EPSILON: Final = 1e300
 CHEAP: Final = "closed_form"
 BOUNDING: Final = (Evidence.EXACT, Evidence.PROVED, Evidence.CERTIFIED)
 
 
 def mixed(weights: Sequence[Fraction], pairs: Sequence[TradeOffPair], source: str, reason: str) -> TradeOffPair:
-    """The curves of what is drawn with `weights` (positive, sum 1 exactly), direction by direction; sources and notes
-    of the parts are kept.
+    """Return the curves of a mechanism that is drawn with given weights, direction by direction.
+
+    Parameters
+    ----------
+    weights : sequence of Fraction
+        Positive weights with the exact sum 1.
+    pairs : sequence of TradeOffPair
+        Curves of the parts. The result keeps their sources and notes.
+    source, reason : str
+        The theorem, and the note of the result.
     """
 
     def mix(*curves: AbstractTradeOff) -> AbstractTradeOff:
@@ -57,18 +65,26 @@ def mixed(weights: Sequence[Fraction], pairs: Sequence[TradeOffPair], source: st
 
 @final
 class MixtureTradeOff(AbstractTradeOff):
-    """f(alpha) = min of sum w_i f_i(alpha_i) over all alpha_i with sum w_i alpha_i = alpha, w_i > 0, sum w_i = 1.
+    """Trade-off curve f(alpha) = min of sum w_i f_i(alpha_i) over all alpha_i with sum w_i alpha_i = alpha.
 
-    Profiles mix linearly, delta(eps) = sum w_i delta_i(eps) for every real eps; the minimum has all parts at one level
-    of the likelihood ratio, and is not the average of the f_i at equal alpha. `points.py` has the enclosures.
-    Where slopes of parts are known loosely, the profile bounds the rest: power(alpha) <= delta(c) + e^c alpha, f(alpha)
-    >= 1 - delta(c) - e^c alpha and f(alpha) >= e^c (1 - alpha - delta_reversed(-c)) for every c. Relative width for
-    parts in closed form: 1e-11 for alpha >= 1e-12, 1e-9 down to alpha = 1e-290 (tested); else that of the parts.
-    Source: Leemann et al. 2023 (Gaussian membership inference privacy), Definition 4.1 (stochastic composition).
+    Notes ----- Profiles mix linearly: delta(eps) = sum w_i delta_i(eps) for every real eps. At the minimum all parts
+    have one level of the likelihood ratio, so that f is not the average of the f_i at equal alpha. `points.py` encloses
+    this minimum.
+
+    Where slopes of parts have wide enclosures, the profile gives further bounds for every c: power(alpha) <= delta(c) +
+    e^c alpha, f(alpha) >= 1 - delta(c) - e^c alpha, and f(alpha) >= e^c (1 - alpha - delta_swapped(-c)) with the
+    profile of the swapped hypotheses.
+
+    For parts in closed form the relative width is 1e-11 for alpha >= 1e-12, and 1e-9 down to alpha = 1e-290 (tested).
+    For other parts the width is that of the parts.
+
+    References
+    ----------
+    Leemann et al. 2023 (Gaussian membership inference privacy), Definition 4.1 (stochastic composition).
     """
 
     def __init__(self, parts: Sequence[tuple[Fraction, AbstractTradeOff]]) -> None:
-        """`parts`: (weight, curve), positive weights with sum 1 exactly."""
+        """Build the mixture from (weight, curve) pairs, with positive weights of the exact sum 1."""
         if not parts or sum(weight for weight, _ in parts) != 1:
             raise NumericalFailure("the weights of a mixture do not sum to 1")
         self.parts = tuple(parts)
@@ -100,7 +116,7 @@ class MixtureTradeOff(AbstractTradeOff):
     @property
     @override
     def global_gdp_mu(self) -> Enclosure | None:
-        """Infinite where H1 has mass outside H0; else not known in closed form."""
+        """Infinite where H1 has mass outside H0; otherwise None, because no closed form is known."""
         return Enclosure.point(math.inf) if self._singular.lower > 0 else None
 
     @override
@@ -113,12 +129,12 @@ class MixtureTradeOff(AbstractTradeOff):
 
     @cached_property
     def _searched(self) -> MixturePoints:
-        """Reads points where those of all parts cost next to nothing."""
+        """Search of points for parts whose points are inexpensive."""
         return MixturePoints([curve for _, curve in self.parts], self._sums, self._singular)
 
     @cached_property
     def _shared(self) -> SharedLevels | None:
-        """Reads them where they are dear: each part by its first engine, at levels that all share."""
+        """Search of points for expensive parts: the first engine of each part, at levels that all parts share."""
         if all(curve.method == CHEAP for _, curve in self.parts) and not self._has_only_profiles:
             return None
         parts = [(weight, _first_engine(curve)) for weight, curve in self.parts]
@@ -133,7 +149,7 @@ class MixtureTradeOff(AbstractTradeOff):
 
     @cached_property
     def _has_only_profiles(self) -> bool:
-        """Whether the points of a part would be searched in its profile."""
+        """Whether the points of a part would come from a search of its profile."""
         return any(curve.has_only_profile for _, curve in self.parts)
 
     @override
@@ -154,7 +170,7 @@ class MixtureTradeOff(AbstractTradeOff):
         least = min(curve.epsilon(delta).lower for _, curve in self.parts)
         most = max(curve.epsilon(delta).upper for _, curve in self.parts)
         if math.isinf(most):
-            # One part never comes down to delta, but all together may.
+            # The profile of one part stays above delta, but that of the mixture may fall to delta.
             most, factor = max(2 * least, 1.0), 2.0
             while self.profile_at(most).upper > delta:
                 most *= factor
@@ -177,12 +193,12 @@ class MixtureTradeOff(AbstractTradeOff):
         )
 
     def _points(self, alpha: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """ln f, ln power, log slope: both ends, shape (2, n)."""
+        """Return both bounds of ln f, ln power and the log slope, shape (2, n) each."""
         shared = self._shared
         read = self._searched.read(alpha) if shared is None else shared.read(alpha)
         error, power = read.error, read.power
         if self.evidence not in BOUNDING:
-            # Ends that need not enclose need not be in order.
+            # Bounds without certain evidence may be out of order.
             error, power = np.sort(error, axis=0), np.sort(power, axis=0)
         close = LOOSE if shared is None else WIDE
         loose = (error[1] - error[0] > close) | (power[1] - power[0] > close)
@@ -195,7 +211,7 @@ class MixtureTradeOff(AbstractTradeOff):
     def _tighten(
         self, alpha: FloatArray, read: LogPoints, error: FloatArray, power: FloatArray, loose: FloatArray
     ) -> None:
-        """What the profiles at the levels prove, where they are finite, and all parts at the rates themselves."""
+        """Narrow bounds by the profiles at finite levels, and by the points of all parts at the rates themselves."""
         for levels in read.levels:
             at = np.flatnonzero(loose & np.isfinite(levels))
             if not at.size:
@@ -220,7 +236,7 @@ class MixtureTradeOff(AbstractTradeOff):
 
 
 def _first_engine(curve: AbstractTradeOff) -> AbstractTradeOff:
-    """Searching reads much: too much to ask a second engine, or parts of a run, for what is wide of the first."""
+    """Return the curve of the first engine, because a search cannot afford second engines and parts of a run."""
     if isinstance(curve, DataProcessingBound):
         return _first_engine(curve.curve)
     if isinstance(curve, Symmetrised):

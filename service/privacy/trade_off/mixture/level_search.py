@@ -1,4 +1,7 @@
-"""Levels of the likelihood ratio that decide points, for many rates at once: they steer, and prove nothing."""
+"""Uncertified search for the levels of the likelihood ratio that determine points, for many rates at once.
+
+The levels guide proofs, and no bound relies on them.
+"""
 
 from __future__ import annotations
 
@@ -12,29 +15,34 @@ from service.privacy.numerics.work import is_spent
 
 LOOKS: Final = np.linspace(0.0, 1.0, 9)
 NEAR_LOOKS: Final = np.array([-0.2, -0.04, 0.0, 0.04, 0.2])
-"""Where a round looks, in widths of the bracket: over all of it, or around the vertex of a parabola ..."""
+"""Levels of a round in widths of the bracket: over the whole bracket, or around the vertex of a parabola."""
 NEARLY_A_PARABOLA: Final = 0.1
-"""... once the ends are this little above the least (relative) ..."""
+"""Largest relative rise at the endpoints, above the minimum, for which a parabola is used."""
 FLAT: Final = 1e-6
-"""... and where they are this little above it, the level is near enough."""
+"""Relative rise at the endpoints, above the minimum, at which the search stops."""
 ROUNDS: Final = 24
 CLOSEST: Final = 1e-10
-"""Distance of levels, over 1 + |c|, below which rounding rules their differences."""
+"""Distance of levels, over 1 + |c|, below which rounding dominates their differences."""
 SECOND_ORDER, NOISES = 1e-10, 16.0
-"""Levels of a proof are so far apart that second differences of the sum are about this large, relative to it, and so
-many times what enclosures are wide.
-"""
+"""Size of the second differences between the levels of a proof: relative to the sum, and in widths of enclosures."""
 
 Steer = Callable[[FloatArray, FloatArray], tuple[FloatArray, FloatArray]]
-"""(rates (n,), levels (n, K)) to what is least at the best level, and how wide its enclosure is."""
+"""Function of rates (n,) and levels (n, K): values that are minimal at the best level, and widths of enclosures."""
 
 
 def best_level(
     steer: Steer, alpha: FloatArray, low: FloatArray, high: FloatArray, fine: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Return about the best level for each rate, between two, and how far apart those of a proof should be.
+    """Return the approximate best level for each rate, and the distance between the levels of a proof.
 
-    `fine`: share of what is steered by to which it must be known.
+    Parameters
+    ----------
+    steer : Steer
+        The function to minimise.
+    alpha, low, high : array of shape (n,)
+        Rates, and the intervals of the search.
+    fine : array of shape (n,)
+        Share of the value of `steer` to which the minimum must be known.
     """
     left, right = low.copy(), np.maximum(high, low)
     level, spacing = 0.5 * (left + right), np.full(len(alpha), np.nan)
@@ -44,16 +52,16 @@ def best_level(
         active = active[right[active] - left[active] > CLOSEST * (1 + np.abs(level[active]))]
         if not active.size or is_spent():
             break
-        looks = _looks(left[active], right[active], level[active], bent[active])
-        seen, noise = steer(alpha[active], looks)
+        levels = _levels_of_round(left[active], right[active], level[active], bent[active])
+        seen, noise = steer(alpha[active], levels)
         rows, least = np.arange(len(active)), np.argmin(seen, axis=1)
-        first, last = np.maximum(least - 1, 0), np.minimum(least + 1, looks.shape[1] - 1)
-        left[active], right[active] = looks[rows, first], looks[rows, last]
+        first, last = np.maximum(least - 1, 0), np.minimum(least + 1, levels.shape[1] - 1)
+        left[active], right[active] = levels[rows, first], levels[rows, last]
         rise = np.maximum(seen[rows, first], seen[rows, last]) - seen[rows, least]
-        vertex, curvature = _parabola(looks, seen, least)
+        vertex, curvature = _parabola(levels, seen, least)
         good = (vertex > left[active]) & (vertex < right[active]) & (curvature > 0)
         bent[active] = good & (rise < NEARLY_A_PARABOLA)
-        level[active] = np.where(bent[active], vertex, looks[rows, least])
+        level[active] = np.where(bent[active], vertex, levels[rows, least])
         noise = noise[rows, least]
         with np.errstate(all="ignore"):
             apart = np.sqrt(2 * np.maximum(SECOND_ORDER * fine[active], NOISES * noise) / curvature)
@@ -64,8 +72,8 @@ def best_level(
     return level, np.clip(spacing, closest, np.maximum(right - left, closest))
 
 
-def _looks(left: FloatArray, right: FloatArray, level: FloatArray, bent: BoolArray) -> FloatArray:
-    """Return levels (n, K), rising, from one end to the other: spread out, or close to where a parabola is least."""
+def _levels_of_round(left: FloatArray, right: FloatArray, level: FloatArray, bent: BoolArray) -> FloatArray:
+    """Return rising levels (n, K) between both endpoints: equally spaced, or close to the vertex of a parabola."""
     start, width = left[:, None], (right - left)[:, None]
     spread = start + LOOKS * width
     if not bent.any():
@@ -78,13 +86,13 @@ def _looks(left: FloatArray, right: FloatArray, level: FloatArray, bent: BoolArr
     return np.where(bent[:, None], padded, spread)
 
 
-def _parabola(looks: FloatArray, seen: FloatArray, least: IndexArray) -> tuple[FloatArray, FloatArray]:
-    """Return vertex and curvature of the parabola through the least of what was seen and its neighbours."""
-    rows, middle = np.arange(len(looks)), np.clip(least, 1, looks.shape[1] - 2)
-    (a, b, c), (fa, fb, fc) = (tuple(values[rows, middle + step] for step in (-1, 0, 1)) for values in (looks, seen))
+def _parabola(levels: FloatArray, seen: FloatArray, least: IndexArray) -> tuple[FloatArray, FloatArray]:
+    """Return vertex and curvature of the parabola through the smallest value and its neighbours."""
+    rows, middle = np.arange(len(levels)), np.clip(least, 1, levels.shape[1] - 2)
+    (a, b, c), (fa, fb, fc) = (tuple(values[rows, middle + step] for step in (-1, 0, 1)) for values in (levels, seen))
     with np.errstate(all="ignore"):
         first, second = (fb - fa) / (b - a), (fc - fb) / (c - b)
         curvature = 2 * (second - first) / (c - a)
         vertex = 0.5 * (a + b) - first / curvature
     usable = np.isfinite(vertex) & np.isfinite(curvature)
-    return np.where(usable, vertex, looks[rows, least]), np.where(usable, curvature, 0.0)
+    return np.where(usable, vertex, levels[rows, least]), np.where(usable, curvature, 0.0)

@@ -1,4 +1,4 @@
-"""Points of a curve by the level of its likelihood ratio: where the slope of f is -e^c."""
+"""Points of a curve by the level c of its likelihood ratio, where the slope of f is -e^c."""
 
 from __future__ import annotations
 
@@ -20,25 +20,29 @@ from service.privacy.trade_off.enclosed.ulps import LARGEST_SCORE, LEAST_SCORE
 ALPHA_LOW, ALPHA_HIGH, REST_LOW, REST_HIGH, ERROR_LOW, ERROR_HIGH, POWER_LOW, POWER_HIGH, SLOPE_LOW, SLOPE_HIGH = range(
     10
 )
-"""Rows: both ends of alpha, 1 - alpha, ln f(alpha), ln power, log slope."""
+"""Indices of rows: both bounds of alpha, 1 - alpha, ln f(alpha), ln power and the log slope."""
 ROWS: Final = 10
 BEYOND_HALF: Final = 1.0
-"""Both searches reach a little beyond alpha = 1/2, so that neither ends at a root."""
+"""Largest normal score of both searches, a little beyond alpha = 1/2, so that no search ends at a root."""
 UNREACHABLE: Final = -690.0
-"""ln of type II errors too small for a rate of the inverse curve."""
+"""ln of the type II errors that are too small as a rate of the inverse curve."""
 NODES: Final = 9
 REACH: Final = 3.0
-"""Searches begin with nodes this much around the scores at hand ..."""
+"""Distance to which the first nodes of a search extend around the known scores."""
 SHORTEST: Final = -2.0
-"""... and at least from here to their end."""
+"""Largest score of the first node of a search."""
 
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """A curve where its slope is -e^c, as arrays over c.
+    """Points of a curve where its slope is -e^c, as arrays over c.
 
-    `rows`: at a rate whose slope is about that. `least`, `most`: rows at rates proved to be steeper, and proved not to
-    be steeper.
+    Attributes
+    ----------
+    rows : array
+        The point at a rate whose slope is about -e^c.
+    least, most : array
+        Points at rates where the curve is proved to be steeper, and proved not to be steeper.
     """
 
     rows: FloatArray
@@ -46,10 +50,10 @@ class Level:
     most: FloatArray
 
     def loss(self, c: FloatArray) -> FloatArray:
-        """An upper end of e^-c [f(a) + e^c a - min_b (f(b) + e^c b)] at the rate a of `rows`.
+        """Return an upper bound of e^-c [f(a) + e^c a - min_b (f(b) + e^c b)] at the rate a of `rows`.
 
-        The minimum lies between `least` and `most`, and f is convex: on the way there e^c b falls (rises) by at most
-        (1 - e^{slope - c}) |a - b| more than f rises (falls), slope that at a.
+        The minimum lies between `least` and `most`, and f is convex. Between a and b, e^c b falls (rises) by at most (1
+        - e^{slope - c}) |a - b| more than f rises (falls), where slope is the slope at a.
         """
         ahead = self._distance(self.least, self.rows) * -np.expm1(np.minimum(self.rows[SLOPE_LOW] - c, 0.0))
         steeper = np.expm1(np.minimum(np.maximum(self.rows[SLOPE_HIGH] - c, 0.0), 709.0))
@@ -64,17 +68,17 @@ class Level:
 
 @dataclass(frozen=True, slots=True)
 class SearchStarts:
-    """Scores and rows where searches begin, on the curve and on its inverse."""
+    """Normal scores and rows of the first nodes of searches, on the curve and on its inverse."""
 
     forward: tuple[FloatArray, FloatArray]
     backward: tuple[FloatArray, FloatArray] | None
 
 
 class LevelledCurve:
-    """A curve that can be asked for its points of a given slope.
+    """Curve with points of a given slope.
 
-    Rates up to 1/2 are looked up on the curve, larger ones as type II errors of the inverse curve, so that alpha and
-    1 - alpha, f and 1 - f all keep their relative accuracy.
+    Rates up to 1/2 are searched on the curve, larger rates as type II errors of the inverse curve. So alpha and 1 -
+    alpha, f and 1 - f all keep their relative accuracy.
     """
 
     def __init__(self, curve: AbstractTradeOff) -> None:
@@ -83,11 +87,11 @@ class LevelledCurve:
         slope = half.log_slope
         self._turn = 0.5 * float(slope.lower[0] + slope.upper[0])
         self._reachable = float(log_ends(half.type_two_error)[0][0]) > UNREACHABLE
-        if not np.isfinite(self._turn):  # a curve that is flat, or jumps, at 1/2
+        if not np.isfinite(self._turn):  # the curve is flat or has a jump at 1/2
             self._turn = float(slope.lower[0] if np.isfinite(slope.lower[0]) else slope.upper[0])
 
     def at(self, c: FloatArray, nodes: SearchStarts) -> Level:
-        """The points of slope e^c, c finite, shape (n,); `nodes`: where searches begin."""
+        """Return the points of slope e^c for finite c of shape (n,); searches start at `nodes`."""
         ahead = (c >= self._turn) | (not self._reachable)
         rows = np.empty((3, ROWS, len(c)))
         for forward, which in ((True, ahead), (False, ~ahead)):
@@ -96,7 +100,7 @@ class LevelledCurve:
         return Level(*rows)
 
     def nodes(self, alpha: FloatArray, points: CurvePoints) -> SearchStarts:
-        """Nodes for readings near rates alpha, where the curve has these points."""
+        """Return nodes of searches near the rates alpha, where the curve has the given points."""
         error = points.type_two_error
         return SearchStarts(
             self._nodes(special.ndtri(alpha), True),
@@ -105,14 +109,14 @@ class LevelledCurve:
 
     @cached_property
     def extreme_slopes(self) -> tuple[float, float]:
-        """The smallest and the largest finite slope at rates spread over all doubles."""
+        """Smallest and largest finite log slope at rates spread over all doubles."""
         sides = [self._nodes(np.array([LEAST_SCORE, LARGEST_SCORE]), forward) for forward in (True, False)]
         slopes = np.concatenate([rows[[SLOPE_LOW, SLOPE_HIGH]].ravel() for _, rows in sides])
         slopes = slopes[np.isfinite(slopes)]
         return (float(slopes.min()), float(slopes.max())) if slopes.size else (0.0, 0.0)
 
     def _search(self, c: FloatArray, forward: bool, nodes: SearchStarts) -> FloatArray:
-        """Rows of about the slope, of more and of at most as much: shape (3, ROWS, n)."""
+        """Return rows with approximately the slope, with a larger one, and with at most this slope: (3, ROWS, n)."""
         scores, known = nodes.forward if forward or nodes.backward is None else nodes.backward
         count = len(c)
         search = FallingSearch(np.full(count, LEAST_SCORE), np.full(count, self._end(forward)), ROWS)
@@ -120,11 +124,11 @@ class LevelledCurve:
         def looked(rows: FloatArray, level: FloatArray) -> Looked:
             lower, upper = rows[SLOPE_LOW] - level, rows[SLOPE_HIGH] - level
             if not forward:
-                # On the inverse curve the flat side is on the left, and slopes equal to the level belong to it.
+                # On the inverse curve the flat side is on the left, and includes slopes equal to the level.
                 lower, upper = np.nextafter(-upper, np.inf), np.nextafter(-lower, np.inf)
             with np.errstate(invalid="ignore"):
                 middle = 0.5 * (lower + upper)
-            # Of an end that is not known only its sign can tell.
+            # If a bound is infinite, only the sign of the other bound is usable.
             signs = np.where(lower > 0, np.inf, np.where(upper <= 0, -np.inf, np.nan))
             return Looked(lower, upper, np.where(np.isfinite(middle), middle, signs), rows)
 
@@ -152,7 +156,7 @@ class LevelledCurve:
         return scores, self._rows(scores, forward)
 
     def _rows(self, scores: FloatArray, forward: bool) -> FloatArray:
-        """Rows at rates Phi(score), of the curve or of its inverse."""
+        """Return rows at rates Phi(score), of the curve or of its inverse."""
         rate = special.ndtr(scores)
         points = (self._curve if forward else self._inverse).points(rate)
         rest, rest_error = 1 - rate, UNIT_ROUNDOFF
@@ -187,7 +191,7 @@ def _known(rows: FloatArray, otherwise: FloatArray) -> FloatArray:
 
 
 def _rest(probability: Enclosure) -> Enclosure:
-    """1 - probability."""
+    """Return 1 - probability, rounded outwards."""
     lower, upper = 1 - probability.upper, 1 - probability.lower
     return Enclosure(max(lower * (1 - UNIT_ROUNDOFF), 0.0), min(upper * (1 + UNIT_ROUNDOFF), 1.0), probability.evidence)
 

@@ -1,14 +1,15 @@
-"""Points of a mixture of curves, by levels of the likelihood ratio that enclose theirs.
+"""Points of a mixture of curves, from levels of the likelihood ratio that enclose those of the points.
 
-At a level c all parts stand where their own slope is -e^c; T(c) is the mixture's point there. Levels are sought whose
-points lie on either side of alpha. Then
+At a level c every part is at the point where its own slope is -e^c, and T(c) is the point of the mixture there. A
+search finds levels whose points lie on both sides of alpha. These points give three bounds:
 
-- from above the chord between both points bounds f, for every choice of alpha_i is an attack on the mixture;
-- from below the lines of slope -e^c through the points do, lowered by what a part may gain elsewhere (`Level.loss`);
-- the slope at alpha is between levels at which all parts are proved to be steeper, and not to be steeper, at rates that
-  sum to more, and to less, than alpha.
+- From above, the chord between both points bounds f, because every choice of alpha_i is an attack on the mixture.
+- From below, the lines of slope -e^c through the points bound f, lowered by the possible gain of a part at another rate
+  (`Level.loss`).
+- The slope at alpha lies between two levels. At one level all parts are proved to be steeper at rates whose weighted
+  sum is more than alpha. At the other level all parts are proved not to be steeper at rates with a smaller sum.
 
-The same for the power with signs exchanged. Errors are of second order in the distance of the levels.
+The power has corresponding bounds with swapped signs. All errors are of second order in the distance of the levels.
 """
 
 from __future__ import annotations
@@ -42,17 +43,25 @@ from service.privacy.trade_off.mixture.likelihood_level import (
 
 GRID: Final = np.linspace(0.0, 1.0, 9)
 MOST_LEVELS: Final = 8
-"""Slopes of the parts among the first looks: where a part is straight, its slope may be the answer."""
+"""Slopes of parts among the first levels. Where a part is straight, its slope may be the answer."""
 PADDING: Final = 1e-3
 LOSS, LEVEL = 8, 9
 ROWS: Final = 10
-"""Rows of the mixture: those of a level's points, then the loss and c."""
+"""Rows of the mixture: the rows of `likelihood_level.py`, then the loss and c."""
 UP, DOWN = 1 + 4 * UNIT_ROUNDOFF, 1 - 4 * UNIT_ROUNDOFF
 
 
 @dataclass(frozen=True, slots=True)
 class LogPoints:
-    """Both ends of ln f, ln power and the log slope at some rates, and two levels near the slope: shape (2, n)."""
+    """Bounds of points at some rates, and levels near the slope.
+
+    Attributes
+    ----------
+    error, power, slope : array of shape (2, n)
+        Both bounds of ln f, ln power and the log slope.
+    levels : array of shape (k, n)
+        Levels near the slope.
+    """
 
     error: FloatArray
     power: FloatArray
@@ -61,7 +70,7 @@ class LogPoints:
 
 
 class MixturePoints:
-    """Reads points off curves that are mixed with given weights; `singular`: the mixture's power at rate 0."""
+    """Search of points of a mixture of curves with given weights; `singular` is the power of the mixture at rate 0."""
 
     def __init__(self, curves: Sequence[AbstractTradeOff], sums: WeightedSums, singular: Enclosure) -> None:
         self._curves, self._sums = tuple(curves), sums
@@ -71,11 +80,11 @@ class MixturePoints:
         self._end = np.array([1.0, 1.0, 0.0, 0.0, none, none, 0.0, 0.0, 0.0, none])
 
     def read(self, alpha: FloatArray) -> LogPoints:
-        """At rates strictly between 0 and 1."""
+        """Return the points at rates strictly between 0 and 1."""
         rest, small = 1 - alpha, alpha <= 0.5
         points = [curve.points(alpha) for curve in self._curves]
         nodes = [curve.nodes(alpha, part) for curve, part in zip(self._levelled, points, strict=True)]
-        looks = self._first_looks([part.log_slope for part in points])
+        looks = self._first_levels([part.log_slope for part in points])
         search = FallingSearch(looks[0], looks[-1], ROWS)
 
         def reading(levels: FloatArray, which: IndexArray) -> Looked:
@@ -98,7 +107,10 @@ class MixturePoints:
         return LogPoints(error, power, np.stack((search.left, search.right)), levels)
 
     def _at(self, c: FloatArray, nodes: Sequence[SearchStarts]) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """At levels c: rows of the mixture's point; a rate (and complement) surely less, and one surely more."""
+        """Return rows of the mixture at levels c, and rates that are surely below, and surely above, those points.
+
+        The rates come with their complements.
+        """
         levels = [curve.at(c, near) for curve, near in zip(self._levelled, nodes, strict=True)]
         rows = np.stack([level.rows for level in levels])
         least = np.stack([level.least for level in levels])
@@ -115,8 +127,8 @@ class MixturePoints:
         surely_more = np.stack((linear(most[:, ALPHA_HIGH], 1), linear(most[:, REST_LOW], -1)))
         return mixed, surely_less, surely_more
 
-    def _first_looks(self, slopes: Sequence[EnclosureArray]) -> FloatArray:
-        """Levels c, rising: the slopes of the parts at alpha enclose that of the mixture."""
+    def _first_levels(self, slopes: Sequence[EnclosureArray]) -> FloatArray:
+        """Return rising levels c; the slopes of the parts at alpha enclose that of the mixture."""
         lower = np.sort(np.stack([slope.lower for slope in slopes]), axis=0)
         upper = np.sort(np.stack([slope.upper for slope in slopes]), axis=0)
         if not (np.isfinite(lower).all() and np.isfinite(upper).all()):
@@ -131,24 +143,23 @@ class MixturePoints:
 
 
 def _excess(alpha: FloatArray, rest: FloatArray, a: FloatArray, b: FloatArray, small: BoolArray) -> FloatArray:
-    """ln(alpha/a), or of the complements ln(b/rest) for large a; its sign is that of alpha - a, exactly."""
+    """Return ln(alpha/a), or for large a ln(b/rest) of the complements; the sign is exactly that of alpha - a."""
     return np.where(small, np.log1p((alpha - a) / a), -np.log1p((rest - b) / b))
 
 
 def _enclosed(
     before: FloatArray, after: FloatArray, others: Sequence[FloatArray], alpha: FloatArray, rest: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Ends of ln f(alpha) and ln power(alpha), (2, n) each, from rows at a rate of at most alpha, and at another that
-    may be beyond it by rounding alone.
+    """Return bounds of ln f(alpha) and ln power(alpha), (2, n) each, from rows before and after alpha.
 
-    If it is not, it proves as much as the chord to it, which only looks worse. `others`: rows, perhaps not-a-number,
-    whose lines count as well.
+    Rounding alone may put the rate of `after` before alpha. Then the point proves as much as the chord to it, which
+    only appears to be worse. The lines through the rows in `others`, which may contain NaN, count as well.
     """
     small = alpha <= 0.5
     ahead = _chosen(small, alpha - before[ALPHA_HIGH], before[REST_LOW] - rest)
     behind = _chosen(small, after[ALPHA_HIGH] - alpha, rest - after[REST_LOW])
     ahead, behind = np.maximum(ahead, 0.0) * DOWN, np.maximum(behind, 0.0) * UP
-    # The chord is highest (for the error, lowest for the power) where alpha is nearest to the point before.
+    # The bound from the chord is widest where alpha is nearest to the point before.
     near, far = log(behind / (behind + ahead)), log(ahead / (behind + ahead))
     error_high = log_sum(before[ERROR_HIGH] + near, np.minimum(after[ERROR_HIGH], before[ERROR_HIGH]) + far, 1)
     power_low = log_sum(before[POWER_LOW] + near, np.maximum(after[POWER_LOW], before[POWER_LOW]) + far, -1)
@@ -161,8 +172,9 @@ def _enclosed(
 
 
 def _line(rows: FloatArray, alpha: FloatArray, rest: FloatArray, side: int) -> FloatArray:
-    """At alpha, the line of slope -e^c below f (side -1), e^c above the power (side 1), through a point but for its
-    loss.
+    """Return the supporting line of a point at alpha: slope -e^c below f (side -1), or e^c above the power (side 1).
+
+    The line is moved outwards by the loss of the point.
     """
     shift = _chosen(alpha <= 0.5, alpha - rows[ALPHA_LOW], rows[REST_HIGH] - rest) + rows[LOSS]
     shift = shift + 4 * UNIT_ROUNDOFF * np.abs(shift)

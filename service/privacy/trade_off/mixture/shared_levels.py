@@ -1,19 +1,19 @@
-"""Points by levels of the likelihood ratio: of a curve of which nothing but the profile is at hand, or of a mixture by
-levels that all its parts share, for parts whose points are dear.
+"""Points from levels of the likelihood ratio, for curves with only a profile, and for mixtures of expensive parts.
 
-With g(k) = sum w_i delta_i(ln k), convex in k = e^c, and g' that of the hypotheses exchanged,
+In a mixture all parts share the levels. Let g(k) = sum w_i delta_i(ln k), which is convex in k = e^c. Let g' be the
+corresponding sum for the swapped hypotheses. Then
 
-    power(alpha) = min_k g(k) + k alpha,        f(alpha) = max_k k (1 - alpha - g'(1/k)),
+    power(alpha) = min_k g(k) + k alpha,        f(alpha) = max_k k (1 - alpha - g'(1/k)).
 
-and both are decided at one level, which lies between the slopes that the parts have at alpha. It is sought for all
-rates at once (`level_search.py`); then a few levels around it prove both ends:
+One level determines both numbers. It lies between the slopes of the parts at alpha. `level_search.py` finds it for all
+rates at once. Then a few levels around it prove both bounds:
 
-- any k bounds the power from above and f from below;
-- the sum that is least, and k (1 - alpha - g'(1/k)) with the other sign, are convex in k: `convex_minimum` bounds the
-  power from below and f from above;
-- all parts at the rate alpha are an attack as well: power(alpha) >= sum w_i power_i(alpha).
+- Every k bounds the power from above and f from below.
+- The sum in the minimum, and -k (1 - alpha - g'(1/k)), are convex in k. So `convex_minimum` bounds the power from below
+  and f from above.
+- All parts at the rate alpha are an attack as well: power(alpha) >= sum w_i power_i(alpha).
 
-The sum over parts is read once for each level, and each part only there: no part is searched.
+The sum over parts is evaluated once for each level, so that no part needs its own search.
 """
 
 from __future__ import annotations
@@ -37,25 +37,25 @@ from service.privacy.trade_off.mixture.level_search import CLOSEST, best_level
 from service.privacy.trade_off.mixture.points import LogPoints
 
 FARTHEST: Final = 700.0
-"""Nats; no level beyond is looked at."""
+"""Largest level in nats."""
 FAR_APART, BESIDE = 1.0, 0.01
-"""Ends between which it is first told on which side of 0 a level is, and from where."""
+"""Width of an interval around 0 in which the sign of a level is determined first, and the levels that show the sign."""
 STENCIL: Final = np.array([-16.0, -4.0, -2.0, -1.0, 0.0, 1.0, 2.0, 4.0, 16.0])
 WIDER, NARROWER = 16.0, 0.9
 PROOFS: Final = 18
-"""Rounds of proofs at most, each with levels farther apart, or closer in on the one that is proved to be between."""
+"""Largest count of rounds. Each round has levels farther apart, or closer around the proved interval."""
 GOOD: Final = 1e-9
 SLACK: Final = 8 * FUNCTION_ERROR
 MARGIN: Final = 1 + 1e-3
-"""More than rounding of differences of k at levels CLOSEST to each other makes of their ratios, twice."""
+"""Factor that covers the rounding of ratios of differences of k, at levels with the distance CLOSEST."""
 
 LogProfile = Callable[[FloatArray], tuple[FloatArray, FloatArray]]
-"""Levels (n,) to both ends of ln delta there."""
+"""Function of levels (n,): both bounds of ln delta there."""
 
 
 @dataclass(slots=True)
 class _Found:
-    """Both ends of ln power, ln f and the level at some rates, (2, n) each; they only ever tighten."""
+    """Bounds of ln power, ln f and the level at some rates, (2, n) each, which only tighten."""
 
     power: FloatArray
     error: FloatArray
@@ -70,9 +70,14 @@ class _Found:
 
 
 class SharedLevels:
-    """Reads points of a curve whose ln delta has the ends `profile`, with the hypotheses exchanged `mirrored`.
+    """Search of points of a curve from its profile.
 
-    `start(alpha)`: what is known of the points before. Levels are sought between the ends of the slope.
+    Parameters
+    ----------
+    profile, mirrored : LogProfile
+        Both bounds of ln delta, for the hypotheses in order and swapped.
+    start : callable
+        Returns bounds of the points that are known before. The search for levels stays between the bounds of the slope.
     """
 
     def __init__(self, profile: LogProfile, mirrored: LogProfile, start: Callable[[FloatArray], _Found]) -> None:
@@ -82,28 +87,31 @@ class SharedLevels:
     def of_parts(
         curves: Sequence[AbstractTradeOff], sums: WeightedSums, profile: LogProfile, mirrored: LogProfile
     ) -> SharedLevels:
-        """Of a mixture of `curves`, whose points are read at the rates."""
+        """Return the search for a mixture of `curves`, whose points are evaluated at the rates."""
         return SharedLevels(profile, mirrored, partial(_start_of_parts, curves, sums))
 
     @staticmethod
     def of_profile(curve: AbstractTradeOff, profile: LogProfile, mirrored: LogProfile) -> SharedLevels:
-        """Of any curve, from its profile and its extreme slopes alone."""
+        """Return the search for any curve, from its profile and its extreme slopes alone."""
         return SharedLevels(profile, mirrored, partial(_start_of_profile, curve))
 
     def points(self, alpha: FloatArray) -> CurvePoints:
-        """`read` as points of a curve."""
+        """Return the points of `read` as points of a curve."""
         with np.errstate(all="ignore"):
             read = self.read(alpha)
         error, power = (EnclosureArray.from_logs(np.minimum(*ends), ends[1]) for ends in (read.error, read.power))
         return CurvePoints(error, power, EnclosureArray(*read.slope))
 
     def read(self, alpha: FloatArray, *, with_error: bool = True) -> LogPoints:
-        """At rates strictly between 0 and 1; without type II errors these are only bounded by the powers."""
+        """Return points at rates strictly between 0 and 1.
+
+        Without `with_error`, type II errors are only bounded by the powers.
+        """
         found = self._start(alpha)
         low, high = np.maximum(found.slope[0], -FARTHEST), np.minimum(found.slope[1], FARTHEST)
         found.slope += np.array([[-SLACK], [SLACK]]) * (1 + np.abs(np.stack((low, high))))
         low, high = self._one_sided(alpha, low, high)
-        # Of levels below 0 the form of the type II error keeps its digits, of those above that of the power.
+        # Below level 0 the formula of the type II error keeps its digits, above level 0 that of the power.
         missed = with_error & (low + high < 0)
         fine = np.exp(np.minimum(found.error[1] - found.power[0], 0.0)) if with_error else np.ones_like(alpha)
         level, spacing = np.empty_like(alpha), np.empty_like(alpha)
@@ -116,7 +124,7 @@ class SharedLevels:
         return LogPoints(found.error, found.power, found.slope, level[None])
 
     def _one_sided(self, alpha: FloatArray, low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """About the ends between which the level is, of those that are far apart only what is on its side of 0."""
+        """Return approximate intervals of the level; a wide interval around 0 is reduced to the side of the level."""
         at = np.flatnonzero((low < -FAR_APART) & (high > FAR_APART))
         if at.size:
             seen, _ = self._about_power(alpha[at], np.tile([-BESIDE, BESIDE], (at.size, 1)))
@@ -125,7 +133,7 @@ class SharedLevels:
         return low, high
 
     def _about_power(self, alpha: FloatArray, levels: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """About ln(g + k alpha) at levels (n, K), and how wide its enclosure is."""
+        """Return approximate ln(g + k alpha) at levels (n, K), and the widths of the enclosures."""
         low, high = (end.reshape(levels.shape) for end in self._profile(levels.ravel()))
         lines = np.log(alpha)[:, None] + levels
         middle = np.where(low > -np.inf, 0.5 * (low + high), high)
@@ -133,7 +141,10 @@ class SharedLevels:
         return np.logaddexp(middle, lines), np.where(most > least, most - least, 0.0)
 
     def _about_error(self, alpha: FloatArray, levels: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """The same of -ln(k (1 - alpha - g')), which is least there; beyond where g' exceeds 1 - alpha it rises."""
+        """Return approximate -ln(k (1 - alpha - g')), which the best level minimises, and the widths of enclosures.
+
+        Where g' exceeds 1 - alpha, the returned value rises with the level.
+        """
         low, high = (end.reshape(levels.shape) for end in self._mirrored(-levels.ravel()))
         rest = (1 - alpha)[:, None]
         gap = rest - np.exp(np.where(low > -np.inf, 0.5 * (low + high), high))
@@ -145,7 +156,7 @@ class SharedLevels:
     def _prove(
         self, alpha: FloatArray, level: FloatArray, spacing: FloatArray, found: _Found, *, with_error: bool
     ) -> None:
-        """Tighten what is found by levels around the best ones."""
+        """Narrow the bounds in `found` by levels around the best ones."""
         active = np.arange(len(alpha))
         center, unit, before = level.copy(), spacing.copy(), np.full_like(alpha, np.inf)
         for _ in range(PROOFS):
@@ -156,10 +167,10 @@ class SharedLevels:
                 ends = tuple(end.reshape(c.shape)[:, ::-1] for end in self._mirrored(-c[:, ::-1].ravel()))
                 _tighten_error(alpha[active], c, ends, found, active)
             _exchange(found, active)
-            # Levels proved on both sides are closed in on; else others are tried farther away.
+            # Approach levels that are proved on both sides. Otherwise try levels farther away.
             proved = np.isfinite(left) & np.isfinite(right)
             left, right = found.slope[:, active]
-            gap = (right - left) / 3  # a kink at an end has three levels of the stencil beyond it
+            gap = (right - left) / 3  # a kink at an endpoint has three levels of the stencil beyond it
             closing = proved | (gap <= unit[active] * WIDER)
             shrinks = ~closing | (gap < NARROWER * before[active])
             before[active] = np.where(closing, gap, np.inf)
@@ -179,7 +190,10 @@ class SharedLevels:
         found: _Found,
         at: IndexArray,
     ) -> tuple[FloatArray, FloatArray]:
-        """By profiles at levels c (n, S): the power; and the last level proved to be below, the first above."""
+        """Narrow the power by profiles at levels c (n, S).
+
+        The results are the last level proved to be below the best one, and the first level proved to be above.
+        """
         lines = np.log(alpha)[:, None] + c
         slack = SLACK * (1 + np.abs(lines) + np.abs(c))
         log_low, log_high = np.logaddexp(ends[0], lines), np.logaddexp(ends[1], lines)
@@ -198,7 +212,7 @@ class SharedLevels:
 
 
 def _start_of_profile(curve: AbstractTradeOff, alpha: FloatArray) -> _Found:
-    """Ends of who guesses, and the extreme slopes; no slope k has k alpha > 1."""
+    """Return the bounds of a guess and the extreme slopes; no slope k has k alpha > 1."""
     nothing, rest = np.full_like(alpha, -np.inf), np.log1p(-alpha)
     surely = 1 - alpha <= curve.reversed().singular_power.lower
     bottom = np.full_like(alpha, min(curve.smallest_log_ratio.lower, curve.largest_log_ratio.upper))
@@ -210,8 +224,9 @@ def _start_of_profile(curve: AbstractTradeOff, alpha: FloatArray) -> _Found:
 
 
 def _start_of_parts(curves: Sequence[AbstractTradeOff], sums: WeightedSums, alpha: FloatArray) -> _Found:
-    """What all parts at one rate prove: a lower end of the power, an upper one of f; their slopes, each of which is
-    between those of the chords to both ends.
+    """Return the bounds that all parts at one rate prove: the power from below, and f from above.
+
+    The slopes of the parts bound the level. Each slope lies between the slopes of the chords to (0, 0) and (1, 1).
     """
     points = [curve.points(alpha) for curve in curves]
     nothing, log_alpha, log_rest = np.full_like(alpha, -np.inf), np.log(alpha), np.log1p(-alpha)
@@ -232,7 +247,7 @@ def _start_of_parts(curves: Sequence[AbstractTradeOff], sums: WeightedSums, alph
 def _tighten_error(
     alpha: FloatArray, c: FloatArray, ends: tuple[FloatArray, ...], found: _Found, at: IndexArray
 ) -> None:
-    """By mirrored profiles g' at -c, in the order of c: f(alpha) = max_k k (1 - alpha - g'(1/k))."""
+    """Narrow f by swapped profiles g' at -c, in the order of c: f(alpha) = max_k k (1 - alpha - g'(1/k))."""
     rest = (1 - alpha)[:, None]
     rounding = SLACK + UNIT_ROUNDOFF
     least, most = np.exp(ends[0]), np.exp(ends[1])
@@ -252,7 +267,7 @@ def _tighten_error(
 
 @np.errstate(all="ignore")
 def _exchange(found: _Found, at: IndexArray) -> None:
-    """Each of power and type II error as the other one proves it."""
+    """Narrow power and type II error by the bounds that each implies for the other."""
     power, error = found.power[:, at], found.error[:, at]
     for ends, others in ((power, error), (error, power)):
         rest = -np.expm1(others[::-1])

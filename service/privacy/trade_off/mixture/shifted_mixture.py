@@ -1,7 +1,7 @@
-"""A curve and a loss of a few values beside it: readings of the curve at shifted thresholds.
+"""Curve of a run whose loss is that of a curve plus an independent loss with a few values.
 
-Let the loss be R + A, A independent of R with values a_j of masses q_j under H1. Given A = a, a test of level eps on
-the sum is one of level eps - a on R, so for every real eps
+Let the loss be R + A, where A is independent of R and has values a_j with masses q_j under H1. Given A = a, a test of
+level eps on the sum is one of level eps - a on R. So for every real eps
 
     delta(eps) = sum_j q_j delta_R(eps - a_j).
 
@@ -29,8 +29,14 @@ from service.privacy.trade_off.mixture.shared_levels import SharedLevels
 @final
 @dataclass(frozen=True, slots=True)
 class Shifts:
-    """Values a_j (nats) of a loss and ln q_j, q_j their masses under H1; absolute error of every value, and of every
-    logarithm; arrays of shape (K,).
+    """Values a_j of a loss and their masses, arrays of shape (K,).
+
+    Attributes
+    ----------
+    loss, log_mass : array of shape (K,)
+        a_j in nats, and ln q_j with the masses q_j under H1.
+    loss_error, mass_error : float
+        Absolute errors of every value, and of every logarithm.
     """
 
     loss: FloatArray
@@ -40,8 +46,9 @@ class Shifts:
 
     @staticmethod
     def of(two_point: tuple[tuple[float, int], ...]) -> Shifts:
-        """The sum of independent steps with losses +-eps, (eps, count): the larger with probability 1/(1 + e^-eps)
-        under H1.
+        """Return the sum of independent steps with losses +-eps, given as (eps, count) pairs.
+
+        Under H1 a step has the larger loss with probability 1/(1 + e^-eps).
         """
         loss, log_mass = np.zeros(1), np.zeros(1)
         loss_error = mass_error = 0.0
@@ -63,17 +70,17 @@ class Shifts:
         )
 
     def reversed(self) -> Shifts:
-        """With the hypotheses exchanged: the loss is -A, and the masses are those of H0."""
+        """Return the shifts of the swapped hypotheses: the loss is -A, and the masses are those of H0."""
         error = self.mass_error + self.loss_error + 2 * UNIT_ROUNDOFF * float(np.abs(self.log_mass).max())
         return Shifts(-self.loss, self.log_mass - self.loss, self.loss_error, error)
 
 
 @final
 class ShiftedMixture(AbstractTradeOff):
-    """The curve of `rest` beside a loss of few values.
+    """Trade-off curve of `rest` together with an independent loss of a few values.
 
-    Relative width of the profile that of `rest`, of the power and the type II error 1e-9 beside closed forms (tested).
-    The profile costs 2 K readings of the rest.
+    Notes ----- The relative width of the profile is that of `rest`. The width of power and type II error is 1e-9 with
+    closed forms (tested). A profile costs 2 K evaluations of the rest.
     """
 
     def __init__(self, rest: AbstractTradeOff, shifts: Shifts) -> None:
@@ -118,7 +125,7 @@ class ShiftedMixture(AbstractTradeOff):
         return EnclosureArray.from_logs(np.minimum(lower, 0.0), np.minimum(upper, 0.0))
 
     def log_profile(self, epsilon: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Both ends of ln delta, each shape (n,): the rest at the ends of each threshold, which is rounded."""
+        """Return both bounds of ln delta, each of shape (n,), from the rest at both bounds of each threshold."""
         shifts = self.shifts
         thresholds = epsilon[:, None] - shifts.loss
         slack = shifts.loss_error + 2 * UNIT_ROUNDOFF * (np.abs(epsilon[:, None]) + np.abs(shifts.loss))

@@ -1,6 +1,6 @@
-"""What sampling a step does to any curve of it: H0 = P0, H1 = (1 - p) P0 + p P1 (add), and the same exchanged (remove).
+"""Sampling of a step with any curve: H0 = P0, H1 = (1 - p) P0 + p P1 (add), and the swapped hypotheses (remove).
 
-The remove direction is the inverse function. Source: Dong, Roth, Su 2022, section 4 (f_p = p f + (1 - p) Id); Zhu,
+The remove direction is the inverse function. Sources: Dong, Roth, Su 2022, section 4 (f_p = p f + (1 - p) Id); Zhu,
 Dong, Wang 2022, Theorem 11.
 """
 
@@ -24,7 +24,7 @@ BaseT = TypeVar("BaseT", bound=AbstractTradeOff)
 
 
 class AbstractSampled(AbstractTradeOff, Generic[BaseT]):
-    """What both directions share: a base curve and a sample rate 0 < p < 1."""
+    """Base class of both directions: a base curve and a sample rate 0 < p < 1."""
 
     def __init__(self, base: BaseT, sample_rate: float) -> None:
         self.base, self.rate = base, sample_rate
@@ -33,10 +33,11 @@ class AbstractSampled(AbstractTradeOff, Generic[BaseT]):
 
 
 class AbstractSampledAdd(AbstractSampled[BaseT]):
-    """f_p(alpha) = (1 - p)(1 - alpha) + p f(alpha); power (1 - p) alpha + p power_base(alpha).
+    """Trade-off curve f_p(alpha) = (1 - p)(1 - alpha) + p f(alpha) of the add direction.
 
-    Profile: delta(eps) = p delta_base(ln(1 + (e^eps - 1)/p)) above ln(1 - p), 1 - e^eps below. All sums have positive
-    terms: relative accuracy that of the base.
+    Notes ----- The power is (1 - p) alpha + p power_base(alpha). The profile is p delta_base(ln(1 + (e^eps - 1)/p))
+    above ln(1 - p), and 1 - e^eps below. All sums have positive terms, so that the relative accuracy is that of the
+    base.
     """
 
     @property
@@ -71,7 +72,7 @@ class AbstractSampledAdd(AbstractSampled[BaseT]):
 
     @override
     def _epsilon_formula(self, delta: float) -> Enclosure:
-        # delta = p delta_base, and both epsilons are 0 together. Rounding of the quotient goes outwards.
+        # delta = p delta_base, and both epsilons are 0 together. The quotient is rounded outwards.
         share = delta / self.rate
         larger, smaller = share * (1 + 2 * UNIT_ROUNDOFF), share * (1 - 2 * UNIT_ROUNDOFF)
         if smaller >= 1:
@@ -83,9 +84,10 @@ class AbstractSampledAdd(AbstractSampled[BaseT]):
 
 
 class AbstractSampledRemove(AbstractSampled[BaseT]):
-    """The inverse of f_p.
+    """Inverse of f_p, the curve of the remove direction.
 
-    Profile: delta(eps) = p e^{eps + E} delta_inverse(-E), E = ln(1 + (e^-eps - 1)/p), for eps < -ln(1 - p), else 0.
+    Notes ----- The profile is delta(eps) = p e^{eps + E} delta_inverse(-E) with E = ln(1 + (e^-eps - 1)/p) for eps <
+    -ln(1 - p), and 0 above.
     """
 
     def __init__(self, base: BaseT, sample_rate: float) -> None:
@@ -106,13 +108,13 @@ class AbstractSampledRemove(AbstractSampled[BaseT]):
     def _profile_formula(self, epsilon: FloatArray) -> EnclosureArray:
         at = base_log_ratio(-epsilon, self.rate)
         log_rate = math.log(self.rate)
-        # Where E is minus infinity, eps >= -ln(1 - p): any finite stand-in will do, the result is 0.
+        # Where E is minus infinity, eps >= -ln(1 - p). A finite number replaces E there, because the result is 0.
         low, high = np.maximum(at.lower, -1e300), np.maximum(at.upper, -1e300)
         base_low, base_high = log_ends(self.inverse.profile(np.concatenate((-low, -high))))
         count = len(epsilon)
         log_low = np.where(at.lower > -np.inf, base_low[:count], -np.inf)
         log_high = np.where(at.upper > -np.inf, base_high[count:], -np.inf)
-        # |E| adds its own rounding; where it is huge and negative the logarithm of the base is larger still.
+        # |E| adds its own rounding. Where E is huge and negative, the logarithm of the base is even larger.
         error = FUNCTION_ERROR * (1 + abs(log_rate) + np.abs(epsilon))
         return EnclosureArray.from_logs(
             moved(log_low, epsilon + log_rate + low, -error),
@@ -121,8 +123,9 @@ class AbstractSampledRemove(AbstractSampled[BaseT]):
 
 
 def mixed_reading(exact: FloatArray, rest: float, bounds: EnclosureArray, rate: float) -> EnclosureArray:
-    """rest * exact + rate * truth, every factor within u; in logarithms too where the sum may underflow (it does not:
-    exact > 0).
+    """Return rest * exact + rate * truth, with every factor within u and exact > 0.
+
+    The sum has a positive term, so that it does not underflow and needs no logarithms.
     """
     lower = (rest * exact + rate * bounds.lower) * (1 - SLACK) - SMALLEST
     upper = (rest * exact + rate * bounds.upper) * (1 + SLACK) + 2 * SMALLEST
@@ -130,19 +133,19 @@ def mixed_reading(exact: FloatArray, rest: float, bounds: EnclosureArray, rate: 
 
 
 def low_profile(bounds: EnclosureArray, below: BoolArray, epsilon: FloatArray) -> EnclosureArray:
-    """1 - e^eps where eps <= ln(1 - p): no likelihood ratio is smaller."""
+    """Return 1 - e^eps where eps <= ln(1 - p), because no likelihood ratio is smaller."""
     value = -np.expm1(np.minimum(epsilon, 0.0))
-    # `below` is decided in doubles; beside the edge the truth is larger by less than this slack.
+    # `below` is decided in doubles. Next to the limit the truth is larger by less than this slack.
     slack = 4 * FUNCTION_ERROR
     return chosen(below, with_logs(value * (1 - slack), np.minimum(value * (1 + slack), 1.0)), bounds)
 
 
 def sampled_enclosure(ratio: Enclosure, rate: float) -> Enclosure:
-    """A log-likelihood ratio after sampling."""
+    """Return a log-likelihood ratio after sampling."""
     ends = sampled_log_ratio(np.array([ratio.lower, ratio.upper]), rate)
     return Enclosure(float(ends.lower[0]), float(ends.upper[1]), ratio.evidence)
 
 
 def negative(ratio: Enclosure) -> Enclosure:
-    """That of the hypotheses exchanged."""
+    """Return the log-likelihood ratio of the swapped hypotheses."""
     return Enclosure(-ratio.upper, -ratio.lower, ratio.evidence)

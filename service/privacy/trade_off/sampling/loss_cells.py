@@ -1,14 +1,16 @@
-"""The loss of one step in cells of its noise, each with its masses and the ends of the likelihood ratio inside.
+"""Cells of the noise of one step, with their masses and bounds of the likelihood ratio inside each cell.
 
-Of one shifted law, sampled or not: H0 has y ~ F; H1 has y ~ (1 - p) F + p F(. - mu). Mixtures of shifted Gaussians are
-in `mixture_cells.py`. A cell with masses w0, w1 of both hypotheses and likelihood ratios in [x_a, x_b] lies between two
-pairs that have the same masses: all of it at the mean ratio m = w1/w0 is harder to tell
-apart (a test that sees the cell only: post-processing), and the share
+The step is one shifted law, sampled or not: H0 has y ~ F, and H1 has y ~ (1 - p) F + p F(. - mu). Mixtures of shifted
+Gaussians are in `mixture_cells.py`. Let a cell have masses w0, w1 under the hypotheses, and likelihood ratios in [x_a,
+x_b]. Two pairs with equal masses bound it:
 
-    tau = (1/x_a - 1/m)/(1/x_a - 1/x_b) = expm1(l_a - l_m)/expm1(l_a - l_b),    l = ln x,
+- The whole mass at the mean ratio m = w1/w0 is harder to distinguish: a test that sees only the cell is
+  post-processing.
+- The share tau of w1 at x_b and the rest at x_a is easier to distinguish. The likelihood ratio is spread about its
+  mean, and profiles are means of convex functions of the ratio.
 
-of w1 at x_b, the rest at x_a, is easier (the likelihood ratio is spread about its mean, and profiles are means of
-convex functions of it). Both differ from the truth by the second order of the width of the cells.
+With l = ln x, the share is tau = (1/x_a - 1/m)/(1/x_a - 1/x_b) = expm1(l_a - l_m)/expm1(l_a - l_b). Both bounds differ
+from the truth by the second order of the width of the cells.
 """
 
 from __future__ import annotations
@@ -27,18 +29,26 @@ from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 from service.privacy.trade_off.shifted.location_law import LocationLaw
 
 REACH: Final = 40.0
-"""Scales of the noise beyond both humps up to which cells are bounded: e^-800 is normal mass beyond."""
+"""Distance beyond both modes, in scales of the noise, to which cells are bounded. The normal mass beyond is e^-800."""
 OUTWARD: Final = np.array([[-1.0], [1.0]])
 FIRST: Final = 256
-"""Cells before any is divided."""
+"""Count of cells before the first refinement."""
 MOST_PARTS: Final = 64
-"""Most parts of a cell in one round."""
+"""Largest count of parts of a cell in one round."""
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Cells:
-    """Ends (2, K) of ln w1 and l_m of K cells, (2, K + 1) of l at their borders, in the order in which l rises."""
+    """Cells in the order of rising l.
+
+    Attributes
+    ----------
+    log_mass, mean : array of shape (2, K)
+        Both bounds of ln w1 and of l_m.
+    border : array of shape (2, K + 1)
+        Both bounds of l at the borders.
+    """
 
     log_mass: FloatArray
     mean: FloatArray
@@ -46,12 +56,15 @@ class Cells:
 
     @staticmethod
     def between(log_mass: FloatArray, mean: FloatArray, border: FloatArray) -> Cells:
-        """No mean lies outside its cell; where rounding has eaten the mass, that is all that is known."""
+        """Return cells whose means are within their borders.
+
+        The borders replace means that rounding made unusable.
+        """
         inside = np.stack((np.fmax(mean[0], border[0, :-1]), np.fmin(mean[1], border[1, 1:])))
         return Cells(log_mass, inside, border)
 
     def swapped(self) -> Cells:
-        """With the hypotheses exchanged: losses are -l, and the masses are those of H0."""
+        """Return the cells of the swapped hypotheses: losses are -l, and the masses are those of H0."""
         slack = 2 * UNIT_ROUNDOFF * (np.abs(self.log_mass) + np.abs(self.mean)) * OUTWARD
         with np.errstate(invalid="ignore"):
             mass = self.log_mass - self.mean[::-1] + slack
@@ -59,37 +72,37 @@ class Cells:
         return Cells(mass[:, ::-1], -self.mean[::-1, ::-1], -self.border[::-1, ::-1])
 
     def upper_shares(self) -> FloatArray:
-        """tau from above, in [0, 1]; shape (K,)."""
+        """Return upper bounds of tau, in [0, 1]; shape (K,)."""
         left, right, mean = self.border[0, :-1], self.border[1, 1:], self.mean[1]
         with np.errstate(invalid="ignore", divide="ignore"):
             share = np.expm1(left - mean) / np.expm1(left - right) * (1 + 4 * FUNCTION_ERROR)
-        # Where the cell has no width, all goes to the larger ratio.
+        # In a cell without width the whole mass is at the larger ratio.
         return np.where(np.isfinite(share), np.minimum(share, 1.0), 1.0)
 
 
 class CellStep(ABC):
-    """A step whose likelihood ratio does not fall in one real number, of which cells are taken."""
+    """Step with a likelihood ratio that does not fall in one real number, which is divided into cells."""
 
     __slots__ = ()
 
     @property
     @abstractmethod
     def spread(self) -> float:
-        """About the deviation of its loss, where that is weak: it orders steps."""
+        """Approximate deviation of a weak loss, by which steps are ordered."""
 
     @abstractmethod
     def first_borders(self) -> FloatArray:
-        """Borders of the cells before any is divided, from minus to plus infinity."""
+        """Return the borders of the cells before any refinement, from minus to plus infinity."""
 
     @abstractmethod
     def cells(self, borders: FloatArray) -> Cells:
-        """Cells between neighbours of rising `borders`, from minus to plus infinity."""
+        """Return the cells between neighbours of rising `borders`, from minus to plus infinity."""
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class SampledShift(CellStep):
-    """A law, a shift mu > 0, a sample rate 0 < p <= 1; all exact."""
+    """Step with a law, a shift mu > 0 and a sample rate 0 < p <= 1, all exact."""
 
     law: LocationLaw
     shift: float
@@ -102,7 +115,7 @@ class SampledShift(CellStep):
 
     @override
     def first_borders(self) -> FloatArray:
-        """With the humps among them, beyond which the ratio of Laplace laws is constant."""
+        """Return borders that include both modes, beyond which the ratio of Laplace laws is constant."""
         reach = 0.0 if np.isfinite(self.law.log_ratio(np.array([np.inf]), self.shift)[0][0]) else REACH
         return spaced(-reach, self.shift + reach, [0.0, self.shift])
 
@@ -121,13 +134,13 @@ class SampledShift(CellStep):
 
 
 def spaced(low: float, high: float, humps: list[float]) -> FloatArray:
-    """Borders at equal distances from low to high, at the humps, and at both infinities."""
+    """Return borders at equal distances from low to high, at the given modes, and at both infinities."""
     inner = np.linspace(low, high, FIRST - 1)
     return np.concatenate(([-np.inf], np.unique(np.append(inner, humps)), [np.inf]))
 
 
 def divided(borders: FloatArray, parts: FloatArray) -> FloatArray:
-    """The borders with those between the equal parts of every bounded cell."""
+    """Return the borders with those of the equal parts of every bounded cell."""
     counts = np.clip(parts, 1, MOST_PARTS).astype(np.int64)
     counts[[0, -1]] = 1
     index = np.repeat(np.arange(len(counts)), counts)
@@ -139,7 +152,7 @@ def divided(borders: FloatArray, parts: FloatArray) -> FloatArray:
 
 
 def _base_ratios(step: SampledShift, points: FloatArray) -> FloatArray:
-    """Ends (2, n) of ln of the ratio of the densities of F(. - mu) and F, at infinity too."""
+    """Return bounds (2, n) of ln of the ratio of the densities of F(. - mu) and F, at infinity too."""
     with np.errstate(invalid="ignore"):
         value, error = step.law.log_ratio(points, step.shift)
     known = np.where(np.isfinite(value), error, 0.0)
@@ -147,19 +160,21 @@ def _base_ratios(step: SampledShift, points: FloatArray) -> FloatArray:
 
 
 def _sampled(base: FloatArray, rate: float) -> FloatArray:
-    """Ends (2, n) of ln(1 - p + p e^b) from those of b."""
+    """Return bounds (2, n) of ln(1 - p + p e^b) from bounds of b."""
     if rate == 1:
         return base
     return np.stack((sampled_log_ratio(base[0], rate).lower, sampled_log_ratio(base[1], rate).upper))
 
 
 def log_masses(law: LocationLaw, borders: FloatArray, shift: float) -> FloatArray:
-    """Ends (2, K) of ln(F(b - mu) - F(a - mu)): ln F(b) + ln(1 - F(a)/F(b)), on the side where F is small. `shift`: mu
-    of either sign, within 2 u.
+    """Return bounds (2, K) of ln(F(b - mu) - F(a - mu)) for cells [a, b].
+
+    The result is ln F(b) + ln(1 - F(a)/F(b)), computed on the side where F is small. `shift` is mu of either sign,
+    within 2 u.
     """
     left, right = borders[:-1] - shift, borders[1:] - shift
     mirrored = left + right > 0
-    # Half the moduli bound the rounding of either difference; a border at infinity has neither rounding nor mass.
+    # Half the moduli bound the rounding of both differences. A border at infinity has neither rounding nor mass.
     near, far = np.where(mirrored, -left, right), np.where(mirrored, -right, left)
     value, error = _log_cdf(law, near, shift)
     other, other_error = _log_cdf(law, far, shift)
@@ -172,10 +187,10 @@ def log_masses(law: LocationLaw, borders: FloatArray, shift: float) -> FloatArra
 
 
 def _log_cdf(law: LocationLaw, points: FloatArray, shift: float) -> tuple[FloatArray, FloatArray]:
-    """ln F and its error at points that are rounded, 0 beyond infinity; ln F rises by at most 1 + |t|."""
+    """Return ln F and its error at rounded points; the error is 0 at infinity, and ln F rises by at most 1 + |t|."""
     inside = np.isfinite(points)
     within = np.where(inside, points, 0.0)
     value, error = law.log_cdf(within)
     error = error + (1 + np.abs(within)) * (2 * UNIT_ROUNDOFF) * (np.abs(within) + abs(shift)) * (shift != 0)
-    # Only the far end of a cell may be at minus infinity: its near one never is, mirrored or not.
+    # Only the far border of a cell may be at minus infinity; the near border is not, mirrored or not.
     return np.where(inside, value, -np.inf), np.where(inside, error, 0.0)

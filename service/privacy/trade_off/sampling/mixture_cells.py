@@ -1,5 +1,7 @@
-"""The loss of a mixture of shifted Gaussians in cells: its masses are sums over the humps, every term of which is
-positive, and its likelihood ratio increases (`trade_off/shifted/gaussian_mixture.py`).
+"""Cells of the loss of a mixture of shifted Gaussians.
+
+The masses of the cells are sums over the components with positive terms. The likelihood ratio increases
+(`trade_off/shifted/gaussian_mixture.py`).
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from service.privacy.trade_off.shifted.location_law import NORMAL
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class MixtureInCells(CellStep):
-    """The step with this curve."""
+    """Step of a Gaussian mixture with the given curve."""
 
     curve: GaussianMixtureTradeOff
 
@@ -37,7 +39,7 @@ class MixtureInCells(CellStep):
     @override
     def cells(self, borders: FloatArray) -> Cells:
         absent, present = _log_masses(self.curve.absent, borders, -1), _log_masses(self.curve.present, borders, 1)
-        with np.errstate(invalid="ignore"):  # where a cell has no mass that doubles hold
+        with np.errstate(invalid="ignore"):  # the mass of a cell may underflow
             mean = present - absent[::-1]
             mean = mean + 2 * UNIT_ROUNDOFF * OUTWARD * (np.abs(present) + np.abs(absent[::-1]))
         inner = np.stack(self.curve.log_ratio(borders[1:-1]))
@@ -47,7 +49,7 @@ class MixtureInCells(CellStep):
 
 
 def _log_masses(humps: Humps, borders: FloatArray, sign: int) -> FloatArray:
-    """Ends (2, K) of ln of the masses of the cells; distances have a width of 2 u, at most."""
+    """Return bounds (2, K) of ln of the masses of the cells; distances have a width of at most 2 u."""
     logs = [log_masses(NORMAL, borders, sign * distance) for distance in humps.distances[0].tolist()]
     with np.errstate(divide="ignore"):
         return np.minimum(np.stack(log_sums(np.stack(logs, axis=1) + humps.log_weights)), 0.0)

@@ -1,8 +1,7 @@
-"""One Poisson-sampled step of a shifted noise law: H0 = P0, H1 = (1 - p) P0 + p P1 (add), and the same exchanged
-(remove).
+"""Poisson-sampled step of a shifted noise law: H0 = P0, H1 = (1 - p) P0 + p P1 (add), and the swapped pair (remove).
 
-Written for any base curve of `trade_off/shifted/curve.py`, so Gaussian and Laplace alike: what `abstract.py` says of
-any curve, and thresholds of the remove direction by Newton's method on the law itself.
+The classes serve every base curve of `trade_off/shifted/curve.py`, such as Gaussian and Laplace curves. They use the
+formulas of `abstract.py` for any curve. Newton's method on the law itself finds the thresholds of the remove direction.
 """
 
 from __future__ import annotations
@@ -26,21 +25,19 @@ from service.privacy.trade_off.shifted.curve import AbstractShifted
 
 MOST_NEWTON_STEPS = 100
 NOISE = 32 * UNIT_ROUNDOFF
-"""Thresholds are not sought more finely than this, relative to 1 + their size."""
+"""Smallest distance of thresholds in a search, relative to 1 + their size."""
 RADII = np.array([[1 / 16], [1 / 4], [1.0], [4.0]])
 MOST_WIDENINGS = 60
 
 
 @final
 class PoissonSampledAdd(AbstractSampledAdd[AbstractShifted]):
-    """The add direction of a shifted law."""
+    """Add direction of a sampled shifted law."""
 
     @property
     @override
     def global_gdp_mu(self) -> Enclosure | None:
-        """That of the base: f_p is never harder to hide (f_p >= f), and as bad in the limit alpha -> 0 where L is
-        unbounded.
-        """
+        """mu of the base: f_p >= f, and both are equal in the limit alpha -> 0 where L is unbounded."""
         return self.base.global_gdp_mu
 
     @override
@@ -50,17 +47,17 @@ class PoissonSampledAdd(AbstractSampledAdd[AbstractShifted]):
 
 @final
 class PoissonSampledRemove(AbstractSampledRemove[AbstractShifted]):
-    """The remove direction of a shifted law. Reject where y <= t: rate alpha = (1 - p) F(t) + p F(t - mu), power F(t),
-    type II error F(-t).
+    """Remove direction of a sampled shifted law.
 
-    t is enclosed by two points at which the enclosures of the rate prove which side they are on. For alpha > 1/2 the
-    complement is solved, so that both readings keep their relative accuracy.
+    Notes ----- The test rejects where y <= t: rate alpha = (1 - p) F(t) + p F(t - mu), power F(t), type II error F(-t).
+    Two points enclose t, and the enclosures of the rate prove on which side each point is. For alpha > 1/2 the
+    complement is solved, so that power and type II error keep their relative accuracy.
     """
 
     @property
     @override
     def global_gdp_mu(self) -> Enclosure | None:
-        """That of the other direction: g_mu is its own inverse."""
+        """mu of the other direction, because g_mu is its own inverse."""
         return self.base.global_gdp_mu
 
     @override
@@ -76,8 +73,8 @@ class PoissonSampledRemove(AbstractSampledRemove[AbstractShifted]):
         logs, error = self.base.law.log_cdf(np.stack((left, right, -left, -right)))
         upper, lower = np.minimum(logs + error, 0.0), logs - error
         near, far = EnclosureArray.from_logs(lower[0], upper[1]), EnclosureArray.from_logs(lower[3], upper[2])
-        # L = ln dP1/dP0 of the base at the threshold y = t (alpha <= 1/2) or y = -t; the slope of the inverse is -ln(1
-        # - p + p e^L).
+        # L = ln dP1/dP0 of the base at the threshold y = t (alpha <= 1/2) or y = -t. The slope of the inverse is
+        # -ln(1 - p + p e^L).
         slope_left, slope_right = (self._base_slope(-sign * t) for t in (left, right))
         steepest = sampled_log_ratio(np.maximum(slope_left.upper, slope_right.upper), self.rate).upper
         flattest = sampled_log_ratio(np.minimum(slope_left.lower, slope_right.lower), self.rate).lower
@@ -88,7 +85,7 @@ class PoissonSampledRemove(AbstractSampledRemove[AbstractShifted]):
         return EnclosureArray(value - error, value + error)
 
     def _thresholds(self, target: FloatArray, sign: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Certified ends of t with (1 - p) F(t) + p F(t + sign mu) = target <= 1/2."""
+        """Return certified bounds of t with (1 - p) F(t) + p F(t + sign mu) = target <= 1/2."""
         x, x_error = self.base.law.quantile(target)
         mu = self.base.shift.upper
         slack = 2 * x_error + SLACK * (np.abs(x) + mu)
@@ -108,10 +105,10 @@ class PoissonSampledRemove(AbstractSampledRemove[AbstractShifted]):
         raise NumericalFailure("the threshold of a sampled step was not bracketed")
 
     def _rate_bounds(self, t: FloatArray, sign: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Ends of (1 - p) F(t) + p F(t + sign mu), over the shift's own enclosure."""
+        """Return bounds of (1 - p) F(t) + p F(t + sign mu) over the enclosure of the shift."""
         shift = self.base.shift
         moved = t + sign * shift.upper
-        # Rounding of the sum and the width of the shift, on both sides.
+        # The rounding of the sum and the width of the shift, on both sides.
         wobble = 2 * UNIT_ROUNDOFF * (np.abs(moved) + shift.upper) + (shift.upper - shift.lower)
         logs, error = self.base.law.log_cdf(np.stack((t, t, moved - wobble, moved + wobble)))
         error[0::2] *= -1
@@ -123,7 +120,7 @@ class PoissonSampledRemove(AbstractSampledRemove[AbstractShifted]):
     def _newton(
         self, target: FloatArray, sign: FloatArray, x: FloatArray, low: FloatArray, high: FloatArray
     ) -> FloatArray:
-        """An uncertified root: Newton on F^-1(rate(t)), which is nearly linear, kept inside a shrinking bracket."""
+        """Return an uncertified root by Newton on F^-1(rate(t)), which is nearly linear, inside a shrinking bracket."""
         law, mu = self.base.law, self.base.shift.upper
         t = np.where(sign < 0, low, high)
         with np.errstate(all="ignore"):

@@ -1,7 +1,7 @@
-"""One sampled step of any curve: H0 = P0, H1 = (1 - p) P0 + p P1 (add), and the same exchanged (remove).
+"""Sampled step of any curve: H0 = P0, H1 = (1 - p) P0 + p P1 (add), and the swapped hypotheses (remove).
 
-`poisson_sampled.py` does the same for shifted laws, whose thresholds are found by less work. The remove direction is
-the inverse function.
+`poisson_sampled.py` has the same curves for shifted laws, with less work for thresholds. The remove direction is the
+inverse function.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ SLACK: Final = 4 * FUNCTION_ERROR
 
 @final
 class SampledAdd(AbstractSampledAdd[AbstractTradeOff]):
-    """The add direction of any curve."""
+    """Add direction of a sampled step with any curve."""
 
     @property
     @override
@@ -46,11 +46,12 @@ class SampledAdd(AbstractSampledAdd[AbstractTradeOff]):
 
 @final
 class SampledRemove(AbstractSampledRemove[AbstractTradeOff]):
-    """The remove direction of any curve. At the rate b of the base's inverse curve, whose power there is 1 - a, the
-    rate is alpha = (1 - p)(1 - a) + p b, the power 1 - a and the type II error a.
+    """Remove direction of a sampled step with any curve.
 
-    b (from alpha = 1/2 or so onwards a, and the complement of the equation) is enclosed by two rates at which
-    enclosures prove which side they are on. No power is singular, as H0 contains (1 - p) H1.
+    Notes ----- Let b be a rate of the inverse curve of the base, with the power 1 - a there. Then the rate is alpha =
+    (1 - p)(1 - a) + p b, the power 1 - a and the type II error a. Two rates enclose b, and enclosures prove on which
+    side each rate is. From about alpha = 1/2 the complement of the equation is solved for a instead. No power is
+    singular, as H0 contains (1 - p) H1.
     """
 
     @override
@@ -71,27 +72,27 @@ class SampledRemove(AbstractSampledRemove[AbstractTradeOff]):
                 power[:, at], error[:, at] = near, far
             else:
                 error[:, at], power[:, at] = near, far
-            # The slope of the inverse is -ln(1 - p + p e^L), L the base's log-likelihood ratio there.
+            # The slope of the inverse is -ln(1 - p + p e^L), with the log-likelihood ratio L of the base there.
             base = -ratio[::-1] if inverse else ratio
             slope[0, at] = -sampled_log_ratio(base[1], self.rate).upper
             slope[1, at] = -sampled_log_ratio(base[0], self.rate).lower
         return CurvePoints(EnclosureArray.from_logs(*error), EnclosureArray.from_logs(*power), EnclosureArray(*slope))
 
     def _solved(self, target: FloatArray, *, inverse: bool) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Ends (2, n) of ln of the other part, of ln of its complement, and of the curve's log slope.
+        """Return bounds (2, n) of ln of the solved number, of ln of its complement, and of the log slope of the curve.
 
-        On the inverse curve (1 - p) power(b) + p b = target, and the power is sought; on the base curve
-        (1 - p) a + p power(a) = target, and a is.
+        On the inverse curve the power solves (1 - p) power(b) + p b = target. On the base curve a solves (1 - p) a + p
+        power(a) = target.
         """
         low, high = self._bracketed(target, inverse=inverse)
         curve = self.inverse if inverse else self.base
         left, right = curve.points(low), curve.points(high)
         slope = np.stack((right.log_slope.lower, left.log_slope.upper))
         if inverse:
-            # At b = 0 the power may be any up to that of the base there.
+            # At b = 0 the power may be any number up to the power of the base there.
             none = low == 0
             near = np.stack((np.where(none, -np.inf, log_ends(left.power)[0]), log_ends(right.power)[1]))
-            # What is left of the rate when p b is taken away says it too, also where b = 0.
+            # The rate minus p b gives another bound of the power, also where b = 0.
             slack = 8 * UNIT_ROUNDOFF * target
             rest = np.stack(((target - self.rate * high) - slack, (target - self.rate * low) + slack)) / self.rest
             rest = np.clip(rest, 0.0, 1.0)
@@ -106,7 +107,7 @@ class SampledRemove(AbstractSampledRemove[AbstractTradeOff]):
         return np.log(places) * (1 + error), np.log1p(-places[::-1]) * (1 + error), slope
 
     def _bracketed(self, target: FloatArray, *, inverse: bool) -> tuple[FloatArray, FloatArray]:
-        """Rates at which the equation is proved to be below, and not to be below, its target."""
+        """Return rates at which the equation is proved to be below, and not to be below, its target."""
         count = len(target)
         log_target = np.log(target)
 
@@ -117,7 +118,7 @@ class SampledRemove(AbstractSampledRemove[AbstractTradeOff]):
         guess = bracketed_roots(excess, np.full(count, LEAST_SCORE), np.full(count, 0.1))
         low, high, radii = np.zeros(count), np.ones(count), RADII
         for _ in range(MOST_WIDENINGS):
-            # Relative steps of the rate; its score moves it by that over |score|.
+            # Steps relative to the rate; a relative error of the normal score multiplies by its square.
             middle = special.ndtr(guess)
             places = np.concatenate((middle * (1 - radii * (1 + guess**2)), middle * (1 + radii * (1 + guess**2))))
             places = np.clip(places, 0.0, 1.0)
@@ -132,7 +133,7 @@ class SampledRemove(AbstractSampledRemove[AbstractTradeOff]):
         return low, high
 
     def _weighed(self, rates: FloatArray, *, inverse: bool) -> EnclosureArray:
-        """The left side of the equation."""
+        """Return the left side of the equation."""
         if inverse:
             return mixed_reading(rates, self.rate, self.inverse.power(rates), self.rest)
         return mixed_reading(rates, self.rest, self.base.power(rates), self.rate)

@@ -1,9 +1,9 @@
-"""Two independent steps: the closed form of one, read at thresholds that the loss of the other shifts.
+"""Two independent steps: the closed form of one step, evaluated at thresholds that the loss of the other step shifts.
 
-Sums that bound the profile (`loss_sums.py`) answer every question: coarse ones say where its threshold lies, ever finer
-ones where it lies more closely, and the finest prove both ends. The lower sum is the profile of a pair, but for its
-total mass, so that points follow from it as from any profile (`trade_off/combinators/profile_points.py`); every
-threshold of the upper sum bounds them too.
+Sums that bound the profile (`loss_sums.py`) answer every question. Coarse sums locate the threshold, finer sums locate
+it more closely, and the finest sums prove both bounds. The lower sum is the profile of a pair except for its total
+mass. So points follow from it as from any profile (`trade_off/combinators/profile_points.py`). Every threshold of the
+upper sum bounds them too.
 """
 
 from __future__ import annotations
@@ -27,48 +27,51 @@ from service.privacy.trade_off.enclosed.logs import with_logs
 from service.privacy.trade_off.sampling.loss_sums import SHORT, FirstStep, Sums
 
 STAGES: Final = (1e-2, 1e-4)
-"""Relative differences of the two sums at which the threshold is sought, ..."""
+"""Relative differences of the two sums in the search for the threshold."""
 FINEST: Final = 1e-7
-"""... and at which readings are made."""
+"""Relative difference of the two sums that prove the result."""
 CLOSE: Final = 1e-9
-"""Share of the interval to which thresholds are sought."""
+"""Tolerance of the search for thresholds, as a share of the interval."""
 LEAST_TARGET: Final = 1e-9
 NEWTON_STEPS: Final = 2
 MOST_READINGS: Final = 4
 ENOUGH: Final = 2 * FINEST
-"""Relative width of a power or an error that is not read again."""
+"""Relative width of a power or an error at which the refinement stops."""
 SMALLEST_INTERVAL: Final = 1e-12
 HALF: Final = 0.5
-"""Powers below it are read as such, whatever the slope; then it is at least about 1/2."""
+"""Powers below this number are computed directly, whatever the slope. For larger ones the type II error is computed."""
 BELOW: Final = -0.75
-"""Levels are sought from a little below the least onwards."""
+"""Smallest level of a search, a little below ln(1/2)."""
 LEAST_SHARE: Final = 1e-12
-"""What is left of a complement is not resolved beyond this: doubles have no more digits."""
+"""Smallest resolved share of a complement; doubles have no more digits."""
 FARTHEST: Final = 700.0
-"""Nats."""
+"""Largest level in nats."""
 AROUND: Final = (3e-5, 1e-4, 1e-3, 1e-2, 1e-1)
-"""Distances, over 1 + |c|, at which a level is enclosed: where it is least a sum changes by their squares."""
+"""Distances, over 1 + |c|, of the bounds of a level. Around its minimum a sum changes by their squares."""
 NOISE: Final = 1e-11
-"""About what rounding leaves of sums near 1."""
+"""Approximate rounding error of sums near 1."""
 GOOD: Final = 1e-8
-"""Relative width of the power of either pair at which no more thresholds are read."""
+"""Relative width of the power of one pair at which the search evaluates no more thresholds."""
 
 
 @final
 class TwoSteps(AbstractTradeOff):
-    """The curve of a step whose loss is taken in cells beside any curve with a profile in closed form.
+    """Trade-off curve of a step whose loss is divided into cells, with any curve that has a closed-form profile.
 
-    Domain: both hypotheses absolutely continuous. Relative width about 1e-7 (profile, power, type II error) and 1e-6
-    (epsilon), wherever numbers are above 1e-250 (tested); type II errors far below 1 at rates far below 1 lose digits,
-    since either form of a point is then a difference of numbers near 1. Source: Zhu, Dong, Wang 2022, Theorem
-    10 (composition of dominating pairs).
+    Notes ----- Domain: both hypotheses absolutely continuous. The relative width is about 1e-7 for profile, power and
+    type II error, and 1e-6 for epsilon, wherever numbers are above 1e-250 (tested). Type II errors far below 1 at rates
+    far below 1 lose digits, since both formulas of a point are then differences of numbers near 1.
+
+    References
+    ----------
+    Zhu, Dong, Wang 2022, Theorem 10 (composition of dominating pairs).
     """
 
     evidence = Evidence.CERTIFIED
     method = "closed_form"
 
     def __init__(self, first: FirstStep, alone: AbstractTradeOff, rest: AbstractTradeOff) -> None:
-        """`alone`: the curve of the first step."""
+        """Build the curve of `first`, whose own curve is `alone`, and of a second step with the curve `rest`."""
         self.first, self.alone, self.rest = first, alone, rest
 
     @cached_property
@@ -117,7 +120,7 @@ class TwoSteps(AbstractTradeOff):
             guess = _root(sums, target, most)
         near = SHORT * (1 + guess)
         slope = (sums.middle(guess) - sums.middle(guess + near)) / near
-        # Where delta hardly falls, epsilon has fewer digits than it.
+        # Where delta is nearly constant, epsilon has fewer digits than delta.
         sums = sums.refined(guess, min(max(FINEST * guess * slope, LEAST_TARGET), FINEST))
         left, right = guess, guess
         for _ in range(NEWTON_STEPS):
@@ -128,7 +131,7 @@ class TwoSteps(AbstractTradeOff):
             return sums.lower(epsilon) if side < 0 else sums.upper(epsilon)
 
         found = decreasing_root_near(log_end, delta, 0.5 * (left + right), radius, most)
-        if found is None:  # the profile has a cliff nearby: an atom of the loss
+        if found is None:  # the profile falls steeply nearby because of an atom of the loss
             found = decreasing_root(sums.profile, delta, 0.0, most)
         return Enclosure(found.lower, found.upper, self.evidence)
 
@@ -140,7 +143,7 @@ class TwoSteps(AbstractTradeOff):
 
     @override
     def _power_at_formula(self, rate: float) -> Enclosure:
-        """The power alone, without the level, which costs as much."""
+        """Compute the power alone, without the level, which costs as much."""
         known = None if is_spent() else self._power(rate)
         if known is None:
             return self._points_formula(np.array([rate])).power.at(0, self.evidence)
@@ -148,10 +151,11 @@ class TwoSteps(AbstractTradeOff):
         return with_logs(np.array([low]), np.array([high])).at(0, self.evidence)
 
     def _point(self, rate: float) -> tuple[float, float, float, float, float, float]:
-        """Both ends of the type II error, of the power and of the log slope at a rate.
+        """Return both bounds of the type II error, of the power and of the log slope at a rate.
 
-        With k = e^c the curve's slope there, the power is the least delta(c) + k alpha, and the error the largest
-        (1 - alpha - delta'(-c)) k: relative to the error, rounding weighs k times as much in the second.
+        With the slope k = e^c of the curve there, the power is the smallest delta(c) + k alpha, and the error is the
+        largest (1 - alpha - delta'(-c)) k. Relative to the error, rounding has k times the weight in the second
+        formula.
         """
         if is_spent():
             return 0.0, 1 - rate + UNIT_ROUNDOFF, rate, 1.0, -math.inf, math.inf
@@ -165,12 +169,15 @@ class TwoSteps(AbstractTradeOff):
         return low, high, *power, -math.inf, math.inf
 
     def _levels(self, most: float) -> tuple[float, float]:
-        """Levels of ln of likelihood ratios, those of the curve from about ln(1/2) to the most."""
+        """Return the interval of levels (ln of likelihood ratios), from about ln(1/2) up to the largest one."""
         top = min(self.largest_log_ratio.upper, most)
         return min(BELOW, top), top
 
     def _power(self, rate: float) -> tuple[float, float, float] | None:
-        """Both ends of the power at a rate, and about the level there; None where it is large and the slope below 1."""
+        """Return both bounds of the power at a rate, and the approximate level there.
+
+        The result is None for a large power with a slope below 1.
+        """
         bottom, top = self._levels(min(-math.log(rate), LARGEST))  # at the best level k alpha <= 1
 
         def phi(sums: Sums, c: float) -> float:
@@ -204,7 +211,10 @@ class TwoSteps(AbstractTradeOff):
         return low, high, near
 
     def _level(self, near: float, rate: float) -> tuple[float, float]:
-        """Both ends of the level c at which delta(c) + rate e^c, which is convex in e^c, is least, from around it."""
+        """Return both bounds of the level c that minimises delta(c) + rate e^c, from values around it.
+
+        The sum is convex in e^c.
+        """
         rounding = 4 * FUNCTION_ERROR
 
         def ends_at(c: float) -> tuple[float, float]:
@@ -221,7 +231,7 @@ class TwoSteps(AbstractTradeOff):
         return found[0], found[1]
 
     def rate_of(self, missed: float) -> tuple[float, float]:
-        """Both ends of the rate at which this curve has a power 1 - missed: the type II error of its reverse."""
+        """Return both bounds of the rate where the power is 1 - missed: the type II error of the swapped hypotheses."""
         power = 1 - missed
         bottom, top = self._levels(FARTHEST)
 
@@ -259,7 +269,7 @@ class TwoSteps(AbstractTradeOff):
     def _sought(
         self, steer: Callable[[Sums, float], float], share: Callable[[Sums, float], float], bottom: float, top: float
     ) -> tuple[Sums, float]:
-        """Where `steer` is least, on sums that are ever finer there. `share`: what is sought over delta."""
+        """Minimise `steer`, refining the sums around the current minimum; `share` is the target divided by delta."""
         sums = self._coarse
         near = _lowest(lambda c: steer(self._coarse, c), bottom, top)
         for stage in STAGES:
@@ -275,7 +285,7 @@ def _read_finely(
     sums: Sums,
     near: float,
 ) -> tuple[float, float]:
-    """Both ends that `read` finds with fine cells near a threshold, and near that which its end in turn comes from."""
+    """Return both bounds from `read` with fine cells near a threshold, and near the threshold of its own bound."""
     low, high = 0.0, 1.0
     for _ in range(MOST_READINGS):
         sums = sums.refined(near, FINEST * share(sums, near))
@@ -298,7 +308,7 @@ def _lowest(function: Callable[[float], float], bottom: float, top: float) -> fl
 
 
 def _root(sums: Sums, log_delta: float, most: float) -> float:
-    """About the epsilon of a delta."""
+    """Return the approximate epsilon of a delta."""
     if sums.middle(0.0) <= log_delta:
         return 0.0
     from scipy.optimize import brentq

@@ -1,4 +1,4 @@
-"""Curves of two copies of one noise law, a shift apart: H0 has y ~ F, H1 has y - mu ~ F."""
+"""Trade-off curves of two copies of one noise law at a distance: H0 has y ~ F, H1 has y - mu ~ F."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from service.privacy.trade_off.abstract import CurvePoints
 from service.privacy.trade_off.self_inverse import AbstractSelfInverse
 from service.privacy.trade_off.shifted.location_law import LocationLaw
 
-# Rows of one array: lower and upper end of the power, then upper and lower end of the type II error.
+# Rows of one array: lower and upper bound of the power, then upper and lower bound of the type II error.
 OUTWARD = np.array([[-1.0], [1.0], [1.0], [-1.0]])
 EXP_OUTWARD = 1 + OUTWARD * 2.0**-50
 STEP_OUTWARD = OUTWARD * SMALLEST
@@ -23,11 +23,11 @@ SLOPE_OUTWARD = OUTWARD[:2]
 
 
 class AbstractShifted(AbstractSelfInverse):
-    """f(alpha) = F(F^-1(1 - alpha) - mu), for a law F and a shift mu > 0 that is known up to rounding.
+    """Trade-off curve f(alpha) = F(F^-1(1 - alpha) - mu), for a law F and an enclosed shift mu > 0.
 
-    Both readings come from ln F on their own side: power = F(x + mu), type II error = F(-x - mu), x = F^-1(alpha),
-    evaluated at both ends of the argument. Relative error: a few u times (1 + |ln value|) (Laplace) or (1 + x^2 + (x +
-    mu)^2) (normal).
+    Notes ----- Power and type II error come from ln F on their own side: power = F(x + mu) and type II error = F(-x -
+    mu) with x = F^-1(alpha), evaluated at both bounds of the argument. The relative error is a few u times (1 + |ln
+    value|) for Laplace noise, and a few u times (1 + x^2 + (x + mu)^2) for normal noise.
     """
 
     evidence = Evidence.EXACT
@@ -39,7 +39,7 @@ class AbstractShifted(AbstractSelfInverse):
 
     @cached_property
     def shift_ends(self) -> FloatArray:
-        """Of the shift; for readings of lists."""
+        """Both bounds of the shift as a column, for evaluations of lists."""
         return np.array([[self.shift.lower], [self.shift.upper]])
 
     @final
@@ -73,8 +73,8 @@ class AbstractShifted(AbstractSelfInverse):
         return Enclosure.from_logs(low, high, self.evidence)
 
     def _log_tail_end(self, x: float, x_error: float, shift: float, side: int) -> float:
-        """The lower (side -1) or upper (1) end of ln F(x + shift)."""
+        """Return the lower (side -1) or upper (1) bound of ln F(x + shift)."""
         t = x + shift
         point = t + side * (x_error + (2 * UNIT_ROUNDOFF) * abs(t))
-        value, error = self.law.log_cdf(cast("FloatArray", point))  # numbers of Python are added sooner than `single`
+        value, error = self.law.log_cdf(cast("FloatArray", point))  # Python floats are faster than `single`
         return min(float(value + side * error), 0.0)

@@ -1,4 +1,4 @@
-"""The curve of N(0, 1) against N(mu, 1)."""
+"""Trade-off curve of N(0, 1) against N(mu, 1)."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ SQRT_HALF_PI = math.sqrt(math.pi / 2)
 LOG_SQRT_2PI = 0.5 * math.log(2 * math.pi)
 
 SMALL_SHIFT = 1 / 128
-"""Below it R(a) - R(a + mu) is integrated; above it the difference loses at most (1 + a)/mu."""
+"""Largest mu for which R(a) - R(a + mu) is integrated. Above it the difference loses at most a factor (1 + a)/mu."""
 LEFTMOST = -5.0
-"""Left of it delta is close to 1, and the rest is what is computed."""
+"""Value of a below which delta is close to 1, so that 1 - delta is computed."""
 FAR = 1e4
-"""Beyond it R(a) - R(b) is mu / (a b) within 3 / a^2, less than what rounding of a costs in exp(-a^2 / 2)."""
+"""Value of a above which R(a) - R(b) is mu / (a b) within 3 / a^2, less than the error of exp(-a^2 / 2) from a."""
 GAUSS_LEGENDRE = (-math.sqrt(0.6), 0.0, math.sqrt(0.6))
 SILENTLY = np.errstate(all="ignore")
 MOST_NEWTON_STEPS = 50
 NOISES = 1.5
-"""How many times its own error a reading is thought to have moved a root."""
+"""Assumed displacement of a root, in units of the error of the function."""
 MILLS_ERROR = SCALED_ERFC_ERROR + 8 * UNIT_ROUNDOFF
 OUTWARD = np.array([[-1.0], [1.0]])
 
@@ -43,18 +43,18 @@ Difference = Callable[[FloatArray, FloatArray, FloatArray, FloatArray, FloatArra
 
 
 def gaussian_curve(shift: Enclosure) -> AbstractTradeOff:
-    """g_mu; for mu = 0 the curve of two equal laws, exactly."""
+    """Return the Gaussian curve g_mu; for mu = 0 exactly the curve of two equal laws."""
     return ApproximateDpTradeOff(0.0, 0.0) if shift.upper == 0 else GaussianTradeOff(shift)
 
 
 @final
 class GaussianTradeOff(AbstractShifted):
-    """f(alpha) = Phi(Phi^-1(1 - alpha) - mu), mu > 0.
+    """Trade-off curve f(alpha) = Phi(Phi^-1(1 - alpha) - mu), mu > 0.
 
-    Profile: delta(eps) = phi(a) [R(a) - R(b)] with a = eps/mu - mu/2, b = a + mu and the Mills ratio R(x) =
-    Phi(-x)/phi(x) = sqrt(pi/2) erfcx(x/sqrt 2), for eps >= 0; delta(-eps) = 1 - e^-eps + e^-eps delta(eps). Relative
-    error: about a^2 u plus 30 u max(1, a)/min(mu, 1/128) (loss of the difference). Natural logarithms throughout, so no
-    underflow.
+    Notes ----- For eps >= 0 the profile is delta(eps) = phi(a) [R(a) - R(b)], where a = eps/mu - mu/2 and b = a + mu.
+    The Mills ratio is R(x) = Phi(-x)/phi(x) = sqrt(pi/2) erfcx(x/sqrt 2). For negative arguments delta(-eps) = 1 -
+    e^-eps + e^-eps delta(eps). The relative error is about a^2 u plus 30 u max(1, a)/min(mu, 1/128), the loss of the
+    difference. All computations use natural logarithms, so that nothing underflows.
     """
 
     def __init__(self, shift: Enclosure) -> None:
@@ -87,12 +87,11 @@ class GaussianTradeOff(AbstractShifted):
         return Enclosure.from_logs(low, high, self.evidence)
 
     def _log_profile_end(self, epsilon: float, side: int) -> float:
-        """The lower (side -1) or upper (1) end of ln delta(eps), 0 <= eps <= FAR mu."""
+        """Return the lower (side -1) or upper (1) bound of ln delta(eps), 0 <= eps <= FAR mu."""
         value, error = self._log_profile_at(epsilon, self.shift.lower if side < 0 else self.shift.upper)
         return min(value + side * error, 0.0)
 
     def _log_profile_at(self, epsilon: float, mu: float) -> tuple[float, float]:
-        """`_log_profile` of two numbers."""
         known = _plain_log_profile(epsilon, mu) if self.shift.upper > SMALL_SHIFT else None
         if known is not None:
             return known
@@ -119,7 +118,10 @@ class GaussianTradeOff(AbstractShifted):
         return near if near is not None else decreasing_root(self._profile_formula, delta, 0.0, high)
 
     def _first_guess(self, delta: float, high: float) -> float:
-        """An eps with about this delta = Phi(-a) (1 - R(b)/R(a)): the second factor varies little with a."""
+        """Return an approximate eps from delta = Phi(-a) (1 - R(b)/R(a)).
+
+        The second factor varies little with a.
+        """
         mu = self.shift.upper
         a = high / mu - 0.5 * mu
         for _ in range(2):
@@ -130,9 +132,9 @@ class GaussianTradeOff(AbstractShifted):
         return min(max(mu * (a + 0.5 * mu), 0.0), high)
 
     def _newton(self, target: float, start: float) -> tuple[float, float]:
-        """An uncertified eps with ln delta(eps) = target, and how far noise may have moved it.
+        """Return an uncertified eps with ln delta(eps) = target, and the displacement that noise may cause.
 
-        ln delta is concave and falls: after the first step every step stays on the right.
+        ln delta is concave and falls. So all steps after the first one stay to the right of the root.
         """
         mu = self.shift.upper
         slack = 8 * UNIT_ROUNDOFF * (1 - target)
@@ -147,7 +149,7 @@ class GaussianTradeOff(AbstractShifted):
             radius = (NOISES * error + slack) / slope
             step = (value - target) / slope
             eps = max(eps + step, 0.0)
-            # Convergence is quadratic: what is left after this step is about its square.
+            # Convergence is quadratic: the error after this step is about the square of the step.
             if step * step <= radius * max(radius, self.shift.lower) or not math.isfinite(eps):
                 break
         return eps, radius
@@ -155,8 +157,18 @@ class GaussianTradeOff(AbstractShifted):
 
 @SILENTLY
 def gaussian_log_profile(epsilon: FloatArray, mu: FloatArray) -> FloatArray:
-    """Lower and upper ends of ln delta(eps) of N(0, 1) against N(mu, 1), mu > 0, for real eps: shape (2, n), like both
-    arguments, whose first rows are what the lower ends are read at (the larger eps, the smaller mu).
+    """Return lower and upper bounds of ln delta(eps) of N(0, 1) against N(mu, 1), for real eps.
+
+    Parameters
+    ----------
+    epsilon, mu : array of shape (2, n)
+        The first rows hold the arguments of the lower bounds (the larger eps, the smaller mu > 0), the second rows
+        those of the upper bounds.
+
+    Returns
+    -------
+    array of shape (2, n)
+        Lower and upper bounds.
     """
     logs = np.empty_like(epsilon)
     small = mu[1] <= SMALL_SHIFT
@@ -169,14 +181,15 @@ def gaussian_log_profile(epsilon: FloatArray, mu: FloatArray) -> FloatArray:
         return logs
     e = np.where(negative, epsilon, 0.0)
     there = -np.expm1(e) + np.exp(e + logs)
-    # Two positive terms, each within a few roundings; close to 1 the rest has none to spare.
+    # Both terms are positive and within a few roundings. Close to 1 the error of the smaller term counts too.
     there = np.log(there) + OUTWARD * (8 * FUNCTION_ERROR * (1 + np.abs(np.log(there)) + np.exp(e) * np.abs(e)))
     return np.where(negative, np.minimum(there, 0.0), logs)
 
 
 def reflected(bounds: EnclosureArray, epsilon: FloatArray) -> EnclosureArray:
-    """Profile of a self-inverse curve where eps < 0, from the profile at |eps|: 1 - e^eps + e^eps delta(-eps), no
-    cancellation.
+    """Return the profile of a self-inverse curve at negative eps, from the profile at |eps|.
+
+    The formula 1 - e^eps + e^eps delta(-eps) has no cancellation.
     """
     negative = epsilon < 0
     e = np.where(negative, epsilon, 0.0)
@@ -187,8 +200,8 @@ def reflected(bounds: EnclosureArray, epsilon: FloatArray) -> EnclosureArray:
 
 
 def _log_profile(epsilon: FloatArray, mu: FloatArray, difference: Difference) -> tuple[FloatArray, FloatArray]:
-    """ln delta(eps) and its absolute error, eps >= 0, mu > 0 exact; arrays that fit together, or single numbers."""
-    # Overflow and 0/0 occur only where a patch below replaces the result; callers silence them, once for all readings.
+    """Return ln delta(eps) and its absolute error for exact eps >= 0 and mu > 0, arrays or single numbers."""
+    # Overflow and 0/0 occur only where a patch below replaces the result. Callers silence these warnings once.
     ratio = epsilon / mu
     a, b = ratio - 0.5 * mu, ratio + 0.5 * mu
     a_error = (2 * UNIT_ROUNDOFF) * b
@@ -210,8 +223,10 @@ def _log_profile(epsilon: FloatArray, mu: FloatArray, difference: Difference) ->
 
 
 def _plain_log_profile(epsilon: float, mu: float) -> tuple[float, float] | None:
-    """`_log_profile` with `_difference`, the same operations in the same order, so the same doubles: numbers of numpy
-    cost several times as much as those of Python. None where something would be patched.
+    """Return the result of `_log_profile` with `_difference` for Python floats, or None where a patch would be needed.
+
+    The operations and their order are equal, and so are the doubles. Python floats are several times as fast as numbers
+    of NumPy.
     """
     ratio = epsilon / mu
     a, b = ratio - 0.5 * mu, ratio + 0.5 * mu
@@ -237,7 +252,7 @@ def _plain_log_profile(epsilon: float, mu: float) -> tuple[float, float] | None:
 def _difference(
     a: FloatArray, b: FloatArray, _ratio: FloatArray, _mu: FloatArray, a_error: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """R(a) - R(b) and its relative error, for a >= -5."""
+    """Return R(a) - R(b) and its relative error, for a >= -5."""
     left = np.maximum(a, LEFTMOST)
     mills_a, mills_b = SQRT_HALF_PI * special.erfcx(SQRT_HALF * left), SQRT_HALF_PI * special.erfcx(SQRT_HALF * b)
     difference = mills_a - mills_b
@@ -252,9 +267,10 @@ def _difference(
 def _difference_small(
     _a: FloatArray, _b: FloatArray, ratio: FloatArray, mu: FloatArray, a_error: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """R(a) - R(a + mu) = integral of 1 - x R(x), by three Gauss-Legendre nodes, for mu <= 1/128.
+    """Return R(a) - R(a + mu), the integral of 1 - x R(x), by three Gauss-Legendre nodes, for mu <= 1/128.
 
-    Quadrature error: mu^6/2016000 times at most 48 (ratio of the sixth derivative, at 0), below 1e-17 relative.
+    The quadrature error is mu^6/2016000 times at most 48 (the ratio of the sixth derivative, at 0), relatively below
+    1e-17.
     """
     nodes = [np.minimum(ratio, FAR) + node * (0.5 * mu) for node in GAUSS_LEGENDRE]
     first, middle, last = (1 - x * (SQRT_HALF_PI * special.erfcx(SQRT_HALF * x)) for x in nodes)
@@ -264,7 +280,7 @@ def _difference_small(
 
 
 def _near_one(a: FloatArray, b: FloatArray, a_error: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """ln delta for a < -5, where delta = 1 - phi(a) [R(-a) + R(b)] is close to 1."""
+    """Return ln delta for a < -5, where delta = 1 - phi(a) [R(-a) + R(b)] is close to 1."""
     density = np.exp(-0.5 * a * a - LOG_SQRT_2PI)
     rest = density * SQRT_HALF_PI * (special.erfcx(-SQRT_HALF * a) + special.erfcx(SQRT_HALF * b))
     value = np.log1p(-rest)
@@ -272,11 +288,14 @@ def _near_one(a: FloatArray, b: FloatArray, a_error: FloatArray) -> tuple[FloatA
 
 
 def _far(a: FloatArray, b: FloatArray, mu: FloatArray, a_error: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """ln delta for a > FAR: R(a) - R(b) = mu / (a b) (1 - s / a^2), 0 <= s <= 3. Unbounded below when a^2 overflows."""
+    """Return ln delta for a > FAR from R(a) - R(b) = mu / (a b) (1 - s / a^2), 0 <= s <= 3.
+
+    The result has no lower bound where a^2 overflows.
+    """
     exponent = 0.5 * np.minimum(a, 1e154) ** 2
     value = np.log(mu) - np.log(np.minimum(a, 1e154)) - np.log(np.minimum(b, 1e154)) - LOG_SQRT_2PI - exponent
     error = 3 / a**2 + np.minimum(a, 1e154) * a_error + 20 * UNIT_ROUNDOFF * np.abs(value)
-    # There ln delta <= -a^2/2 <= -5e305 is all that is known.
+    # For a > 1e153 only the bound ln delta <= -a^2/2 <= -5e305 is known.
     beyond = a > 1e153
     return np.where(beyond, -1e306, value), np.where(beyond, np.array([[np.inf], [5e305]]), error)
 

@@ -1,17 +1,18 @@
-"""The curve of one mixture of shifted Gaussians against another, on either side of 0, for a single step.
+"""Trade-off curve of one mixture of shifted Gaussians against another, on both sides of 0, for a single step.
 
     H0 = sum_j v_j N(-d_j, 1),      H1 = sum_i w_i N(d'_i, 1),      d_j, d'_i >= 0.
 
-ln dH1/dH0 increases in x: the best tests reject above a threshold t, and rates and powers are sums of Phi at t. With
-Gaussian profiles delta_d, of N(0, 1) against N(d, 1), the profile where ln dH1/dH0 is eps at t is a sum without any
+ln dH1/dH0 increases in x. So the best tests reject above a threshold t, and rates and powers are sums of Phi at t. Let
+delta_d be the Gaussian profile of N(0, 1) against N(d, 1). If ln dH1/dH0 is eps at t, the profile is a sum without any
 cancellation:
 
     delta(eps) = sum_i w_i delta_{d'_i}(d'_i t - d'_i^2/2) + e^eps sum_j v_j e^{-g_j} delta_{d_j}(g_j),
     g_j = d_j t + d_j^2/2.
 
-(H1(x > t) - e^eps H0(x > t), with w_i e^{d'_i t - d'_i^2/2} Phi(-t) added to it and taken away in both sums: what is
-added and what is taken away are the same, as t is where e^eps is the ratio.) Hypotheses exchanged and x mirrored, the
-humps of H0 and of H1 change places: one class serves both directions.
+Proof: the first sum is H1(x > t) minus Phi(-t) sum_i w_i e^{d'_i t - d'_i^2/2}. The second sum is the term
+Phi(-t) e^eps sum_j v_j e^{-g_j} minus e^eps H0(x > t). Both terms with Phi(-t) are equal, because e^eps is the ratio of
+the densities at t. If the hypotheses are swapped and x is mirrored, the components of H0 and of H1 swap their roles. So
+one class serves both directions.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from typing_extensions import override
 from service.privacy.enclosure import Enclosure, EnclosureArray, Evidence
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
-from service.privacy.numerics.work import did
+from service.privacy.numerics.work import count_work
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
 from service.privacy.trade_off.enclosed.decreasing_root import decreasing_root
 from service.privacy.trade_off.enclosed.increasing_inverse import certified_inverse, increasing_roots
@@ -36,39 +37,44 @@ from service.privacy.trade_off.shifted.location_law import NORMAL
 from service.privacy.trade_off.shifted.profile_table import ProfileTable
 
 CHUNK: Final = 1 << 18
-"""Thresholds times humps read at once."""
+"""Largest count of thresholds times components in one array."""
 FARTHEST: Final = 2.0**100
-"""Thresholds beyond are not looked for: there a loss has reached its limit, or no double holds it."""
+"""Largest threshold of a search. Beyond it a loss has reached its limit, or overflows."""
 FAINT: Final = 80.0
-"""Nats by which the bound of a hump's part of delta is below that of another one, from which it is left at that."""
+"""Distance in nats below the largest bound from which the part of a component is only bounded."""
 FEW_HUMPS: Final = 8
-"""So many are not chosen among."""
+"""Count of components up to which all of them are evaluated."""
 FEW: Final = 64
-"""Thresholds that are looked for one by one."""
+"""Count of thresholds up to which each has its own search."""
 GRID, NEWTON_STEPS = 4096, 3
 POWERS: Final[FloatArray] = np.ldexp(1.0, 2 * np.arange(51)).astype(np.float64)
-"""Up to FARTHEST."""
+"""Powers of 4 up to FARTHEST."""
 REACHED: Final = 1e4
-"""Thresholds times the nearest distance beyond which guesses of many are not looked for."""
+"""Largest threshold of the grid of guesses, times the smallest distance."""
 SIDES: Final = np.array([-1.0, 1.0])[:, np.newaxis, np.newaxis]
 SPREAD: Final = 100.0
-"""Distances up to which thresholds of rates are looked for between the ends of all humps."""
+"""Largest distance for which the search for the threshold of a rate extends over all components."""
 TABLE_REACH: Final = 40.0
-"""Thresholds beyond all humps up to which the table goes."""
+"""Distance beyond all components to which the table extends."""
 
 Ends = tuple[FloatArray, FloatArray]
 
 
 A_HUMP, A_SUM = 0.02, 60.0
-"""Work of reading one hump at one place, in microseconds, and of a sum over humps beside that."""
+"""Approximate work of one component at one threshold, in microseconds, and the fixed work of a sum over components."""
 
 
 @final
 @dataclass(frozen=True)
 class Humps:
-    """Normal laws of variance 1 on one side of 0: distances, and weights whose sum is 1.
+    """Components of a mixture: normal laws of variance 1 on one side of 0, with weights whose sum is 1.
 
-    `distances`: lower and upper ends, shape (2, m). `weights`: shape (m,), each within `weight_error`, relative.
+    Attributes
+    ----------
+    distances : array of shape (2, m)
+        Lower and upper bounds of the distances of the means from 0.
+    weights : array of shape (m,)
+        The weights, each with a relative error of at most `weight_error`.
     """
 
     distances: FloatArray
@@ -77,25 +83,25 @@ class Humps:
 
     @cached_property
     def log_weights(self) -> FloatArray:
-        """Ends of ln w, shape (2, m, 1)."""
+        """Bounds of ln w, shape (2, m, 1)."""
         value = np.log(self.weights)
         error = FUNCTION_ERROR * np.abs(value) + 2 * self.weight_error
         return np.stack((value - error, value + error))[:, :, np.newaxis]
 
     @property
     def shifted_weight(self) -> float:
-        """What all humps that are not at 0 weigh, from above."""
+        """Upper bound of the weight of all components that are not at 0."""
         apart = self.weights[self.distances[1] > 0]
         return math.fsum(apart) * (1 + 2 * self.weight_error + 4 * UNIT_ROUNDOFF)
 
     @property
     def is_at_zero(self) -> bool:
-        """Whether nothing is shifted."""
+        """Whether all components are at 0."""
         return float(self.distances[1].max()) == 0
 
     @property
     def weight_at_zero(self) -> Enclosure | None:
-        """The weight of what is not shifted; None where all is."""
+        """Weight of the component at 0, or None without such a component."""
         zero = self.distances[1] == 0
         if not zero.any():
             return None
@@ -104,9 +110,9 @@ class Humps:
         return Enclosure(weight - error, min(weight + error, 1.0), Evidence.EXACT)
 
     def log_mass(self, x: FloatArray, sign: int) -> Ends:
-        """Ends of ln sum w Phi(x + sign d), infinite x included."""
+        """Return bounds of ln sum w Phi(x + sign d), for finite and infinite x."""
         low, high = self.distances[:, :, np.newaxis] if sign > 0 else -self.distances[::-1, :, np.newaxis]
-        did(A_HUMP * x.size * len(self.weights))
+        count_work(A_HUMP * x.size * len(self.weights))
         asked, x = x, np.clip(x, -FARTHEST, FARTHEST)
         wobble = 2 * UNIT_ROUNDOFF * (np.abs(x) + np.abs(low))
         points = np.stack((x + low - wobble, x + high + wobble))
@@ -116,22 +122,24 @@ class Humps:
         return np.where(asked < -FARTHEST, -np.inf, below), above
 
     def log_density(self, t: FloatArray, sign: int) -> Ends:
-        """Ends of ln sum w e^{sign d t - d^2/2}: the density over that of N(0, 1)."""
+        """Return bounds of ln sum w e^{sign d t - d^2/2}, the density relative to that of N(0, 1)."""
         seen, rest = self.seen(t, sign)
-        did(A_SUM + A_HUMP * t.size * len(seen.weights))
+        count_work(A_SUM + A_HUMP * t.size * len(seen.weights))
         return log_sums(_beside(seen.exponents(t, sign) + seen.log_weights, rest))
 
     def seen(self, t: FloatArray, sign: int) -> tuple[Humps, float]:
-        """The humps that may count in the density at some of the thresholds, and ln of what bounds all others."""
+        """Return the components that may count in the density at some threshold, and ln of a bound of all others."""
         if len(self.weights) <= FEW_HUMPS or t.size == 0:
             return self, -math.inf
-        # Exponents are straight lines in t.
+        # Exponents are affine in t.
         logs = self.exponents(np.array([t.min(), t.max()]), sign) + self.log_weights
         return self._without(logs[1].max(axis=1), float(logs[0].min(axis=1).max()))
 
     def tails_seen(self, t: FloatArray) -> tuple[Humps, float]:
-        """The same for masses to the right of thresholds, for humps on the right: Phi(d - t) <= e^{-(t - d)^2/2} where
-        t >= d."""
+        """Return the components that may count in masses to the right of thresholds, and ln of a bound of all others.
+
+        The components are on the right, where Phi(d - t) <= e^{-(t - d)^2/2} for t >= d.
+        """
         if len(self.weights) <= FEW_HUMPS or t.size == 0:
             return self, -math.inf
         ends = np.array([t.min(), t.max()])
@@ -140,7 +148,10 @@ class Humps:
         return self._without(logs[:, 0], float(logs[:, 1].max()))
 
     def _without(self, most: FloatArray, largest: float) -> tuple[Humps, float]:
-        """Without those whose bounds are far below another one's."""
+        """Drop components whose bounds are far below the largest bound.
+
+        The results are the other components, and ln of a bound of the dropped ones.
+        """
         seen = ~(most < largest - FAINT)
         if seen.all():
             return self, -math.inf
@@ -148,7 +159,7 @@ class Humps:
         return Humps(self.distances[:, seen], self.weights[seen], self.weight_error), rest
 
     def exponents(self, t: FloatArray, sign: int) -> FloatArray:
-        """Ends of sign d t - d^2/2, shape (2, m, T)."""
+        """Return bounds of sign d t - d^2/2, shape (2, m, T)."""
         d = self.distances[:, :, np.newaxis]
         moved, square = sign * d * t, 0.5 * d * d
         slack = 4 * UNIT_ROUNDOFF * (np.abs(moved) + square)
@@ -159,9 +170,12 @@ class Humps:
 
 @final
 class GaussianMixtureTradeOff(AbstractTradeOff):
-    """The mixture `absent`, mirrored to the left of 0, against `present` to the right; not both only at 0.
+    """Trade-off curve of the mixture `absent`, mirrored to the left of 0, against `present` on the right.
 
-    Points and profiles to some 1e-13, and what rounding of a threshold t moves a density there: t^2 u, relative.
+    At least one mixture has a component away from 0.
+
+    Notes ----- Points and profiles have relative errors of about 1e-13, plus the change t^2 u of a density that the
+    rounding of a threshold t causes.
     """
 
     evidence = Evidence.EXACT
@@ -179,7 +193,7 @@ class GaussianMixtureTradeOff(AbstractTradeOff):
     @property
     @override
     def largest_log_ratio(self) -> Enclosure:
-        """Infinite, but where H1 is N(0, 1) and H0 holds it with a weight."""
+        """Infinite, except if H1 is N(0, 1) and H0 has a component at 0."""
         limit = _limit(self.present, self.absent)
         return Enclosure.point(math.inf) if limit is None else Enclosure(-limit.upper, -limit.lower, limit.evidence)
 
@@ -192,8 +206,9 @@ class GaussianMixtureTradeOff(AbstractTradeOff):
     @property
     @override
     def global_gdp_mu(self) -> Enclosure | None:
-        """The largest distance, whatever its weight, where one side is N(0, 1): N(d) is never harder to tell than a
-        mixture of nearer humps, and as bad in the limit alpha -> 0. Not known for two mixtures.
+        """Largest distance, whatever its weight, if one hypothesis is N(0, 1); None for two mixtures.
+
+        N(d, 1) has at least the power of a mixture of nearer components, and equal behaviour in the limit alpha -> 0.
         """
         if not (self.absent.is_at_zero or self.present.is_at_zero):
             return None
@@ -201,7 +216,7 @@ class GaussianMixtureTradeOff(AbstractTradeOff):
         return Enclosure(float(ends[0]), float(ends[1]), Evidence.EXACT)
 
     def log_ratio(self, t: FloatArray) -> Ends:
-        """Ends of ln dH1/dH0 at t, infinite t included: all that may be known of a threshold."""
+        """Return bounds of ln dH1/dH0 at t, for finite and infinite t."""
         asked, t = t, np.clip(t, -FARTHEST, FARTHEST)
         (present_low, present_high), (absent_low, absent_high) = (
             self.present.log_density(t, 1),
@@ -213,7 +228,7 @@ class GaussianMixtureTradeOff(AbstractTradeOff):
 
     @override
     def _points_formula(self, alpha: FloatArray) -> CurvePoints:
-        # Of rates above 1/2 the rest is solved for, which is exact.
+        # For rates above 1/2 solve for the complement, which is exact.
         low = alpha <= 0.5
         left, right = np.empty_like(alpha), np.empty_like(alpha)
         for chosen, places in ((1, low), (-1, ~low)):
@@ -224,7 +239,7 @@ class GaussianMixtureTradeOff(AbstractTradeOff):
         return self._read(left, right)
 
     def _thresholds(self, rates: FloatArray, side: int) -> Ends:
-        """Ends of t with H0(x > t) = rate (side 1), or H0(x < t) = rate (-1), for rates in (0, 1/2]."""
+        """Return bounds of t with H0(x > t) = rate (side 1) or H0(x < t) = rate (-1), for rates in (0, 1/2]."""
 
         def reading(t: FloatArray) -> Ends:
             below, above = self.absent.log_mass(-side * t, -side)
@@ -235,9 +250,12 @@ class GaussianMixtureTradeOff(AbstractTradeOff):
         return certified_inverse(reading, target, guess)
 
     def _around(self, rates: FloatArray, side: int) -> Ends:
-        """About between which `_thresholds` are. Of humps far apart the ends of all are too far apart to look between:
-        the first humps that together weigh more than the rate reach it before the last of them does alone with their
-        weight, and without those that weigh less the others reach the rest of it no sooner than the first of them.
+        """Return an approximate interval that contains the results of `_thresholds`.
+
+        For distant components the interval over all components is too wide for a search. Two facts narrow it. The first
+        components that together weigh more than the rate reach the rate before the last of them, alone with their
+        weight, would. After dropping the first components that together weigh less than the rate, the others reach the
+        remaining rate no sooner than the first of them.
         """
         z, distances = NORMAL.quantile(rates)[0], self.absent.distances[1]
         farthest = float(distances.max())
@@ -249,7 +267,7 @@ class GaussianMixtureTradeOff(AbstractTradeOff):
         weights, places = self.absent.weights[order, np.newaxis], -distances[order, np.newaxis]
         within = np.cumsum(weights, axis=0)
         before = within - weights
-        # Half or twice the share: these steer, and a difference may have few digits.
+        # Half or twice the share, because a difference may have few digits. The interval need not be exact.
         with np.errstate(divide="ignore", invalid="ignore"):
             of_heavy = np.where(within > rates, 2 * rates / within, np.nan)
             of_rest = np.where(before < rates, 0.5 * (rates - before) / (1 - before), np.nan)
@@ -284,8 +302,9 @@ class GaussianMixtureTradeOff(AbstractTradeOff):
         return EnclosureArray.from_logs(low, high)
 
     def _profile(self, epsilon: FloatArray) -> FloatArray:
-        """Ends of ln delta(eps), shape (2, E): falls as the threshold rises, and is never less than 1 - e^eps, which is
-        all there is below the smallest ratio.
+        """Return bounds of ln delta(eps), shape (2, E).
+
+        delta falls as the threshold rises. It is at least 1 - e^eps, and equal to this number below the smallest ratio.
         """
         left, right = self._at_losses(epsilon)
         low, high = self._log_delta(right)[0], self._log_delta(left)[1]
@@ -299,8 +318,10 @@ class GaussianMixtureTradeOff(AbstractTradeOff):
         return np.stack((low, np.where(epsilon >= largest, -np.inf, np.minimum(np.maximum(high, low), 0.0))))
 
     def _at_losses(self, epsilon: FloatArray) -> Ends:
-        """Ends of the thresholds at which the loss is eps. Of two mirror images it is odd, so that it has the sign of
-        the threshold: near 0, where no other hump is seen, it is flatter than rounding lets it be told from 0.
+        """Return bounds of the thresholds at which the loss is eps.
+
+        For two mirrored mixtures the loss is odd and has the sign of the threshold. Near 0, where no other component
+        counts, the loss is too flat for rounding to distinguish it from 0. So the sign gives the bound there.
         """
         left, right = self._found_losses(epsilon)
         if self.absent is self.present:
@@ -309,12 +330,12 @@ class GaussianMixtureTradeOff(AbstractTradeOff):
         return left, right
 
     def _found_losses(self, epsilon: FloatArray) -> Ends:
-        """`_at_losses` of any humps; of many, from guesses between those on a grid."""
+        """Search the thresholds of `_at_losses` for any components; for long lists from guesses on a grid."""
         if len(epsilon) <= FEW:
             guess = increasing_roots(self.log_ratio, epsilon, *self._far_ends(epsilon))
             return certified_inverse(self.log_ratio, epsilon, guess)
         first, last = self._far_ends(np.array([epsilon.min(), epsilon.max()]))
-        # Where a loss has a limit the far end is where it is reached in doubles.
+        # If a loss has a limit, the far end of the grid is where doubles reach this limit.
         grid, known = self._grid(
             max(float(first.min()), -REACHED / self._nearest), min(float(last.max()), REACHED / self._nearest)
         )
@@ -329,7 +350,7 @@ class GaussianMixtureTradeOff(AbstractTradeOff):
         return certified_inverse(self.log_ratio, epsilon, t, np.where(np.isfinite(off), off, 0.0))
 
     def _grid(self, first: float, last: float) -> Ends:
-        """Thresholds between both ends, and about the losses there."""
+        """Return thresholds between `first` and `last`, and approximate losses there."""
         if (first, last) not in self._grids:
             grid: FloatArray = np.sinh(np.linspace(math.asinh(first), math.asinh(last), GRID))
             self._grids[first, last] = grid, np.maximum.accumulate(self._plain(grid)[0])
@@ -337,12 +358,12 @@ class GaussianMixtureTradeOff(AbstractTradeOff):
 
     @cached_property
     def _nearest(self) -> float:
-        """The smallest distance that is none."""
+        """The smallest positive distance."""
         both = np.concatenate((self.absent.distances[0], self.present.distances[0]))
         return float(both[both > 0].min())
 
     def _plain(self, t: FloatArray) -> Ends:
-        """ln dH1/dH0 and its slope, without bounds."""
+        """Return ln dH1/dH0 and its slope, without bounds."""
         value, slope = np.zeros_like(t), np.zeros_like(t)
         for all_humps, sign in ((self.present, 1), (self.absent, -1)):
             if all_humps.is_at_zero:
@@ -359,32 +380,32 @@ class GaussianMixtureTradeOff(AbstractTradeOff):
 
     @cached_property
     def table(self) -> ProfileTable:
-        """About ln delta, for searches."""
+        """Table of approximate ln delta, for searches."""
         low = -float(self.absent.distances[1].max()) - TABLE_REACH
         return ProfileTable(self._entries, low, float(self.present.distances[1].max()) + TABLE_REACH)
 
     @np.errstate(all="ignore")
     def _entries(self, t: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """About eps, ln delta and the slope of that, -e^eps H0(x > t)/delta."""
+        """Return approximate eps, ln delta and the slope of ln delta, -e^eps H0(x > t)/delta."""
         epsilon = self._plain(t)[0]
         low, high = self._log_delta(t)
         log_delta = 0.5 * (low + high)
         return epsilon, log_delta, -np.exp(epsilon + self.absent.log_mass(-t, -1)[0] - log_delta)
 
     def _far_ends(self, epsilon: FloatArray) -> Ends:
-        """Between which the loss is eps: powers of 4, at FARTHEST where there is none."""
+        """Return an interval in which the loss reaches eps: powers of 4, or FARTHEST where no power does."""
         left, right = self._losses_afar
         at = np.searchsorted(-left, -epsilon, side="left"), np.searchsorted(right, epsilon, side="left")
         return -POWERS[np.minimum(at[0], len(POWERS) - 1)], POWERS[np.minimum(at[1], len(POWERS) - 1)]
 
     @cached_property
     def _losses_afar(self) -> Ends:
-        """About the losses at minus and plus POWERS, the first falling, the second rising."""
+        """Approximate losses at minus and plus POWERS, the first falling, the second rising."""
         left, right = (0.5 * sum(self.log_ratio(side * POWERS)) for side in (-1, 1))
         return np.minimum.accumulate(left), np.maximum.accumulate(right)
 
     def _log_delta(self, t: FloatArray) -> Ends:
-        """Ends of ln delta at the eps that is the loss at t."""
+        """Return bounds of ln delta at the eps that is the loss at t."""
         t = np.where(np.isfinite(t), t, np.copysign(FARTHEST, t))
         present, rest = self.present.tails_seen(t)
         terms = [_tails(present, present.exponents(t, 1), None)]
@@ -399,13 +420,13 @@ class GaussianMixtureTradeOff(AbstractTradeOff):
     @np.errstate(all="ignore")
     def _epsilon_formula(self, delta: float) -> Enclosure:
         zero = np.zeros(1)
-        # Both laws are N(0) but for the weight of what is shifted, which their distance does not exceed.
+        # Both laws are N(0, 1) except for the shifted weights, which bound their distance.
         if max(self.present.shifted_weight, self.absent.shifted_weight) <= delta:
             return Enclosure.point(0.0)
         if self._profile(zero)[1, 0] <= math.log(delta) * (1 + 4 * UNIT_ROUNDOFF):
             return Enclosure.point(0.0)
         low = float(self._at_losses(zero)[0][0])
-        if not math.isfinite(low):  # losses too small to tell where they change sign: left of all shifts they are < 0
+        if not math.isfinite(low):  # the losses are too small to show their sign; left of all shifts they are negative
             low = -float(self.absent.distances[1].max())
         high, step = low, 1.0
         while self._log_delta(np.array([high]))[1][0] > math.log(delta) * (1 + 4 * UNIT_ROUNDOFF):
@@ -421,7 +442,7 @@ class GaussianMixtureTradeOff(AbstractTradeOff):
 
 
 def _beside(logs: FloatArray, rest: float) -> FloatArray:
-    """With one more term, of which only an upper end is known."""
+    """Append one term of which only an upper bound is known."""
     if rest == -math.inf:
         return logs
     known = np.stack((np.full_like(logs[0, :1], -np.inf), np.full_like(logs[0, :1], rest)))
@@ -429,7 +450,7 @@ def _beside(logs: FloatArray, rest: float) -> FloatArray:
 
 
 def log_sums(logs: FloatArray) -> Ends:
-    """ln sum_m e^logs of ends, shape (2, m, T), rounded outwards: shapes (T,)."""
+    """Return ln sum_m e^logs for bounds of shape (2, m, T), rounded outwards, as two arrays of shape (T,)."""
     top = logs.max(axis=1)
     nothing = top == -np.inf
     top = np.where(nothing, 0.0, top)
@@ -441,15 +462,15 @@ def log_sums(logs: FloatArray) -> Ends:
 
 
 def _tails(humps: Humps, epsilon: FloatArray, factor: FloatArray | None) -> FloatArray | None:
-    """Ends of ln of w times a Gaussian profile at `epsilon`, times e^`factor`, of all humps that are not at 0."""
-    did(2 * A_HUMP * epsilon.size * len(humps.weights))
+    """Return bounds of ln of w times a Gaussian profile at `epsilon`, times e^`factor`, for components not at 0."""
+    count_work(2 * A_HUMP * epsilon.size * len(humps.weights))
     apart = humps.distances[1] > 0
     if not apart.any():
         return None
     here = epsilon[:, apart]
     distances = np.broadcast_to(humps.distances[:, apart, np.newaxis], here.shape)
     scale = humps.log_weights[:, apart] if factor is None else humps.log_weights[:, apart] + factor[:, apart]
-    # A profile falls with eps, and is at most Phi(-a) <= e^{-a^2/2} where a = eps/d - d/2 >= 0.
+    # A profile falls with eps, and is at most Phi(-a) <= e^{-a^2/2} for a = eps/d - d/2 >= 0.
     beyond = np.maximum((here[0] / distances[1] - 0.5 * distances[1]) * (1 - 1e-12) - 1e-12 * distances[1], 0.0)
     most = scale[1] - 0.5 * beyond**2 * (1 - 1e-12)
     seen = ~(most < most.max(axis=0) - FAINT)
@@ -460,7 +481,7 @@ def _tails(humps: Humps, epsilon: FloatArray, factor: FloatArray | None) -> Floa
 
 
 def _limit(still: Humps, mixed: Humps) -> Enclosure | None:
-    """ln of the weight that `mixed` leaves at 0, where `still` is N(0, 1); None where there is no limit."""
+    """Return ln of the weight of `mixed` at 0 if `still` is N(0, 1), or None without such a limit."""
     weight = mixed.weight_at_zero
     if not still.is_at_zero or weight is None:
         return None

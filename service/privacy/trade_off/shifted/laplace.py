@@ -1,4 +1,4 @@
-"""The curve of two Laplace laws of scale 1, a shift mu apart."""
+"""Trade-off curve of two Laplace laws of scale 1 at the distance mu."""
 
 from __future__ import annotations
 
@@ -18,11 +18,15 @@ from service.privacy.trade_off.shifted.location_law import LAPLACE
 
 @final
 class LaplaceTradeOff(AbstractShifted):
-    """f(alpha) = 1 - alpha e^mu up to e^-mu/2, e^-mu/(4 alpha) up to 1/2, (1 - alpha) e^-mu above (Kaissis et al. 2023,
-    Corollary 1).
+    """Trade-off curve of two Laplace laws of scale 1 at the distance mu.
 
-    Profile: delta(eps) = 1 - e^{(eps - mu)/2} for |eps| <= mu, 0 above, 1 - e^eps below. epsilon(delta) = mu + 2 ln(1 -
-    delta).
+    Notes ----- f(alpha) is 1 - alpha e^mu up to e^-mu/2, then e^-mu/(4 alpha) up to 1/2, and (1 - alpha) e^-mu above.
+    The profile delta(eps) is 1 - e^{(eps - mu)/2} for |eps| <= mu, 0 above, and 1 - e^eps below. epsilon(delta) = mu +
+    2 ln(1 - delta).
+
+    References
+    ----------
+    Kaissis et al. 2023, Corollary 1.
     """
 
     def __init__(self, shift: Enclosure) -> None:
@@ -41,7 +45,7 @@ class LaplaceTradeOff(AbstractShifted):
         return with_logs(lower, upper)
 
     def _profile_end(self, epsilon: FloatArray, mu: float, side: int) -> FloatArray:
-        # For eps < -mu the exponent is eps itself; beyond mu there is nothing left.
+        # For eps < -mu the exponent is eps itself. Beyond mu the profile is 0.
         exponent = np.where(epsilon < -mu, epsilon, np.minimum(0.5 * (epsilon - mu), 0.0))
         value = -np.expm1(exponent)
         factor = 1 + side * (FUNCTION_ERROR + 4 * UNIT_ROUNDOFF)

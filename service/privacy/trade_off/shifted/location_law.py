@@ -1,4 +1,4 @@
-"""Noise laws: symmetric about 0, with densities that a shift moves. They carry the closed-form curves."""
+"""Noise laws for closed-form curves: symmetric about 0, with densities that a shift moves."""
 
 from __future__ import annotations
 
@@ -20,30 +20,30 @@ ValueAndError = tuple[FloatArray, FloatArray]
 
 
 class LocationLaw(ABC):
-    """A symmetric law with a log-concave density. Arrays of any shape, and single numbers (`single`)."""
+    """Symmetric law with a log-concave density; methods accept arrays of any shape, and single numbers (`single`)."""
 
     __slots__ = ()
 
     @abstractmethod
     def quantile(self, probability: FloatArray) -> ValueAndError:
-        """F^-1 for probabilities strictly between 0 and 1."""
+        """Return F^-1 for probabilities strictly between 0 and 1."""
 
     @abstractmethod
     def log_cdf(self, point: FloatArray) -> ValueAndError:
-        """ln F at finite points; the error bound is positive, so that 0 < F < 1 survives rounding."""
+        """Return ln F at finite points; the error bound is positive, so that 0 < F < 1 survives rounding."""
 
     @abstractmethod
     def density(self, point: FloatArray) -> FloatArray:
-        """The density, without an error bound (it only steers root finding)."""
+        """Return the density without an error bound, for root finding."""
 
     @abstractmethod
     def log_ratio(self, point: FloatArray, shift: float) -> ValueAndError:
-        """ln of density(point - shift) / density(point), the argument taken as exact, `shift` within 4 u."""
+        """Return ln of density(point - shift) / density(point) for an exact argument and a `shift` within 4 u."""
 
 
 @final
 class NormalLaw(LocationLaw):
-    """The standard normal law."""
+    """Standard normal law N(0, 1)."""
 
     __slots__ = ()
 
@@ -55,7 +55,7 @@ class NormalLaw(LocationLaw):
     @override
     def log_cdf(self, point: FloatArray) -> ValueAndError:
         value = special.log_ndtr(point)
-        # Beyond 40 the value underflows; the growing factor is then irrelevant. The sum is exact.
+        # Beyond 40 the value underflows, so that the growing factor is irrelevant. The sum is exact.
         right = 0.5 * (point + abs(point))
         return value, LOG_NORMAL_CDF_ERROR * (1 + right * right) * abs(value) + 5e-324
 
@@ -71,20 +71,20 @@ class NormalLaw(LocationLaw):
 
 @final
 class LaplaceLaw(LocationLaw):
-    """The Laplace law of scale 1."""
+    """Laplace law of scale 1."""
 
     __slots__ = ()
 
     @override
     def quantile(self, probability: FloatArray) -> ValueAndError:
-        # The smaller of the two tails is exact in either case.
+        # The smaller one of both tails is exact.
         magnitude = -np.log(2 * np.minimum(probability, 1 - probability))
         return np.copysign(magnitude, probability - 0.5), FUNCTION_ERROR * magnitude
 
     @override
     def log_cdf(self, point: FloatArray) -> ValueAndError:
-        # F(t) = e^t / 2 left of 0, 1 - e^-|t| / 2 right of it, always the smaller of the two: left of 0 the second is
-        # above 1/2, and right of 0 its logarithm is concave and touches t - ln 2 at 0.
+        # F(t) is e^t / 2 left of 0 and 1 - e^-|t| / 2 right of 0, always the smaller expression. Left of 0 the second
+        # one is above 1/2. Right of 0 its logarithm is concave and touches t - ln 2 at 0.
         right = np.log1p(-0.5 * np.exp(-abs(point)))
         value = np.minimum(point - LOG_2, right)
         return value, (4 * UNIT_ROUNDOFF) * abs(value) + (4 * FUNCTION_ERROR) * abs(right) + 5e-324

@@ -1,4 +1,4 @@
-"""A table that says about how a profile falls: it steers searches, and no bound rests on it."""
+"""Table of an approximate profile that guides searches; no bound relies on the table."""
 
 from __future__ import annotations
 
@@ -10,23 +10,26 @@ import numpy as np
 from service.privacy.numerics.arrays import FloatArray
 
 FIRST: Final = 256
-"""Intervals before any is halved."""
+"""Count of intervals before the first refinement."""
 CLOSE: Final = 1e-6
-"""To what ln delta is off, where the intervals are not halved any more."""
+"""Relative error of ln delta at which an interval is not halved."""
 SHORT: Final = 1e-9
-"""Nats, over 1 + |eps|: shorter intervals are not halved, as a profile falls without end next to the largest loss."""
+"""Smallest interval in nats, over 1 + |eps|. Next to the largest loss a profile falls without limit."""
 FAINTEST: Final = -1_000.0
-"""ln delta from which on nothing is looked for."""
+"""Smallest ln delta that is refined."""
 MOST: Final = 1 << 16
 Entries = tuple[FloatArray, FloatArray, FloatArray]
 
 
 @final
 class ProfileTable:
-    """ln delta(eps) by cubic interpolation between thresholds, whose slopes are known."""
+    """Approximation of ln delta(eps) by cubic interpolation between thresholds with known slopes."""
 
     def __init__(self, entries: Callable[[FloatArray], Entries], low: float, high: float) -> None:
-        """`entries`: eps, ln delta and its slope at rising thresholds, of which those in [low, high] matter."""
+        """Build the table over thresholds in [low, high].
+
+        `entries` returns eps, ln delta and its slope at rising thresholds.
+        """
         at = np.linspace(low, high, FIRST + 1)
         known = np.stack(entries(at))
         open_still = np.ones(FIRST, dtype=bool)
@@ -46,7 +49,7 @@ class ProfileTable:
         self._known = known[:, rising]
 
     def log_profile(self, epsilon: FloatArray) -> FloatArray:
-        """About ln delta, at infinity too."""
+        """Return approximate ln delta, at infinite eps too."""
         known = self._known
         inside = np.clip(epsilon, known[0, 0], known[0, -1])
         place = np.clip(np.searchsorted(known[0], inside, side="right"), 1, known.shape[1] - 1)
@@ -58,7 +61,7 @@ class ProfileTable:
 
 
 def _between(left: FloatArray, right: FloatArray, epsilon: FloatArray) -> FloatArray:
-    """The cubic with the values and slopes of both ends: rows eps, value, slope."""
+    """Return the cubic with the values and slopes of both endpoints; rows are eps, value and slope."""
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
         width = right[0] - left[0]
         share = np.where(width > 0, (epsilon - left[0]) / width, 0.0)

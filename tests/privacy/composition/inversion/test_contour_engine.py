@@ -258,6 +258,33 @@ def test_readings_of_random_runs_do_not_contradict_each_other(run: tuple[float, 
     assert (direct.lower <= upper + slack).all()
 
 
+@pytest.mark.parametrize("run", [*RUNS[:3], *_random_runs(20261127, 6)])
+def test_caps_of_the_inverse_direction_hold(run: tuple[float, float, int]) -> None:
+    """Bounds of one direction from the contours of the other are never below what its own contours prove."""
+    rng = np.random.default_rng(run[2])
+    for epsilon in 10 ** rng.uniform(-3, 1.2, 2):
+        add, _ = contour_pair(0.0, [SampledGaussianSteps(*run)])
+        add.profile_at(epsilon)
+        remove, fresh = add.reversed(), contour_pair(0.0, [SampledGaussianSteps(*run)])[1]
+        own = fresh.profile_at(epsilon)
+        assert remove.profile_cap(epsilon) >= own.lower
+        delta = min(max(own.upper * 10 ** rng.uniform(-1, 1), 1e-30), 0.5)
+        assert remove.epsilon_cap(delta, epsilon) >= fresh.epsilon(delta).lower
+
+
+def test_a_kept_point_is_that_of_a_fresh_curve() -> None:
+    for run in _random_runs(20261128, 5):
+        for rate in (1e-6, 1e-3, 0.3):
+            used, fresh = (contour_pair(0.0, [SampledGaussianSteps(*run)])[0] for _ in range(2))
+            used.power_at(rate)
+            points = used.points(np.array([rate])), fresh.points(np.array([rate]))
+            for name in ("power", "type_two_error", "log_slope"):
+                kept, new = (getattr(each, name) for each in points)
+                assert (kept.lower == new.lower).all()
+                assert (kept.upper == new.upper).all()
+            assert used.power_at(rate) == contour_pair(0.0, [SampledGaussianSteps(*run)])[0].power_at(rate)
+
+
 def test_cuts_of_different_depth_agree() -> None:
     """The same reading with the far jumps cut at 10^-40, 10^-80 and 10^-160: enclosures of one number must meet."""
     from service.privacy.composition.inversion.readings.points import read_points

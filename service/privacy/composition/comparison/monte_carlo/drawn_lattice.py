@@ -19,7 +19,7 @@ from service.privacy.losses.law import LossLaw
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.roots import bisected
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
-from service.privacy.numerics.work import did
+from service.privacy.numerics.work import count_work
 
 FIRST_CELLS = 2**16
 A_SUM, A_CELL = 200.0, 0.1
@@ -79,7 +79,7 @@ class DrawnLaw:
             second = second.coarser()
         length = first.masses.shape[1] + second.masses.shape[1] - 1
         size = int(fft.next_fast_len(length, real=True) or length)
-        did(A_SUM + A_CELL * size)
+        count_work(A_SUM + A_CELL * size)
         masses = np.empty((2, length))
         for row, one, other_one in zip(masses, first.masses, second.masses, strict=True):
             product = np.asarray(fft.rfft(one, size), dtype=np.complex128)

@@ -13,7 +13,7 @@ from service.privacy.composition.comparison.monte_carlo.drawn_lattice import FIR
 from service.privacy.losses.law import ComposedLoss, Hypothesis
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.rounding import sum_error
-from service.privacy.numerics.work import did
+from service.privacy.numerics.work import count_work
 
 CHUNK = 2**18
 ROUNDING_SHARE = 0.01
@@ -82,7 +82,7 @@ class Draws:
         return self._drawn(0), self._drawn(1)
 
     def _drawn(self, hypothesis: Hypothesis) -> FloatArray:
-        did(A_DRAW * self.samples * (1 + len(self.loss.parts)))
+        count_work(A_DRAW * self.samples * (1 + len(self.loss.parts)))
         random = np.random.Generator(np.random.PCG64([self.seed, hypothesis]))
         mu_squared = math.fsum(count * (law.gaussian_mu_squared or 0.0) for law, count in self.loss.parts)
         drawn = np.zeros(self.samples)

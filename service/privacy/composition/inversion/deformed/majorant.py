@@ -30,7 +30,7 @@ from service.privacy.composition.inversion.deformed.paths import (
 )
 from service.privacy.composition.summands.sampled_step import SampledStep
 from service.privacy.numerics.arrays import BoolArray, FloatArray
-from service.privacy.numerics.work import did
+from service.privacy.numerics.work import count_work
 
 _SHIFTS = np.array([0.8, 0.45, 0.2, 0.04])
 """Half-widths of strips, in units of the largest."""
@@ -198,7 +198,7 @@ class MajorantGrid:
     def _estimates(self, values: _RoughValues, z: ComplexArray) -> FloatArray:
         columns, paths = values.columns, len(values.paths.eta)
         result = np.empty((paths, len(z)))
-        did(_AN_EXPONENTIAL * columns.shape[1] * len(z))
+        count_work(_AN_EXPONENTIAL * columns.shape[1] * len(z))
         chunk = max(1, 2_000_000 // columns.shape[1])
         for first in range(0, len(z), chunk):
             part = z[first : first + chunk]
@@ -227,7 +227,7 @@ class MajorantGrid:
 
     def _batches(self, z: ComplexArray) -> list[NDArray[np.intp]]:
         """Numbers of the paths that are evaluated together."""
-        did(_A_PATH_NODE * z.size * len(self.tau))
+        count_work(_A_PATH_NODE * z.size * len(self.tau))
         count = min(len(z), math.ceil(z.size * len(self.tau) / _CHUNK))
         return np.array_split(np.arange(len(z)), count)
 

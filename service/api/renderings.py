@@ -1,0 +1,150 @@
+"""Renderings over HTTP: further answers are computed, charts are rendered, and bodies are cached."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple, final
+
+from api_schemas.base import Result
+from service.computations.abstract import Computation
+from service.computations.catalogue import resource
+from service.engine_version import ENGINE_VERSION
+from service.execution.client import WaitingClient
+from service.execution.errors import ComputeBudgetExceeded, OutOfTime
+from service.execution.fair_queue import QueuedComputation
+from service.execution.memory_cache import InMemoryResultCache
+from service.execution.runner import ComputationRunner, ComputedResult
+from service.execution.worker_pool import WorkerPool
+from service.execution.workers import Workers
+from service.privacy.errors import PrivacyComputationError
+from service.rendering.chart_catalogue import Dependency
+from service.rendering.chart_images import ChartDrawing, ChartRequest, Image
+from service.rendering.registry import HTML, Rendering
+
+DRAWING: Final = ChartDrawing()
+DRAWING_COST: Final = 300_000
+"""Estimated cost of one image in microseconds."""
+
+
+@final
+class ChartRenderer:
+    """Renderer of charts in a separate process, which starts with the first request. Requesters share it fairly."""
+
+    def __init__(self, pool: WorkerPool, workers: Workers) -> None:
+        """Store the process pool and `workers`, the queue before the pool."""
+        self._pool = pool
+        self._workers = workers
+        self._starting: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Start the process in the background, if it never ran, while the numbers of the chart are computed."""
+        if self._starting is None:
+            self._starting = asyncio.create_task(self._start())
+
+    async def _start(self) -> None:
+        with suppress(RuntimeError):  # tried again, and told, by who draws
+            await self._pool.start()
+
+    async def draw(self, spec: str, image: Image, client: WaitingClient) -> bytes:
+        """Render one image. Raise QueueFull, OutOfTime, OutOfMemory or WorkerDied."""
+        drawn = ChartRequest(spec=spec, image=image)
+        computed = await self._workers.compute(
+            QueuedComputation(client.requester), DRAWING_COST, DRAWING, drawn, "", ENGINE_VERSION
+        )
+        return computed.body
+
+    async def close(self) -> None:
+        """Stop the rendering process and cancel its start."""
+        if self._starting is not None:
+            self._starting.cancel()
+            await asyncio.gather(self._starting, return_exceptions=True)
+        await self._pool.close()
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class RenderedBody:
+    """Rendered answer. is_complete: no part was left out that a later request, or another machine, would show."""
+
+    body: bytes
+    is_complete: bool
+
+
+class _DependencyResult(NamedTuple):
+    """Further answer, or None if the run has none. late: the error of an answer that is too expensive at present."""
+
+    response: Result | None
+    late: ComputeBudgetExceeded | OutOfTime | None = None
+
+
+@final
+class RenderingService:
+    """Service that renders answers and caches expensive renderings in `memory`, by resource and media type.
+
+    reads_at_once: number of further answers of one rendering that are computed concurrently.
+    """
+
+    def __init__(
+        self, runner: ComputationRunner, board: ChartRenderer, memory: InMemoryResultCache, reads_at_once: int
+    ) -> None:
+        self._runner = runner
+        self._board = board
+        self.memory = memory
+        self._reads_at_once = reads_at_once
+
+    def prewarm(self, form: Rendering) -> None:
+        """Start the chart renderer if the rendering of an upcoming answer needs it."""
+        if form.has_images:
+            self._board.start()
+
+    async def render(
+        self, form: Rendering, computation: Computation[Any, Any], answer: ComputedResult, client: WaitingClient
+    ) -> RenderedBody:
+        """Render an answer. Raise the errors of computations and of the chart renderer."""
+        kept = f"{computation.name};{form.media_type}", answer.digest
+        known = self.memory.lookup(*kept) if form.is_expensive else None
+        if known is not None:
+            return RenderedBody(known, is_complete=True)
+        response = await asyncio.to_thread(computation.response_type.model_validate_json, answer.body)
+        dependencies = await asyncio.to_thread(form.dependencies, response)
+        found = await self._compute_dependencies(dependencies, client)
+        if found and found[0].late is not None and form.media_type != HTML:
+            raise found[0].late  # the picture is of this; a report says more than its pictures
+        read = [each.response for each in found]
+        specs = await asyncio.to_thread(form.specs, response, read)
+        images = [await self._board.draw(spec, form.image, client) for spec in specs]
+        body = await asyncio.to_thread(form.write, response, read, images)
+        is_complete = answer.cache != "unstored" and all(each.late is None for each in found)
+        if form.is_expensive and is_complete:
+            self.memory.put(*kept, body, client.requester)
+        return RenderedBody(body, is_complete)
+
+    async def _compute_dependencies(
+        self, dependencies: Sequence[Dependency], client: WaitingClient
+    ) -> list[_DependencyResult]:
+        """Compute all further answers concurrently, and return them in order."""
+        places = asyncio.Semaphore(self._reads_at_once)
+
+        async def compute(dependency: Dependency) -> _DependencyResult:
+            async with places:
+                return await self._compute_dependency(dependency, client)
+
+        try:
+            async with asyncio.TaskGroup() as group:
+                reading = [group.create_task(compute(dependency)) for dependency in dependencies]
+        except BaseExceptionGroup as failed:
+            raise failed.exceptions[0] from None  # the first that failed; the others were given up
+        return [task.result() for task in reading]
+
+    async def _compute_dependency(self, dependency: Dependency, client: WaitingClient) -> _DependencyResult:
+        computation = resource(dependency.resource)
+        try:
+            answer = await self._runner.run(computation, dependency.request, client)
+        except PrivacyComputationError:
+            return _DependencyResult(None)
+        except (ComputeBudgetExceeded, OutOfTime) as error:
+            return _DependencyResult(None, error)
+        return _DependencyResult(await asyncio.to_thread(computation.response_type.model_validate_json, answer.body))

@@ -1,0 +1,157 @@
+"""Registry of the importable formats, and the validation of requests that contain foreign states."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar, cast, final
+
+from pydantic import BaseModel, ValidationError
+
+from api_schemas.caveats import Hazard
+from api_schemas.imported import ImportFormat
+from api_schemas.mechanisms import MechanismSpec
+from api_schemas.threat_models import ThreatModelSpec, WorstCaseThreatModel
+from api_schemas.threat_models import settled as with_relation
+from service.importers import dp_accounting, jax_privacy, opacus, privacy_bounds, riskcal, tf_privacy
+from service.importers.reading import ImportedRun, Location, SourceValue, import_error, validate_draft
+
+RequestModel = TypeVar("RequestModel", bound=BaseModel)
+DETECT: Final = "detect"
+NO_THREAT_MODEL_FIELD: Final = (
+    "The state also says who attacks, and there is no place for that here. Send the mechanism that POST /v1/imports "
+    "makes of it in its place."
+)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Format:
+    """Format of another library: its description for error messages, a test that recognises it, and its reader."""
+
+    description: str
+    matches: Callable[[SourceValue], bool]
+    read_state: Callable[[SourceValue], ImportedRun]
+
+
+FORMATS: Final[Mapping[ImportFormat, Format]] = {
+    "opacus": Format(opacus.DESCRIPTION, opacus.matches, opacus.read_state),
+    "dp_accounting": Format(dp_accounting.DESCRIPTION, dp_accounting.matches, dp_accounting.read_state),
+    "tf_privacy": Format(tf_privacy.DESCRIPTION, tf_privacy.matches, tf_privacy.read_state),
+    "jax_privacy": Format(jax_privacy.DESCRIPTION, jax_privacy.matches, jax_privacy.read_state),
+    "riskcal": Format(riskcal.DESCRIPTION, riskcal.matches, riskcal.read_state),
+    "privacy_bounds": Format(privacy_bounds.DESCRIPTION, privacy_bounds.matches, privacy_bounds.read_state),
+}
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class ImportedState:
+    """Foreign state, translated into the contract.
+
+    not_carried_over: facts of the state that the mechanism cannot express, one sentence each.
+    """
+
+    format: ImportFormat
+    mechanism: MechanismSpec
+    threat_model: ThreatModelSpec | None
+    not_carried_over: tuple[str, ...]
+    hazards: tuple[Hazard, ...]
+    microbatches_accounted: bool
+
+    @property
+    def specifies_threat_model(self) -> bool:
+        """Whether the threat model of this state differs from the default of a request without one."""
+        usual = with_relation(WorstCaseThreatModel(type="worst_case"), self.mechanism)
+        return self.threat_model not in (None, usual)
+
+
+def import_state(format: ImportFormat, content: Any) -> ImportedState:  # noqa: A002 - the name on the wire
+    """Read a foreign state. Raise ValidationError with locations below `content`. Nothing in the state is executed."""
+    state = SourceValue(content)
+    chosen = _detect_format(state) if format == DETECT else format
+    found = FORMATS[chosen].read_state(state)
+    made = validate_draft(found)
+    said = made.threat_model
+    attacker = None if said is None else with_relation(said, made.mechanism)
+    return ImportedState(chosen, made.mechanism, attacker, found.notes, found.hazards, found.microbatches_accounted)
+
+
+def _detect_format(state: SourceValue) -> ImportFormat:
+    fits: list[ImportFormat] = [name for name, known in FORMATS.items() if known.matches(state)]
+    if len(fits) != 1:
+        seen = f"Looks like {' and '.join(fits)}: say in `format` which it is" if fits else "Looks like none of them"
+        state.reject(f"{seen}. Known formats are {'; '.join(known.description for known in FORMATS.values())}.")
+    return fits[0]
+
+
+@final
+class _Reader:
+    """Reader of foreign states during validation. It notes whether a state holds more than a mechanism."""
+
+    def __init__(self) -> None:
+        self.has_more_than_mechanism = False
+
+    def mechanism(self, format: ImportFormat, content: Any) -> MechanismSpec:  # noqa: A002
+        found = import_state(format, content)
+        self.has_more_than_mechanism |= found.specifies_threat_model or found.microbatches_accounted
+        return found.mechanism
+
+    def check(self, format: ImportFormat, content: Any) -> None:  # noqa: A002
+        import_state(format, content)
+
+
+def validate_with_imports(request_type: type[RequestModel], body: bytes) -> RequestModel:
+    """Return the request in a JSON body, with every imported state replaced by the mechanism that it describes.
+
+    A threat model in a state fills in a missing threat model of the request. Halved noise of a state sets
+    `microbatches_accounted` in a context of the same object. Raise ValidationError.
+    """
+    reader = _Reader()
+    request: RequestModel = request_type.__pydantic_validator__.validate_json(body, context=reader)
+    return _attach_threat_models(request_type, body) if reader.has_more_than_mechanism else request
+
+
+def _attach_threat_models(request_type: type[RequestModel], body: bytes) -> RequestModel:
+    """Return the request with the threat models and microbatch flags of its states. The body is valid JSON.
+
+    A threat model is attached where the request has none. The microbatch flag is set in the context of the object that
+    holds the state. A state inside a composition sets no flag, since the other parts may not account for microbatches.
+    """
+    document = json.loads(body)
+    placed: Location = ()
+    for location, holder, sent in tuple(_imported_mechanisms(document, (), None)):
+        found = import_state(sent.get("format", DETECT), sent["content"])
+        context = None if holder is None else holder.get("context")
+        if found.microbatches_accounted and isinstance(context, dict):
+            cast("dict[str, Any]", context).setdefault("microbatches_accounted", True)
+        if not found.specifies_threat_model or found.threat_model is None:
+            continue
+        if holder is None:
+            raise import_error(((*location, "content"), NO_THREAT_MODEL_FIELD), title=request_type.__name__)
+        if "threat_model" not in holder:
+            holder["threat_model"] = json.loads(found.threat_model.model_dump_json())
+            placed = location
+    try:
+        return request_type.model_validate_json(json.dumps(document), context=_Reader())
+    except ValidationError:
+        raise import_error(((*placed, "content"), NO_THREAT_MODEL_FIELD), title=request_type.__name__) from None
+
+
+def _imported_mechanisms(value: Any, location: Location, holder: Any) -> Iterator[tuple[Location, Any, dict[str, Any]]]:
+    """Yield every imported mechanism of a request: its location, the object that holds it, and the mechanism itself.
+
+    The holder is None where the mechanism is part of another mechanism.
+    """
+    if isinstance(value, list):
+        for index, item in enumerate(cast("list[Any]", value)):
+            yield from _imported_mechanisms(item, (*location, index), None)
+    elif isinstance(value, dict):
+        sent = cast("dict[str, Any]", value)
+        if sent.get("type") == "imported":
+            yield location, holder, sent
+            return
+        is_part = not {"type", "weight", "probability"}.isdisjoint(sent)
+        for name, item in sent.items():
+            yield from _imported_mechanisms(item, (*location, name), None if is_part or name != "mechanism" else sent)

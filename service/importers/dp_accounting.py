@@ -1,0 +1,303 @@
+"""Reader for dp_accounting: an event in the form of the named tuple that `DpEvent.to_named_tuple()` returns.
+
+JSON represents an event as an object or as a list. The object is `_asdict()` of the named tuple: `module_name`,
+`class_name` and the fields of the class, either beside these two or in a member `fields`. The list has the same values
+in order (`json.dumps` of the tuple). An object `{"event": ..., "neighboring_relation": "REPLACE_ONE"}` also carries the
+relation of the accountant. The classes are those of dp_accounting 0.6 (`dp_event.py`). Names are looked up in a table;
+nothing is imported.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Final, final
+
+from service.importers.composition import compose, repeat
+from service.importers.reading import DraftSpec, ImportedRun, SourceValue, import_error
+
+DESCRIPTION: Final = "dp_accounting (an event: an object, or a list, with module_name and class_name)"
+MODULE: Final = "dp_accounting.dp_event"
+NAMES: Final = ("module_name", "class_name")
+WITH_RELATION: Final = ("event", "neighboring_relation")
+RELATIONS: Final = {
+    "ADD_OR_REMOVE_ONE": "add_or_remove_one",
+    "REPLACE_ONE": "replace_one",
+    "REPLACE_SPECIAL": "zero_out",
+}
+MOST_EVENTS: Final = 4000
+TOO_MANY: Final = (
+    f"An event may hold at most {MOST_EVENTS} events. Send equal ones as SelfComposedDpEvent, and a long schedule as "
+    "dpsgd with lists."
+)
+ROUND_UP_FACTOR: Final = 1 + 2.0**-48
+"""Factor that exceeds the rounding errors of a few operations in doubles."""
+
+NO_RELATION: Final = (
+    "An event does not say which data sets are neighbours: where no threat_model is sent, a record is added or removed."
+)
+NO_OP: Final = "NoOpDpEvent releases nothing, and is left out."
+NON_PRIVATE: Final = "NonPrivateDpEvent gives no privacy at all: it is written as (0, 1)-DP, which nothing violates."
+RESPONSE: Final = (
+    "RandomizedResponseDpEvent becomes pure_dp with epsilon ln(1 + k (1 - p)/p) of k = num_buckets and p = "
+    "noise_parameter, rounded up: exact for two buckets, an upper bound for more, whose third outcomes tell nothing. "
+    "It holds for a record that is replaced."
+)
+DISCRETE: Final = (
+    "DiscreteLaplaceDpEvent becomes pure_dp with epsilon noise_parameter * sensitivity: exact for a sensitivity of 1, "
+    "an upper bound for more. It holds for a record that is added or removed; replacing one doubles it."
+)
+PERMUTE_AND_FLIP: Final = "PermuteAndFlipDpEvent becomes pure_dp with its epsilon: an upper bound."
+FIXED_BATCHES: Final = (
+    "Batches of a fixed size are answered for under add_or_remove_one where nothing else is sent; RdpAccountant takes "
+    "them under REPLACE_ONE alone."
+)
+
+NO_THEOREM: Final[Mapping[str, str]] = {
+    "ZCDpEvent": "no bound here is read off a zCDP parameter. Send the mechanism that has it: GaussianDpEvent with "
+    "noise_multiplier 1/sqrt(2 rho) where Gaussian noise was added.",
+    "DiscreteGaussianDpEvent": "no theorem here bounds discrete by continuous Gaussian noise. Send EpsilonDeltaDpEvent "
+    "with what was proved for the release.",
+    "TruncatedSubsampledGaussianDpEvent": "no theorem here covers Poisson batches that are cut where they are too "
+    "long. Send PoissonSampledDpEvent only if none was ever cut, else EpsilonDeltaDpEvent with what was proved.",
+    "SingleEpochTreeAggregationDpEvent": "trees are not served. Where every record is in one leaf the run is, for a "
+    "record that is zeroed out, GaussianDpEvent with noise_multiplier over the root of the depth, "
+    "ceil(log2(largest step count + 1)).",
+    "RepeatAndSelectDpEvent": "choosing the best of several runs is not served. Send EpsilonDeltaDpEvent with what was "
+    "proved for the choice, or ComposedDpEvent of all runs where all are counted.",
+    "UnsupportedDpEvent": "it stands for a mechanism that nobody has described. Send what was run in its place.",
+}
+"""Known events that cannot be imported, with the reason and a remedy."""
+
+
+@final
+@dataclass(slots=True)
+class ImportNotes:
+    """Notes about the events beside the mechanism itself.
+
+    sentences: facts for the reader of the answer. needs_replacement: an event is valid only for replaced records.
+    """
+
+    sentences: list[str] = field(default_factory=list[str])
+    needs_replacement: bool = False
+    event_count: int = 0
+
+    def add(self, sentence: str) -> None:
+        """Append a sentence unless the list already contains it."""
+        if sentence not in self.sentences:
+            self.sentences.append(sentence)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Class of events: the names of its fields in order, and a builder of the mechanism (None: nothing is released)."""
+
+    fields: tuple[str, ...]
+    build: Callable[[SourceValue, dict[str, SourceValue], ImportNotes], DraftSpec | None]
+
+
+def matches(state: SourceValue) -> bool:
+    """Whether a state names a class of events, or pairs an event with a neighbouring relation."""
+    named = state.as_list[: len(NAMES)]
+    return (
+        "class_name" in state.as_object
+        or set(WITH_RELATION) <= state.as_object.keys()
+        or (len(named) == len(NAMES) and all(isinstance(name, str) for name in named))
+    )
+
+
+def read_state(state: SourceValue) -> ImportedRun:
+    """Return the mechanism of an event. Raise ValidationError."""
+    notes = ImportNotes()
+    relation: SourceValue | None = None
+    event = state
+    if WITH_RELATION[1] in state.as_object:
+        members = state.members(WITH_RELATION)
+        event, relation = members[WITH_RELATION[0]], members[WITH_RELATION[1]]
+        relation.one_of(RELATIONS)
+    mechanism = _read(event, notes)
+    if mechanism is None:
+        mechanism = DraftSpec(event, type="pure_dp", epsilon=0.0)
+    if relation is not None:
+        named = RELATIONS[relation.value]
+        if notes.needs_replacement and named == "add_or_remove_one":
+            relation.reject(
+                "RandomizedResponseDpEvent needs REPLACE_ONE or REPLACE_SPECIAL: its record always answers."
+            )
+        threat_model = DraftSpec(relation, type="worst_case", neighboring_relation=named)
+    elif notes.needs_replacement:
+        threat_model = DraftSpec(event, type="worst_case", neighboring_relation="replace_one")
+    else:
+        threat_model = None
+        notes.add(NO_RELATION)
+    return ImportedRun(mechanism, threat_model, tuple(notes.sentences))
+
+
+def _read(node: SourceValue, notes: ImportNotes) -> DraftSpec | None:
+    notes.event_count += 1
+    if notes.event_count > MOST_EVENTS:
+        node.reject(TOO_MANY)
+    kind, fields = _destructure(node)
+    return EVENTS[kind].build(node, fields, notes)
+
+
+def _destructure(node: SourceValue) -> tuple[str, dict[str, SourceValue]]:
+    """Return the class name of an event and its fields by name."""
+    if isinstance(node.value, list):
+        values = node.items()
+        if len(values) < len(NAMES):
+            node.reject("Must be an event: module_name, class_name and the fields of the class.")
+        kind = _class(*values[:2])
+        names = EVENTS[kind].fields
+        if len(values) != len(NAMES) + len(names):
+            node.reject(f"Must have {len(NAMES) + len(names)} values: {', '.join((*NAMES, *names))}.")
+        return kind, dict(zip(names, values[2:], strict=True))
+    sent = node.as_object
+    missing = [
+        ((*node.location, name), "Required: the names that to_named_tuple writes.")
+        for name in NAMES
+        if name not in sent
+    ]
+    if missing:
+        raise import_error(*missing)
+    kind = _class(*(SourceValue(sent[name], (*node.location, name)) for name in NAMES))
+    names = EVENTS[kind].fields
+    if "fields" in sent:
+        return kind, node.members((*NAMES, "fields"))["fields"].members(names)
+    members = node.members((*NAMES, *names))
+    return kind, {name: members[name] for name in names}
+
+
+def _class(module: SourceValue, name: SourceValue) -> str:
+    """Return a class name that `EVENTS` contains. Raise ValidationError for any other name."""
+    if module.value != MODULE:
+        module.reject(f"Must be {MODULE}: other modules are not known, and none is ever imported.")
+    if isinstance(name.value, str) and name.value in NO_THEOREM:
+        name.reject(f"This event cannot be carried over: {NO_THEOREM[name.value]}")
+    if not (isinstance(name.value, str) and name.value in EVENTS):
+        name.reject(f"Not an event that is known here. Known are: {', '.join(EVENTS)}.")
+    return name.value
+
+
+def _no_op(_: SourceValue, __: dict[str, SourceValue], notes: ImportNotes) -> None:
+    notes.add(NO_OP)
+
+
+def _non_private(node: SourceValue, _: dict[str, SourceValue], notes: ImportNotes) -> DraftSpec:
+    notes.add(NON_PRIVATE)
+    return DraftSpec(node, type="approximate_dp", epsilon=0.0, delta=1.0)
+
+
+def _same_fields(kind: str, **names: str) -> Callable[[SourceValue, dict[str, SourceValue], ImportNotes], DraftSpec]:
+    """Return a builder for an event that has an equivalent mechanism. `names` maps our field names to those of the
+    event.
+    """
+    return lambda node, fields, _: DraftSpec(
+        node, type=kind, **{ours: fields[theirs] for ours, theirs in names.items()}
+    )
+
+
+def _epsilon_delta(node: SourceValue, fields: dict[str, SourceValue], _: ImportNotes) -> DraftSpec:
+    epsilon, delta = fields["epsilon"], fields["delta"]
+    if delta.value == 0 and type(delta.value) in (int, float):
+        return DraftSpec(node, type="pure_dp", epsilon=epsilon)
+    return DraftSpec(node, type="approximate_dp", epsilon=epsilon, delta=delta)
+
+
+def _randomized_response(node: SourceValue, fields: dict[str, SourceValue], notes: ImportNotes) -> DraftSpec:
+    """Return randomised response as pure DP with epsilon = ln(1 + k (1 - p)/p).
+
+    The true bucket is reported with probability 1 - p + p/k, every other bucket with probability p/k.
+    """
+    noise, buckets = fields["noise_parameter"].number(1e-290, 1.0), fields["num_buckets"].integer(1, 10**12)
+    notes.add(RESPONSE)
+    notes.needs_replacement = True
+    epsilon = math.log1p(buckets * (1 - noise) / noise) * ROUND_UP_FACTOR if buckets > 1 else 0.0
+    return DraftSpec(node, type="pure_dp", epsilon=SourceValue(epsilon, fields["noise_parameter"].location))
+
+
+def _discrete_laplace(node: SourceValue, fields: dict[str, SourceValue], notes: ImportNotes) -> DraftSpec:
+    """Return discrete Laplace noise as pure DP with epsilon = noise_parameter * sensitivity.
+
+    The product bounds every privacy loss. For a sensitivity of 1, every loss equals plus or minus the product.
+    """
+    # At 0 noise would be spread over all integers, which no law is: the library counts it as no privacy at all.
+    parameter, sensitivity = fields["noise_parameter"].number(1e-290, 1e6), fields["sensitivity"].integer(1, 10**12)
+    notes.add(DISCRETE)
+    exact = parameter if sensitivity == 1 else parameter * sensitivity * ROUND_UP_FACTOR
+    epsilon = SourceValue(exact, fields["noise_parameter"].location)
+    return DraftSpec(node, type="pure_dp", epsilon=epsilon)
+
+
+def _permute_and_flip(node: SourceValue, fields: dict[str, SourceValue], notes: ImportNotes) -> DraftSpec:
+    notes.add(PERMUTE_AND_FLIP)
+    return DraftSpec(node, type="pure_dp", epsilon=fields["epsilon"])
+
+
+def _poisson_sampled(node: SourceValue, fields: dict[str, SourceValue], notes: ImportNotes) -> DraftSpec | None:
+    inner = _read(fields["event"], notes)
+    if inner is None:
+        return None
+    return DraftSpec(node, type="poisson_sampled", sample_rate=fields["sampling_probability"], mechanism=inner)
+
+
+def _fixed(sampling: str) -> Callable[[SourceValue, dict[str, SourceValue], ImportNotes], DraftSpec]:
+    """Return a builder for Gaussian noise on batches of a fixed size. Other events on such batches are rejected."""
+
+    def build(node: SourceValue, fields: dict[str, SourceValue], notes: ImportNotes) -> DraftSpec:
+        kind, inner = _destructure(fields["event"])
+        if kind != "GaussianDpEvent":
+            fields["event"].reject("Must be GaussianDpEvent: nothing else is served on batches of a fixed size.")
+        notes.add(FIXED_BATCHES)
+        return DraftSpec(
+            node,
+            type="dpsgd",
+            noise_multiplier=inner["noise_multiplier"],
+            sampling=sampling,
+            batch_size=fields["sample_size"],
+            dataset_size=fields["source_dataset_size"],
+            steps=1,
+        )
+
+    return build
+
+
+def _self_composed(node: SourceValue, fields: dict[str, SourceValue], notes: ImportNotes) -> DraftSpec | None:
+    inner = _read(fields["event"], notes)
+    return None if inner is None else repeat(node, inner, fields["count"].as_count)
+
+
+def _composed(node: SourceValue, fields: dict[str, SourceValue], notes: ImportNotes) -> DraftSpec | None:
+    parts = [_read(each, notes) for each in fields["events"].items()]
+    return compose(node, [part for part in parts if part is not None])
+
+
+EVENTS: Final[Mapping[str, Event]] = {
+    "GaussianDpEvent": Event(("noise_multiplier",), _same_fields("gaussian", noise_multiplier="noise_multiplier")),
+    "LaplaceDpEvent": Event(("noise_multiplier",), _same_fields("laplace", noise_multiplier="noise_multiplier")),
+    "PoissonSampledDpEvent": Event(("sampling_probability", "event"), _poisson_sampled),
+    "SelfComposedDpEvent": Event(("event", "count"), _self_composed),
+    "ComposedDpEvent": Event(("events",), _composed),
+    "SampledWithoutReplacementDpEvent": Event(
+        ("source_dataset_size", "sample_size", "event"), _fixed("fixed_without_replacement")
+    ),
+    "SampledWithReplacementDpEvent": Event(
+        ("source_dataset_size", "sample_size", "event"), _fixed("fixed_with_replacement")
+    ),
+    "MixtureOfGaussiansDpEvent": Event(
+        ("standard_deviation", "sensitivities", "sampling_probs"),
+        _same_fields(
+            "gaussian_mixture", noise_multiplier="standard_deviation", shifts="sensitivities", weights="sampling_probs"
+        ),
+    ),
+    "EpsilonDeltaDpEvent": Event(("epsilon", "delta"), _epsilon_delta),
+    "ExponentialMechanismDpEvent": Event(("epsilon",), _same_fields("exponential", epsilon="epsilon")),
+    "PermuteAndFlipDpEvent": Event(("epsilon",), _permute_and_flip),
+    "RandomizedResponseDpEvent": Event(("noise_parameter", "num_buckets"), _randomized_response),
+    "DiscreteLaplaceDpEvent": Event(("noise_parameter", "sensitivity"), _discrete_laplace),
+    "NoOpDpEvent": Event((), _no_op),
+    "NonPrivateDpEvent": Event((), _non_private),
+}
+"""Supported event classes. To support another class, add a row here."""

@@ -1,0 +1,77 @@
+"""Reader for Opacus: the `state_dict()` of an accountant, or the `history` in it.
+
+The state is `{"history": [[noise_multiplier, sample_rate, num_steps], ...], "mechanism": "prv"}` (Opacus 1.6,
+`opacus/accountants/accountant.py`). `IAccountant.step` appends a row whenever noise or rate change.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, cast
+
+from api_schemas.caveats import Hazard
+from service.importers.phases import Phase, merge_phases
+from service.importers.reading import ImportedRun, SourceValue
+
+DESCRIPTION: Final = (
+    "opacus (an object with history, or the history itself: rows of noise_multiplier, sample_rate and steps)"
+)
+ACCOUNTANTS: Final = {
+    "prv": "The accountant prv: every answer here is computed from the history itself.",
+    "rdp": "The accountant rdp, whose epsilon is larger than it has to be: every answer here is computed from the "
+    "history itself.",
+    "gdp": "The accountant gdp, a limit of many steps whose epsilon may be too small: every answer here is computed "
+    "from the history itself.",
+    "ctd": "The accountant ctd of riskcal: every answer here is computed from the history itself.",
+}
+ROW: Final = 3
+SAMPLER_NOT_RECORDED: Final = Hazard(
+    code="sampler_not_recorded",
+    text="The history does not say whether poisson_sampling was on when the run was made private: it is read as if. "
+    "With it off epochs were shuffled and the run is less private than answered (dpsgd has them as sampling: "
+    "shuffled). Check also that sample_rate is the expected batch over the whole data set: Opacus takes it from the "
+    "length of the data loader, times accumulated iterations.",
+)
+
+
+COLUMNS: Final = (
+    "Must be a finite number in (0, 1]. The columns are noise_multiplier, sample_rate and the number of steps, in this "
+    "order: they look exchanged."
+)
+
+
+def is_above_one(rate: object) -> bool:
+    """Whether a value is a number above 1, and so not a sampling rate."""
+    return type(rate) in (int, float) and cast("float", rate) > 1
+
+
+def matches(state: SourceValue) -> bool:
+    """Whether a state has a history, or is one."""
+    return ("history" in state.as_object and state.as_object.get("mechanism") != "ctd") or isinstance(
+        next(iter(state.as_list), None), list
+    )
+
+
+def read_state(state: SourceValue) -> ImportedRun:
+    """Return the training run of a history. Raise ValidationError."""
+    notes: tuple[str, ...] = ()
+    history = state
+    if not isinstance(state.value, list):
+        members = state.members(("history",), ("mechanism",))
+        history = members["history"]
+        if "mechanism" in members:
+            notes = (ACCOUNTANTS[members["mechanism"].one_of(ACCOUNTANTS)],)
+    rows = history.as_list
+    if not rows and not isinstance(history.value, list):
+        history.reject("Must be a list of rows: noise_multiplier, sample_rate and the number of steps.")
+    if not rows:
+        history.reject("Is empty: no step was taken, so that nothing was released. Save the state after training.")
+    for index, row in enumerate(rows):
+        if not isinstance(row, list) or len(cast("list[Any]", row)) != ROW:
+            SourceValue(row, (*history.location, index)).reject(
+                "Must be three numbers: noise_multiplier, sample_rate and the number of steps."
+            )
+        if is_above_one(cast("list[Any]", row)[1]):
+            SourceValue(None, (*history.location, index, 1)).reject(COLUMNS)
+    phases = (Phase(noise, rate, steps, index) for index, (noise, rate, steps) in enumerate(rows))
+    run = merge_phases(phases, history, lambda index, column: (*history.location, index, column))
+    return ImportedRun(run, notes=notes, hazards=(SAMPLER_NOT_RECORDED,))

@@ -1,0 +1,39 @@
+"""Reader for this service: a mechanism, a request for bounds, or a response to one."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from api_schemas.bounds import BoundsRequest, BoundsResponse
+from service.importers.reading import DraftSpec, ImportedRun, SourceValue
+
+DESCRIPTION: Final = "privacy_bounds (a mechanism with its type, a request for bounds, or a response to one)"
+CARRIED: Final = ("mechanism", "threat_model")
+MEMBERS: Final = tuple(dict.fromkeys((*BoundsRequest.model_fields, *BoundsResponse.model_fields)))
+
+
+def matches(state: SourceValue) -> bool:
+    """Whether a state is a mechanism, or contains one."""
+    return isinstance(state.as_object.get("type"), str) or isinstance(state.as_object.get("mechanism"), dict)
+
+
+def read_state(state: SourceValue) -> ImportedRun:
+    """Return the mechanism and the threat model without changes. Raise ValidationError."""
+    if "type" in state.as_object:
+        return ImportedRun(_described(state))
+    members = state.members((CARRIED[0],), tuple(name for name in MEMBERS if name != CARRIED[0]))
+    left = [name for name in members if name not in CARRIED]
+    notes = [f"{', '.join(left)}: only what was run and who attacks are carried over."] if left else []
+    threat_model = members.get(CARRIED[1])
+    return ImportedRun(
+        _described(members[CARRIED[0]]), None if threat_model is None else _described(threat_model), tuple(notes)
+    )
+
+
+def _described(node: SourceValue) -> DraftSpec:
+    """Return an object of the contract, with the location of each member in the state."""
+    if not isinstance(node.value, dict):
+        node.reject("Must be a JSON object with a type.")
+    return DraftSpec(
+        node, **{name: SourceValue(value, (*node.location, name)) for name, value in node.as_object.items()}
+    )

@@ -1,0 +1,1 @@
+"""Representations of responses beside JSON: sentences, documents, tables, charts and the HTML report."""

@@ -1,0 +1,69 @@
+"""Chart of the relative width of the enclosures of a curve, as a strip below the curve."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from service.rendering.charts.probability_curve import RATE, RATE_TITLE, domain_start
+from service.rendering.charts.series import Series
+from service.rendering.charts.style import (
+    PERCENT,
+    STRIP_HEIGHT,
+    Spec,
+    layered_chart,
+    logarithmic_axis,
+    series_encoding,
+    tooltip,
+)
+from service.rendering.numbers import format_exact, rounded_up
+
+NARROWEST: Final = 1e-17
+"""Smallest width on the axis. It stands for equal bounds and is below the distance of two neighbouring doubles."""
+
+
+def enclosure_widths(series: Sequence[Series], names: Sequence[str] | None = None) -> Spec | None:
+    """Return a chart of (upper - lower) / upper of the power at each rate, or None if no curve has bounds."""
+    rows = [row for each in series for row in _rows(each)]
+    if not rows:
+        return None
+    encoding = series_encoding(list(names or [each.name for each in series]), "widths")
+    widest = max(row["relative_width"] for row in rows)
+    top = domain_start([max(widest, NARROWEST)]) * 10
+    x = logarithmic_axis(RATE, RATE_TITLE, (domain_start([row[RATE] for row in rows]), 1), written=PERCENT)
+    y = logarithmic_axis("drawn", "Relative width", (NARROWEST, min(top, 1.0)), labels=3)
+    layer: list[Spec] = [
+        {
+            "name": "widths_numbers",
+            "mark": {"type": "line", "strokeWidth": 1.5, "clip": True},
+            "encoding": {
+                "x": x,
+                "y": y,
+                "color": {**encoding["color"], "legend": None},
+                "strokeDash": {**encoding["strokeDash"], "legend": None},
+                "tooltip": tooltip("curve", [RATE, "relative_width"]),
+            },
+        }
+    ]
+    largest = rounded_up(widest, 2)
+    description = (
+        f"Relative width of the enclosures of the power, logarithmic, down to {format_exact(NARROWEST)}, which stands "
+        f"for none. The widest is at most {largest}."
+    )
+    told = [f"(upper - lower) / upper; the widest is at most {largest}."]
+    return layered_chart("widths", "How well the curves are known", told, description, rows, layer, STRIP_HEIGHT)
+
+
+def _rows(series: Series) -> list[Spec]:
+    if series.lower is None or series.upper is None:
+        return []
+    return [
+        {
+            "series": series.name,
+            RATE: rate,
+            "relative_width": (upper - lower) / upper,
+            "drawn": max((upper - lower) / upper, NARROWEST),
+        }
+        for rate, lower, upper in sorted(zip(series.rates, series.lower, series.upper, strict=True))
+        if rate > 0 and upper > 0
+    ]

@@ -1,0 +1,273 @@
+"""Chart of the answers of a sweep against the number that varies.
+
+Each value of a second number has a line, and a shaded area marks where a target holds. The charts have parameters:
+`target_0` is a limit for the first answer, and so on; `calibrated` is a number on the axis. Both are null until a
+caller sets them. `own` is the number of the run itself, if the axis contains it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Final
+
+from api_schemas.pointers import place_of
+from api_schemas.questions import EpsilonQuestion, QuestionSpec, ReconstructionQuestion, TradeOffQuestion
+from api_schemas.sweeps import SweepsResponse, SweptAnswer
+from service.computations.read_numbers import is_guarantee
+from service.rendering.charts.style import (
+    BAND_OPACITY,
+    COLOURS,
+    PERCENT,
+    TEXT,
+    Spec,
+    layered_chart,
+    legend_lines,
+    series_encoding,
+    tooltip,
+)
+from service.rendering.numbers import format_exact
+
+SWEEP_HEIGHT: Final = 240
+WIDE: Final = 20.0
+"""Ratio of largest to smallest number above which an axis is logarithmic."""
+MOST_SERIES: Final = 24
+MINOR_GRID: Final[Spec] = {
+    "condition": {"test": "abs(log(datum.value) / LN10 - round(log(datum.value) / LN10)) < 1e-9", "value": 0.15},
+    "value": 0.04,
+}
+"""Opacity of grid lines: weaker between powers of ten."""
+FEASIBLE_OPACITY: Final = 0.15
+ONLY: Final = "all points"
+CALIBRATED: Final = "calibrated"
+OWN: Final = "own"
+THIS_RUN: Final = "this run"
+NOT_SHARES: Final = ("epsilon", "delta", "gdp_mu", "deletion_capacity")
+"""Questions whose answers are shown as numbers, not in percent."""
+
+
+def sweep(response: SweepsResponse, place: int, subtitle: Sequence[str]) -> Spec:
+    """Return a chart of one answer against the number that varies most, with a series for each combination of the
+    others.
+    """
+    along, others = _along(response)
+    answer = response.answers[place]
+    names = _series(response, others)
+    rows = _rows(response, answer, along, names)
+    kept = list(dict.fromkeys(names))
+    layer, rows = _layers(response, place, along, rows, kept)
+    left_out = sum(value is None or not math.isfinite(value) for value in answer.value)
+    said = f"{answer.label} against {along}, {len(rows)} points"
+    said += f", {len(kept)} lines by {', '.join(others)}" if others else ""
+    told = [*subtitle, *([f"{left_out} points have no finite answer."] if left_out else [])]
+    given = {_target_name(place): None, CALIBRATED: None, OWN: _own(response, along)}
+    params: list[Spec] = [{"name": name, "value": value} for name, value in given.items()]
+    params += legend_lines(kept, f"sweep_{place}") if len(kept) <= MOST_SERIES else []
+    return layered_chart(f"sweep_{place}", answer.label, told, f"{said}.", rows, layer, SWEEP_HEIGHT, params)
+
+
+def _rows(response: SweepsResponse, answer: SweptAnswer, along: str, names: Sequence[str]) -> list[Spec]:
+    """Return the points with a finite answer, sorted by series."""
+    rows: list[Spec] = [
+        {"series": name, "x": x, "value": value, "lower": lower, "upper": upper}
+        for name, x, value, lower, upper in zip(
+            names, response.columns[along], answer.value, answer.lower, answer.upper, strict=True
+        )
+        if value is not None and math.isfinite(value)
+    ]
+    return sorted(rows, key=lambda row: (row["series"], row["x"]))
+
+
+def _layers(
+    response: SweepsResponse, place: int, along: str, rows: list[Spec], names: list[str]
+) -> tuple[list[Spec], list[Spec]]:
+    """Return the marks, and the rows that the axes can show."""
+    answer, name = response.answers[place], f"sweep_{place}"
+    question = response.questions[answer.question]
+    is_share = question.type not in NOT_SHARES
+    x = _axis("x", _named(along), [row["x"] for row in rows])
+    y = _axis("value", _in_words(answer, question), [row["value"] for row in rows])
+    if is_share:
+        y["axis"]["labelExpr"] = PERCENT
+    if _is_logarithmic(y):  # which has no place for zero
+        rows = [row for row in rows if row["value"] > 0]
+    encoding = _series_encoding_or_one_colour(names, name)
+    at_most = answer.reads != "type_two_error" and not is_guarantee(question)
+    layer: list[Spec] = [
+        *_target(_target_name(place), y, is_share=is_share, at_most=at_most),
+        _band(x, y, encoding),
+        *_line(x, y, encoding, f"{name}_{'shares' if is_share else 'numbers'}"),
+        *_marked(CALIBRATED, x, CALIBRATED, below=True),
+        *_marked(OWN, x, THIS_RUN, below=False),
+    ]
+    return layer, rows
+
+
+def _target_name(place: int) -> str:
+    return f"target_{place}"
+
+
+def _own(response: SweepsResponse, along: str) -> float | None:
+    """Return the number of the mechanism itself at the varied position, if the axis contains it."""
+    start, _, pointer = along.partition("/mechanism")
+    number = None if start or not pointer else place_of(response.mechanism, pointer).number
+    column = response.columns[along]
+    return number if number is not None and min(column) <= number <= max(column) else None
+
+
+def _named(pointer: str) -> str:
+    """Return the last name of a JSON pointer in words, with its index if the name is a list item."""
+    *_, owner, name = pointer.split("/")
+    return (f"{owner} {name}" if name.isdecimal() else name).replace("_", " ")
+
+
+def _along(response: SweepsResponse) -> tuple[str, list[str]]:
+    """Return the pointer with the most distinct numbers, which the axis shows, and the other pointers that vary."""
+    counts = {pointer: len(set(column)) for pointer, column in response.columns.items()}
+    along = max(counts, key=lambda pointer: counts[pointer])
+    together = response.combine == "zip"
+    return along, [] if together else [pointer for pointer in counts if pointer != along and counts[pointer] > 1]
+
+
+def _in_words(answer: SweptAnswer, question: QuestionSpec) -> str:
+    """Return the axis title of an answer.
+
+    The title is the label of the answer if a number of its question varies, or if the label names a direction.
+    """
+    if "*" in answer.label or "direction" in answer.label:
+        return answer.label
+    match question:
+        case EpsilonQuestion(delta=delta):
+            return f"epsilon at delta {format_exact(delta)}"
+        case TradeOffQuestion(false_positive_rates=rates) if answer.point is not None:
+            name = "power" if answer.reads == "power" else "type II error"
+            return f"{name} at alpha {format_exact(rates[answer.point])}"
+        case ReconstructionQuestion(baseline_success=float() as chance):
+            return f"gamma at kappa {format_exact(chance)}"
+        case _:
+            return answer.label
+
+
+def _series(response: SweepsResponse, others: Sequence[str]) -> list[str]:
+    """Return the name of the series of each point."""
+    columns = [(_named(pointer), response.columns[pointer]) for pointer in others]
+    return [
+        ", ".join(f"{name} {format_exact(column[place])}" for name, column in columns) or ONLY
+        for place in range(response.points)
+    ]
+
+
+def _axis(field: str, title: str, numbers: Sequence[float]) -> Spec:
+    positive = [each for each in numbers if each > 0]
+    wide = bool(positive) and max(positive) / min(positive) > WIDE and min(numbers) >= 0
+    scale: Spec = {"type": "log", "nice": field == "value"} if wide else {"type": "linear", "zero": False, "nice": True}
+    axis: Spec = {"tickCount": 5, "labelOverlap": True, "format": "~g"}
+    if wide:
+        axis |= {"gridOpacity": MINOR_GRID, "tickOpacity": MINOR_GRID}
+    return {"field": field, "type": "quantitative", "title": title, "scale": scale, "axis": axis}
+
+
+def _is_logarithmic(channel: Spec) -> bool:
+    return channel["scale"]["type"] == "log"
+
+
+def _series_encoding_or_one_colour(names: list[str], picture: str) -> Spec:
+    """Return colours and strokes for the series. More than `MOST_SERIES` series share one colour and have no legend."""
+    if len(names) > MOST_SERIES:
+        return {"color": {"value": COLOURS[0]}, "detail": {"field": "series", "type": "nominal"}}
+    encoding = series_encoding(names, picture)
+    if names == [ONLY]:
+        encoding = {channel: {**each, "legend": None} for channel, each in encoding.items()}
+    return encoding
+
+
+def _band(x: Spec, y: Spec, encoding: Spec) -> Spec:
+    positive = " && datum.lower > 0" if _is_logarithmic(y) else ""
+    return {
+        "transform": [{"filter": f"datum.upper !== null && datum.lower !== null{positive}"}],
+        "mark": {"type": "area", "opacity": BAND_OPACITY, "clip": True},
+        "encoding": {
+            "x": x,
+            "y": {**y, "field": "lower", "stack": None},
+            "y2": {"field": "upper"},
+            **{channel: encoding[channel] for channel in ("color", "detail") if channel in encoding},
+        },
+    }
+
+
+def _line(x: Spec, y: Spec, encoding: Spec, name: str) -> list[Spec]:
+    shown = tooltip("line", ["x", "value", "lower", "upper"])
+    shown[1]["title"] = x["title"]
+    points = {key: each for key, each in encoding.items() if key != "strokeDash"}
+    return [
+        {
+            "name": name,
+            "mark": {"type": "line", "strokeWidth": 2, "clip": True},
+            "encoding": {"x": x, "y": y, **encoding},
+        },
+        {
+            "mark": {"type": "point", "filled": True, "size": 24, "opacity": 1},
+            "encoding": {"x": x, "y": y, **points, "tooltip": shown},
+        },
+    ]
+
+
+def _target(name: str, y: Spec, *, is_share: bool, at_most: bool) -> list[Spec]:
+    """Return the line of a limit and the area where it holds. Nothing is shown while the parameter is null."""
+    word = f"at {'most' if at_most else 'least'} "
+    number = f"format(100 * {name}, '.12~g') + ' %'" if is_share else name
+    given: Spec = {
+        "data": {"values": [{}]},
+        "transform": [
+            {"filter": f"isValid({name})"},
+            {"calculate": name, "as": "limit"},
+            {"calculate": f"'{word}' + {number}", "as": "label"},
+        ],
+    }
+    channel = {**y, "field": "limit"}
+    kept: Spec = {"y2": {"value": "height"}} if at_most else {"y2": {"value": 0}}
+    return [
+        {
+            **given,
+            "mark": {"type": "rect", "color": COLOURS[2], "opacity": FEASIBLE_OPACITY},
+            "encoding": {"y": channel, **kept},
+        },
+        {
+            **given,
+            "mark": {"type": "rule", "strokeDash": [4, 3], "color": TEXT},
+            "encoding": {"y": channel},
+        },
+        {
+            **given,
+            "mark": {"type": "text", "align": "right", "baseline": "bottom", "dx": -4, "dy": -3},
+            "encoding": {"y": channel, "x": {"value": "width"}, "text": {"field": "label", "type": "nominal"}},
+        },
+    ]
+
+
+def _marked(param: str, x: Spec, label: str, *, below: bool) -> list[Spec]:
+    """Return a vertical line at the number of a parameter, with a label above the chart or at its foot.
+
+    Nothing is shown while the parameter is null.
+    """
+    given: Spec = {
+        "data": {"values": [{"label": label}]},
+        "transform": [{"filter": f"isValid({param})"}, {"calculate": param, "as": "x"}],
+    }
+    text: Spec = {"dy": -4, "dx": 4, "align": "left"} if below else {"dy": -5, "align": "center"}
+    return [
+        {
+            **given,
+            "mark": {"type": "rule", "strokeDash": [2, 2] if below else [1, 0], "color": TEXT},
+            "encoding": {"x": x},
+        },
+        {
+            **given,
+            "mark": {"type": "text", "baseline": "bottom", **text},
+            "encoding": {
+                "x": x,
+                "y": {"value": "height"} if below else {"value": 0},
+                "text": {"field": "label", "type": "nominal"},
+            },
+        },
+    ]

@@ -1,0 +1,104 @@
+"""The declarations of a CycloneDX document: limits and assumptions as claims, with evidence and attestations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from api_schemas.assessment_context import Attestation
+from api_schemas.assessments import AssessedAssumption, AssessmentsResponse
+from api_schemas.policies import Ruling
+from service.rendering.documents.metrics import is_bounded
+from service.rendering.sentences.void import refuted
+
+SUBJECT: Final = "subject"
+RESULT: Final = "result"
+VERDICT: Final = "verdict"
+"""References inside the document."""
+SIDES: Final = {"met": "evidence", "violated": "counterEvidence"}
+"""What the result is for a claim; for a limit that is not decided it is neither."""
+
+
+def declarations(response: AssessmentsResponse) -> dict[str, Any]:
+    """Return what is claimed about the subject, what speaks for it, and who vouches for what.
+
+    Where nothing is bounded no limit is claimed: the verdict and the assumptions that do not hold are all there is.
+    """
+    attested = response.context.attested
+    names = list(dict.fromkeys(each.by for each in attested if each.by is not None))
+    claimed = {each.code: each for each in _claimed(response)}
+    assessors = [{"bom-ref": f"assessor-{index}", "organization": {"name": name}} for index, name in enumerate(names)]
+    attestations = [_attestation(each, names, claimed) for each in attested if each.code in claimed]
+    return {
+        **({"assessors": assessors} if assessors else {}),
+        **({"attestations": attestations} if attestations else {}),
+        "claims": [*_limits(response), *(_assumption(each) for each in claimed.values())],
+        "evidence": [_evidence(response)],
+    }
+
+
+def _claimed(response: AssessmentsResponse) -> Sequence[AssessedAssumption]:
+    """Return the assumptions that are claimed to hold, and those that are attested not to."""
+    if not is_bounded(response):
+        return refuted(response.assumptions)
+    relaxed = [each for attacked in response.threat_models for each in attacked.assumptions]
+    return [each for each in (*response.assumptions, *relaxed) if each.holds != "unknown"]
+
+
+def _limits(response: AssessmentsResponse) -> list[dict[str, Any]]:
+    decided = response.decision
+    if decided is None:
+        return []
+    claims: list[dict[str, Any]] = [{"bom-ref": VERDICT, "target": SUBJECT, "predicate": decided.sentence}]
+    claims[0] |= {"reasoning": f"Verdict of the policy: {decided.verdict}.", "evidence": [RESULT]}
+    if is_bounded(response):
+        claims += [_limit(index, each) for index, each in enumerate(decided.rulings)]
+    return claims
+
+
+def _limit(index: int, ruling: Ruling) -> dict[str, Any]:
+    reasoning = f"{ruling.verdict}: {ruling.reason}" if ruling.reason is not None else f"{ruling.verdict}."
+    name = f"{ruling.rule.name}: " if ruling.rule.name is not None else ""
+    side = SIDES.get(ruling.verdict)
+    return {
+        "bom-ref": f"limit-{index}",
+        "target": SUBJECT,
+        "predicate": ruling.meaning,
+        "reasoning": f"{name}{reasoning} Severity of the limit: {ruling.rule.severity}.",
+        **({} if side is None else {side: [RESULT]}),
+    }
+
+
+def _assumption(assumption: AssessedAssumption) -> dict[str, Any]:
+    """Return the claim that an assumption holds, or the counter claim that it does not."""
+    claim = {"bom-ref": f"assumption-{assumption.code}", "target": SUBJECT}
+    if assumption.holds == "no":
+        return claim | {
+            "predicate": f"The assumption {assumption.code} does not hold.",
+            "reasoning": assumption.if_not,
+        }
+    return claim | {"predicate": assumption.text, "reasoning": f"The assumption {assumption.code}."}
+
+
+def _attestation(given: Attestation, names: Sequence[str], claimed: dict[Any, AssessedAssumption]) -> dict[str, Any]:
+    """Return somebody's word about an assumption: for its claim, or against it."""
+    holds = "holds" if given.holds == "yes" else "does not hold"
+    when = "" if given.when is None else f" ({given.when})"
+    side = "claims" if given.holds == "yes" else "counterClaims"
+    return {
+        "summary": f"{claimed[given.code].code} {holds}{when}.",
+        **({} if given.by is None else {"assessor": f"assessor-{names.index(given.by)}"}),
+        "map": [{side: [f"assumption-{given.code}"]}],
+    }
+
+
+def _evidence(response: AssessmentsResponse) -> dict[str, Any]:
+    """Return the result that all claims about limits rest on."""
+    date = response.context.date
+    return {
+        "bom-ref": RESULT,
+        "propertyName": "privacy-bounds:result",
+        "description": f"Result {response.digest} of privacy-bounds, engine version {response.engine_version}.",
+        "data": [{"name": "assessment", "contents": {"url": f"/v1/results/{response.digest}"}}],
+        **({} if date is None else {"created": f"{date}T00:00:00Z"}),
+    }

@@ -1,0 +1,77 @@
+"""An assessment as the metadata block of a Hugging Face model card."""
+
+from __future__ import annotations
+
+from typing import Any, Final, final
+
+import yaml
+
+from api_schemas.assessments import AssessmentsResponse
+from service.rendering.documents.metrics import Metric, cautions, has_epsilon, metrics, subject_name
+
+YAML: Final = "application/yaml"
+TASK: Final = {"type": "other", "name": "Privacy assessment"}
+"""The Hub has no task of this kind."""
+
+
+@final
+class _Quoted(str):
+    """A text that is written in double quotes, whatever a reader of YAML 1.1 or 1.2 would take it for without."""
+
+    __slots__ = ()
+
+
+@final
+class _Dumper(yaml.SafeDumper):
+    """Writes quoted texts, and no references between equal values."""
+
+    def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 - the name that PyYAML calls
+        """Return True: a value that comes twice is written twice."""
+        return True
+
+
+_Dumper.add_representer(_Quoted, lambda _, text: yaml.ScalarNode("tag:yaml.org,2002:str", str(text), style='"'))
+
+
+def hugging_face(response: AssessmentsResponse) -> str:
+    """Return the block that goes between the lines `---` at the top of a card. It begins with the first of them."""
+    name = _Quoted(subject_name(response))
+    listed = metrics(response)
+    block: dict[str, Any] = {
+        "model_name": name,
+        "tags": ["privacy", *(["differential-privacy"] if has_epsilon(response) else [])],
+        "privacy_bounds": _assessment(response),
+    }
+    if listed:
+        training = {"type": "private", "name": "Training data"}
+        source = {"name": _Quoted(f"privacy-bounds {response.engine_version}")}
+        result = {"task": TASK, "dataset": training, "metrics": [*map(_metric, listed)], "source": source}
+        block["model-index"] = [{"name": name, "results": [result]}]
+    return yaml.dump(
+        block, Dumper=_Dumper, sort_keys=False, allow_unicode=True, explicit_start=True, width=float("inf")
+    )
+
+
+def _metric(metric: Metric) -> dict[str, Any]:
+    """Return a number as the Hub lists it: the certified bound in all its digits."""
+    return {"type": metric.row.key, "name": _Quoted(metric.title), "value": metric.row.value}
+
+
+def _assessment(response: AssessmentsResponse) -> dict[str, Any]:
+    """Return what the Hub has no field for."""
+    context, decided, summary = response.context, response.decision, response.summary
+    found: dict[str, Any] = {"run": _Quoted(summary.title)}
+    if summary.sentence:
+        found["sentence"] = _Quoted(summary.sentence)
+    if decided is not None:
+        found |= {"verdict": decided.verdict, "verdict_sentence": _Quoted(decided.sentence)}
+        found |= {"decision": _Quoted(decided.id), "policy": _Quoted(decided.policy)}
+    found |= {"result": _Quoted(response.digest), "engine_version": _Quoted(response.engine_version)}
+    if context.date is not None:
+        found["date"] = _Quoted(context.date)
+    if context.subject is not None:
+        told = context.subject.model_dump(mode="json", exclude_none=True, exclude={"name"})
+        found |= {f"subject_{key}": _Quoted(value) for key, value in told.items()}
+    if told := cautions(response):
+        found["cautions"] = [*map(_Quoted, told)]
+    return found

@@ -1,0 +1,121 @@
+"""Numbers of an assessment for documents of other standards, and the cautions that belong to the numbers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Final, NamedTuple, final
+
+from api_schemas.assessments import AssessedHazard, AssessedThreatModel, AssessmentsResponse, GdpSummary
+from api_schemas.threat_models import WorstCaseThreatModel
+from service.rendering.documents.rows import ReportRow, rows
+from service.rendering.numbers import format_exact
+from service.rendering.sentences.void import is_refuted, refuted
+
+EPSILON: Final = "epsilon"
+"""Key of that number."""
+
+
+@final
+class Metric(NamedTuple):
+    """One number, and the attacker that it bounds."""
+
+    attacker: str
+    is_conditional: bool
+    row: ReportRow
+
+    @property
+    def is_proved(self) -> bool:
+        """Whether the number is a proved bound that JSON can hold."""
+        return self.row.upper is not None and math.isfinite(self.row.value)
+
+    @property
+    def title(self) -> str:
+        """Title of the number for people, with the attacker."""
+        beside = ", valid beside the worst case only" if self.is_conditional else ""
+        return f"{self.row.title} (attacker {self.attacker}{beside})"
+
+
+def is_bounded(response: AssessmentsResponse) -> bool:
+    """Return whether any number of an assessment is known to bound anything."""
+    return response.summary.bounded and response.verdict != "void"
+
+
+def metrics(response: AssessmentsResponse) -> list[Metric]:
+    """Return the numbers that a document lists: they bound something, and they are finite.
+
+    An attacker is left out where an assumption about this attacker is attested not to hold.
+    """
+    return [each for each in _bounds(response) if not each.row.says_nothing and each.is_proved]
+
+
+def has_epsilon(response: AssessmentsResponse) -> bool:
+    """Return whether an epsilon against the worst case is listed. Those of relaxed attackers do not count."""
+    worst = _attacker(response.threat_models[0])
+    return any(each.row.key == EPSILON and each.attacker == worst for each in metrics(response))
+
+
+def cautions(response: AssessmentsResponse) -> list[str]:
+    """Return what has to be known beside the numbers, or why there are none: every sentence once."""
+    if not is_bounded(response):
+        told = [f"{each.code} is attested not to hold. {each.if_not}" for each in refuted(response.assumptions)]
+    else:
+        told = list(_beside_numbers(response))
+    told += [f"{each.title} {each.effect_text}" for each in present_hazards(response)]
+    return list(dict.fromkeys(told))
+
+
+def present_hazards(response: AssessmentsResponse) -> list[AssessedHazard]:
+    """Return the hazards that are present; where nothing is bounded, those that are the reason."""
+    present = [each for each in response.hazards if each.status == "present"]
+    return present if is_bounded(response) else [each for each in present if each.effect == "no_bound"]
+
+
+def _beside_numbers(response: AssessmentsResponse) -> Iterator[str]:
+    if response.judged_as is not None:
+        yield response.judged_as.text
+    for each in _bounds(response):
+        if each.row.says_nothing:
+            yield f"{each.title}: every release has 0. This number is no guarantee, and is not listed."
+        elif not each.is_proved:
+            yield f"{each.title}: no finite number is proved, and none is listed."
+    for each in response.assumptions:
+        if each.holds == "unknown":
+            yield f"Nobody vouches for this assumption: {each.text}"
+
+
+def subject_name(response: AssessmentsResponse) -> str:
+    """Return what people call the subject, or the run in words where the request names no subject."""
+    subject = response.context.subject
+    return response.summary.title if subject is None else subject.name
+
+
+def _bounds(response: AssessmentsResponse) -> Iterator[Metric]:
+    """Yield the numbers of all attackers, the worst case first; none where nothing is bounded."""
+    if not is_bounded(response):
+        return
+    first = response.threat_models[0]
+    for attacked in response.threat_models:
+        if not is_refuted(attacked):
+            for row in rows(attacked.answers):
+                yield Metric(_attacker(attacked), attacked.conditional, row)
+        if attacked is first and response.gdp is not None:
+            for row in _gdp_rows(response.gdp):
+                yield Metric(_attacker(attacked), attacked.conditional, row)
+
+
+def _gdp_rows(gdp: GdpSummary) -> Iterator[ReportRow]:
+    """Yield mu, and how much it gives away."""
+    where = f"where both error rates are at least {format_exact(gdp.smallest_rate)}"
+    named = (
+        (f"mu of Gaussian differential privacy {where}", "gdp_mu", gdp.mu),
+        (f"Regret of that mu {where}", "gdp_regret", gdp.regret),
+    )
+    for title, key, number in named:
+        ends = number["value"], number["lower"], number["upper"]
+        yield ReportRow(title, key, *ends, gdp.evidence, is_share=False)
+
+
+def _attacker(attacked: AssessedThreatModel) -> str:
+    model = attacked.threat_model
+    return f"{model.type}, {model.neighboring_relation}" if isinstance(model, WorstCaseThreatModel) else model.type

@@ -1,0 +1,16 @@
+"""An assessment for who reads it in a shell."""
+
+from __future__ import annotations
+
+from api_schemas.assessments import AssessmentsResponse
+from service.rendering.documents.hazards import shown_hazards
+
+
+def plain_text(response: AssessmentsResponse) -> str:
+    """Return the statement and the hazards that are present. The verdict of a policy is part of the statement."""
+    lines = [response.statement]
+    present = [each for each in shown_hazards(response) if each.status == "present"]
+    if present:
+        lines.append("Hazards")
+        lines += (f"- {' '.join((each.title, *each.texts, each.remedy))}" for each in present)
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,1 @@
+"""Assessments as an HTML page to read, to print and to archive."""

@@ -1,0 +1,225 @@
+"""HTML report: values for its template, and the rendered page.
+
+Jinja escapes every value. Only two values are inserted without escaping: the style sheet, which is a file of this
+package, and the images, in which the engine has escaped every text. An image that is not SVG is rejected.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from collections.abc import Sequence
+from functools import cache
+from importlib.resources import files
+from typing import Any, Final
+
+from markupsafe import Markup, escape
+
+from api_schemas.assessments import AssessedThreatModel, AssessmentsRequest, AssessmentsResponse
+from api_schemas.policies import Policy
+from service.computations.digest import canonical_text
+from service.rendering.chart_images import with_stable_ids
+from service.rendering.charts.series import ATTACKERS, attackers
+from service.rendering.charts.style import Spec
+from service.rendering.documents.hazards import shown_hazards
+from service.rendering.documents.rows import ReportRow, rows
+from service.rendering.numbers import SHOWN, format_exact, percent_exact, percent_up, rounded_up
+from service.rendering.report.guideline_map import guidelines
+from service.rendering.report.headline_numbers import headline_numbers
+from service.rendering.sentences.outcome import margin_text, outcome
+from service.rendering.sentences.units import protected
+from service.rendering.sentences.void import NOT_THIS_ATTACKER, is_refuted
+
+AGREEING: Final = 1e-5
+LONGEST_REQUEST: Final = 20_000
+
+
+def render_report(
+    response: AssessmentsResponse, charts: Sequence[Spec], drawings: Sequence[bytes], shown: list[str]
+) -> bytes:
+    """Render the page. drawings: an SVG for each chart; shown: the digests of all results that are shown.
+
+    If nothing is proved about the run, the page has no results in numbers.
+    """
+    request = canonical_text(request_of(response))
+    page = _template().render(
+        policy=Markup(saved_policy()),  # noqa: S704 - made here
+        style=Markup(_style()),  # noqa: S704 - a file of this room
+        title=report_title(response),
+        about=_about(response),
+        unit=protected(response.context, response.judged_threat_model),
+        response=response,
+        rulings=_rulings(response),
+        figures=headline_numbers(response),
+        statement=_sections(response.statement),
+        drawings=[
+            {"name": chart["name"], "description": chart["description"], "svg": _inserted(drawing, chart["name"])}
+            for chart, drawing in zip(charts, drawings, strict=True)
+        ],
+        attackers=attackers([each.threat_model for each in response.threat_models]),
+        refuted=[is_refuted(each) for each in response.threat_models],
+        not_this_attacker=NOT_THIS_ATTACKER,
+        names=ATTACKERS,
+        attested={each.code for each in response.context.attested},
+        table=_table(response.threat_models),
+        evidence=[_evidence(each) for each in response.threat_models],
+        wide=_is_wide,
+        one_point=_one_point(response),
+        hazards=shown_hazards(response),
+        guidelines=guidelines(response),
+        request=request[:LONGEST_REQUEST],
+        left_out=max(len(request) - LONGEST_REQUEST, 0),
+        shown=shown,
+    )
+    return page.encode()
+
+
+def request_of(response: AssessmentsResponse) -> AssessmentsRequest:
+    """Return the request of a response, with its defaults. The request has the digest of the response."""
+    decision = response.decision
+    policy: dict[str, Any] = {}
+    if decision is not None:
+        rules = tuple(each.rule for each in decision.rulings)
+        policy["policy"] = Policy(
+            name=decision.name, revision=decision.revision, requires=decision.requires, rules=rules
+        )
+    return AssessmentsRequest(
+        mechanism=response.mechanism,
+        threat_model=response.threat_model,
+        context=response.context,
+        relative_tolerance=response.relative_tolerance,
+        **policy,
+    )
+
+
+@cache
+@cache
+def saved_policy() -> str:
+    """Return the content security policy inside the page, which also protects a saved copy."""
+    digest = base64.b64encode(hashlib.sha256(_style().encode()).digest()).decode()
+    return f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
+
+
+def content_security_policy() -> str:
+    """Return the content security policy for the HTTP header. Only a header can forbid framing."""
+    return f"{saved_policy()}; frame-ancestors 'none'"
+
+
+@cache
+def _template() -> Any:
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    environment = Environment(
+        loader=PackageLoader("service.rendering.report", "."),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["spans"] = _spans
+    return environment.get_template("report.html")
+
+
+@cache
+def _style() -> str:
+    return files("service.rendering.report").joinpath("report.css").read_text("utf-8")
+
+
+def _inserted(drawing: bytes, name: str) -> Markup:
+    text = drawing.decode()
+    if not re.fullmatch(r"<svg [^>]*>.*</svg>\s*", text, re.DOTALL) or re.search(
+        r"<(script|foreignObject|image|a)\b", text
+    ):
+        raise ValueError("what was to be inserted as a drawing is none")
+    return Markup(with_stable_ids(text, f"{name}-"))  # noqa: S704 - its texts are escaped
+
+
+def _sections(statement: str) -> list[tuple[str, list[str]]]:
+    """Parse the plain text of a statement into titles and items."""
+    found: list[tuple[str, list[str]]] = []
+    for line in statement.splitlines():
+        if line.startswith("- "):
+            found[-1][1].append(line.removeprefix("- "))
+        elif line.startswith("  "):
+            found[-1][1][-1] += " " + line.strip()
+        else:
+            found.append((line, []))
+    return found
+
+
+def _table(attacked: Sequence[AssessedThreatModel]) -> list[tuple[str, list[ReportRow | None]]]:
+    """Return a row for each number of the worst case, with a column for each attacker whose assumptions may hold."""
+    columns = [{} if is_refuted(each) else {row.key: row for row in rows(each.answers)} for each in attacked]
+    return [(row.title, [column.get(key) for column in columns]) for key, row in columns[0].items()]
+
+
+def _is_wide(row: ReportRow) -> bool:
+    """Whether the lower and the upper bound differ within the first five digits."""
+    return (
+        not row.says_nothing
+        and row.lower is not None
+        and row.upper is not None
+        and row.upper - row.lower > AGREEING * row.upper
+    )
+
+
+def _evidence(attacked: AssessedThreatModel) -> str:
+    return "" if is_refuted(attacked) else ", ".join(dict.fromkeys(row.evidence for row in rows(attacked.answers)))
+
+
+def _spans(text: str) -> Markup:
+    """Mark up code spans of a text of the service."""
+    return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text))))  # noqa: S704 - escaped before
+
+
+def _rulings(response: AssessmentsResponse) -> list[dict[str, str | None]]:
+    """Return the outcome of every limit of the policy. Return nothing if the verdict already says that nothing is
+    proved.
+    """
+    if response.decision is None or not response.summary.bounded:
+        return []
+    return [
+        {
+            "name": each.rule.name,
+            "meaning": each.meaning,
+            "verdict": each.verdict,
+            "outcome": outcome(each.verdict, each.rule.severity, ""),
+            "margin": margin_text(each.rule.limit, each.margin),
+        }
+        for each in response.decision.rulings
+    ]
+
+
+def _one_point(response: AssessmentsResponse) -> str | None:
+    """Return a sentence that compares what one (epsilon, delta) pair allows an attacker with what the run allows."""
+    point = response.one_point
+    if point is None:
+        return None
+    return (
+        f"If nothing but epsilon {rounded_up(point.epsilon, SHOWN)} at delta {format_exact(response.context.delta)} "
+        f"were known, {percent_up(point.power_from_one_point)} of the members could be identified at a false positive "
+        f"rate of {percent_exact(point.false_positive_rate)}. "
+        f"From the run itself at most {percent_up(point.power)} can."
+    )
+
+
+def report_title(response: AssessmentsResponse) -> str:
+    """Return the subject with its version, or the run in words."""
+    subject = response.context.subject
+    if subject is None:
+        return response.summary.title
+    return subject.name if subject.version is None else f"{subject.name}, {subject.version}"
+
+
+def _about(response: AssessmentsResponse) -> list[tuple[str, str]]:
+    """Return the given facts about subject, date and run, each with its name."""
+    context, subject = response.context, response.context.subject
+    found = [
+        ("Run", None if subject is None else response.summary.title),
+        ("Date", context.date),
+        ("Prepared by", context.prepared_by),
+        ("Address", None if subject is None else subject.uri),
+        ("SHA-256", None if subject is None else subject.sha256),
+    ]
+    return [(name, text) for name, text in found if text is not None]

@@ -1,0 +1,89 @@
+"""Guarantees of a run in sentences. Every number is rounded to the safe side."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from service.rendering.numbers import (
+    SHOWN,
+    format_exact,
+    percent_exact,
+    percent_up,
+    rounded_up,
+)
+
+Fields = Mapping[str, Any]
+
+
+def pair_sentence(epsilon: Fields, delta: float, unit: str, *, delta_is_small: bool) -> str:
+    """Return what epsilon at delta promises per unit. Where the pair promises nothing, the sentence says that.
+
+    epsilon: an answer as its fields. delta_is_small: False where a delta of this size allows the publication of a
+    record.
+    """
+    upper = epsilon["upper"]
+    if delta == 1:
+        return "At delta 1 no guarantee of the (epsilon, delta) kind says anything."
+    if upper is None:
+        return (
+            f"Epsilon at delta {format_exact(delta)} is about {_number(epsilon['value'])}: an approximation, no bound."
+        )
+    if math.isinf(upper):
+        known = "holds" if epsilon["lower"] == upper else "is known"
+        kind = "of pure differential privacy" if delta == 0 else "of the (epsilon, delta) kind"
+        return f"No finite epsilon {known} at delta {format_exact(delta)}: there is no guarantee {kind} per {unit}."
+    number = _number(upper)
+    if not delta_is_small:
+        return (
+            f"Epsilon is at most {number} at delta {format_exact(delta)} per {unit}, but a delta of that size would "
+            "allow the publication of a record: the pair promises nothing."
+        )
+    if delta == 0:
+        return f"It is {number}-differentially private (pure differential privacy) per {unit}."
+    return f"It is ({number}, {format_exact(delta)})-differentially private per {unit}."
+
+
+def power_sentence(rate: float, power: Fields, members: str) -> str:
+    """Return what the best attack identifies at a false positive rate, with people for members or another plural."""
+    if rate == 0:
+        who = f"An attacker who wrongly accuses none of the {members} outside the data"
+    else:
+        who = f"An attacker who wrongly accuses {percent_exact(rate)} of the {members} outside the data"
+    upper = power["upper"]
+    if upper is None:
+        return f"{who} identifies about {percent_up(power['value'])} of the {members} inside: an estimate, no bound."
+    if upper == 0:
+        return f"{who} identifies none of the {members} inside."
+    if is_everything(upper):
+        return f"{who} may identify all of the {members} inside."
+    return f"{who} identifies at most {percent_up(upper)} of the {members} inside."
+
+
+def reconstruction_sentence(chance: float, gamma: Fields) -> str:
+    """Return how much a release helps to reconstruct a record."""
+    upper = gamma["upper"]
+    who = f"A reconstruction with a chance of {percent_exact(chance)} without the release"
+    if upper is None:
+        return f"{who} has about {percent_up(gamma['value'])} with it: an estimate, no bound."
+    if is_everything(upper):
+        return f"{who} may always succeed with it."
+    return f"{who} has at most {percent_up(upper)} with it."
+
+
+def gdp_sentence(gdp: Fields) -> str:
+    """Return mu with its range: at smaller error rates nothing is promised."""
+    return (
+        f"{_number(gdp['mu']['value'])}-Gaussian differential privacy wherever both error rates are at least "
+        f"{percent_exact(gdp['smallest_rate'])}, with a regret of at most {_number(gdp['regret']['value'])}."
+    )
+
+
+def is_everything(upper: float) -> bool:
+    """Whether a bound on a share is 100 % when it is rounded up."""
+    return percent_up(upper) == percent_up(1.0)
+
+
+def _number(value: float) -> str:
+    return rounded_up(value, SHOWN)

@@ -1,0 +1,24 @@
+"""How a run stands to one limit of a policy, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from service.rendering.numbers import SHOWN, percent_down, rounded_down
+
+OUTCOMES: Final[Mapping[str, str]] = {"met": "Kept", "violated": "Not kept", "undecided": "Not decided"}
+WARNING: Final = "warning only"
+
+
+def margin_text(limit: float, margin: float | None) -> str:
+    """Return a margin, rounded down: in percent of the limit, or as a number where the limit is 0. "": no margin."""
+    if margin is None:
+        return ""
+    return percent_down(margin) if limit else rounded_down(margin, SHOWN)
+
+
+def outcome(verdict: str, severity: str, margin: str) -> str:
+    """Return how a limit stands, with its margin and whether it counts."""
+    counts = "" if severity == "error" else f", {WARNING}"
+    return f"{OUTCOMES[verdict]}{f', margin {margin}' if margin else ''}{counts}"

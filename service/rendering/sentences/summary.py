@@ -1,0 +1,161 @@
+"""Texts to copy about a run: a title, a sentence, a paragraph."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple, final
+
+from api_schemas.assessment_context import AssessmentContext
+from api_schemas.assessments import AssessedAssumption, RunSummary
+from api_schemas.mechanisms import MechanismSpec
+from api_schemas.threat_models import WorstCaseThreatModel
+from service.rendering.sentences.guarantee import Fields, pair_sentence, power_sentence, reconstruction_sentence
+from service.rendering.sentences.title import run_title
+from service.rendering.sentences.units import members, protected
+from service.rendering.sentences.void import refuted, unproved, void
+
+MOST_WORDS: Final = 120
+LONGEST_RUN: Final = 110
+"""Characters of the run in a paragraph."""
+SUBJECT_WORDS, VERSION_WORDS = 8, 3
+VOID: Final = (
+    "Nothing is proved about this run: an assumption behind its numbers is attested not to hold.",
+    "Nothing is proved about this run: how private it is with the hazards that are present is not known.",
+)
+ONE_RECORD: Final = "Somebody with several records is protected less."
+CHANGED: Final = "All numbers are of this run as its hazards leave it."
+LITTLE: Final = "So large an epsilon promises next to nothing by itself."
+
+
+@final
+class RunFacts(NamedTuple):
+    """Parts of the texts about a run.
+
+    mechanism: as it was described. threat_model: what all numbers are of. answers: to the standard questions, as fields
+    of the response. gdp, hazards: likewise. changed: what hazards changed about the run, in a sentence.
+    """
+
+    mechanism: MechanismSpec
+    threat_model: WorstCaseThreatModel
+    context: AssessmentContext
+    answers: Sequence[Fields]
+    gdp: Fields | None
+    assumptions: Sequence[AssessedAssumption]
+    hazards: Sequence[Fields]
+    changed: str | None
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether any number is known to bound anything."""
+        return not refuted(self.assumptions) and all(each["effect"] != "no_bound" for each in self.hazards)
+
+    @property
+    def power(self) -> Fields:
+        """The power at the false positive rate of the context."""
+        rate, curve = self.context.false_positive_rate, self.answers[2]
+        return next(each["power"] for each in curve["points"] if each["false_positive_rate"] == rate)
+
+    @property
+    def is_enclosed(self) -> bool:
+        """Whether every number has a lower and an upper bound: none is an estimate."""
+        return all(each["upper"] is not None for each in (*self.answers[:2], self.power, *self.answers[3:]))
+
+    def is_present(self, code: str) -> bool:
+        """Whether a hazard is present."""
+        return any(each["code"] == code and each["status"] == "present" for each in self.hazards)
+
+    @property
+    def why_unbounded(self) -> str:
+        """Why no number is known to bound anything, in a sentence."""
+        broken = refuted(self.assumptions)
+        return void(broken) if broken else unproved(self.hazards)
+
+    @property
+    def guarantee(self) -> str:
+        """The promise of epsilon at the delta of the context, in a sentence."""
+        unit = protected(self.context, self.threat_model)
+        is_small = not self.is_present("delta_not_small")
+        return pair_sentence(self.answers[0], self.context.delta, unit, delta_is_small=is_small)
+
+    @property
+    def power_sentence(self) -> str:
+        """The success of the best attack at the false positive rate of the context, in a sentence."""
+        context = self.context
+        return power_sentence(context.false_positive_rate, self.power, members(context, self.threat_model))
+
+
+def run_summary(facts: RunFacts) -> RunSummary:
+    """Return the texts of an assessment."""
+    return RunSummary(
+        title=run_title(facts.mechanism),
+        bounded=facts.is_bounded,
+        sentence=facts.power_sentence if facts.is_bounded else VOID[not refuted(facts.assumptions)],
+        paragraph=" ".join(_bounded_paragraph(facts) if facts.is_bounded else _unbounded_paragraph(facts)),
+    )
+
+
+def _unbounded_paragraph(facts: RunFacts) -> Iterator[str]:
+    yield from _subject(facts.context)
+    yield f"The run: {run_title(facts.mechanism, LONGEST_RUN)}."
+    yield facts.why_unbounded
+
+
+def _bounded_paragraph(facts: RunFacts) -> list[str]:
+    """Return the sentences of a paragraph. The least important ones are left out where there are too many words."""
+    context = facts.context
+    changed = [] if facts.changed is None else [facts.changed]
+    little = [LITTLE] if facts.is_present("epsilon_says_little") and "differentially" in facts.guarantee else []
+    one = [ONE_RECORD] if any(each["code"] == "one_record_is_protected" for each in facts.hazards) else []
+    found = [
+        *_subject(context),
+        f"The run: {run_title(facts.mechanism, LONGEST_RUN)}.",
+        *changed,
+        facts.guarantee,
+        *little,
+        facts.power_sentence,
+        reconstruction_sentence(context.baseline_success, facts.answers[3]),
+        *one,
+        _assumed(facts.assumptions),
+    ]
+    for dropped, instead in (
+        (one, None),
+        (little, None),
+        (changed, CHANGED),
+    ):
+        if _words(found) > MOST_WORDS and dropped:
+            place = found.index(dropped[0])
+            found[place : place + 1] = [] if instead is None else [instead]
+    return found
+
+
+def _subject(context: AssessmentContext) -> Iterator[str]:
+    """Yield what is assessed and when, where that is given."""
+    subject = context.subject
+    day = "" if context.date is None else f" on {context.date}"
+    if subject is None:
+        if context.date is not None:
+            yield f"Assessed{day}."
+        return
+    version = "" if subject.version is None else f", version {_shortened(subject.version, VERSION_WORDS)}"
+    yield f"Assessment of {_shortened(subject.name, SUBJECT_WORDS)}{version}{day}."
+
+
+def _shortened(name: str, most: int) -> str:
+    """Return a name of at most `most` words."""
+    words = name.split()
+    return name if len(words) <= most else " ".join((*words[:most], "…"))
+
+
+def _assumed(assumptions: Sequence[AssessedAssumption]) -> str:
+    """Return how many assumptions the numbers rest on, and how many of them nobody vouches for."""
+    total, vouched_by_nobody = len(assumptions), sum(each.holds == "unknown" for each in assumptions)
+    if total == 0:
+        return "The numbers rest on no assumption."
+    plural = f"{total} assumptions" if total > 1 else "1 assumption"
+    if vouched_by_nobody == 0:
+        return f"The numbers rest on {plural}, and none is open."
+    return f"The numbers rest on {plural}; nobody vouches for {vouched_by_nobody} of them."
+
+
+def _words(sentences: Sequence[str]) -> int:
+    return sum(len(each.split()) for each in sentences)

@@ -1,0 +1,1 @@
+"""Responses as tables: CSV, JSON lines, and aligned text for a terminal."""

@@ -1,0 +1,141 @@
+"""Comparisons as a table: CSV for a spreadsheet, and text for a terminal."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final, NamedTuple
+
+from api_schemas.answers import Answer, TradeOffAnswer
+from api_schemas.comparisons import ComparedPair, ComparisonsResponse, RankedQuantity
+from service.rendering.numbers import SHOWN, format_exact, rounded_down, rounded_up
+
+
+class Cell(NamedTuple):
+    """Number of one run: its safe value and both bounds. The bounds are None for an approximation."""
+
+    value: float
+    lower: float | None
+    upper: float | None
+
+
+def cells(response: ComparisonsResponse, quantity: RankedQuantity) -> Iterator[Cell]:
+    """Yield the numbers of one quantity, run by run."""
+    for run in response.runs:
+        yield _cell(run.answers[quantity.question], quantity.point)
+
+
+def _cell(answer: Answer, point: int | None) -> Cell:
+    if isinstance(answer, TradeOffAnswer):
+        power = answer.points[point or 0]["power"]
+        return Cell(power["value"], power["lower"], power["upper"])
+    return Cell(answer.value, answer.lower, answer.upper)
+
+
+def to_csv(response: ComparisonsResponse) -> str:
+    """Write CSV (RFC 4180) with a row for each quantity: safe value, lower and upper bound of each run as exact
+    doubles.
+    """
+    text = io.StringIO(newline="")
+    writer = csv.writer(text)
+    columns = [f"{run.name}{end}" for run in response.runs for end in ("", " lower", " upper")]
+    writer.writerow(["quantity", "better", *columns, "best", "certain"])
+    for quantity in response.quantities:
+        numbers = [number for cell in cells(response, quantity) for number in cell]
+        certain = "true" if quantity.certain else "false"
+        best = "; ".join(quantity.best)
+        writer.writerow([quantity.label, quantity.better, *map(_exact, numbers), best, certain])
+    return text.getvalue()
+
+
+def _exact(number: float | None) -> str:
+    if number is None:
+        return ""
+    return "Infinity" if math.isinf(number) else repr(number)
+
+
+def to_text(response: ComparisonsResponse) -> str:
+    """Write a table with a column for each run, and a line for each pair of runs.
+
+    Numbers have six digits and are rounded to the safe side. Both bounds are shown if they differ in six digits. `~`
+    marks approximations, `*` the best run.
+    """
+    head = ["", *(run.name for run in response.runs)]
+    rows = [[quantity.label, *_row(response, quantity)] for quantity in response.quantities]
+    widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
+    lines = [_aligned(row, widths) for row in (head, *rows)]
+    lines.insert(1, "  ".join("-" * width for width in widths))
+    lines += ["", *map(_sentence, response.pairs)]
+    lines += ["", *_legend(response)]
+    return "\n".join(line.rstrip() for line in lines) + "\n"
+
+
+def _aligned(row: list[str], widths: list[int]) -> str:
+    """Align the first column to the left and the numbers to the right."""
+    first, *others = row
+    numbers = (cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True))
+    return "  ".join((first.ljust(widths[0]), *numbers))
+
+
+def _row(response: ComparisonsResponse, quantity: RankedQuantity) -> Iterator[str]:
+    for run, cell in zip(response.runs, cells(response, quantity), strict=True):
+        mark = ("*" if quantity.certain else "?") if run.name in quantity.best else " "
+        yield _short(cell, quantity.better == "smaller") + mark
+
+
+def _short(cell: Cell, upper_is_safe: bool) -> str:
+    if cell.lower is None or cell.upper is None:
+        return f"~{cell.value:.6g}"
+    lower, upper = rounded_down(cell.lower), rounded_up(cell.upper)
+    if cell.upper - cell.lower <= 2e-6 * cell.upper or cell.lower == cell.upper:
+        return upper if upper_is_safe else lower
+    return f"{lower}..{upper}"
+
+
+def _sentence(pair: ComparedPair) -> str:
+    first, second, found = pair.first, pair.second, pair.curves
+    read = " that was read" if pair.theorem is None else ""
+    match found.verdict:
+        case "first_is_harder":
+            said = f"{first} is at least as hard to attack at every rate{read}"
+        case "second_is_harder":
+            said = f"{second} is at least as hard to attack at every rate{read}"
+        case "equal":
+            said = f"equally hard to attack at every rate{read}"
+        case "crossing":
+            ranges = ((_rate(each["start"], rounded_down), _rate(each["end"], rounded_up)) for each in found.crossings)
+            between = ", ".join(f"{start} and {end}" for start, end in ranges)
+            said = f"the curves cross between {between}"
+        case "undecided":
+            said = f"undecided at {found.undecided_rates} rates"
+    approximate = " (by approximations)" if found.evidence == "asymptotic" else ""
+    return f"{first} / {second}: {said}{approximate}."
+
+
+LONGEST_RATE: Final = 8
+"""Largest number of characters of a rate that is written with all its digits."""
+
+
+def _rate(rate: float, outward: Callable[[float, int], str]) -> str:
+    """Return a rate with all its digits if they are few, as in rates that were sent; otherwise round it outward."""
+    given = format_exact(rate)
+    return given if len(given) <= LONGEST_RATE else outward(rate, SHOWN)
+
+
+def _legend(response: ComparisonsResponse) -> Iterator[str]:
+    rates = response.false_positive_rates
+    yield "* best, provably; ? best by its safe end. Six digits, rounded to the safe side; lower..upper where wider."
+    yield (
+        f"Curves: direction {response.direction}, {len(rates)} false positive rates from "
+        f"{format_exact(rates[0])} to {format_exact(rates[-1])}."
+    )
+    yield from response.notes
+
+
+COMPARISON_WRITERS: Final[Mapping[str, Callable[[ComparisonsResponse], str]]] = {
+    "text/csv": to_csv,
+    "text/plain": to_text,
+}
+"""Functions that write a comparison, by media type."""

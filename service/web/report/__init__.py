@@ -1,1 +1,0 @@
-"""An assessment as a page to read, to print and to file."""

@@ -1,0 +1,115 @@
+"""States that the libraries themselves wrote (`benchmarks/peers/states.py`), and what each of them means here."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from api_schemas.bounds import BoundsRequest
+from service.computations.bounds import BOUNDS
+from service.importers.catalogue import validate_with_imports
+
+FOLDER = Path(__file__).with_name("fixtures")
+STATES: dict[str, dict[str, dict[str, Any]]] = {
+    path.stem: json.loads(path.read_text("utf-8"))["states"] for path in sorted(FOLDER.glob("*.json"))
+}
+RUN: dict[str, Any] = {"type": "dpsgd", "noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 1000}
+FIXED: dict[str, Any] = {"type": "dpsgd", "noise_multiplier": 1.0, "batch_size": 480, "dataset_size": 48_000}
+TRAINED: dict[str, Any] = {"type": "dpsgd", "noise_multiplier": 1.1, "sample_rate": 0.125, "steps": 24}
+SIZES: dict[str, Any] = {
+    "type": "dpsgd",
+    "noise_multiplier": 1.1,
+    "batch_size": 256,
+    "dataset_size": 60_000,
+    "epochs": 15,
+}
+MEANT: dict[str, dict[str, dict[str, Any]]] = {
+    "opacus": {
+        "prv": RUN,
+        "rdp": RUN,
+        "gdp": RUN,
+        "schedule": RUN | {"noise_multiplier": [1.2, 1.0, 0.8], "steps": [200, 200, 100]},
+        "trained": TRAINED,
+        "trained_on_shuffled_epochs": TRAINED,
+    },
+    "riskcal": {
+        "accountant": RUN | {"noise_multiplier": [1.0, 0.9], "steps": [300, 100]},
+        "arguments": RUN,
+        "arguments_of_beta": RUN,
+    },
+    "jax_privacy": {
+        "dpsgd": RUN,
+        "fixed": FIXED | {"sampling": "fixed_without_replacement", "steps": 1000},
+        "replaced": FIXED | {"sampling": "fixed_with_replacement", "steps": 1000},
+        "banded": RUN | {"steps": 143},
+    },
+    "tf_privacy": {
+        "plain": SIZES,
+        "microbatches": SIZES | {"noise_multiplier": 0.55},
+        "users": SIZES,
+        "fractional": SIZES | {"epochs": 0.3},
+        "deprecated": SIZES,
+    },
+    "dp_accounting": {
+        "gaussian": {"type": "gaussian", "noise_multiplier": 4.0},
+        "laplace": {"type": "laplace", "noise_multiplier": 2.0},
+        "sampled": {
+            "type": "poisson_sampled",
+            "sample_rate": 0.01,
+            "mechanism": {"type": "gaussian", "noise_multiplier": 1.0},
+        },
+        "run": RUN,
+        "built": RUN | {"noise_multiplier": [1.2, 1.0, 0.8], "steps": [100, 200, 100]},
+        "composed": {
+            "type": "composed",
+            "mechanisms": [RUN | {"steps": 100}, {"type": "laplace", "noise_multiplier": 10.0}],
+        },
+        "mixture": {
+            "type": "repeated",
+            "steps": 50,
+            "mechanism": {
+                "type": "gaussian_mixture",
+                "noise_multiplier": 1.0,
+                "shifts": [0.0, 1.0, 2.0],
+                "weights": [0.9, 0.09, 0.01],
+            },
+        },
+        "discrete_laplace": {"type": "pure_dp", "epsilon": 0.5},
+        "fixed_without_replacement": FIXED | {"sampling": "fixed_without_replacement", "steps": 1000},
+        "fixed_with_replacement": FIXED | {"sampling": "fixed_with_replacement", "steps": 1},
+        "nothing": {"type": "pure_dp", "epsilon": 0.0},
+        "not_private": {"type": "approximate_dp", "epsilon": 0.0, "delta": 1.0},
+    },
+}
+"""The mechanism that a hand would write for each of them; those that are missing are refused, or are bounds alone."""
+BOUNDED: dict[str, float] = {
+    "randomized_response": 1.0986122886681098,
+    "many_buckets": 2.3978952727983707,
+    "discrete_laplace_twice_as_far": 1.0,
+}
+"""Events that are carried over as pure DP, rounded up: ln 3, ln 11 and 2 * 0.5."""
+REFUSED: dict[str, dict[str, str]] = {
+    "dp_accounting": dict.fromkeys(("unsupported", "zcdp", "truncated", "tree", "best_of_several"), "/class_name"),
+    "jax_privacy": {"truncated": "/truncated_batch_size"},
+}
+"""Where the others are refused."""
+ALL = [(library, name) for library, states in STATES.items() for name in states]
+KNOWN = [(library, name) for library, states in MEANT.items() for name in states]
+
+
+def asked(mechanism: Any, *questions: dict[str, Any], **more: Any) -> BoundsRequest:
+    """A request as the service reads it."""
+    body = {"mechanism": mechanism, "questions": questions or [{"type": "epsilon", "delta": 1e-5}], **more}
+    return validate_with_imports(BoundsRequest, json.dumps(body).encode())
+
+
+def imported(content: Any, library: str = "detect") -> dict[str, Any]:
+    """A mechanism that is imported."""
+    return {"type": "imported", "format": library, "content": content}
+
+
+def first_answer(request: BoundsRequest) -> dict[str, Any]:
+    """What the first question is answered with."""
+    answer: dict[str, Any] = json.loads(BOUNDS.body(request, "sha256:" + "0" * 64, "1"))["answers"][0]
+    return answer

@@ -1,0 +1,267 @@
+"""Every number that texts about an assessment print is on the safe side of what it stands for, over seeded requests."""
+
+from __future__ import annotations
+
+import importlib
+import re
+from collections.abc import Callable
+from decimal import ROUND_HALF_EVEN, Context
+
+import pytest
+
+from api_schemas.assessments import AssessmentsResponse
+from service.computations.digest import canonical_text
+from service.rendering.documents.escaping import plain, prose
+from service.rendering.documents.markdown import model_card
+from service.rendering.documents.plain_text import plain_text
+from service.rendering.report.guideline_map import guidelines
+from service.rendering.report.html import render_report
+from service.rendering.sentences.summary import LONGEST_RUN
+from service.rendering.sentences.title import run_title
+from tests.rendering.assessment_space import assessment, drawn
+from tests.rendering.assessment_texts import (
+    check_attack,
+    check_counts,
+    check_hazards,
+    check_pair,
+    check_reconstruction,
+    expected_rows,
+)
+from tests.rendering.page_text import page_text, section_of, table_of
+from tests.rendering.printed_numbers import (
+    NUMBER,
+    PERCENT,
+    Printed,
+    down,
+    ends,
+    given,
+    percent_down,
+    percent_exact,
+    percent_up,
+)
+from tests.rendering.report_texts import check_attackers_table, check_figures
+from tests.thorough import thorough
+
+BLOCK = 10
+BLOCKS = [*range(6), *map(thorough, range(6, 50))]
+BOUND_WORDS = re.compile(
+    r"at most|at least|no more than \d|differential(ly)? priva|may identify|identifies|stay bounds", re.IGNORECASE
+)
+
+
+def sent_texts(told: AssessmentsResponse) -> list[str]:
+    """Return the texts that were sent, as forms show them."""
+    context, decision, subject = told.context, told.decision, told.context.subject
+    sent = [context.date, context.prepared_by, *(each.by for each in told.assumptions)]
+    if subject is not None:
+        sent += [subject.name, subject.version, subject.uri]
+        sent += [
+            " ".join((*text.split()[:most], "…")) for text, most in ((subject.name, 8), (subject.version or "", 3))
+        ]
+    if decision is not None:
+        sent += [decision.name, *(each.rule.name for each in decision.rulings)]
+    found = [text for text in sent if text]
+    return [*found, *map(prose, found), *map(plain, found)]
+
+
+def known_texts(told: AssessmentsResponse) -> list[str]:
+    """Return texts without results: what was sent, texts of the core, and what other tests hold."""
+    decision = told.decision
+    ruled = () if decision is None else (decision.sentence, *(each.meaning for each in decision.rulings))
+    fixed = [text for each in told.assumptions for text in (each.text, each.if_not)]
+    fixed += [text for each in told.hazards for text in (each.title, each.effect_text, each.remedy)]
+    fixed += [each.text for each in told.hazards if each.code == "large_sample_rate"]
+    fixed += [note for each in told.threat_models for answer in each.answers for note in answer.notes]
+    fixed += [each.source for each in told.threat_models[0].answers]
+    fixed += [told.summary.title, run_title(told.mechanism, LONGEST_RUN), canonical_text(told.mechanism)]
+    return [*fixed, *ruled, *map(prose, ruled), *sent_texts(told), told.digest, told.engine_version]
+
+
+def check_text(text: Printed, told: AssessmentsResponse) -> None:
+    """Check a text in sentences until no number is left."""
+    check_hazards(text, told)
+    text.without([] if told.judged_as is None else [re.sub(rf"(?<=batches, ){NUMBER}", "", told.judged_as.text)])
+    text.take(rf"with batches {NUMBER} times as large", given(told.context.gradient_accumulation_steps or 1))
+    text.take(rf"all {NUMBER} backward passes", given(told.context.gradient_accumulation_steps or 1))
+    runs = given(told.context.tuning_runs or 1)
+    text.take(rf"repeated {NUMBER} times with all results released, because the best of {NUMBER} runs", runs, runs)
+    text.without(known_texts(told))
+    check_attack(text, told)
+    check_reconstruction(text, told)
+    check_pair(text, told)
+    check_counts(text, told)
+    text.without(
+        [
+            "1. Setting",
+            "2. Definition",
+            "3. Accounting",
+            "4. Verification",
+            "SHA-256",
+            "1/dataset_size",
+        ]
+    )
+    text.is_empty_of_numbers()
+
+
+def check_margins(text: Printed, told: AssessmentsResponse) -> None:
+    """Check the margins of all limits, in their order."""
+    rulings = () if told.decision is None or not told.summary.bounded else told.decision.rulings
+    known = ((each.rule.limit, each.margin) for each in rulings if each.margin is not None)
+    checks = [percent_down(margin) if limit else down(margin) for limit, margin in known]
+    text.take_in_order(rf"margin {NUMBER}(?:\u00a0%)?", checks)
+
+
+def check_summary(told: AssessmentsResponse) -> None:
+    summary = told.summary
+    for text in (summary.sentence, summary.paragraph):
+        check_text(Printed(text), told)
+    assert len(summary.paragraph.split()) <= 120
+    assert summary.sentence in summary.paragraph or not summary.bounded
+
+
+def check_statement(told: AssessmentsResponse) -> None:
+    for document in (told.statement, plain_text(told)):
+        text = Printed(document)
+        check_margins(text, told)
+        check_probabilities(text, told)
+        check_text(text, told)
+
+
+def check_card(told: AssessmentsResponse) -> None:
+    card = model_card(told)
+    rows = re.findall(r"^\| (.*) \| (.*) \| (.*) \| (?:certified|exact|proved) \|$", card, re.MULTILINE)
+    expected = [row for each in told.threat_models for row in expected_rows(each)] if told.summary.bounded else []
+    for (title, upper, lower), row in zip(rows, expected, strict=True):
+        row.check_title(title)
+        row.check_upper(upper)
+        row.check_lower(lower)
+    text = Printed(re.sub(r"^\| .* \| (?:certified|exact|proved) \|$", "", card, flags=re.MULTILINE))
+    decision = told.decision
+    if decision is not None:
+        text.without([decision.id, decision.policy])
+    check_margins(text, told)
+    check_text(text, told)
+
+
+def check_report(told: AssessmentsResponse) -> None:
+    page = render_report(told, [], [], [told.digest]).decode()
+    attackers, policy = section_of(page, "attackers"), section_of(page, "policy")
+    rulings = () if told.decision is None or not told.summary.bounded else told.decision.rulings
+    for (_, _, margin), each in zip(table_of(policy), rulings, strict=True):
+        if each.margin is not None:
+            shown = margin.removesuffix("\u00a0%")
+            (percent_down if each.rule.limit else down)(each.margin)(shown)
+        else:
+            assert margin == ""
+    check_attackers_table(attackers, told)
+    for part in filter(None, (attackers, policy)):
+        page = page.replace(part, " ")
+    text = Printed(page_text(page))
+    text.without(part for each in guidelines(told) for clause in each.clauses for part in (each.name, *clause))
+    if told.decision is not None:
+        text.without([told.decision.id, told.decision.policy])
+    check_figures(text, told)
+    text.without(["(RFC 8785)"])
+    check_margins(text, told)
+    check_probabilities(text, told)
+    check_text(text, told)
+
+
+def check_probabilities(text: Printed, told: AssessmentsResponse) -> None:
+    """Check the sentences about advantage, guesses and accusations, which only a statement has."""
+    _, advantage, _, _, accuracy, precision = told.threat_models[0].answers
+    text.take(rf"by at most {NUMBER} percentage points at any rate", percent_up(ends(advantage)[1]))
+    text.take(
+        rf"At a prior of {PERCENT} at most {PERCENT} of guesses about membership are right, and at most {PERCENT} "
+        rf"of accusations at a false positive rate of {PERCENT}",
+        percent_exact(told.context.prior),
+        percent_up(ends(accuracy)[1]),
+        percent_up(ends(precision)[1]),
+        percent_exact(told.context.false_positive_rate),
+    )
+
+
+CHECKS: tuple[Callable[[AssessmentsResponse], None], ...] = (check_summary, check_statement, check_card, check_report)
+
+
+@pytest.mark.parametrize("block", BLOCKS)
+def test_every_printed_number_is_on_the_safe_side(block: int) -> None:
+    for seed in range(block * BLOCK, (block + 1) * BLOCK):
+        told = assessment(seed)
+        for check in CHECKS:
+            check(told)
+        if not told.summary.bounded:
+            check_that_nothing_is_claimed(told)
+
+
+def check_that_nothing_is_claimed(told: AssessmentsResponse) -> None:
+    """Check that no text about a run about which nothing is proved contains the words of a bound."""
+    page = render_report(told, [], [], [told.digest]).decode()
+    documents = (
+        told.summary.sentence,
+        told.summary.paragraph,
+        told.statement,
+        plain_text(told),
+        model_card(told),
+        page_text(page),
+    )
+    for document in documents:
+        text = Printed(document)
+        text.without([*sent_texts(told), *(each.name for each in guidelines(told))])
+        assert not BOUND_WORDS.search(text.left), BOUND_WORDS.search(text.left)
+
+
+def test_the_seeds_have_runs_of_every_kind() -> None:
+    told = [assessment(seed) for seed in range(6 * BLOCK)]
+    assert sum(not each.summary.bounded for each in told) >= 5
+    assert sum(each.decision is not None and each.summary.bounded for each in told) >= 5
+    assert sum(each.judged_as is not None for each in told) >= 5
+    assert sum(each.gdp is not None for each in told) >= 5
+    assert sum(each.one_point is not None for each in told) >= 5
+    assert sum(each.context.delta in (0, 1) for each in told) >= 2
+
+
+FORMATTERS = (
+    ("service.rendering.sentences.guarantee", "percent_up"),
+    ("service.rendering.sentences.guarantee", "rounded_up"),
+    ("service.rendering.documents.rows", "percent_up"),
+    ("service.rendering.documents.rows", "percent_down"),
+    ("service.rendering.documents.rows", "rounded_up"),
+    ("service.rendering.documents.rows", "rounded_down"),
+    ("service.rendering.sentences.outcome", "percent_down"),
+    ("service.rendering.sentences.statement", "percent_up"),
+    ("service.rendering.sentences.statement", "points_up"),
+    ("service.computations.assessments.hazards", "percent_up"),
+    ("service.rendering.report.headline_numbers", "percent_up"),
+    ("service.rendering.report.headline_numbers", "percent_down"),
+    ("service.rendering.report.html", "percent_up"),
+    ("service.rendering.report.html", "rounded_up"),
+)
+WRITTEN_LATER = (
+    "service.rendering.documents.rows",
+    "service.rendering.report.headline_numbers",
+    "service.rendering.report.html",
+)
+
+
+@pytest.mark.parametrize(("module", "name"), FORMATTERS)
+def test_rounding_to_nearest_anywhere_is_found(module: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The checks above fail for each formatter that rounds to nearest: the check of the checks."""
+    percent, points = name.startswith("percent"), name.startswith("points")
+
+    def nearest(value: float, digits: int = 3) -> str:
+        rounded = Context(prec=digits, rounding=ROUND_HALF_EVEN).create_decimal_from_float(value)
+        shown = (100 * rounded if percent or points else rounded).normalize()
+        return f"{shown:f}\u00a0%" if percent else f"{shown:f}"
+
+    monkeypatch.setattr(importlib.import_module(module), name, nearest)
+    with pytest.raises(AssertionError, match="bound of"):
+        check_seeds(is_written_anew=module not in WRITTEN_LATER)
+
+
+def check_seeds(*, is_written_anew: bool) -> None:
+    """Check the texts of the first seeds, whose responses are made anew where these contain the texts."""
+    for seed in range(6 * BLOCK):
+        told = drawn(seed)[1] if is_written_anew else assessment(seed)
+        for check in CHECKS:
+            check(told)

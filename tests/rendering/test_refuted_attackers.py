@@ -1,0 +1,60 @@
+"""Numbers of an attacker whose assumption is attested not to hold stand in no text, and nobody who vouches is lost."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import pytest
+
+from api_schemas.assessments import AssessmentsRequest, AssessmentsResponse
+from service.computations.assessments.assessment import ASSESSMENTS
+from service.engine_version import ENGINE_VERSION
+from service.importers.catalogue import validate_with_imports
+from service.rendering.chart_catalogue import assessment_dependencies
+from service.rendering.documents import DOCUMENT_WRITERS
+from service.rendering.report.html import render_report
+
+NAME = "sha256:" + "0" * 64
+GAUSSIAN: dict[str, Any] = {"type": "gaussian", "noise_multiplier": 2.0}
+ABOUT_GLRT = ("direction_unknown", "noise_equal_on_all_coordinates")
+ABOUT_ALL = ("sensitivity_bounded", "noise_is_fresh")
+
+
+def assessed(**context: Any) -> AssessmentsResponse:
+    sent = {"mechanism": GAUSSIAN, "context": {"delta": 1e-5, "dimension": 50, **context}}
+    return ASSESSMENTS.response(
+        validate_with_imports(AssessmentsRequest, json.dumps(sent).encode()), NAME, ENGINE_VERSION
+    )
+
+
+def page(response: AssessmentsResponse) -> str:
+    return render_report(response, [], [], [response.digest]).decode()
+
+
+@pytest.mark.parametrize("code", ABOUT_GLRT)
+def test_no_text_has_numbers_of_an_attacker_whose_assumption_does_not_hold(code: str) -> None:
+    told, plain = assessed(attested=[{"code": code, "holds": "no"}]), assessed()
+    [worst, glrt] = told.threat_models
+    power = glrt.answers[2].points[2]["power"]["value"]  # type: ignore[union-attr]
+    shown = f"{100 * power:.2g}"
+    for name, write in (*DOCUMENT_WRITERS.items(), ("text/html", page)):
+        text = write(told)
+        assert "dp.glrt" not in text, name
+        assert not re.search(r"\(attacker glrt", text), name
+        if shown in write(plain):
+            assert shown not in text, name
+    assert "An assumption about this attacker does not hold." in DOCUMENT_WRITERS["text/markdown"](told)
+    assert "An assumption about this attacker does not hold." in page(told)
+    assert worst.answers == plain.threat_models[0].answers
+    [curves, *_] = assessment_dependencies(told)
+    assert [each.type for each in curves.request.threat_models] == ["worst_case"]  # type: ignore[union-attr]
+
+
+def test_a_report_does_not_say_nobody_where_somebody_without_a_name_vouches() -> None:
+    told = page(assessed(attested=[{"code": code, "holds": "yes"} for code in ABOUT_ALL]))
+    assert "no name was given" in told
+    assert ">nobody" not in told
+    assert "Assumptions: 2. Nobody vouches for 0 of them." in told
+    assert "nobody" in page(assessed())

@@ -1,0 +1,207 @@
+"""The report: what it says, that nobody's words become markup, and that it can be repeated."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import json
+import re
+from html.parser import HTMLParser
+from typing import Any
+
+import pytest
+from typing_extensions import override
+
+from service.computations.catalogue import resource
+from service.computations.digest import canonical_text, digest
+from service.local import answered
+from service.parsing import parse_request
+from service.rendering.charts.series import ATTACKERS
+from service.rendering.numbers import percent_exact, percent_up
+from service.rendering.registry import HTML, renderings_of
+from service.rendering.report.html import render_report, request_of
+from tests.rendering.pictures import HOSTILE, REQUESTS, form, response
+
+CASES = tuple(REQUESTS["assessments"])
+
+
+class Page(HTMLParser):
+    """Names of elements, their attributes, and the text."""
+
+    def __init__(self, page: bytes) -> None:
+        super().__init__()
+        self.elements: list[str] = []
+        self.attributes: list[tuple[str, str | None]] = []
+        self.open: list[str] = []
+        self.text = ""
+        self.feed(page.decode())
+
+    @override
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append(tag)
+        self.attributes += attrs
+        if tag not in ("meta", "line"):
+            self.open.append(tag)
+
+    @override
+    def handle_endtag(self, tag: str) -> None:
+        if tag not in ("meta", "line"):
+            assert self.open.pop() == tag
+
+    @override
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_nothing_runs_and_nothing_is_loaded(case: str) -> None:
+    page = Page(form("assessments", case, HTML))
+    assert page.open == []
+    assert not {"script", "link", "img", "iframe", "object", "form", "a", "image", "use"} & set(page.elements)
+    for name, value in page.attributes:
+        assert not name.startswith("on")
+        assert name != "style"  # the policy takes the style sheet alone
+        assert not (value or "").startswith(("http", "//", "data:")) or name.startswith("xmlns")
+    parts = [value for name, value in page.attributes if name == "id"]
+    assert len(set(parts)) == len(parts)
+
+
+def test_words_of_people_stay_words() -> None:
+    page = form("assessments", "said_by_people", HTML)
+    assert HOSTILE.encode() not in page
+    assert Page(page).text.count(HOSTILE) >= 4  # who vouches, the policy, its revision, its rule
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_request_in_it_has_the_digest_of_the_result(case: str) -> None:
+    told: Any = response("assessments", case)
+    assert digest("assessments", told.engine_version, request_of(told)) == told.digest
+    shown = re.findall(
+        r'<pre class="request"><code>(.*?)</code></pre>', form("assessments", case, HTML).decode(), re.DOTALL
+    )
+    computation = resource("assessments")
+    repeated = parse_request(computation.request_type, html.unescape(shown[0]).encode())
+    assert digest("assessments", told.engine_version, repeated) == told.digest
+
+
+def test_it_says_what_the_answer_says() -> None:
+    told: Any = response("assessments", "usual")
+    text = " ".join(Page(form("assessments", "usual", HTML)).text.split())
+    for part in (
+        told.digest,
+        told.engine_version,
+        "No policy was sent",
+        "nobody",
+        "MEASURE 2.10",
+        "ISO/IEC 27559",
+        "800-226",
+    ):
+        assert part in text
+    for each in (*told.assumptions, *told.hazards):
+        assert " ".join(each.text.replace("`", "").split()) in text
+    for each in told.not_applicable:
+        assert each.reason.replace("`", "") in text
+    power = next(
+        each["power"] for each in told.threat_models[0].answers[2].points if each["false_positive_rate"] == 1e-3
+    )
+    assert percent_up(power["upper"]) == "0.407\u00a0%"
+    assert "at most 0.407 %" in text  # a space that does not break is one, too, for `split`
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_attackers_have_names_and_no_codes(case: str) -> None:
+    told: Any = response("assessments", case)
+    text = Page(form("assessments", case, HTML)).text
+    for part in re.findall(r"By attacker: .*?\.", text):
+        assert "worst_case" not in part
+    for each in told.not_applicable if told.summary.bounded else ():
+        assert f"{ATTACKERS[each.threat_model]}Not assessed." in text
+
+
+def test_it_says_who_vouches_for_what() -> None:
+    mechanism = {"type": "dpsgd", "noise_multiplier": 2.0, "batch_size": 3, "dataset_size": 10, "epochs": 1}
+    attested = [
+        {"code": "noise_is_fresh", "holds": "yes"},
+        {"code": "sampling_is_poisson", "holds": "yes", "by": "ML"},
+    ]
+    sent = {"mechanism": mechanism, "context": {"delta": 1e-5, "attested": attested}}
+    computation = resource("assessments")
+    told: Any = computation.response_type.model_validate_json(answered(computation, json.dumps(sent).encode(), ""))
+    text = " ".join(Page(render_report(told, [], [], [])).text.split())
+    unknown = sum(each.holds == "unknown" for each in told.assumptions)
+    assert f"Nobody vouches for {unknown} of them." in text
+    assert text.count("unknown nobody") == unknown
+    assert "yes no name was given" in text
+    assert "yes ML" in text
+    assert "yes follows from the request" in text
+
+
+def test_a_violated_policy_is_said_first() -> None:
+    text = " ".join(Page(form("assessments", "said_by_people", HTML)).text.split())
+    told: Any = response("assessments", "said_by_people")
+    assert text.index(told.decision.sentence) < text.index(" ".join(told.summary.sentence.split()))
+
+
+def test_a_drawing_has_to_be_one() -> None:
+    told: Any = response("assessments", "usual")
+    chart = [{"name": "roc", "description": "x"}]
+    for wrong in (b"<p>", b"<svg ><script>1</script></svg>", b'<svg ><a href="x">1</a></svg>'):
+        with pytest.raises(ValueError, match="drawing"):
+            render_report(told, chart, [wrong], [told.digest])
+
+
+@pytest.mark.parametrize(
+    ("share", "text"),
+    [
+        (0.00406844788, "0.407"),
+        (0.00407, "0.407"),
+        (1.0, "100"),
+        (0.0, "0"),
+        (0.1, "10.1"),
+        (1e-12, "1e-10"),
+        (0.5, "50"),
+    ],
+)
+def test_shares_are_rounded_up(share: float, text: str) -> None:
+    """The double that is written 0.1 is a little above that, the one of 0.00407 a little below."""
+    assert percent_up(share) == f"{text}\u00a0%"
+
+
+def test_what_was_sent_is_said_with_all_its_digits() -> None:
+    assert percent_exact(0.001) == "0.1\u00a0%"
+    assert percent_exact(0.00123456789) == "0.123456789\u00a0%"
+
+
+def test_the_policy_of_the_page_is_strict() -> None:
+    headers = renderings_of("assessments")[HTML].headers
+    assert "unsafe" not in headers["Content-Security-Policy"]
+    assert headers["Content-Security-Policy"].startswith("default-src 'none'")
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_saved_report_has_the_policy_too(case: str) -> None:
+    """Before everything that it is about, and as strict as the header; framing is for a header alone."""
+    page = form("assessments", case, HTML).decode()
+    [policy] = re.findall(r'<meta http-equiv="Content-Security-Policy" content="([^"]*)">', page)
+    header = renderings_of("assessments")[HTML].headers["Content-Security-Policy"]
+    assert html.unescape(policy) == header.removesuffix("; frame-ancestors 'none'")
+    assert page.index("Content-Security-Policy") < page.index("<style>")
+    [style] = re.findall(r"<style>(.*?)</style>", page, re.DOTALL)
+    assert f"'sha256-{base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()}'" in policy
+
+
+def test_a_long_request_is_cut_and_says_so() -> None:
+    steps = [
+        {**REQUESTS["curves"]["default"]["mechanism"], "noise_multiplier": 1 + place / 512} for place in range(256)
+    ]
+    body = {"mechanism": {"type": "composed", "mechanisms": steps * 4}, "context": {"delta": 1e-6}}
+    computation = resource("assessments")
+    asked = parse_request(
+        computation.request_type, json.dumps({**body, "mechanism": {**body["mechanism"], "mechanisms": steps}}).encode()
+    )
+    told = computation.response(asked, digest("assessments", "x", asked), "x")
+    told = told.model_copy(update={"mechanism": asked.mechanism})
+    page = render_report(told, [], [], [told.digest]).decode()
+    length = len(canonical_text(request_of(told)))
+    assert (f"the last {length - 20_000} characters" in page) == (length > 20_000)
