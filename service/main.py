@@ -50,7 +50,7 @@ from service.jobs.jobs import Jobs
 from service.jobs.work import Limits
 from service.preloaded import LOADED_FOR_PRICES, preloaded_modules
 from service.rendering import chart_images
-from service.server import DrainingServer, serving
+from service.server.draining import DrainingServer, serve_on_socket
 from service.settings import Settings
 from service.telemetry.http import HttpTelemetry
 from service.telemetry.logs import make_logger
@@ -94,7 +94,7 @@ def create_app(settings: Settings, operators: socket.socket | None = None) -> Fa
         async with _running(settings, metrics, logger, version) as services:
             services.readiness.is_draining = draining.is_set
             by_operator = partial(telemetry, requester_of=lambda _: "operator")
-            async with serving(operator_application(services, by_operator), operators):
+            async with serve_on_socket(operator_application(services, by_operator), operators):
                 logger.info("started", version=version, engine_version=ENGINE_VERSION)
                 yield {"services": services}
         logger.info("stopped")

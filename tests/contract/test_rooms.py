@@ -69,11 +69,10 @@ MAY_IMPORT: dict[str, set[str]] = {
     "service.engine_version": set(),
     "service.settings": set(),
     "service.main": {"api_schemas", "service"},
-    "service.cli": {"api_schemas", "privacy_bounds.command", "service"},
-    "service.command_line": {"service.computations", "service.rendering"},
-    "service.local": {"api_schemas", "service"},
-    "service.operate": {"api_schemas", "service"},
-    "privacy_bounds": {"api_schemas", "service.local"},
+    "service.cli": {"service.command"},
+    "service.command": {"api_schemas", "privacy_bounds.command", "service"},
+    "service.server": {"api_schemas", "service"},
+    "privacy_bounds": {"api_schemas", "service.command.in_process"},
     "service": set(),
 }
 
@@ -250,7 +249,7 @@ def test_nothing_is_unpickled() -> None:
         ),
         ("import service.computations.bounds", {"fastapi", "starlette", "structlog", "redis"}),
         ("import privacy_bounds", {"numpy", "scipy", "fastapi", "service"}),
-        ("import privacy_bounds, service.local", {"fastapi", "starlette", "structlog", "redis"}),
+        ("import privacy_bounds, service.command.in_process", {"fastapi", "starlette", "structlog", "redis"}),
         (
             "import service.main",
             {"service.computations.bounds", "service.privacy.mechanisms", "scipy", "mpmath", "flint"},

@@ -1,8 +1,8 @@
-"""What a mechanism is: a frozen value that says what a release did, and nothing about who attacks it.
+"""Abstract base classes of mechanisms: frozen values that describe a release, and nothing about its attackers.
 
-AbstractMechanism   lists the elementary steps it consists of, with their counts
-- AbstractStep      an elementary step: knows its own exact curves, and what it adds to a composition
-  - ResolvedStep    one whose curves hold under the relation asked for; the others are so `under` it
+- `AbstractMechanism` lists its elementary steps with their counts.
+- `AbstractStep` is an elementary step with its exact curves and its part of a composition.
+- `ResolvedStep` is a step whose curves hold under the requested relation. `under` resolves the other steps.
 """
 
 from __future__ import annotations
@@ -30,41 +30,44 @@ if TYPE_CHECKING:
 
 
 class AbstractMechanism(ABC):
-    """A frozen, final value. `type` is its name on the wire; its fields have the names of the wire."""
+    """Frozen, final description of a mechanism.
+
+    `type` is the name of the mechanism in requests, and the fields have the names of requests.
+    """
 
     __slots__ = ()
     type: ClassVar[str]
     type_premises: ClassVar[tuple[Premise, ...]] = ()
-    """Premises of every mechanism of the type."""
+    """Premises of every mechanism of this type."""
     type_hazards: ClassVar[tuple[MechanismHazard, ...]] = ()
-    """Hazards of every mechanism of the type."""
+    """Hazards of every mechanism of this type."""
 
     def __post_init__(self) -> None:
-        """Check the values of the fields. Raises OutOfDomain."""
+        """Check the values of the fields; raise OutOfDomain for the first invalid one."""
         check_fields(self)
 
     @abstractmethod
     def elementary_steps(self) -> Steps:
-        """The elementary steps in order of first appearance, equal ones merged, each with its count."""
+        """Return the elementary steps with their counts, in order of first appearance, with equal steps merged."""
 
     @property
     def inner(self) -> tuple[AbstractMechanism, ...]:
-        """The mechanisms that it is made of: their premises and hazards are also its own."""
+        """Mechanisms that this mechanism consists of; their premises and hazards are also its own."""
         return ()
 
     @property
     def premises(self) -> tuple[Premise, ...]:
-        """What answers about it rest on, beside what those about its `inner` mechanisms do."""
+        """Premises of answers about this mechanism, beside those about its `inner` mechanisms."""
         return self.type_premises
 
     @property
     def hazards(self) -> tuple[MechanismHazard, ...]:
-        """Known traps of runs like it, beside those of its `inner` mechanisms."""
+        """Known traps of runs like this one, beside those of its `inner` mechanisms."""
         return self.type_hazards
 
     @final
     def caveats(self) -> Caveats:
-        """Premises and hazards of all its parts and its own."""
+        """Return the premises and hazards of this mechanism and of all its parts."""
         if not self.inner:
             caused = self.hazards
             return _caveats(self.premises, caused, (caused,))
@@ -80,52 +83,53 @@ class AbstractMechanism(ABC):
         return _caveats(tuple(premises), tuple(hazards), tuple(dict.fromkeys(ends)))
 
 
-@lru_cache(maxsize=64)  # mechanisms of a kind say the same, whatever their parameters
+@lru_cache(maxsize=64)  # mechanisms of one type have equal caveats, whatever their parameters
 def _caveats(
     premises: tuple[Premise, ...], hazards: tuple[MechanismHazard, ...], ends: tuple[tuple[MechanismHazard, ...], ...]
 ) -> Caveats:
-    """Each once, in their order; what is said `alone` where all `ends` say it."""
+    """Return each caveat once, in order; a hazard that counts only `alone` is kept if all `ends` cause it."""
     said = (hazard for hazard in hazards if not hazard.alone or all(hazard in caused for caused in ends))
     return Caveats(in_order(premises), in_order(said))
 
 
 def _nodes_of(mechanism: AbstractMechanism) -> list[tuple[AbstractMechanism, bool]]:
-    """All mechanisms of the tree, parts before the whole, and whether each has parts."""
+    """Return all mechanisms of the tree, parts before the whole, and whether each has parts."""
     inner = mechanism.inner
     different = dict.fromkeys(inner) if len(inner) > 1 else inner
     return [*(node for part in different for node in _nodes_of(part)), (mechanism, bool(inner))]
 
 
 class StepPart:
-    """What a step adds to a composition."""
+    """Part of a step in a composition."""
 
     __slots__ = ()
     decays: ClassVar[bool] = True
-    """Whether the transform of the loss falls off along any contour, as the loss has a density."""
+    """Whether the transform of the loss decays along every contour, because the loss has a density."""
 
     @property
     def jump(self) -> tuple[float, float] | None:
-        """Noise over the largest shift, and the probability that the record is sampled; None where the loss has no
-        large increments apart from its bulk.
+        """Noise over the largest shift, and the probability that the record is sampled.
+
+        The property is None for a loss without large increments apart from its bulk.
         """
         return None
 
     @property
     def gaussian_shift(self) -> Enclosure | None:
-        """mu of a step that composes as a Gaussian shift; None for others."""
+        """mu of a step that composes as a Gaussian shift, otherwise None."""
         return None
 
     @property
     def exact_shifts(self) -> ExactShifts | None:
-        """The step as a mixture of shifted Gaussians without any rounding; None where it is not known as one."""
+        """The step as a mixture of shifted Gaussians without any rounding, or None."""
         return None
 
 
 @dataclass(frozen=True, slots=True)
 class GaussianPart(StepPart):
-    """A step that composes as a Gaussian shift: squares of `shift` (mu) add up.
+    """Part of a step that composes as a Gaussian shift: squares of `shift` (mu) add up.
 
-    The shift is exactly the first of `quotient` over the second.
+    The shift is exactly the first number of `quotient` over the second.
     """
 
     shift: Enclosure
@@ -133,7 +137,7 @@ class GaussianPart(StepPart):
 
     @property
     def spread(self) -> float:
-        """About the standard deviation of the loss."""
+        """Approximate standard deviation of the loss."""
         return self.shift.upper
 
     @property
@@ -150,9 +154,9 @@ class GaussianPart(StepPart):
 
 @dataclass(frozen=True, slots=True)
 class SampledGaussianPart(StepPart):
-    """A Poisson-sampled Gaussian step: composes by its cumulant generating function.
+    """Part of a Poisson-sampled Gaussian step, which composes by its cumulant generating function.
 
-    `exact`: both numbers, where the doubles are only the nearest ones.
+    `exact` holds both parameters if the doubles are only the nearest ones.
     """
 
     noise_multiplier: float
@@ -161,12 +165,12 @@ class SampledGaussianPart(StepPart):
 
     @property
     def spread(self) -> float:
-        """About the standard deviation of the loss."""
+        """Approximate standard deviation of the loss."""
         return min(self.sample_rate / self.noise_multiplier, 1.0)
 
     @property
     def rate_rest(self) -> float:
-        """What the exact rate has beside its double."""
+        """Difference of the exact rate and its double."""
         return 0.0 if self.exact is None else float(self.exact[1] - Fraction(self.sample_rate))
 
     @property
@@ -188,9 +192,10 @@ class SampledGaussianPart(StepPart):
 
 @dataclass(frozen=True, slots=True)
 class LaplacePart(StepPart):
-    """A Laplace step, on a Poisson sample where `sample_rate` < 1: composes by its cumulant generating function.
+    """Part of a Laplace step, on a Poisson sample for `sample_rate` < 1.
 
-    `loss`: its largest loss without sampling, distance over scale in nats, within u.
+    The step composes by its cumulant generating function. `loss` is the largest loss without sampling in nats, distance
+    over scale, within u.
     """
 
     decays: ClassVar[bool] = False
@@ -199,7 +204,7 @@ class LaplacePart(StepPart):
 
     @property
     def spread(self) -> float:
-        """About the standard deviation of the loss."""
+        """Approximate standard deviation of the loss."""
         return min(self.sample_rate * self.loss, 1.0)
 
     @property
@@ -210,7 +215,7 @@ class LaplacePart(StepPart):
 
 @dataclass(frozen=True, slots=True)
 class TwoPointPart(StepPart):
-    """A step that tells everything with probability `delta`, and else has one of the losses +-`epsilon` (nats)."""
+    """Part of a step that reveals everything with probability `delta`, and otherwise has a loss +-`epsilon` (nats)."""
 
     decays: ClassVar[bool] = False
     epsilon: float
@@ -218,21 +223,36 @@ class TwoPointPart(StepPart):
 
     @property
     def spread(self) -> float:
-        """About the standard deviation of the loss."""
+        """Approximate standard deviation of the loss."""
         return min(max(self.epsilon, self.delta), 1.0)
 
 
 @dataclass(frozen=True, slots=True)
 class GaussianMixturePart(StepPart):
-    """A step that is N(0, 1) without the record and sum w_i N(s_i/sigma, 1) with it: composes by its cumulant
-    generating function.
+    """Part of a step with N(0, 1) without the record and sum w_i N(s_i/sigma, 1) with the record.
 
-    `shifts` s_i >= 0 ascend and are exact; the `weights` w_i > 0 of positive shifts are within `weight_error` of
-    themselves, and that of shift 0, where it is there, is what they leave of 1. `mirrored`: the step without
-    the record is the mirror image of that with it, sum w_i N(-s_i/sigma, 1), as when one record replaces another.
-    `light`: a bound of what further shifts, up to `farthest`, weigh together, which are left out of these: shift 0 is
-    there then, and has their weight. `exact`: noise and weights as they are, where the doubles are only near them; None
-    where they are not known so.
+    The step composes by its cumulant generating function.
+
+    Attributes
+    ----------
+    noise_multiplier : float
+        sigma.
+    shifts : tuple of float
+        s_i >= 0, ascending and exact.
+    weights : tuple of float
+        w_i > 0. Weights of positive shifts have a relative error of at most `weight_error`. A shift of 0 has the
+        remaining weight.
+    mirrored : bool
+        Whether the law without the record is the mirror image sum w_i N(-s_i/sigma, 1), as for a replaced record.
+    weight_error : float
+        Relative error of the weights of positive shifts.
+    exact : ExactShifts or None
+        Exact noise and weights, if they are known and the doubles are only close to them.
+    light : float
+        Bound of the total weight of further shifts, up to `farthest`, that `shifts` omits. Shift 0 is present then and
+        has their weight.
+    farthest : float
+        The largest omitted shift.
     """
 
     noise_multiplier: float
@@ -246,15 +266,16 @@ class GaussianMixturePart(StepPart):
 
     @property
     def mean_shift(self) -> float:
-        """The mean of the shift in units of the noise, of both hypotheses where it is mirrored: about the deviation of
-        a weak loss.
+        """Mean of the shift in units of the noise, doubled for a mirrored mixture.
+
+        The mean approximates the deviation of a weak loss.
         """
         mean = math.fsum(shift * weight for shift, weight in zip(self.shifts, self.weights, strict=True))
         return mean / self.noise_multiplier * (1 + self.mirrored)
 
     @property
     def spread(self) -> float:
-        """About the standard deviation of the loss."""
+        """Approximate standard deviation of the loss."""
         return min(self.mean_shift, 1.0)
 
     @property
@@ -270,8 +291,9 @@ class GaussianMixturePart(StepPart):
     @property
     @override
     def jump(self) -> tuple[float, float]:
-        """Noise over the mean of the positive shifts, and their probability, with the record; the largest shift where
-        their probability is too small for 1 less it.
+        """Noise over the mean of the positive shifts, and the probability of these shifts, with the record.
+
+        If this probability underflows in 1 - weight, the largest shift replaces the mean.
         """
         rate = 1 - self.weights[0] if self.shifts[0] == 0 else 1.0
         return (rate / self.mean_shift, rate) if rate > 0 else (1 / self.shifts[-1], self.mean_shift / self.shifts[-1])
@@ -281,17 +303,24 @@ Part: TypeAlias = GaussianPart | SampledGaussianPart | LaplacePart | TwoPointPar
 
 
 ATOM_DIGITS = 50
-"""Decimal digits in which atoms of losses are computed: ln(1 - p + p e^b) cancels."""
+"""Decimal digits of the computation of loss atoms, because ln(1 - p + p e^b) cancels."""
 
 
 @dataclass(frozen=True, slots=True)
 class Attained:
-    """What one choice of data sets (and of a mechanism of a stated class) attains in every step of a composition.
+    """Loss that one choice of data sets (and of a mechanism of a stated class) attains in every step of a composition.
 
-    `step`: the step with the pair of that choice, or with one for each direction. `bracket`: the sentence that names
-    this theorem and the one of the step's own pair, which bounds the composition from above. `alone`: where the step's
-    own pair is not even attained when nothing else is run, what is attained then. `either_way`: whether the choice may
-    be read in either direction, as the hypotheses may be exchanged.
+    Attributes
+    ----------
+    step : AbstractStep
+        The step with the pair of this choice, or with one pair for each direction.
+    bracket : str
+        The sentence that names this theorem and the theorem of the pair of the step, which bounds the composition from
+        above.
+    alone : AbstractStep or None
+        The attained step for a single step, if even the pair of a single step is not attained.
+    either_way : bool
+        Whether the choice serves both directions, because the hypotheses may be swapped.
     """
 
     step: AbstractStep
@@ -301,70 +330,82 @@ class Attained:
 
 
 class AbstractStep(AbstractMechanism):
-    """An elementary step: its curves, parts and laws are those of its own pair. The pair of a step as it was described
-    is that of one record added or removed; `under` gives the step with the pair of other neighbours.
+    """Elementary step whose curves, parts and laws are those of its own pair.
+
+    The pair of a described step is that of one record added or removed; `under` returns the step with the pair of other
+    neighbours.
     """
 
     __slots__ = ()
 
     @override
     def elementary_steps(self) -> Steps:
-        """Itself, once."""
+        """Return the step itself, once."""
         return ((self, 1),)
 
     @abstractmethod
     def under(self, neighbours: Neighbours) -> AbstractStep:
-        """The step whose own pair is the worst case of this one between such neighbours: it dominates, in every
-        composition, and is attained where `attained` does not say otherwise.
+        """Return the step whose own pair is the worst case between such neighbours.
 
-        Raises UnsupportedCombination with field `threat_model`, which names the missing theorem.
+        The pair dominates in every composition, and is attained unless `attained` states otherwise.
+
+        Raises
+        ------
+        UnsupportedCombination
+            With field `threat_model` and the missing theorem.
         """
 
     @abstractmethod
     def curves(self) -> TradeOffPair:
-        """Exact worst-case curves of the step alone."""
+        """Return the exact worst-case curves of the step alone."""
 
     def part(self) -> Part | None:
-        """What the step adds to a composition of Gaussian and Laplace steps, sampled or not, and of steps of two
-        losses; None if it is none of these.
+        """Return the part of the step in a composition, or None for a step of another kind.
+
+        Known kinds are Gaussian and Laplace steps, sampled or not, and steps with two losses.
         """
         return self.two_point()
 
     def two_point(self) -> TwoPointPart | None:
-        """Return the step as one of two losses, which holds for the relation in force like its curves; None where it
-        has other losses.
+        """Return the step as a step with two losses, or None for other losses.
+
+        Like the curves, the result holds for the relation in force.
         """
         return None
 
     def covered(self) -> Part | None:
-        """A part whose doubles, with the errors that it states, cover the step as it is; None where it is known
-        between two roundings only.
+        """Return a part whose doubles, with its stated errors, cover the step, or None.
+
+        None means that the step is known between two roundings only.
         """
         return self.part() if self.rounded(-1) == self.rounded(1) else None
 
     def loss_atoms(self) -> tuple[tuple[float, float], ...]:
-        """(loss, H0-mass) of the losses (nats, add direction) that have a probability of their own, within 16 u."""
+        """Return (loss, H0-mass) of the losses that have positive probability (nats, add direction), within 16 u."""
         return ()
 
     def attained(self) -> Attained | None:
-        """None where one choice attains the pair of `curves` in every step of any composition and in both directions;
-        else what is attained so: the composition of `curves` is then an upper end, and this a lower one.
+        """Return what one choice attains in every step of a composition, if the pair of `curves` is not attained.
+
+        None means that one choice attains the pair of `curves` in every step of any composition and in both directions.
+        Otherwise the composition of `curves` is an upper bound, and the composition of the result a lower bound.
         """
         return None
 
     def rounded(self, side: int) -> AbstractStep:  # noqa: ARG002 - most parameters are doubles
-        """The step with parameters that are doubles: no easier to attack (side -1), or no harder (side 1)."""
+        """Return the step with double parameters that is no easier to attack (side -1), or no harder (side 1)."""
         return self
 
     def sides(self) -> tuple[Steps, AbstractStep, str | None] | None:
-        """Return, of a step that is known from two sides, steps that are attained, a step that dominates, and the
-        sentence that names both theorems; None for others.
+        """Return attained steps, a dominating step and the sentence that names both theorems.
+
+        Steps that are not known from two sides return None.
         """
         return None
 
     @property
     def is_symmetric(self) -> bool:
-        """Whether the step has the same worst case, in every composition, with the hypotheses swapped."""
+        """Whether the step has the same worst case in every composition with swapped hypotheses."""
         if self.attained() is not None or self.sides() is not None:
             return False
         pair = self.curves()
@@ -372,12 +413,18 @@ class AbstractStep(AbstractMechanism):
 
     @property
     def adaptive_range(self) -> float | None:
-        """The range of the loss of a step whose worst pair depends on all earlier results; None for others."""
+        """Range of the loss of a step whose worst pair depends on all earlier results; None for other steps."""
         return None
 
     def loss_law(self) -> LossLaw:
-        """Return the law of ln dP1/dP0 of the step in the add direction, for engines that approximate or sample, by
-        default that of its part. Raises UnsupportedCombination where none is known.
+        """Return the law of ln dP1/dP0 of the step in the add direction, for engines that approximate or sample.
+
+        The default is the law of its part.
+
+        Raises
+        ------
+        UnsupportedCombination
+            If no law is known.
         """
         from service.privacy.losses.steps import gaussian_loss, laplace_loss, sampled_gaussian_loss, two_point_loss
 
@@ -397,19 +444,19 @@ class AbstractStep(AbstractMechanism):
 
 
 class ResolvedStep(AbstractStep):
-    """A step that knows its own pair already: what `under` gives, or an engine or a threat model makes."""
+    """Step with its own pair, from `under`, an engine or a threat model."""
 
     __slots__ = ()
 
     @final
     @override
     def under(self, neighbours: Neighbours) -> AbstractStep:
-        """Itself."""
+        """Return the step itself, because its pair is resolved already."""
         return self
 
 
 class DescribedStep(AbstractStep):
-    """A step that has the pair of another one, which `under` gives: as it was described, that of one record added."""
+    """Step with the pair of another step that `under` returns; its own curves are those of one added record."""
 
     __slots__ = ()
 
@@ -433,7 +480,10 @@ Steps: TypeAlias = tuple[tuple[AbstractStep, int], ...]
 
 
 def merged(steps: Iterable[tuple[AbstractStep, int]]) -> Steps:
-    """Equal steps joined, counts added; raises OutOfDomain when there are more than 1e15 steps in all."""
+    """Merge equal steps and add their counts.
+
+    Raises OutOfDomain for more than 1e15 steps in total.
+    """
     counts: dict[AbstractStep, int] = {}
     for step, count in steps:
         counts[step] = counts.get(step, 0) + count

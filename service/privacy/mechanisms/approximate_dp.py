@@ -1,4 +1,4 @@
-"""A release of which nothing but the parameters of differential privacy is known, pure or approximate."""
+"""Releases of which only the parameters of differential privacy are known, pure or approximate."""
 
 from __future__ import annotations
 
@@ -26,9 +26,11 @@ TWO_POINTS = "Kairouz, Oh, Viswanath 2015, Theorem 2.1"
 class StatedDp(AbstractStep):
     """Any mechanism that is (eps, delta)-DP for the neighbouring relation of the threat model.
 
-    Randomised response that shows the bit in which the data sets differ with probability delta is one of them, has the
-    step's pair, and may be run in every step: attained in both directions, whatever else is composed (Kairouz, Oh,
-    Viswanath 2015, Theorem 3.3).
+    Notes
+    -----
+    One such mechanism is randomised response that reveals the differing bit with probability delta. It has the pair of
+    this step and may run in every step. So the pair is attained in both directions, whatever else is composed (Kairouz,
+    Oh, Viswanath 2015, Theorem 3.3).
     """
 
     type_premises = (PARAMETERS_ARE_PROVED,)
@@ -38,7 +40,7 @@ class StatedDp(AbstractStep):
     @property
     @abstractmethod
     def shown(self) -> float:
-        """The probability delta with which everything is revealed."""
+        """Probability delta with which everything is revealed."""
 
     @override
     def curves(self) -> TradeOffPair:
@@ -72,7 +74,7 @@ class ApproximateDp(StatedDp):
 
     @override
     def under(self, neighbours: Neighbours) -> AbstractStep:
-        # Stated for one record under the relation in force.
+        # The parameters hold for one record under the relation in force.
         k = neighbours.records
         if k == 1:
             return self
@@ -80,7 +82,7 @@ class ApproximateDp(StatedDp):
         above = ApproximateDp(epsilon=rounded(total, 1), delta=group_delta(self.epsilon, self.delta, k))
         shown = ApproximateDp(epsilon=0.0, delta=rounded(min(Fraction(self.delta) * k, Fraction(1)), -1))
         if self.epsilon == 0:
-            # A uniform law that every record moves by delta attains it.
+            # A uniform law that every record moves by delta attains the guarantee.
             return between(shown, above)
         noise = attained_noise(self.epsilon, neighbours)
         below = ((self, 1),) if noise is None else ((noise, 1), (shown, 1))

@@ -1,4 +1,4 @@
-"""Every mechanism, by its name on the wire."""
+"""Catalogue of all mechanisms, by their names in requests."""
 
 from __future__ import annotations
 

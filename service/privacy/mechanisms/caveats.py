@@ -1,6 +1,6 @@
-"""What answers about a mechanism rest on and nobody can see in a request, and the traps it may have fallen into.
+"""Premises and hazards: conditions that answers rely on but no request shows, and known traps of mechanisms.
 
-Each stands in the file of the mechanism that causes it; here are those that several cause.
+Each caveat is in the file of the mechanism that causes it. This module has the caveats with several causes.
 """
 
 from __future__ import annotations
@@ -12,14 +12,15 @@ from typing import Final, Literal, TypeVar, get_args
 from typing_extensions import override
 
 Subject = Literal["noise", "sampling", "gradients", "parameters", "scores", "parts", "draw", "records", "attacker"]
-"""What a caveat is about: answers say them in this order."""
+"""Subjects of caveats, in the order of answers."""
 PLACES: Final = {subject: place for place, subject in enumerate(get_args(Subject))}
 
 
 @dataclass(frozen=True, slots=True)
 class Premise:
-    """Something that answers rest on: the code that names it on the wire, a sentence, and what the mechanism says about
-    it.
+    """Condition that answers rely on.
+
+    `code` is its name in responses, `text` the sentence, and `holds` what the mechanism states about it.
     """
 
     code: str
@@ -28,15 +29,15 @@ class Premise:
     about: Subject = "attacker"
 
     @override
-    def __hash__(self) -> int:  # of every answer, which looks them up
+    def __hash__(self) -> int:  # fast, because every answer looks premises up
         return hash(self.code)
 
 
 @dataclass(frozen=True, slots=True)
 class MechanismHazard:
-    """A known way in which runs like the described one are less private, or less precisely known, than they look.
+    """Known way in which runs like the described one are less private, or less precisely known, than they appear.
 
-    `alone`: said only where all parts of a mechanism cause it.
+    A hazard with `alone` counts only if all parts of a mechanism cause it.
     """
 
     code: str
@@ -51,7 +52,7 @@ class MechanismHazard:
 
 @dataclass(frozen=True, slots=True)
 class Caveats:
-    """What answers about a mechanism say of it and of all its parts, each once."""
+    """Premises and hazards of a mechanism and all its parts, each once."""
 
     premises: tuple[Premise, ...]
     hazards: tuple[MechanismHazard, ...]
@@ -61,7 +62,7 @@ Said = TypeVar("Said", Premise, MechanismHazard)
 
 
 def in_order(said: Iterable[Said]) -> tuple[Said, ...]:
-    """Each once, by what it is about; those about the same as they were said."""
+    """Return each caveat once, ordered by subject; caveats with one subject keep their order."""
     return tuple(sorted(dict.fromkeys(said), key=lambda each: PLACES[each.about]))
 
 

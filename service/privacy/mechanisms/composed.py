@@ -1,4 +1,4 @@
-"""Different mechanisms on the same data, one after the other."""
+"""Composition of different mechanisms on the same data."""
 
 from __future__ import annotations
 
@@ -17,11 +17,13 @@ from service.privacy.mechanisms.mixture import refuse_mixtures
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Composed(AbstractMechanism):
-    """All of `mechanisms`, each allowed to depend on the outputs of those before it, in the worst order.
+    """Composition of all `mechanisms`, each of which may depend on the outputs of the earlier ones, in the worst order.
 
-    Their order matters only where several exponential steps are among them. Attained where each step's pair is
-    (`repeated.py`): the pairs of data sets that attain them go together, since the queries are left open as well: the
-    one record moves each of them as it does alone.
+    Notes
+    -----
+    The order matters only with several exponential steps. The composition is attained where the pair of each step is
+    attained (`repeated.py`). The pairs of data sets that attain the steps are compatible, since the queries are left
+    open as well: the one record moves each query as it does alone.
     """
 
     type: ClassVar[str] = "composed"

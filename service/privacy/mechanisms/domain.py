@@ -1,4 +1,4 @@
-"""Domains of mechanism parameters: declared once beside the field, checked when a value is built."""
+"""Domains of mechanism parameters, declared next to the field and checked when a value is built."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from service.privacy.errors import OutOfDomain
 
 @dataclass(frozen=True, slots=True)
 class Domain:
-    """An interval of numbers: `[low, high]`, or `(low, high]` when `open_low`; integers only when `integer`."""
+    """Interval `[low, high]` of numbers, or `(low, high]` with `open_low`; only integers with `integer`."""
 
     low: float
     high: float
@@ -49,25 +49,26 @@ RECORDS = Domain(1, 10**6, integer=True)
 SHIFTS = 256
 """Largest number of shifts of a mixture of Gaussians."""
 COMPONENTS = 256
-"""Largest number of mechanisms composed side by side, or drawn from."""
+"""Largest number of mechanisms in a composition or a mixture."""
 
 
 _RESOLVED = {"resolved": True}
 
 
 def resolved(default: int) -> Any:
-    """A field that no request names: what a neighbouring relation makes of a step (`AbstractStep.under`)."""
+    """Return a field that no request names; a neighbouring relation sets it (`AbstractStep.under`)."""
     return field(default=default, metadata=_RESOLVED)
 
 
 def sent_fields(kind: type[Any]) -> list[str]:
-    """The fields of a mechanism class that requests name."""
+    """Return the fields of a mechanism class that requests name."""
     return [each.name for each in fields(kind) if not each.metadata.get("resolved")]
 
 
 def check_fields(mechanism: object) -> None:
-    """Raises OutOfDomain for the first field that lies outside the Domain in its annotation; None, as the default of a
-    field, is inside, and a list whose items are.
+    """Raise OutOfDomain for the first field outside the Domain in its annotation.
+
+    None is valid as the default of a field. A list is valid if all its items are.
     """
     for name, domain in domains(type(mechanism)).items():
         value = getattr(mechanism, name)
@@ -79,7 +80,7 @@ def check_fields(mechanism: object) -> None:
 
 @cache
 def domains(kind: type[Any]) -> dict[str, Domain]:
-    """The declared domain of each numeric field of a mechanism class."""
+    """Return the declared domain of each numeric field of a mechanism class."""
     hints = get_type_hints(kind, include_extras=True)
     found: dict[str, Domain] = {}
     for each in fields(kind):
@@ -91,5 +92,5 @@ def domains(kind: type[Any]) -> dict[str, Domain]:
 
 @cache
 def _absent(kind: type[Any]) -> frozenset[str]:
-    """The fields that may be left out."""
+    """Return the names of the optional fields."""
     return frozenset(field.name for field in fields(kind) if field.default is None)

@@ -1,4 +1,4 @@
-"""A run of DP-SGD."""
+"""Run of DP-SGD."""
 
 from __future__ import annotations
 
@@ -33,29 +33,42 @@ from service.privacy.mechanisms.poisson_sampled import PoissonSampled
 from service.privacy.mechanisms.repeated import Repeated
 
 NEARLY: Final = Fraction(2) ** -50
-"""Relative: a number of batches that follows from a rate, which was rounded to a double, and is so near to a whole one
-is that."""
+"""Relative distance to a whole number of batches within which a number from a rounded rate counts as whole."""
 Phase = tuple[float, float, int]
 
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DpSgd(AbstractMechanism):
-    """Noisy sums of clipped gradients over batches: what an ML platform logs of a training run.
+    """Run of DP-SGD as a training platform logs it: noisy sums of clipped gradients over batches.
 
-    `noise_multiplier`: noise on the sum over the norm to which the gradient of one record is clipped. Lists have one
-    entry for each phase of a schedule; a number stands for all phases. `sampling` says how batches were drawn:
+    Lists have one entry for each phase of a schedule; a number stands for all phases.
 
-    - `poisson`: short for `steps` repetitions of a Poisson-sampled Gaussian step, attained as that is
-      (`poisson_sampled.py`): gradients of all other examples are 0, the record's is as long as clipping allows and the
-      same in every step.
-    - `fixed_without_replacement`: a share `sample_rate` of all records, which is exactly `batch_size` over
-      `dataset_size` where these are known; `fixed_with_replacement`: every draw among all records
-      (`batches/fixed_batches.py`).
-    - `shuffled`: whole epochs of dataset_size/batch_size batches, rounded up; `reshuffled` False: all in the order of
-      the first (`batches/shuffled_epochs.py`).
+    Attributes
+    ----------
+    noise_multiplier : float or tuple of float
+        Noise on the sum over the norm to which the gradient of one record is clipped.
+    sample_rate : float or tuple of float
+        Share of the records in a batch.
+    steps : int or tuple of int
+        Count of batches.
+    sampling : Sampling
+        How batches were drawn, see Notes.
+    batch_size, dataset_size : int or None
+        Their quotient replaces `sample_rate` exactly, if both are known.
+    epochs : float or None
+        The requested number of epochs if `steps` follow from it. The field changes no number.
+    reshuffled : bool or None
+        False if all epochs have the order of the first epoch.
 
-    `epochs` is what was asked for where `steps` followed from it; it changes no number.
+    Notes
+    -----
+    - `poisson` stands for `steps` repetitions of a Poisson-sampled Gaussian step, and is attained like this step
+      (`poisson_sampled.py`). Gradients of all other examples are 0. The gradient of the record has the clipping norm as
+      its length, and is the same in every step.
+    - `fixed_without_replacement` draws a share `sample_rate` of all records, and `fixed_with_replacement` draws every
+      record of a batch among all records (`batches/fixed_batches.py`).
+    - `shuffled` consists of whole epochs of dataset_size/batch_size batches, rounded up (`batches/shuffled_epochs.py`).
     """
 
     type: ClassVar[str] = "dpsgd"
@@ -84,7 +97,7 @@ class DpSgd(AbstractMechanism):
     @property
     @override
     def inner(self) -> tuple[AbstractMechanism, ...]:
-        """Of a schedule the phases whose premises and hazards are those of all: some with the extreme rates."""
+        """Phases with the smallest and the largest sampling rate; together they have all caveats of the schedule."""
         if self.sampling != "poisson":
             return ()
         phases = list(self._phases())
@@ -108,7 +121,7 @@ class DpSgd(AbstractMechanism):
         return merged(self._epochs() if self.sampling == "shuffled" else self._counted())
 
     def _epochs(self) -> Iterator[tuple[AbstractStep, int]]:
-        """Shuffled epochs, whole ones, with orders of their own or with one for all."""
+        """Yield whole shuffled epochs, with separate orders or with one order for all."""
         known = [
             (1 / Fraction(noise) ** 2, whole(self._batches_per_epoch(rate)), steps)
             for noise, rate, steps in self._phases()
@@ -124,7 +137,7 @@ class DpSgd(AbstractMechanism):
             yield ShuffledEpochs(square=square, batches=batches), -(-steps // batches)
 
     def _counted(self) -> Iterator[tuple[AbstractStep, int]]:
-        """The step of each phase, and its count; steps of equal phases are made once."""
+        """Yield the step of each phase with its count; equal phases share a step."""
         made: dict[tuple[float, float], AbstractStep] = {}
         for noise, rate, steps in self._phases():
             if (noise, rate) not in made:
@@ -150,13 +163,13 @@ class DpSgd(AbstractMechanism):
 
     @property
     def _share(self) -> Fraction | None:
-        """A batch over all records, where both are known."""
+        """Batch size over the number of all records, if both are known."""
         known = self.batch_size is not None and self.dataset_size is not None
         return Fraction(self.batch_size or 1, self.dataset_size or 1) if known else None
 
     @property
     def _length(self) -> int:
-        """Phases of the schedule."""
+        """Count of phases of the schedule."""
         columns = (self.noise_multiplier, self.sample_rate, self.steps)
         return max((len(column) for column in columns if isinstance(column, tuple)), default=1)
 
@@ -168,11 +181,11 @@ class DpSgd(AbstractMechanism):
         return zip(noises, rates, map(int, islice(steps, self._length)), strict=False)
 
     def _batches_per_epoch(self, rate: float) -> Fraction:
-        """Numbers mean what they are written as: 0.1 is a tenth, not the double beside it."""
+        """Return the exact number of batches; 0.1 means a tenth, not the double next to it."""
         return 1 / (self._share or Fraction(repr(rate)))
 
     def _rounding(self) -> tuple[Premise, ...]:
-        """Whether the steps that are answered for are more than what was described."""
+        """Return the premise that the answers are for more steps than described, if this is so."""
         if self.epochs is None and self.sampling != "shuffled":
             return ()
         for _, rate, steps in self._phases():
@@ -186,7 +199,7 @@ class DpSgd(AbstractMechanism):
 
 
 def whole(number: Fraction) -> int:
-    """A number of batches, rounded up."""
+    """Return a number of batches, rounded up to a whole number."""
     nearest = max(round(number), 1)
     return nearest if abs(number - nearest) <= NEARLY * number else math.ceil(number)
 
@@ -196,10 +209,9 @@ def _rate(phase: Phase) -> float:
 
 
 def _poisson_run(noise: float, rate: float, steps: int) -> Repeated:
-    """What a phase is short for."""
     return Repeated(mechanism=_sampled(noise, rate), steps=steps)
 
 
-@lru_cache(maxsize=1024)  # asked for with its premises and with its steps, and by runs of other lengths
+@lru_cache(maxsize=1024)  # needed for premises and for steps, and by runs of other lengths
 def _sampled(noise: float, rate: float) -> PoissonSampled:
     return PoissonSampled(sample_rate=rate, mechanism=Gaussian(noise_multiplier=noise))

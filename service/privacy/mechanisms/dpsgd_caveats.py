@@ -1,4 +1,4 @@
-"""What answers about a run of DP-SGD rest on, and its traps, by how its batches were drawn."""
+"""Premises and hazards of a run of DP-SGD, by the sampling of its batches."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ SHUFFLED_EPOCHS_ARE_NOT_POISSON: Final = MechanismHazard(
 
 
 class SamplerCaveats(NamedTuple):
-    """What a way of drawing batches adds to the caveats of a run."""
+    """Premises and hazards that a sampling method adds to a run."""
 
     premises: tuple[Premise, ...]
     hazards: tuple[MechanismHazard, ...]
@@ -68,7 +68,7 @@ class SamplerCaveats(NamedTuple):
 _OF_ALL: Final = (SENSITIVITY_BOUNDED, NOISE_IS_FRESH)
 _TRAPS: Final = (MICROBATCHES_DOUBLE_SENSITIVITY, ONE_RECORD_IS_PROTECTED)
 SAMPLERS: Final[Mapping[Sampling, SamplerCaveats]] = {
-    "poisson": SamplerCaveats((), _TRAPS),  # the steps that it is short for say the rest
+    "poisson": SamplerCaveats((), _TRAPS),  # its Poisson-sampled steps have the other caveats
     "fixed_without_replacement": SamplerCaveats(
         (*_OF_ALL, BATCHES_OF_FIXED_SIZE, PARTS_ARE_INDEPENDENT), (*_TRAPS, FIXED_BATCHES_ARE_NOT_POISSON)
     ),
@@ -82,7 +82,7 @@ SAMPLERS: Final[Mapping[Sampling, SamplerCaveats]] = {
 
 
 def steps_rounded_up(described: str, served: int) -> Premise:
-    """That a length was no whole number of batches, or of epochs, and what was computed in its place: more of them."""
+    """Return the premise that a length was rounded up to whole batches or epochs."""
     return Premise(
         "steps_rounded_up",
         f"{described}: rounded up to whole ones, the answers are for {served} batches, which reveal no less.",

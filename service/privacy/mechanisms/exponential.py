@@ -1,4 +1,4 @@
-"""The exponential mechanism."""
+"""Exponential mechanism with a bounded score."""
 
 from __future__ import annotations
 
@@ -30,13 +30,16 @@ SCORES_BOUNDED: Final = Premise(
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exponential(AbstractStep):
-    """Chooses outcome y with probability proportional to exp(epsilon u(y)/(2 Delta)); Delta: the most that u(y) moves
-    for any y, under the neighbouring relation of the threat model.
+    """Mechanism that chooses outcome y with probability proportional to exp(epsilon u(y)/(2 Delta)).
 
-    Between neighbours L = epsilon (u'(y) - u(y))/(2 Delta) less a constant, so that it stays in an interval of length
-    epsilon. The curve of one step is exact: every question is attained by one shift of that interval. No shift attains
-    all questions, so that several steps are not the composition of this curve
-    (`composition/adaptive_exponential/engine.py`); one exponential step beside others is, as it may come last.
+    Delta is the largest change of u(y) over all y, under the neighbouring relation of the threat model.
+
+    Notes
+    -----
+    Between neighbours L = epsilon (u'(y) - u(y))/(2 Delta) minus a constant, so that L stays in an interval of length
+    epsilon. The curve of one step is exact: for every question one shift of this interval attains the answer. No shift
+    attains the answers to all questions. So several steps are not the composition of this curve
+    (`composition/adaptive_exponential/engine.py`). One exponential step beside others is, because it may come last.
     """
 
     type: ClassVar[str] = "exponential"
@@ -45,8 +48,8 @@ class Exponential(AbstractStep):
 
     @override
     def under(self, neighbours: Neighbours) -> AbstractStep:
-        # Stated for one record under the relation in force. Scores that move by k Delta are reached by k changes of
-        # Delta each, so that these are all the exponential mechanisms of k epsilon, and no others.
+        # The parameter holds for one record under the relation in force. Scores that move by k Delta result from k
+        # changes of Delta each. So these are exactly the exponential mechanisms of k epsilon.
         if neighbours.records == 1:
             return self
         total = multiple(self.epsilon, neighbours, self.type)

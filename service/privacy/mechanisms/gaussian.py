@@ -1,4 +1,4 @@
-"""The Gaussian mechanism."""
+"""Gaussian mechanism with a bounded sensitivity."""
 
 from __future__ import annotations
 
@@ -19,11 +19,19 @@ from service.privacy.trade_off.shifted.gaussian import gaussian_curve
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gaussian(AbstractStep):
-    """Adds N(0, sigma^2) noise; `noise_multiplier` = sigma over the sensitivity to one record that is added. mu =
-    sensitivity / noise_multiplier; `sensitivity`: that between the neighbours asked for, over that of one record.
+    """Mechanism that adds N(0, sigma^2) noise, with mu = sensitivity / noise_multiplier.
 
-    Attained in every step and both directions by one pair of data sets: the records move every query by their whole
-    sensitivity in one direction (replaced: u by -u; zeroed: u), and everything else adds nothing.
+    Attributes
+    ----------
+    noise_multiplier : float
+        sigma over the sensitivity to one added record.
+    sensitivity : int
+        Sensitivity between the requested neighbours over that of one added record.
+
+    Notes
+    -----
+    One pair of data sets attains the curve in every step and in both directions. The records move every query by their
+    whole sensitivity in one direction (replaced: u by -u; zeroed: u), and everything else adds nothing.
     """
 
     type: ClassVar[str] = "gaussian"
@@ -33,7 +41,7 @@ class Gaussian(AbstractStep):
 
     @override
     def under(self, neighbours: Neighbours) -> Gaussian:
-        # k records move a query by at most k times as far (triangle inequality), and all of them in one direction do.
+        # k records move a query at most k times as far (triangle inequality). Records in one direction attain this.
         return self if self.sensitivity == neighbours.distance else replace(self, sensitivity=neighbours.distance)
 
     @override

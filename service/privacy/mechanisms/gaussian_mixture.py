@@ -1,4 +1,4 @@
-"""A step of noise that shifts by one of several distances, drawn anew: a pair that is stated as it is."""
+"""Step with noise and a random shift, stated as the pair itself."""
 
 from __future__ import annotations
 
@@ -27,12 +27,22 @@ SHIFT_IS_DRAWN: Final = Premise(
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GaussianMixture(DescribedStep):
-    """N(0, sigma^2) without the record, sum w_i N(s_i, sigma^2) with it: `shifts` s_i >= 0 in units of what
-    `noise_multiplier` sigma is relative to, `weights` w_i > 0 that sum to 1 (within 1e-12, and are divided by their
-    sum).
+    """Step with N(0, sigma^2) without the record and sum w_i N(s_i, sigma^2) with the record.
 
-    Attained in every step and both directions by a query that the record shifts so, and all else not at all. Vectors of
-    lengths s_i in place of shifts are no easier to tell (Choquette-Choo et al. 2024, Corollary 4.7).
+    Attributes
+    ----------
+    noise_multiplier : float
+        sigma.
+    shifts : tuple of float
+        s_i >= 0, in the unit of `noise_multiplier`.
+    weights : tuple of float
+        w_i > 0 with the sum 1 (within 1e-12). The weights are divided by their sum.
+
+    Notes
+    -----
+    A query that the record shifts in this way, while everything else adds nothing, attains the curve in every step and
+    in both directions. Vectors of lengths s_i in place of shifts are at most as easy to distinguish (Choquette-Choo et
+    al. 2024, Corollary 4.7).
     """
 
     type: ClassVar[str] = "gaussian_mixture"

@@ -1,4 +1,4 @@
-"""A release known to satisfy Gaussian differential privacy."""
+"""Release that satisfies Gaussian differential privacy."""
 
 from __future__ import annotations
 
@@ -21,9 +21,12 @@ from service.privacy.trade_off.shifted.gaussian import gaussian_curve
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gdp(AbstractStep):
-    """Any mechanism that is mu-GDP for the neighbouring relation of the threat model: never easier to attack than
-    N(0,1) against N(mu,1), which is one of them: attained in every step and both directions by Gaussian noise on a
-    query that the record moves by mu.
+    """Any mechanism that is mu-GDP for the neighbouring relation of the threat model.
+
+    Notes
+    -----
+    Such a mechanism is at most as easy to attack as N(0, 1) against N(mu, 1). Gaussian noise on a query that the record
+    moves by mu is one of these mechanisms. So the curve is attained in every step and in both directions.
     """
 
     type: ClassVar[str] = "gdp"
@@ -33,7 +36,7 @@ class Gdp(AbstractStep):
 
     @override
     def under(self, neighbours: Neighbours) -> Gdp:
-        # Dong, Roth, Su 2022, Theorem 2.14; attained by the Gaussian query, which k records move by k mu.
+        # Dong, Roth, Su 2022, Theorem 2.14. The Gaussian query, which k records move by k mu, attains the bound.
         return replace(self, records=neighbours.records)
 
     @override
@@ -43,7 +46,7 @@ class Gdp(AbstractStep):
 
     @override
     def part(self) -> GaussianPart:
-        # mu is stated for one record under the relation in force.
+        # mu holds for one record under the relation in force.
         total = Fraction(self.mu) * self.records
         shift = Enclosure(rounded(total, -1), rounded(total, 1), Evidence.EXACT)
         return GaussianPart(shift, (total, Fraction(1)))

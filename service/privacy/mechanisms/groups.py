@@ -1,11 +1,14 @@
-"""Stated guarantees for one record, between data sets that differ in several: what is known from two sides.
+"""Stated guarantees for one record between data sets that differ in several records, known from two sides.
 
-Along k changes of one record an (eps, delta)-DP mechanism is (k eps, delta (1 + e^eps + ... + e^{(k-1) eps}))-DP
-(Dwork, Roth 2014, Theorem 2.2 and after): the pair of that guarantee dominates, in every composition. It is not
-attained: with g(a) = min(e^eps a + delta, 1 - e^-eps (1 - a - delta)), the largest power after one change, that after k
-is g(g(...(a))) at most, which is less where the first changes gain e^eps and the last no more. What is attained, in
-every step: Laplace noise of scale 1/eps on a query that k records move by k, beside a uniform law on an interval of
-length 1 that each of them moves by delta (basic composition makes both together (eps, delta)-DP for one record).
+Over k changes of one record an (eps, delta)-DP mechanism is (k eps, delta (1 + e^eps + ... + e^{(k-1) eps}))-DP (Dwork,
+Roth 2014, Theorem 2.2 and after). The pair of this guarantee dominates in every composition. It is not attained. Let
+g(a) = min(e^eps a + delta, 1 - e^-eps (1 - a - delta)) be the largest power after one change. After k changes the power
+is at most g(g(...(a))). This is less than the guarantee where the first changes gain e^eps and the last changes gain
+less.
+
+The following mechanism is attained in every step. It adds Laplace noise of scale 1/eps to a query that k records move
+by k. Beside it, a uniform law on an interval of length 1 moves by delta for each record. By basic composition both
+together are (eps, delta)-DP for one record.
 """
 
 from __future__ import annotations
@@ -37,9 +40,16 @@ STATED: Final = (
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BracketedStep(ResolvedStep):
-    """A step known from two sides: `below` reveals no more and one choice attains it in every step, `above` dominates.
+    """Step that is known from two sides.
 
-    `bracket`: the sentence that names both theorems; None where both are one pair at two roundings of its parameters.
+    Attributes
+    ----------
+    below : Steps
+        Steps that reveal no more; one choice attains them in every step.
+    above : AbstractStep
+        A dominating step.
+    bracket : str or None
+        The sentence that names both theorems. None if both steps are one pair at two roundings of its parameters.
     """
 
     type: ClassVar[str] = "approximate_dp"
@@ -49,7 +59,10 @@ class BracketedStep(ResolvedStep):
 
     @override
     def curves(self) -> TradeOffPair:
-        """Of `above` and of the first of `below`: compositions read all of them (`composition/planning/choose.py`)."""
+        """Return the curves of `above` and of the first step of `below`.
+
+        Compositions use all steps of `below` (`composition/planning/choose.py`).
+        """
         least, most = self.below[0][0].curves(), self.above.curves()
         add = Bracketed(least.add, most.add)
         remove = add if most.add is most.remove else Bracketed(least.remove, most.remove)
@@ -65,7 +78,7 @@ class BracketedStep(ResolvedStep):
 
 
 def multiple(epsilon: float, neighbours: Neighbours, kind: str) -> Fraction:
-    """`records` times epsilon. Raises UnsupportedCombination where it is no epsilon any more."""
+    """Return `records` times epsilon; raise UnsupportedCombination if the product exceeds the domain of epsilon."""
     total = Fraction(epsilon) * neighbours.records
     if total > Fraction(EPSILON.high):
         reason = f"records times epsilon is above {EPSILON.high:g}, from where nothing is protected."
@@ -74,12 +87,12 @@ def multiple(epsilon: float, neighbours: Neighbours, kind: str) -> Fraction:
 
 
 def between(below: AbstractStep, above: AbstractStep) -> AbstractStep:
-    """The step at two roundings of its parameters; itself where they are the same."""
+    """Return the step at two roundings of its parameters, or the step itself if both are equal."""
     return above if below == above else BracketedStep(below=((below, 1),), above=above)
 
 
 def group_delta(epsilon: float, delta: float, records: int) -> float:
-    """An upper end of delta (e^{k eps} - 1)/(e^eps - 1), at most 1."""
+    """Return an upper bound of delta (e^{k eps} - 1)/(e^eps - 1), at most 1."""
     if delta == 0 or epsilon == 0:
         return min(rounded(Fraction(delta) * records, 1), 1.0)
     # ln of the sum: k eps + ln(1 - e^{-k eps}) - eps - ln(1 - e^-eps).
@@ -91,7 +104,7 @@ def group_delta(epsilon: float, delta: float, records: int) -> float:
 
 
 def attained_noise(epsilon: float, neighbours: Neighbours) -> Laplace | None:
-    """Laplace noise that is eps-DP for one record, between such neighbours; None where its scale is out of range."""
+    """Return Laplace noise that is eps-DP for one record, between such neighbours; None for a scale out of range."""
     scale = math.inf if epsilon == 0 else rounded(1 / Fraction(epsilon), 1)
     if scale not in NOISE_MULTIPLIER:
         return None

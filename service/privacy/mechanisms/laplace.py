@@ -1,4 +1,4 @@
-"""The Laplace mechanism."""
+"""Laplace mechanism with a bounded sensitivity."""
 
 from __future__ import annotations
 
@@ -19,11 +19,19 @@ from service.privacy.trade_off.shifted.laplace import LaplaceTradeOff
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Laplace(AbstractStep):
-    """Adds Laplace noise; `noise_multiplier` = its scale over the sensitivity to one record that is added. Pure DP with
-    eps = sensitivity / noise_multiplier; `sensitivity`: that between the neighbours asked for, over that of one record.
+    """Mechanism that adds Laplace noise; pure DP with eps = sensitivity / noise_multiplier.
 
-    Attained in every step and both directions by one pair of data sets: the records move one coordinate of every query
-    by their whole sensitivity (replaced: u by -u; zeroed: u), and everything else adds nothing.
+    Attributes
+    ----------
+    noise_multiplier : float
+        Scale of the noise over the sensitivity to one added record.
+    sensitivity : int
+        Sensitivity between the requested neighbours over that of one added record.
+
+    Notes
+    -----
+    One pair of data sets attains the curve in every step and in both directions. The records move one coordinate of
+    every query by their whole sensitivity (replaced: u by -u; zeroed: u), and everything else adds nothing.
     """
 
     type: ClassVar[str] = "laplace"
@@ -33,12 +41,12 @@ class Laplace(AbstractStep):
 
     @override
     def under(self, neighbours: Neighbours) -> Laplace:
-        # As for Gaussian steps, of norms that are sums.
+        # The argument is that of Gaussian steps, for norms that are sums.
         return replace(self, sensitivity=neighbours.distance)
 
     @property
     def largest_loss(self) -> float:
-        """The largest loss, nats, within u."""
+        """Largest loss in nats, within u."""
         return self.sensitivity / self.noise_multiplier
 
     @override
@@ -50,7 +58,7 @@ class Laplace(AbstractStep):
     def loss_atoms(self) -> tuple[tuple[float, float], ...]:
         import mpmath
 
-        # More digits: the rounding of the shift would be multiplied by it in e^-shift.
+        # More digits, because e^-shift multiplies the rounding error of the shift by the shift.
         many_digits: Any = mpmath
         with many_digits.workdps(ATOM_DIGITS):
             shift = many_digits.mpf(self.sensitivity) / self.noise_multiplier

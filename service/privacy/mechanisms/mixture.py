@@ -1,4 +1,4 @@
-"""One of several mechanisms, drawn privately."""
+"""Mixture: one of several mechanisms, drawn privately."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from service.privacy.mechanisms.caveats import Premise
 from service.privacy.mechanisms.domain import COMPONENTS, WEIGHT, check_fields
 
 WEIGHT_SUM_TOLERANCE: Final = Fraction(1, 10**12)
-"""How far from 1 the sum of weights may be; they are then divided by it."""
+"""Largest distance of the sum of weights from 1. The weights are divided by their sum."""
 
 DRAW_IS_INDEPENDENT: Final = Premise(
     "draw_is_independent",
@@ -27,7 +27,7 @@ DRAW_IS_INDEPENDENT: Final = Premise(
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WeightedMechanism:
-    """A mechanism, and the probability with which it is the one that is run."""
+    """Mechanism with the probability that it is drawn."""
 
     weight: Annotated[float, WEIGHT]
     mechanism: AbstractMechanism
@@ -41,11 +41,13 @@ class WeightedMechanism:
 class Mixture(AbstractMechanism):
     """Stochastic composition: one of `components` is drawn once, independently of the data, and run with all its steps.
 
-    An attacker who does not know the draw is no stronger than one who learns it, whose profile is the weighted sum of
-    the components' (joint convexity); that bound is served. It is attained: the request says how private each component
-    is, not what its releases look like, and releases that tell their component (by their shape, units or offset) leave
-    every component's own curve as it is. A mixture of brackets is one. The mixture is outermost: no step of a
-    composition.
+    Notes
+    -----
+    An attacker who does not know the draw is at most as strong as an attacker who learns it. The profile of the latter
+    is the weighted sum of the profiles of the components (joint convexity). The service answers with this bound, which
+    is attained. The request states how private each component is, not what its releases are. Releases that reveal their
+    component (by their shape, units or offset) leave the curve of every component unchanged. A mixture of brackets is a
+    bracket. The mixture is outermost and not a step of a composition.
     """
 
     type: ClassVar[str] = "mixture"
@@ -60,7 +62,7 @@ class Mixture(AbstractMechanism):
             raise OutOfDomain("components", float(total), "components whose weights sum to 1 (within 1e-12)")
 
     def drawn(self) -> tuple[tuple[Fraction, AbstractMechanism], ...]:
-        """What may be run, none of it a mixture, equal mechanisms merged, each with its exact share of all weights."""
+        """Return the possible mechanisms with their exact shares, without nested mixtures and duplicates."""
         total = _total(self.components)
         shares: dict[AbstractMechanism, Fraction] = {}
         for component in self.components:
@@ -77,12 +79,12 @@ class Mixture(AbstractMechanism):
 
     @override
     def elementary_steps(self) -> NoReturn:
-        """Raises UnsupportedCombination: which steps are run is drawn."""
+        """Raise UnsupportedCombination, because the steps depend on the draw."""
         raise _inside("a list of steps")
 
 
 def refuse_mixtures(kind: str, mechanisms: Iterable[AbstractMechanism]) -> None:
-    """Raises UnsupportedCombination when one of the parts of a `kind` is a mixture."""
+    """Raise UnsupportedCombination if one of the parts of a `kind` is a mixture."""
     for mechanism in mechanisms:
         if isinstance(mechanism, Mixture):
             raise _inside(kind)

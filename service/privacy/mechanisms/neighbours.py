@@ -1,4 +1,4 @@
-"""Which data sets count as neighbours: what a threat model says once, and steps are resolved under."""
+"""Neighbouring data sets: a threat model defines them, and steps are resolved under them."""
 
 from __future__ import annotations
 
@@ -13,17 +13,18 @@ ADD_OR_REMOVE: Final[NeighboringRelation] = "add_or_remove_one"
 REPLACE: Final[NeighboringRelation] = "replace_one"
 ZERO_OUT: Final[NeighboringRelation] = "zero_out"
 LEAST_FIRST: Final[tuple[NeighboringRelation, ...]] = (ZERO_OUT, ADD_OR_REMOVE, REPLACE)
-"""By how far a record moves a release."""
+"""Relations by rising distance that a record moves a release."""
 RELATIONS: Final[tuple[str, ...]] = get_args(NeighboringRelation)
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Neighbours:
-    """Data sets D and D' of which D' has `records` records more (`add_or_remove_one`), other ones in their places
-    (`replace_one`), or empty ones, which add nothing to any query (`zero_out`).
+    """Data sets D and D' that differ in `records` records.
 
-    One person's records: D' is reached from D by `records` changes of one record each, all of the same kind.
+    Depending on the relation, D' has these records in addition (`add_or_remove_one`), other records in their places
+    (`replace_one`), or empty records, which add nothing to any query (`zero_out`). The records belong to one person: D'
+    results from D by `records` changes of one record each, all of one kind.
     """
 
     relation: NeighboringRelation = "add_or_remove_one"
@@ -37,11 +38,11 @@ class Neighbours:
 
     @property
     def distance(self) -> int:
-        """How far a sum moves at most, over what one record adds to it: a replaced record moves it by u and by -u."""
+        """Largest change of a sum over the contribution of one record; a replaced record moves it by u and by -u."""
         return 2 * self.records if self.relation == REPLACE else self.records
 
     def refused(self, what: str, reason: str, supported: tuple[str, ...]) -> UnsupportedCombination:
-        """The error that says which theorem is missing for `what` between such neighbours."""
+        """Return the error that names the missing theorem for `what` between such neighbours."""
         several = f" of {self.records} records" if self.records > 1 else ""
         return UnsupportedCombination("threat_model", f"{self.relation}{several} for {what}", reason, supported)
 

@@ -1,4 +1,4 @@
-"""Noisy SGD: the mean of clipped gradients of a batch of fixed size, with Gaussian noise on it."""
+"""Noisy SGD: Gaussian noise on the mean of clipped gradients of a batch of fixed size."""
 
 from __future__ import annotations
 
@@ -45,14 +45,29 @@ BATCHES_OF_FIXED_SIZE: Final = Premise(
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoisySgd(AbstractMechanism):
-    """`steps` releases of the mean gradient of `batch_size` of `dataset_size` records, drawn without replacement.
+    """Releases of the mean gradient of `batch_size` out of `dataset_size` records, drawn without replacement.
 
-    `noise_std` is tau, the standard deviation of the Gaussian noise on each coordinate of the mean; gradients are
-    clipped to `max_grad_norm` C (None: not at all). `dimension` is the number of parameters, `susceptibility` the
-    centred K = |Sigma^-1/2 (gradient - mean)|^2 of the record under attack (None: the dimension): of interest to the
-    membership adversary alone. Without noise, or without clipping, the worst case sees the whole gradient. Where a
-    record is added or removed `dataset_size` is that of the larger data set, and a batch of all of it is all that the
-    smaller one has. `batches/batch_mean.py` has the pairs of a step, and what of them is attained.
+    Attributes
+    ----------
+    dataset_size, batch_size : int
+        Count of records, and of records in a batch. If a record is added or removed, `dataset_size` is that of the
+        larger data set. A batch of all records then contains all records of the smaller data set.
+    dimension : int
+        Count of parameters.
+    steps : int
+        Count of releases.
+    noise_std : float
+        Standard deviation tau of the Gaussian noise on each coordinate of the mean.
+    max_grad_norm : float or None
+        Norm C to which gradients are clipped; None without clipping.
+    susceptibility : float or None
+        Centred K = |Sigma^-1/2 (gradient - mean)|^2 of the record under attack; None for the dimension. Only the
+        membership adversary uses it.
+
+    Notes
+    -----
+    Without noise or without clipping, the worst case sees the whole gradient. `batches/batch_mean.py` has the pairs of
+    a step, and states which of them are attained.
     """
 
     type: ClassVar[str] = "noisy_sgd"
@@ -82,12 +97,12 @@ class NoisySgd(AbstractMechanism):
 
     @property
     def shows_batches(self) -> bool:
-        """Whether the worst case sees what is in a batch: without noise, or where nothing bounds the gradients."""
+        """Whether the worst case sees the content of a batch: without noise, or without a bound of the gradients."""
         return self._noise_multiplier == 0
 
     @property
     def _noise_multiplier(self) -> float:
-        """n tau/C: noise on the sum of a batch over the largest gradient; 0 where nothing bounds the gradients."""
+        """Ratio n tau/C of the noise on the sum of a batch to the largest gradient; 0 for unbounded gradients."""
         return 0.0 if self.max_grad_norm is None else self.batch_size * self.noise_std / self.max_grad_norm
 
     @override
@@ -102,16 +117,17 @@ class NoisySgd(AbstractMechanism):
                 batch_size=self.batch_size,
             )
             return merged(((step, self.steps),))
-        # The record is seen if it is in any batch: one step that samples it so often.
+        # A record in any batch is visible. So the run is one step with the probability that any batch has the record.
         return ((BatchSeen(least=_ever(rate, self.steps, -1), most=_ever(rate, self.steps, 1)), 1),)
 
 
 def _ever(rate: Fraction, steps: int, side: int) -> float:
-    """1 - (1 - rate)^steps, rounded down (side -1) or up (side 1): the chance that any batch holds the record.
+    """Return 1 - (1 - rate)^steps, the chance that any batch holds the record, rounded down (side -1) or up (side 1).
 
     With x = -steps ln(1 - rate), ln(1 - e^-x) moves by at most as much as ln x. For rate <= 1/2 the roundings of the
-    rate, of log1p and of the product move ln x by less than 12 u, and expm1 adds 8 u. For larger rates, and steps >= 2,
-    the rounding of the rate moves e^-x by at most steps (1 - rate)^{steps - 1} u <= u, the others by 12 u x e^-x.
+    rate, of log1p and of the product move ln x by less than 12 u, and expm1 adds 8 u. For larger rates and steps >= 2,
+    the rounding of the rate moves e^-x by at most steps (1 - rate)^{steps - 1} u <= u. The other roundings move it by
+    12 u x e^-x.
     """
     nearest = float(rate)
     if steps == 1 or nearest == 1:

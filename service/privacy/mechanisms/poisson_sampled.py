@@ -1,4 +1,4 @@
-"""One step of a mechanism on a Poisson sample of the records."""
+"""Step of a mechanism on a Poisson sample of the records."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from service.privacy.trade_off.shifted.laplace import LaplaceTradeOff
 
 LARGE_SAMPLE_RATE: Final = 0.1
 LARGEST_GROUP: Final = 64
-"""Records of one person, each of which is drawn or not."""
+"""Largest count of records of one person, each of which is drawn or not."""
 SAMPLING_IS_POISSON: Final = Premise(
     "sampling_is_poisson",
     "Every record enters every batch independently with the stated probability, and batches are secret.",
@@ -63,23 +63,25 @@ COLUMNS_MAY_BE_EXCHANGED: Final = MechanismHazard(
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoissonSampled(AbstractStep):
-    """Each record takes part with probability `sample_rate`, independently; then one step of `mechanism`, Gaussian or
-    Laplace.
+    """Step of `mechanism` (Gaussian or Laplace) on a sample of records, each with probability `sample_rate`.
 
-    Attained in every step and both directions by one pair of data sets: all other records add nothing to any query, and
-    the record, where it is drawn, moves it by its whole sensitivity, so that the laws are the pair itself (add: the
-    hypothesis without the record is the base's; a composition keeps this orientation in all its steps). An empty record
-    adds nothing whether it is drawn or not: `zero_out` has the same pair.
+    Notes
+    -----
+    One pair of data sets attains the curve in every step and in both directions: all other records add nothing to any
+    query, and the record moves the query by its whole sensitivity if it is drawn. So the laws are the pair itself. In
+    the add direction the hypothesis without the record is that of the base. A composition keeps this orientation in all
+    its steps. An empty record adds nothing whether it is drawn or not, so that `zero_out` has the same pair.
 
-    Gaussian steps, between other neighbours. k records added or zeroed, u each: of them Binom(k, q) are drawn, and
-    N(0) against sum_i Binom(k, q)(i) N(i mu) dominates and is attained as above (Ganesh 2024). One record replaced:
-    (1 - q) N(0) + q N(-mu) against (1 - q) N(0) + q N(mu) dominates (Lebeda, Regehr, Kamath, Steinke 2025,
-    Proposition 13). Proof: for eps >= 0, with e^{eps'} = 1 + (e^eps - 1)/q and beta = e^{eps - eps'}, the profile at
-    eps of (1-q) N(0) + q N(g) against (1-q) N(0) + q N(h) is q times that at eps' of N(g) against (1 - beta) N(0) +
-    beta N(h) (Balle, Barthe, Gaboardi 2018, Theorem 2); seen from g the two centres are at distances of at most 1 and
-    2, and a mixture over vectors is dominated by that over their lengths, in each of which it rises (Choquette-Choo et
-    al. 2024, Corollary 4.7): g = -h at full length is worst. For eps < 0 the hypotheses are exchanged. Attained in
-    every step by u against -u, where all others add nothing.
+    Gaussian steps have further pairs. If k records are added or zeroed, with u each, Binom(k, q) of them are drawn.
+    N(0) against sum_i Binom(k, q)(i) N(i mu) dominates, and is attained as above (Ganesh 2024).
+
+    If one record is replaced, (1 - q) N(0) + q N(-mu) against (1 - q) N(0) + q N(mu) dominates (Lebeda, Regehr, Kamath,
+    Steinke 2025, Proposition 13). Proof: let eps >= 0, e^{eps'} = 1 + (e^eps - 1)/q and beta = e^{eps - eps'}. Consider
+    the profile at eps of (1-q) N(0) + q N(g) against (1-q) N(0) + q N(h). It is q times the profile at eps' of N(g)
+    against (1 - beta) N(0) + beta N(h) (Balle, Barthe, Gaboardi 2018, Theorem 2). Seen from g the two centres are at
+    distances of at most 1 and 2. A mixture over vectors is dominated by the mixture over their lengths, and rises in
+    each length (Choquette-Choo et al. 2024, Corollary 4.7). So g = -h at full length is worst. For eps < 0 the
+    hypotheses are swapped. The pair u against -u, where all other records add nothing, attains the curve in every step.
     """
 
     type: ClassVar[str] = "poisson_sampled"
@@ -145,7 +147,7 @@ class PoissonSampled(AbstractStep):
             )
         noise, rate = Fraction(self._base.noise_multiplier), Fraction(self.sample_rate)
         if neighbours.relation == REPLACE:
-            weights = (1 - self.sample_rate, self.sample_rate)  # the first correctly rounded
+            weights = (1 - self.sample_rate, self.sample_rate)  # the first weight is correctly rounded
             law = BinomialHits(1, rate)
             return ShiftedMixtureStep(
                 noise_multiplier=noise, shifts=(0.0, 1.0), weights=weights, mirrored=True, law=law, is_exact=True
@@ -165,7 +167,7 @@ class PoissonSampled(AbstractStep):
 
     @override
     def loss_atoms(self) -> tuple[tuple[float, float], ...]:
-        # H0 is the law of the base without the record, whatever the rate. ln(1 - p + p e^b) may cancel at either end.
+        # H0 is the law of the base without the record, whatever the rate. ln(1 - p + p e^b) may cancel for both losses.
         masses = tuple(mass for _, mass in self._base.loss_atoms())
         if not masses:
             return ()

@@ -1,4 +1,4 @@
-"""A release known to satisfy pure differential privacy."""
+"""Release that satisfies pure differential privacy."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class PureDp(StatedDp):
 
     @override
     def under(self, neighbours: Neighbours) -> AbstractStep:
-        # Stated for one record under the relation in force.
+        # The parameter holds for one record under the relation in force.
         if neighbours.records == 1 or self.epsilon == 0:
             return self
         above = PureDp(epsilon=rounded(multiple(self.epsilon, neighbours, self.type), 1))

@@ -1,4 +1,4 @@
-"""The same mechanism, run many times."""
+"""Repetition of one mechanism."""
 
 from __future__ import annotations
 
@@ -16,10 +16,13 @@ from service.privacy.mechanisms.mixture import refuse_mixtures
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Repeated(AbstractMechanism):
-    """`steps` runs of `mechanism`, each allowed to depend on the outputs of those before it.
+    """Runs of `mechanism`, `steps` times, each of which may depend on the outputs of the earlier runs.
 
-    Dominating pairs compose adaptively (Zhu, Dong, Wang 2022, Theorem 10): an upper end. It is attained where one
-    choice attains the step's pair in every step, which needs no adaptivity; steps say so (`AbstractStep.attained`).
+    Notes
+    -----
+    Dominating pairs compose adaptively (Zhu, Dong, Wang 2022, Theorem 10), which gives an upper bound. The bound is
+    attained if one choice attains the pair of the step in every step, without any adaptivity. Steps state this
+    (`AbstractStep.attained`).
     """
 
     type: ClassVar[str] = "repeated"

@@ -64,8 +64,10 @@ def posterior(odds: Odds, likelihood: Enclosure, other: Enclosure) -> Enclosure:
     Enclosure
         The posterior probability with its logarithms. It rises with `likelihood` and falls with `other`.
 
-    Notes ----- The bounds are within 24 u (1e-14 of the value) where the odds are normal doubles. Elsewhere the
-    computation uses the logarithm of the odds, so that nothing underflows.
+    Notes
+    -----
+    The bounds are within 24 u (1e-14 of the value) where the odds are normal doubles. Elsewhere the computation uses
+    the logarithm of the odds, so that nothing underflows.
     """
     ends = [
         _end_at_likelihoods(odds, likelihood, other, -1, 1),

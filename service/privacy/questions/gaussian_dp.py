@@ -61,8 +61,10 @@ def mu(curve: AbstractTradeOff, false_positive_rate_min: float, type_two_error_m
     OutOfDomain
         If an argument is outside [0, 1].
 
-    Notes ----- The relative width is at most 1e-8 where mu >= 1e-6, for single steps, sampled steps and a run of 300
-    steps (tested over three ranges).
+    Notes
+    -----
+    The relative width is at most 1e-8 where mu >= 1e-6, for single steps, sampled steps and a run of 300 steps (tested
+    over three ranges).
     """
     for name, value in (
         ("false_positive_rate_min", false_positive_rate_min),

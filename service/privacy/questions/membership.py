@@ -62,9 +62,11 @@ def attack_accuracy(curve: AbstractTradeOff, prior: float, false_positive_rate: 
     Reading
         The accuracy in [0, 1]. The upper bound is safe.
 
-    Notes ----- At a given rate the accuracy is p power + (1 - p)(1 - alpha). The largest accuracy over all rates is (1
-    - p) + p delta(ln((1 - p)/p)). For p > 1/2 the symmetric formula p + (1 - p) delta_swapped(ln(p/(1 - p))) uses the
-    profile of the swapped hypotheses. All terms are positive. The accuracy is exactly 1 for p = 0 and p = 1.
+    Notes
+    -----
+    At a given rate the accuracy is p power + (1 - p)(1 - alpha). The largest accuracy over all rates is (1 - p) + p
+    delta(ln((1 - p)/p)). For p > 1/2 the symmetric formula p + (1 - p) delta_swapped(ln(p/(1 - p))) uses the profile of
+    the swapped hypotheses. All terms are positive. The accuracy is exactly 1 for p = 0 and p = 1.
     """
     _check("prior", prior)
     if false_positive_rate is None:
@@ -101,10 +103,12 @@ def positive_predictive_value(
     Reading
         The probability. The upper bound is safe for "at_most", the lower bound for "at_least".
 
-    Notes ----- At rate alpha the value is at most p power/(p power + (1 - p) alpha) and at least p f(1 - alpha)/(p f(1
-    - alpha) + (1 - p) alpha). Over all rates it is p e^L/(p e^L + 1 - p) at the extreme log-likelihood ratios L. At
-    rate 0 the quotient is 0/0 unless the power is positive there. Then the answer is the limit of small rates, with a
-    note. The value is 0 for p = 0 and 1 for p = 1.
+    Notes
+    -----
+    At rate alpha the value is at most p power/(p power + (1 - p) alpha) and at least p f(1 - alpha)/(p f(1 - alpha) +
+    (1 - p) alpha). Over all rates it is p e^L/(p e^L + 1 - p) at the extreme log-likelihood ratios L. At rate 0 the
+    quotient is 0/0 unless the power is positive there. Then the answer is the limit of small rates, with a note. The
+    value is 0 for p = 0 and 1 for p = 1.
     """
     _check("prior", prior)
     safe: SafeEnd = "upper" if side == "at_most" else "lower"
@@ -146,10 +150,12 @@ def negative_predictive_value(
     Reading
         The probability. The upper bound is safe for "at_most", the lower bound for "at_least".
 
-    Notes ----- At rate alpha the value is at most (1 - p)(1 - alpha)/((1 - p)(1 - alpha) + p f(alpha)). The smallest
-    value has 1 - f(1 - alpha) in the place of f(alpha). Over all rates the value is (1 - p)/((1 - p) + p e^L) at the
-    extreme log-likelihood ratios L. At rate 1 the attack calls nobody a non-member. Then the answer is the limit, with
-    a note. The value is 1 for p = 0 and 0 for p = 1.
+    Notes
+    -----
+    At rate alpha the value is at most (1 - p)(1 - alpha)/((1 - p)(1 - alpha) + p f(alpha)). The smallest value has 1 -
+    f(1 - alpha) in the place of f(alpha). Over all rates the value is (1 - p)/((1 - p) + p e^L) at the extreme
+    log-likelihood ratios L. At rate 1 the attack calls nobody a non-member. Then the answer is the limit, with a note.
+    The value is 1 for p = 0 and 0 for p = 1.
     """
     _check("prior", prior)
     safe: SafeEnd = "upper" if side == "at_most" else "lower"

@@ -100,8 +100,10 @@ def deletion_capacity(curve: AbstractTradeOff, prior: float, confidence: float) 
     OutOfDomain
         If the prior or the confidence is outside [0, 1].
 
-    Notes ----- L is the smallest probability that a record was not used, over all outputs. For pure DP up to epsilon
-    1e6 the two integers differ by at most 3e-8 of their value and 1 (tested against 700 digits).
+    Notes
+    -----
+    L is the smallest probability that a record was not used, over all outputs. For pure DP up to epsilon 1e6 the two
+    integers differ by at most 3e-8 of their value and 1 (tested against 700 digits).
     """
     _check(prior, confidence)
     if prior == 0 or confidence == 0:

@@ -33,12 +33,13 @@ def exponential_curve(bounded_range: float) -> AbstractTradeOff:
 class ExponentialTradeOff(AbstractSelfInverse):
     """Trade-off curve f(alpha) = (1 - alpha)/(1 - alpha + e^eta alpha) of a range eta > 0 in nats.
 
-    Notes ----- The odds of the power are e^eta times those of alpha. Two logistic laws at a distance eta have this
-    curve, which is its own inverse. If L stays in [t - eta, t], two outcomes with L = t and L = t - eta have the
-    largest delta(e): (1 - e^{t - eta})(1 - e^{e - t})/(1 - e^-eta). The worst shift is t = (e + eta)/2. So the profile
-    is (1 - u)^2/(1 - e^-eta) with u = e^{(e - eta)/2} for |e| <= eta, 0 above, and 1 - e^e below. Its inverse is
-    epsilon(delta) = eta + 2 ln(1 - s) with s = sqrt(delta (1 - e^-eta)). Errors are a few u relative to the larger term
-    of each sum.
+    Notes
+    -----
+    The odds of the power are e^eta times those of alpha. Two logistic laws at a distance eta have this curve, which is
+    its own inverse. If L stays in [t - eta, t], two outcomes with L = t and L = t - eta have the largest delta(e): (1 -
+    e^{t - eta})(1 - e^{e - t})/(1 - e^-eta). The worst shift is t = (e + eta)/2. So the profile is (1 - u)^2/(1 -
+    e^-eta) with u = e^{(e - eta)/2} for |e| <= eta, 0 above, and 1 - e^e below. Its inverse is epsilon(delta) = eta + 2
+    ln(1 - s) with s = sqrt(delta (1 - e^-eta)). Errors are a few u relative to the larger term of each sum.
 
     References
     ----------
@@ -62,10 +63,12 @@ class ExponentialTradeOff(AbstractSelfInverse):
     def global_gdp_mu(self) -> Enclosure:
         """mu = -2 Phi^-1(1/(1 + e^{eta/2})), equal to that of (eta/2)-DP.
 
-        Notes ----- Both curves have the same point with alpha = f(alpha). Let F be the logistic law. Then mu(x) = G(x +
-        eta) - G(x) with G = Phi^-1(F). The derivative of G is even. It falls in |x| because Phi(z) Phi(-z)/phi(z) falls
-        in z > 0. This holds since z < h(z) - h(-z) for the hazard h = phi/Phi(-.): its slope h' exceeds 1 - h'(-1) up
-        to z = 1, and beyond, the bound of Sampford for h is enough. So mu is largest at x = -eta/2.
+        Notes
+        -----
+        Both curves have the same point with alpha = f(alpha). Let F be the logistic law. Then mu(x) = G(x + eta) - G(x)
+        with G = Phi^-1(F). The derivative of G is even. It falls in |x| because Phi(z) Phi(-z)/phi(z) falls in z > 0.
+        This holds since z < h(z) - h(-z) for the hazard h = phi/Phi(-.): its slope h' exceeds 1 - h'(-1) up to z = 1,
+        and beyond, the bound of Sampford for h is enough. So mu is largest at x = -eta/2.
         """
         touching = ApproximateDpTradeOff(0.5 * self.bounded_range, 0.0).global_gdp_mu
         step = 8 * SMALLEST  # halves of the smallest doubles are not doubles

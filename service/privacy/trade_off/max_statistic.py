@@ -49,10 +49,12 @@ class LargestOfMany:
     def tails(self, x: FloatArray) -> LogTails:
         """Return bounds of both log tails at finite x, which are exact doubles.
 
-        Notes ----- ln F = ln Phi(x - a) + (T - 1) ln Phi(x). The rounding of t = x - a moves ln Phi(t) by at most 4 u
-        |ln Phi(t)| where t < 0. Elsewhere it moves ln Phi(t) by at most t^2 u |ln Phi(t)|, as phi(t)/Phi(t) <= |t| + 1.
-        The error of the functions is at most half of the error allowed here (`enclosed/ulps.py`). ln(1 - F) =
-        ln(-expm1(ln F)) moves relatively by no more than ln F, as y/(e^y - 1) <= 1.
+        Notes
+        -----
+        ln F = ln Phi(x - a) + (T - 1) ln Phi(x). The rounding of t = x - a moves ln Phi(t) by at most 4 u |ln Phi(t)|
+        where t < 0. Elsewhere it moves ln Phi(t) by at most t^2 u |ln Phi(t)|, as phi(t)/Phi(t) <= |t| + 1. The error
+        of the functions is at most half of the error allowed here (`enclosed/ulps.py`). ln(1 - F) = ln(-expm1(ln F))
+        moves relatively by no more than ln F, as y/(e^y - 1) <= 1.
         """
         t = x - self.shift
         first, first_error = NORMAL.log_cdf(t)

@@ -95,9 +95,11 @@ def _step(first: float, first_rest: float, second: float, second_rest: float) ->
 class PolygonTradeOff(AbstractTradeOff):
     """Trade-off curve through given corners.
 
-    Notes ----- delta(eps) = max_i power_i - e^eps rate_i and epsilon(delta) = max_i ln((power_i - delta)/rate_i).
-    Points lie on edges. The relative errors are a few u over the remaining part of a power (power_i - delta, or delta
-    over the power), and 1e-7 of an edge for points.
+    Notes
+    -----
+    delta(eps) = max_i power_i - e^eps rate_i and epsilon(delta) = max_i ln((power_i - delta)/rate_i). Points lie on
+    edges. The relative errors are a few u over the remaining part of a power (power_i - delta, or delta over the
+    power), and 1e-7 of an edge for points.
     """
 
     evidence = Evidence.CERTIFIED

@@ -27,10 +27,12 @@ class TwoOutcomesTradeOff(AbstractTradeOff):
     high, low : float
         Both losses in nats, in [1e-290, 700]. Other values raise ValueError.
 
-    Notes ----- The masses are P1(high) = (1 - e^-low)/(1 - e^{-high-low}) and P0(high) = e^-high P1(high). The power is
-    min(e^high alpha, 1 - e^-low (1 - alpha)), and f is the larger of 1 - e^high alpha and e^-low (1 - alpha). The
-    profile at x is 1 - e^x below -low, P1(high) (1 - e^{x-high}) up to high, and 0 above. Errors are a few u relative
-    to the larger term of each sum.
+    Notes
+    -----
+    The masses are P1(high) = (1 - e^-low)/(1 - e^{-high-low}) and P0(high) = e^-high P1(high). The power is min(e^high
+    alpha, 1 - e^-low (1 - alpha)), and f is the larger of 1 - e^high alpha and e^-low (1 - alpha). The profile at x is
+    1 - e^x below -low, P1(high) (1 - e^{x-high}) up to high, and 0 above. Errors are a few u relative to the larger
+    term of each sum.
     """
 
     evidence = Evidence.EXACT

@@ -1,1 +1,1 @@
-"""Steps on batches of a fixed size: what their draw makes of a pair, once it is known who counts as a neighbour."""
+"""Steps on batches of a fixed size: the pair that sampling makes, once the neighbours are known."""

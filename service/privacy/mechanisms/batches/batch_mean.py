@@ -1,30 +1,32 @@
-"""One step of noisy SGD: a Gaussian step on a batch of fixed size, drawn without replacement.
+"""Step of noisy SGD: a Gaussian step on a batch of fixed size, drawn without replacement.
 
-n = records of the (larger) data set, b = batch, gamma = b/n, gradients of length at most 1, sigma = noise on their sum,
-mu = 1/sigma, N(m) the normal law with mean m and variance 1 in units of the noise.
+Let n be the count of records of the (larger) data set, b the batch size, gamma = b/n, and sigma the noise on the sum of
+gradients of length at most 1. Let mu = 1/sigma, and let N(m) be the normal law with mean m and variance 1 in units of
+the noise.
 
-**A record added or removed.** D' = D + x has n records. A batch of D' holds x with probability gamma: it is x and a
-uniform (b-1)-subset S of D; else it is a uniform b-subset of D. With y uniform in D outside S, S + y is a uniform
-b-subset of D as well. So with s = sum(S), and all expectations over the same (S, y),
+**A record added or removed.** D' = D + x has n records. A batch of D' holds x with probability gamma: then it is x and
+a uniform (b-1)-subset S of D. Otherwise it is a uniform b-subset of D. With y uniform in D outside S, S + y is a
+uniform b-subset of D as well. Let s = sum(S), and let all expectations be over the same (S, y). Then:
 
     M(D) = E N(s + y),        M(D') = E [(1 - gamma) N(s + y) + gamma N(s + x)],        |x - y| <= 2.
 
-For each (S, y) this is the pair N(0) against (1 - gamma) N(0) + gamma N(v), |v| <= 2 mu, which shortening v to fewer
-dimensions, shrinking it and adding noise makes of the one with v = 2 mu on a line: a larger shift is easier to tell.
-Learning (S, y) helps the attacker (joint convexity), so that N(0) against (1 - gamma) N(0) + gamma N(2 mu) dominates M
-in both orders, under adaptive composition too (Zhu, Dong, Wang 2022, Theorems 10 and 11). It is attained: where all
-others have the gradient -u and x has u, s + y = -b u whatever is drawn, and M(D), M(D') are the pair itself, in every
-step and in both directions. It is the pair of a Poisson-sampled Gaussian step with noise sigma/2 and rate gamma. b = n:
-the smaller data set has n - 1 records for a batch, and the mean over n is at most 2/n from the mean over n - 1, which
-again is attained by u and -u: N(0) against N(2 mu).
+For each (S, y) this is the pair N(0) against (1 - gamma) N(0) + gamma N(v) with |v| <= 2 mu. It results from the pair
+with v = 2 mu on a line by reducing the dimension, shrinking the shift and adding noise. So the larger shift is easier
+to distinguish. Learning (S, y) helps the attacker (joint convexity). Therefore N(0) against (1 - gamma) N(0) + gamma
+N(2 mu) dominates M in both orders, under adaptive composition too (Zhu, Dong, Wang 2022, Theorems 10 and 11).
 
-**A record replaced**, x by x'. With the same S, the batch holds it with probability gamma, else some y does not move.
-One step (Dong, Roth, Su 2022, Theorem 4.2): its curve is the convex hull of the pair above and of the same reversed,
-the symmetrised pair. Either is attained: x = u and x' = -u among others that are -u, or u. What no single choice
-attains are both halves at once, which the composition of the symmetrised pair with itself or with anything else
-supposes: that composition (Theorem 10) is an upper end, and the pair above, with u and -u chosen once for all steps, is
-a lower one. No theorem known here says where between them the truth lies. b = n: N(0) against N(2 mu), attained by u
-against -u in every step.
+The pair is attained. If all other records have the gradient -u and x has u, then s + y = -b u whatever is drawn. So
+M(D), M(D') are the pair itself, in every step and in both directions. It is the pair of a Poisson-sampled Gaussian step
+with noise sigma/2 and rate gamma. For b = n the smaller data set has n - 1 records for a batch. The mean over n records
+is at most 2/n from the mean over n - 1 records, which u and -u attain again: N(0) against N(2 mu).
+
+**A record replaced**, x by x'. With the same S, the batch holds the record with probability gamma; otherwise some y
+stays in its place. The curve of one step (Dong, Roth, Su 2022, Theorem 4.2) is the convex hull of the pair above and of
+its swapped pair: the symmetrised pair. Each of both pairs is attained, by x = u and x' = -u among other records that
+are -u, or u. No single choice attains both halves at once, which the composition of the symmetrised pair with itself or
+with anything else supposes. So this composition (Theorem 10) is an upper bound. The pair above, with u and -u chosen
+once for all steps, is a lower bound. No theorem known here determines the truth between them. For b = n the pair is
+N(0) against N(2 mu), attained by u against -u in every step.
 """
 
 from __future__ import annotations
@@ -66,17 +68,16 @@ BRACKET: Final = (
 
 LEAST_RATE: Final = 1e-200
 LARGEST_RATE: Final = 0.999
-"""Rates between these are served as they are, with the error of their rounding; others between two doubles."""
+"""Rates between these limits are used with their rounding error. Other rates are enclosed between two doubles."""
 
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchMean(ResolvedStep):
-    """A batch of a share `sample_rate` = gamma <= 1 of all records, `noise_multiplier` = sigma, both exact; see the
-    module.
+    """Step on a batch with an exact share `sample_rate` = gamma <= 1 of all records and exact noise sigma.
 
-    `symmetrised`: the pair of a replaced record, both of whose halves are attained in one step; else that of the record
-    against all others, which is attained in every step.
+    `symmetrised` selects the pair of a replaced record, both of whose halves are attained in one step. Otherwise the
+    pair is that of the record against all others, which is attained in every step. The module has the proofs.
     """
 
     type: ClassVar[str] = "noisy_sgd"
@@ -89,10 +90,10 @@ class BatchMean(ResolvedStep):
         if self.sample_rate == 1:
             curve = gaussian_curve(self._shift)
             return TradeOffPair(curve, curve, SYMMETRISED)
-        # Power rises with the rate: a batch that holds the record less often is had by forgetting it now and then.
+        # Power rises with the rate, because dropping the record at random gives a batch that holds it less often.
         base = GaussianTradeOff(self._shift)
         rates = {rounded(self.sample_rate, side): None for side in (-1, 1)}
-        # A rate below 1 may have no double between itself and 1.
+        # A rate below 1 may round up to 1.
         adds = [base if rate == 1 else PoissonSampledAdd(base, rate) for rate in rates]
         pairs = [TradeOffPair(add, add.reversed(), ADDED) for add in adds]
         add = between([pair.add for pair in pairs])
@@ -112,7 +113,7 @@ class BatchMean(ResolvedStep):
 
     @override
     def covered(self) -> Part | None:
-        """The sampled step, whose part knows the error of a rounded rate, but not of rounded noise."""
+        """Return the sampled step if its noise is a double; its part covers a rounded rate, but not rounded noise."""
         halved, rate = self.noise_multiplier / 2, float(self.sample_rate)
         is_known = float(halved) == halved and LEAST_RATE < rate < LARGEST_RATE
         return self.part() if is_known else super(BatchMean, self).covered()
@@ -121,7 +122,7 @@ class BatchMean(ResolvedStep):
     def rounded(self, side: int) -> BatchMean:
         if self.sample_rate == 1:
             return self
-        # More noise and smaller batches reveal less: noise is had by adding some.
+        # More noise and smaller batches reveal less, because post-processing can add noise.
         rate, noise = rounded(self.sample_rate, side), rounded(self.noise_multiplier, -side)
         return replace(self, sample_rate=Fraction(rate), noise_multiplier=Fraction(noise))
 
@@ -148,6 +149,6 @@ class BatchMean(ResolvedStep):
 
     @property
     def _shift(self) -> Enclosure:
-        """2 mu between doubles."""
+        """Enclosure of 2 mu between doubles."""
         exact = 2 / self.noise_multiplier
         return Enclosure(rounded(exact, -1), rounded(exact, 1), Evidence.EXACT)

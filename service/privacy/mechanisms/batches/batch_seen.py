@@ -1,4 +1,4 @@
-"""Noisy SGD without noise, or without clipping: whoever looks at the batches sees whether the record was in one."""
+"""Noisy SGD without noise or without clipping: the batches reveal whether the record was in one of them."""
 
 from __future__ import annotations
 
@@ -25,13 +25,16 @@ NOTE: Final = "Without noise or clipping a sampled record is seen as it is."
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchSeen(AbstractStep):
-    """All steps of a run: the record is in a batch with a probability p between `least` and `most`, doubles next to it.
+    """All steps of a run as one step: the record is in a batch with a probability p in [`least`, `most`].
 
-    With the common part C of what is released (no batch holds the record) and what shows the record or its replacement,
-    A and B: replaced, (1 - p) C + p A against (1 - p) C + p B, the pair of (0, p)-DP; added, C against (1 - p) C + p B.
-    An empty record in its place is seen as another is, where what all others add is not nothing.
-    Both are attained in every step and direction by one pair of data sets, in which all others have the gradient 0.
-    Without clipping, but with noise, they are attained in the limit of large gradients.
+    Notes
+    -----
+    Let C be the law of the release if no batch holds the record, and let A and B be the laws of releases that show the
+    record or its replacement. If the record is replaced, the pair is (1 - p) C + p A against (1 - p) C + p B, the pair
+    of (0, p)-DP. If the record is added, the pair is C against (1 - p) C + p B. An empty record in the place of the
+    record is visible like another record if the other records do not add nothing. One pair of data sets, in which all
+    others have the gradient 0, attains both pairs in every step and direction. Without clipping but with noise they are
+    attained in the limit of large gradients.
     """
 
     type: ClassVar[str] = "noisy_sgd"

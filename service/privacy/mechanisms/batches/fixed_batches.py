@@ -1,21 +1,23 @@
-"""One Gaussian step on a batch of fixed size, before its neighbours are known.
+"""Gaussian step on a batch of fixed size, before its neighbours are known.
 
-n = records of the (larger) data set, b = batch, k = records that are added, of length at most 1, mu = 1/sigma.
+Let n be the count of records of the (larger) data set, b the batch size, k the count of added records with length at
+most 1, and mu = 1/sigma.
 
-**Without replacement.** A batch of the larger data set holds i of the k records with the hypergeometric chance
-h(i; n, k, b). Draw a uniform b-subset S of the n - k others first, then i, and replace i uniform ones of S by a uniform
-i-subset of the k: what is left of S with them is a uniform batch that holds i of them. Given S, the replaced ones and
-the order, the smaller data set gives N(s), the larger one sum_i h(i) N(s + v_i), |v_i| <= 2 i. To learn what was drawn
-helps the attacker (joint convexity), and a mixture over vectors is dominated by that over their lengths, in each of
-which it rises (Choquette-Choo et al. 2024, Corollary 4.7): N(0) against sum_i h(i) N(2 i mu), in both orders and in
-every composition. Attained in every step where all others have the gradient -u and the k records u.
+**Without replacement.** A batch of the larger data set holds i of the k records with the hypergeometric probability
+h(i; n, k, b). Draw first a uniform b-subset S of the n - k other records, then i, and replace i uniform records of S by
+a uniform i-subset of the k records. The result is a uniform batch that holds i of them. Given S, the replaced records
+and the order, the smaller data set gives N(s), and the larger one gives sum_i h(i) N(s + v_i) with |v_i| <= 2 i.
+Learning the draw helps the attacker (joint convexity). A mixture over vectors is dominated by the mixture over their
+lengths, and rises in each length (Choquette-Choo et al. 2024, Corollary 4.7). So N(0) against sum_i h(i) N(2 i mu)
+dominates in both orders and in every composition. It is attained in every step if all others have the gradient -u and
+the k records have u.
 
-**With replacement.** Each of b draws is one of the k with chance k/n, else a uniform one of the others: the same with
-the binomial law of b draws at rate k/n, attained in the same way.
+**With replacement.** Each of b draws is one of the k records with probability k/n, otherwise a uniform one of the
+others. The argument is the same with the binomial law of b draws at rate k/n, and the pair is attained in the same way.
 
-**All of them**, b = n without replacement: no batch of the smaller data set is as large. Read as what smaller batches
-tend to, N(0) against N(2 mu): attained where means over the records that there are is what is released, an upper end
-where it is their sum, which the record moves by half as much.
+**All records**, b = n without replacement. No batch of the smaller data set is as large. The limit of smaller batches
+is N(0) against N(2 mu). It is attained if the release is the mean over the existing records. It is an upper bound if
+the release is their sum, which the record moves half as far.
 """
 
 from __future__ import annotations
@@ -40,11 +42,23 @@ TOO_MANY: Final = f"a batch may hold more than {MOST_SHIFTS} of them, and mixtur
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FixedBatches(DescribedStep):
-    """The noisy sum over a uniform batch, a share `sample_rate` of all records of the larger data set, drawn with
-    `replacement` or without; `batch_size` of `dataset_size` where these are known, which groups and replacement want.
+    """Noisy sum over a uniform batch with a share `sample_rate` of all records of the larger data set.
 
-    `noise_multiplier` is the exact noise on the sum over the largest length of what one record adds. A full batch is
-    all that the smaller data set has. `batch_mean.py` has the pairs, and what of them is attained.
+    Attributes
+    ----------
+    sample_rate : Fraction
+        Share of the records in a batch, exact.
+    noise_multiplier : Fraction
+        Noise on the sum over the largest contribution of one record, exact.
+    dataset_size, batch_size : int or None
+        Counts if known; groups and replacement need them.
+    replacement : bool
+        Whether a batch is drawn with replacement.
+
+    Notes
+    -----
+    A full batch contains all records of the smaller data set. `batch_mean.py` has the pairs, and states which of them
+    are attained.
     """
 
     type: ClassVar[str] = "noisy_sgd"
@@ -58,7 +72,7 @@ class FixedBatches(DescribedStep):
     def under(self, neighbours: Neighbours) -> AbstractStep:
         noise, relation, k = self.noise_multiplier, neighbours.relation, neighbours.records
         if self.sample_rate == 1 and not self.replacement and (relation == ZERO_OUT or (relation == REPLACE and k > 1)):
-            # Every batch holds all: the sum moves by what the records add, or twice as far.
+            # Every batch holds all records: the sum moves by their contributions, or twice as far.
             return BatchMean(sample_rate=Fraction(1), noise_multiplier=2 * noise / neighbours.distance)
         if relation == ZERO_OUT:
             reason = "no dominating pair is known of a batch that may hold an empty record in place of another."

@@ -1,4 +1,4 @@
-"""Laws of how far a record, or several, shift a query: exact, whatever their weights are in doubles."""
+"""Exact laws of the shift that one or several records cause, independent of the doubles of the weights."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ Shifts: TypeAlias = Sequence[Fraction | float]
 
 
 class ShiftLaw(ABC):
-    """A law of places 0, 1, ..., whose weights fall ever faster on either side: of hits, or of a list of shifts."""
+    """Law of positions 0, 1, ..., of hits or of a list of shifts, with weights that fall ever faster on both sides."""
 
     __slots__ = ()
 
     @property
     @abstractmethod
     def places(self) -> range:
-        """Places with a weight, however small."""
+        """Positions with a weight, however small."""
 
     @abstractmethod
     def places_of(self, shifts: Shifts) -> range:
-        """Return the places of these ascending shifts, which are neighbours."""
+        """Return the positions of these ascending shifts, which are neighbours."""
 
     @abstractmethod
     def odds(self, place: int) -> Fraction:
-        """Return the weight of the next place over that of this one."""
+        """Return the weight of the next position over the weight of this position."""
 
     @abstractmethod
     def unshifted(self, shifts: Shifts) -> tuple[Fraction, int]:
-        """Return (x, n) with the probability x^n of no shift at all; `shifts`: those that have weights of their own."""
+        """Return (x, n) where x^n is the probability of no shift; `shifts` are those that have weights of their own."""
 
     def largest(self, shifts: Shifts) -> Fraction:
         """Return the largest shift, whatever its weight."""
@@ -42,7 +42,7 @@ class ShiftLaw(ABC):
 
 
 class HitsLaw(ShiftLaw):
-    """A law of the number of hits, each of which shifts by `apart`."""
+    """Law of the number of hits, each of which shifts by `apart`."""
 
     __slots__ = ()
     apart: float
@@ -63,7 +63,7 @@ class HitsLaw(ShiftLaw):
 @final
 @dataclass(frozen=True, slots=True)
 class BinomialHits(HitsLaw):
-    """Each of `trials` independent trials at `rate` in (0, 1) shifts by `apart`, if it hits."""
+    """Law of hits in `trials` independent trials at `rate` in (0, 1)."""
 
     trials: int
     rate: Fraction
@@ -93,7 +93,7 @@ class BinomialHits(HitsLaw):
 @final
 @dataclass(frozen=True, slots=True)
 class HypergeometricHits(HitsLaw):
-    """Each of `marked` records in a batch of `drawn` of `among` shifts by `apart`; a batch may hold none of them."""
+    """Law of `marked` records in a batch of `drawn` out of `among` records; the batch may hold none of them."""
 
     drawn: int
     marked: int
@@ -117,7 +117,7 @@ class HypergeometricHits(HitsLaw):
 
     @override
     def counts(self) -> tuple[tuple[int, ...], int]:
-        # It is the law of the number of drawn ones among the marked: the smaller of both numbers is counted.
+        # The law is symmetric in drawn and marked records, so that the smaller number is counted.
         drawn, marked = max(self.drawn, self.marked), min(self.drawn, self.marked)
         weights = (
             math.comb(marked, hits) * math.perm(drawn, hits) * math.perm(self.among - drawn, marked - hits)
@@ -129,7 +129,7 @@ class HypergeometricHits(HitsLaw):
 @final
 @dataclass(frozen=True, slots=True)
 class StatedWeights(ShiftLaw):
-    """The weights of all shifts, in their order, as they are."""
+    """Law with the stated weights of all shifts, in their order."""
 
     weights: tuple[Fraction, ...]
 
@@ -153,10 +153,10 @@ class StatedWeights(ShiftLaw):
 
 @dataclass(frozen=True, slots=True)
 class ExactShifts:
-    """N(0, 1) against sum w_i N(s_i/sigma, 1) with exact noise sigma and weights w_i of a law.
+    """Pair N(0, 1) against sum w_i N(s_i/sigma, 1) with exact noise sigma and the weights w_i of a law.
 
-    `shifts` s_i >= 0 ascend: those that have a weight of their own. `mirrored`: the mirror image of the mixture takes
-    the place of N(0, 1).
+    `shifts` s_i >= 0 ascend; they are those with a weight of their own. With `mirrored`, the mirror image of the
+    mixture replaces N(0, 1).
     """
 
     noise_multiplier: Fraction

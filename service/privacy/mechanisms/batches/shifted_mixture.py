@@ -1,10 +1,10 @@
-"""One elementary step for many samplers and groups: a mixture of shifted Gaussians.
+"""Elementary step of many samplers and groups: a mixture of shifted Gaussians.
 
     N(0)  against  sum_i w_i N(s_i mu),      mu = 1/noise_multiplier, s_i >= 0, unit variance;
     mirrored: sum_i w_i N(-s_i mu) against the same.
 
-The likelihood ratio increases in x, so that every test is a threshold. Attained: each user of it says by which data
-sets, in every step and in both directions.
+The likelihood ratio increases in x, so that every test is a threshold test. Each user of the step names the data sets
+that attain it in every step and in both directions.
 """
 
 from __future__ import annotations
@@ -41,24 +41,37 @@ REPLACED: Final = (
     "Lebeda, Regehr, Kamath, Steinke 2025, Proposition 13 (Poisson sampling, a record replaced: opposite shifts)"
 )
 SMALLEST_WEIGHT: Final = 1e-290
-"""Lighter humps, which no double may hold, are served between two roundings."""
+"""Smallest weight of a component. Smaller weights may underflow and are enclosed between two roundings."""
 LIGHT: Final = 1e-287
-"""More than all humps together that are lighter: at most a few hundred, and two tails that fall by more than half."""
+"""Bound of the total weight of smaller components: a few hundred, and two tails that fall by more than half."""
 LEAST_BESIDE_LIGHT: Final = 1e-200
-"""Weight of shift 0 beside which these are nothing."""
+"""Smallest weight of shift 0 that makes these components negligible."""
 
 WEIGHT_DIGITS: Final = 50
 MOST_SKIPPED: Final = 4096
-"""Numbers of hits that are too rare to count, before those that are not."""
+"""Largest count of rare numbers of hits before the first number that is not rare."""
 
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShiftedMixtureStep(ResolvedStep):
-    """`noise_multiplier` is exact. `shifts` ascend, >= 0, at least two; `weights`: each within u, relative, of one of
-    a law, that of shift 0 of what the others leave of 1. `law` is that law; None where weights were moved. A weight
-    of 0.0 is one that no double holds: of its own shift, or of all that have no place. `is_exact`: whether the weights
-    of positive shifts are those of the law. See the module.
+    """Step of a mixture of shifted Gaussians.
+
+    Attributes
+    ----------
+    noise_multiplier : Fraction
+        sigma, exact.
+    shifts : tuple of float
+        At least two ascending shifts >= 0.
+    weights : tuple of float
+        Each weight is within u (relative) of a weight of a law, that of shift 0 of the remaining weight. A weight of
+        0.0 underflows: that of its own shift, or the total of all omitted shifts.
+    mirrored : bool
+        Whether the mirror image replaces N(0).
+    law : ShiftLaw or None
+        The exact law of the weights. None after weights were moved.
+    is_exact : bool
+        Whether the weights of positive shifts are exactly those of the law.
     """
 
     type: ClassVar[str] = "gaussian_mixture"
@@ -95,7 +108,7 @@ class ShiftedMixtureStep(ResolvedStep):
     def part(self) -> GaussianMixturePart:
         noise, exact = float(self.noise_multiplier), None
         if self.law is not None:
-            own = len(self.shifts) - (len(self.shifts) < len(self.law.places))  # the last one then stands for the rest
+            own = len(self.shifts) - (len(self.shifts) < len(self.law.places))  # a last shift may stand for the rest
             exact = ExactShifts(self.noise_multiplier, self.law, self.shifts[:own], self.mirrored)
         error = 0.0 if self.is_exact else UNIT_ROUNDOFF
         return GaussianMixturePart(noise, self.shifts, self.weights, self.mirrored, error, exact)
@@ -117,8 +130,9 @@ class ShiftedMixtureStep(ResolvedStep):
 
     @override
     def rounded(self, side: int) -> AbstractStep:
-        """Without humps that are too light: what they weigh goes to the least shift (side -1), or to the largest. More
-        noise, and weight at smaller shifts, reveal less.
+        """Return the step without negligible components; their weight moves to the smallest or largest shift.
+
+        More noise (side -1), and weight at smaller shifts, reveal less.
         """
         noise = Fraction(rounded(self.noise_multiplier, -side))
         kept = {s: w for s, w in zip(self.shifts, self.weights, strict=True) if w >= SMALLEST_WEIGHT}
@@ -128,7 +142,7 @@ class ShiftedMixtureStep(ResolvedStep):
         if side < 0:
             kept[min(kept)] += math.fsum(weight for weight in self.weights if weight < SMALLEST_WEIGHT)
         else:
-            # One of them may stand for two tails of a law, each of which falls by more than half from hit to hit.
+            # One component may stand for two tails of a law, each of which falls by more than half from hit to hit.
             kept[self.shifts[-1]] = kept.get(self.shifts[-1], 0.0) + (light + 3) * SMALLEST_WEIGHT
         shifts = tuple(sorted(kept))
         if shifts == (0.0,):
@@ -143,7 +157,7 @@ class ShiftedMixtureStep(ResolvedStep):
 
         kept = [(s, w) for s, w in zip(self.shifts, self.weights, strict=True) if w >= SMALLEST_WEIGHT]
         distances = [float(Fraction(shift) / self.noise_multiplier) for shift, _ in kept]
-        if not any(distances):  # of weights that doubles hold
+        if not any(distances):  # only shift 0 has a representable weight
             return gaussian_loss(0.0)
         return gaussian_mixture_loss(distances, [weight for _, weight in kept], mirrored=self.mirrored)
 
@@ -151,10 +165,11 @@ class ShiftedMixtureStep(ResolvedStep):
 def mixture_step(
     noise_multiplier: Fraction, weighted: Iterable[tuple[float, Fraction]], law: ShiftLaw | None = None
 ) -> AbstractStep:
-    """The step of N(0) against the mixture of these (shift, weight), equal shifts joined and weights over their sum.
+    """Return the step of N(0) against the mixture of these (shift, weight) pairs.
 
-    One positive shift makes it a Gaussian step, sampled or not, which other engines know as well. `law`: a short
-    description of the same weights, which are stated as they are without one.
+    Equal shifts are merged, and weights are divided by their sum. With one positive shift the result is a Gaussian
+    step, sampled or not, which more engines support. `law` is a short description of the same weights; by default the
+    weights themselves are the law.
     """
     joined: dict[float, Fraction] = {}
     for shift, weight in weighted:
@@ -174,20 +189,22 @@ def mixture_step(
 
 
 def hits_step(noise_multiplier: Fraction, law: HitsLaw) -> AbstractStep:
-    """`mixture_step` of the hits of a law that are not too many for weights of their own."""
+    """Return the mixture step of a law of hits in which every number of hits has its own weight."""
     counts, whole = law.counts()
     known = [(hits * law.apart, count) for hits, count in enumerate(counts) if count]
     if len(known) <= 2:
         return mixture_step(noise_multiplier, ((shift, Fraction(count, whole)) for shift, count in known), law)
     shifts = tuple(shift for shift, _ in known)
-    # Quotients of integers are correctly rounded, without a fraction that would have to be reduced.
+    # Quotients of integers are correctly rounded, and need no reduction of fractions.
     weights = tuple(count / whole for _, count in known)
     return ShiftedMixtureStep(noise_multiplier=noise_multiplier, shifts=shifts, weights=weights, law=law)
 
 
 def hits_of_many(trials: int, rate: Fraction, most: int) -> tuple[tuple[int, ...], tuple[float, ...]]:
-    """The binomial law of so many trials that not all numbers of hits have weights of their own: those that do, and one
-    light hump at the largest that stands for all others. More than `most` numbers are returned where they are more.
+    """Return the numbers of hits with their weights for a binomial law with many trials.
+
+    A number of hits has its own weight if this weight is not negligible. One negligible component at the largest number
+    stands for all others. The function returns more than `most` numbers if there are more.
     """
     import mpmath
 

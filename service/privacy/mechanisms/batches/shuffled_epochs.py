@@ -1,28 +1,31 @@
-"""Epochs of shuffled batches: each visits all records once, in random order.
+"""Epochs of shuffled batches: each epoch visits all records once, in random order.
 
-T batches an epoch, noise sigma on sums of gradients of length at most 1, mu = 1/sigma. Neighbours differ by one record
-x, which D' has and D has an empty one for: it takes a place in the order like any other, and adds nothing.
+Let T be the count of batches in an epoch, sigma the noise on sums of gradients of length at most 1, and mu = 1/sigma.
+Neighbours differ by one record x of D'. D has an empty record in its place, which takes a position in the order like
+any other record and adds nothing.
 
-**From above.** The order, uniform and independent of what x is, may be shown to the attacker: joint convexity. Then x
-is in one known batch of the epoch, and moves its sum by at most 1: N(0) against N(mu), whatever the others are, in
-every epoch, adaptively too: mu-GDP an epoch, sqrt(E) mu in E of them (Dong, Roth, Su 2022, Corollary 3.3). With one
-order for all epochs, or with different noise, the squares of mu add up all the same.
+**From above.** The order is uniform and independent of x, and may be revealed to the attacker (joint convexity). Then x
+is in one known batch of the epoch and moves its sum by at most 1. This gives N(0) against N(mu) in every epoch,
+whatever the other records are, adaptively too. So an epoch is mu-GDP, and E epochs are sqrt(E) mu-GDP (Dong, Roth, Su
+2022, Corollary 3.3). With one order for all epochs, or with different noise, the squares of mu add up in the same way.
 
-**From below.** All others have the gradient -u, and x has u. The sum of a batch of b of them is -b u; the batch that
-has the empty record is 1 above that, and the one that has x is 2 above it. Known offsets taken off (batches may be of
-unequal sizes), in units of the noise, an epoch is T independent normal numbers, one of which, at random, is moved by mu
-(D) or by 2 mu (D'). Their largest is a function of what is released. Its law, F_m(C) = Phi((C - m) mu)
-Phi(C mu)^(T-1) with m = 1 or 2, is the same whichever was moved, so that it is the law under the drawn order as well
-(Chua et al. 2024, arXiv 2403.17673). An attacker who says "D'" above C has the rates (1 - F_1(C), 1 - F_2(C)), so that
-delta >= max_C [1 - F_2(C)] - e^eps [1 - F_1(C)]; in the other direction who says "D" below C has (F_2(C), F_1(C)).
-There the largest number is of little use, and a second choice serves better: all others u and x = u, so that D' moves
-nothing and D moves one number by -mu; mirrored, (1 - F_0(C), 1 - F_1(C)). All others 0 give D' the same rates.
+**From below.** All other records have the gradient -u, and x has u. The sum of a batch of b of them is -b u. The sum of
+the batch with the empty record is larger by 1, and that of the batch with x is larger by 2. After removing known
+offsets (batches may be of unequal sizes), in units of the noise, an epoch consists of T independent normal numbers. One
+of them, at a random position, is shifted by mu (D) or by 2 mu (D'). Their maximum is a function of the release. Its law
+is F_m(C) = Phi((C - m) mu) Phi(C mu)^(T-1) with m = 1 or 2. It does not depend on the shifted position, so that it is
+the law under the drawn order as well (Chua et al. 2024, arXiv 2403.17673).
 
-Nothing adapts, so that E epochs of one choice are independent: with fresh orders their largest numbers compose as E
-pairs of laws on a line, cut into cells (post-processing). With one order for all, the E numbers of each batch, weighed
-by mu_i = 1/sigma_i, have a sum that is normal and moved by its sqrt(sum mu_i^2) or twice that: one epoch.
+An attacker who says "D'" above C has the rates (1 - F_1(C), 1 - F_2(C)), so that delta >= max_C [1 - F_2(C)] - e^eps
+[1 - F_1(C)]. In the other direction an attacker who says "D" below C has the rates (F_2(C), F_1(C)). There the maximum
+is of little use, and a second choice serves better: all others u and x = u. Then D' shifts nothing and D shifts one
+number by -mu; mirrored, the rates are (1 - F_0(C), 1 - F_1(C)). All others 0 give D' the same rates.
 
-No theorem here says where between both the truth lies.
+Nothing adapts, so that E epochs of one choice are independent. With fresh orders their maxima compose as E pairs of
+laws on a line, divided into cells (post-processing). With one order for all epochs, the E numbers of each batch have a
+sum with weights mu_i = 1/sigma_i. This sum is normal with the shift sqrt(sum mu_i^2), or twice that, as in one epoch.
+
+No theorem here determines the truth between both bounds.
 """
 
 from __future__ import annotations
@@ -56,15 +59,15 @@ BRACKET: Final = (
     "Corollary 3.3). No theorem known here closes the gap."
 )
 CELL: Final = 1 / 32
-"""Standard deviations between the thresholds that cut the law of the largest into cells."""
+"""Distance of the thresholds that divide the law of the maximum into cells, in standard deviations."""
 
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShuffledEpochs(AbstractStep):
-    """Epochs with one order, of `batches` batches each; `square` is the sum of their mu^2, exact. See the module.
+    """Epochs with one order, of `batches` batches each; `square` is the exact sum of their mu^2.
 
-    Its own pair is the one from above; `revealed`: that alone, as where the order is known.
+    The pair of the step is the upper bound of the module. With `revealed`, the order is known and this pair is exact.
     """
 
     type: ClassVar[str] = "dpsgd"
@@ -109,7 +112,7 @@ class ShuffledEpochs(AbstractStep):
 
     @property
     def _shift(self) -> Enclosure:
-        """sqrt(E) mu between doubles."""
+        """Enclosure of sqrt(E) mu between doubles."""
         nearest = math.sqrt(self.square)
         ends = [nearest]
         while Fraction(ends[0]) ** 2 > self.square:
@@ -122,11 +125,11 @@ class ShuffledEpochs(AbstractStep):
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LargestOfEpoch(ResolvedStep):
-    """What an attacker has who looks at the largest of `batches` numbers, one of which was moved by `shift` = mu, or by
-    twice that. Less noise would show more, so that a mu rounded down is had by adding some.
+    """Attack on the maximum of `batches` numbers, one of which is shifted by `shift` = mu or by 2 mu.
 
-    `in_cells`: of that number only the cell it falls in, so that there are two laws of finitely many outcomes to be
-    composed; else the best of all thresholds, and of the second choice of data sets.
+    A mu that is rounded down corresponds to additional noise, so that the attack stays attainable. With `in_cells`, the
+    attacker sees only the cell of the maximum, which gives two laws with finitely many outcomes for compositions.
+    Otherwise the curve is that of the best threshold, also with the second choice of data sets.
     """
 
     type: ClassVar[str] = "dpsgd"

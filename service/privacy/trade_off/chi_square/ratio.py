@@ -43,9 +43,11 @@ class AbstractLogRatio(ABC):
 class LinearLogRatio(AbstractLogRatio):
     """Decreasing ratio L(t) = intercept - steepness t of T ~ chi2'_d(m) against T ~ r chi2'_d(r m), r < 1.
 
-    Notes ----- The first law has the density e^{-(t + m)/2} (t/m)^{nu/2} I_nu(sqrt(m t))/2 with nu = d/2 - 1. The
-    second law has the same density at t/r and r m, divided by r. Both Bessel functions are equal. So steepness = (1/r -
-    1)/2 and intercept = (m - r m - d ln r)/2. Both are laws of |x|^2 for Gaussians of variances 1 and r.
+    Notes
+    -----
+    The first law has the density e^{-(t + m)/2} (t/m)^{nu/2} I_nu(sqrt(m t))/2 with nu = d/2 - 1. The second law has
+    the same density at t/r and r m, divided by r. Both Bessel functions are equal. So steepness = (1/r - 1)/2 and
+    intercept = (m - r m - d ln r)/2. Both are laws of |x|^2 for Gaussians of variances 1 and r.
     """
 
     increasing = False
@@ -69,8 +71,10 @@ class LinearLogRatio(AbstractLogRatio):
 class BesselLogRatio(AbstractLogRatio):
     """Increasing ratio L(t) = -lambda/2 + ln 0F1(; d/2; lambda t/4) of central against noncentral chi-square.
 
-    Notes ----- For d = 1 the ratio is -lambda/2 + ln cosh(sqrt(lambda t)). The error is about 20 u lambda near the mean
-    of either law, where L is at most a few sqrt(lambda): 1e-9 for lambda = 1e6.
+    Notes
+    -----
+    For d = 1 the ratio is -lambda/2 + ln cosh(sqrt(lambda t)). The error is about 20 u lambda near the mean of either
+    law, where L is at most a few sqrt(lambda): 1e-9 for lambda = 1e6.
     """
 
     increasing = True

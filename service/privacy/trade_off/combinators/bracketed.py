@@ -27,8 +27,10 @@ class Bracketed(AbstractTradeOff):
     dominating : AbstractTradeOff
         Curve of a pair which a theorem proves to be at least as easy to distinguish as every choice.
 
-    Notes ----- `attained` gives the more private bound of each answer, `dominating` the less private bound. Where both
-    bounds differ, no theorem here determines the true value between them.
+    Notes
+    -----
+    `attained` gives the more private bound of each answer, `dominating` the less private bound. Where both bounds
+    differ, no theorem here determines the true value between them.
     """
 
     def __init__(self, attained: AbstractTradeOff, dominating: AbstractTradeOff) -> None:

@@ -122,8 +122,10 @@ def envelope_epsilon(
     Enclosure or None
         None without a precise enclosure.
 
-    Notes ----- The epsilon of `second` is an upper bound. The epsilon of `first` is computed only if that of `second`
-    is large, or if the envelope reaches the level on the profile of `first`.
+    Notes
+    -----
+    The epsilon of `second` is an upper bound. The epsilon of `first` is computed only if that of `second` is large, or
+    if the envelope reaches the level on the profile of `first`.
     """
     curves, own = (first, second), [None, second.epsilon(delta)]
     high = own[1].upper if own[1] is not None else math.inf

@@ -35,8 +35,10 @@ class DataProcessingBound(DelegatingCurve):
         Builds the curves of the parts. The method is called, and the parts are evaluated, only for an enclosure wider
         than WIDE.
 
-    Notes ----- Forgetting the results of the other parts is post-processing. So on any pair of data sets no test of a
-    part has more power than the best test of the whole (Dong, Roth, Su 2022, Proposition 2.9).
+    Notes
+    -----
+    Forgetting the results of the other parts is post-processing. So on any pair of data sets no test of a part has more
+    power than the best test of the whole (Dong, Roth, Su 2022, Proposition 2.9).
     """
 
     is_capped = True

@@ -32,8 +32,10 @@ SLACK: Final = 8 * FUNCTION_ERROR
 class PointwiseMax(AbstractTradeOff):
     """Curve max(f, g), which is convex like f and g; its power is the smaller power of both.
 
-    Notes ----- The minimum of two upper bounds on the power is an upper bound too, and the curve encloses this bound.
-    The bound need not be attained by any choice, so that `pointwise_max_pair.py` calls it a bracket.
+    Notes
+    -----
+    The minimum of two upper bounds on the power is an upper bound too, and the curve encloses this bound. The bound
+    need not be attained by any choice, so that `pointwise_max_pair.py` calls it a bracket.
 
     The profile is the convex envelope of min(delta_f, delta_g) as functions of x = e^eps. Let a_f be the rate at which
     a line of slope x touches the power of f, so that delta_f = power_f(a_f) - x a_f, and let a_g be that rate for g.

@@ -79,10 +79,12 @@ def _rest(exponent: float, side: int) -> float:
 class WithSingularMass(AbstractTradeOff):
     """Curve f(alpha) = (1 - Delta) g(alpha/(1 - Delta)) up to 1 - Delta, 0 above, for the curve g of the rest.
 
-    Notes ----- The power is Delta + (1 - Delta) power_g(alpha/(1 - Delta)), and delta(eps) = Delta + (1 - Delta)
-    delta_g(eps) for every real eps. The best rejection set contains all outputs that only H1 can have, and no outputs
-    that only H0 can have. Both hypotheses have the same mass Delta outside the other hypothesis. The relative error is
-    a few u beyond that of g, at rates alpha/(1 - Delta) known to a few u.
+    Notes
+    -----
+    The power is Delta + (1 - Delta) power_g(alpha/(1 - Delta)), and delta(eps) = Delta + (1 - Delta) delta_g(eps) for
+    every real eps. The best rejection set contains all outputs that only H1 can have, and no outputs that only H0 can
+    have. Both hypotheses have the same mass Delta outside the other hypothesis. The relative error is a few u beyond
+    that of g, at rates alpha/(1 - Delta) known to a few u.
     """
 
     def __init__(self, curve: AbstractTradeOff, mass: SingularMass) -> None:

@@ -42,11 +42,12 @@ class Part:
 class BracketedMixture(AbstractTradeOff):
     """Mixture over a rising family of curves, enclosed by two finite mixtures.
 
-    Notes ----- Profiles mix linearly, so that delta lies between sum below_i delta_i and sum above_i delta_i.
-    power(alpha) = min over c of delta(c) + e^c alpha, and every c gives an upper bound. On a cell [c, c'] of levels the
-    power is at least delta(c') + e^c alpha, because profiles fall. Type II errors are 1 - power with the absolute
-    accuracy of the power; the inverse curve has the accuracy at the other end. Chords between enclosures bound the
-    slopes.
+    Notes
+    -----
+    Profiles mix linearly, so that delta lies between sum below_i delta_i and sum above_i delta_i. power(alpha) = min
+    over c of delta(c) + e^c alpha, and every c gives an upper bound. On a cell [c, c'] of levels the power is at least
+    delta(c') + e^c alpha, because profiles fall. Type II errors are 1 - power with the absolute accuracy of the power;
+    the inverse curve has the accuracy at the other end. Chords between enclosures bound the slopes.
     """
 
     def __init__(self, parts: Sequence[Part], close: float, most_levels: int) -> None:

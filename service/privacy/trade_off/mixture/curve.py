@@ -67,9 +67,10 @@ def mixed(weights: Sequence[Fraction], pairs: Sequence[TradeOffPair], source: st
 class MixtureTradeOff(AbstractTradeOff):
     """Trade-off curve f(alpha) = min of sum w_i f_i(alpha_i) over all alpha_i with sum w_i alpha_i = alpha.
 
-    Notes ----- Profiles mix linearly: delta(eps) = sum w_i delta_i(eps) for every real eps. At the minimum all parts
-    have one level of the likelihood ratio, so that f is not the average of the f_i at equal alpha. `points.py` encloses
-    this minimum.
+    Notes
+    -----
+    Profiles mix linearly: delta(eps) = sum w_i delta_i(eps) for every real eps. At the minimum all parts have one level
+    of the likelihood ratio, so that f is not the average of the f_i at equal alpha. `points.py` encloses this minimum.
 
     Where slopes of parts have wide enclosures, the profile gives further bounds for every c: power(alpha) <= delta(c) +
     e^c alpha, f(alpha) >= 1 - delta(c) - e^c alpha, and f(alpha) >= e^c (1 - alpha - delta_swapped(-c)) with the

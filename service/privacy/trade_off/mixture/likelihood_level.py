@@ -52,8 +52,8 @@ class Level:
     def loss(self, c: FloatArray) -> FloatArray:
         """Return an upper bound of e^-c [f(a) + e^c a - min_b (f(b) + e^c b)] at the rate a of `rows`.
 
-        The minimum lies between `least` and `most`, and f is convex. Between a and b, e^c b falls (rises) by at most (1
-        - e^{slope - c}) |a - b| more than f rises (falls), where slope is the slope at a.
+        The minimum lies between `least` and `most`, and f is convex. Between a and b, e^c b falls (rises) by at most
+        (1 - e^{slope - c}) |a - b| more than f rises (falls), where slope is the slope at a.
         """
         ahead = self._distance(self.least, self.rows) * -np.expm1(np.minimum(self.rows[SLOPE_LOW] - c, 0.0))
         steeper = np.expm1(np.minimum(np.maximum(self.rows[SLOPE_HIGH] - c, 0.0), 709.0))

@@ -79,8 +79,10 @@ class Shifts:
 class ShiftedMixture(AbstractTradeOff):
     """Trade-off curve of `rest` together with an independent loss of a few values.
 
-    Notes ----- The relative width of the profile is that of `rest`. The width of power and type II error is 1e-9 with
-    closed forms (tested). A profile costs 2 K evaluations of the rest.
+    Notes
+    -----
+    The relative width of the profile is that of `rest`. The width of power and type II error is 1e-9 with closed forms
+    (tested). A profile costs 2 K evaluations of the rest.
     """
 
     def __init__(self, rest: AbstractTradeOff, shifts: Shifts) -> None:

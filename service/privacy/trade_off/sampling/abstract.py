@@ -35,9 +35,10 @@ class AbstractSampled(AbstractTradeOff, Generic[BaseT]):
 class AbstractSampledAdd(AbstractSampled[BaseT]):
     """Trade-off curve f_p(alpha) = (1 - p)(1 - alpha) + p f(alpha) of the add direction.
 
-    Notes ----- The power is (1 - p) alpha + p power_base(alpha). The profile is p delta_base(ln(1 + (e^eps - 1)/p))
-    above ln(1 - p), and 1 - e^eps below. All sums have positive terms, so that the relative accuracy is that of the
-    base.
+    Notes
+    -----
+    The power is (1 - p) alpha + p power_base(alpha). The profile is p delta_base(ln(1 + (e^eps - 1)/p)) above ln(1 -
+    p), and 1 - e^eps below. All sums have positive terms, so that the relative accuracy is that of the base.
     """
 
     @property
@@ -86,8 +87,10 @@ class AbstractSampledAdd(AbstractSampled[BaseT]):
 class AbstractSampledRemove(AbstractSampled[BaseT]):
     """Inverse of f_p, the curve of the remove direction.
 
-    Notes ----- The profile is delta(eps) = p e^{eps + E} delta_inverse(-E) with E = ln(1 + (e^-eps - 1)/p) for eps <
-    -ln(1 - p), and 0 above.
+    Notes
+    -----
+    The profile is delta(eps) = p e^{eps + E} delta_inverse(-E) with E = ln(1 + (e^-eps - 1)/p) for eps < -ln(1 - p),
+    and 0 above.
     """
 
     def __init__(self, base: BaseT, sample_rate: float) -> None:

@@ -49,9 +49,11 @@ class PoissonSampledAdd(AbstractSampledAdd[AbstractShifted]):
 class PoissonSampledRemove(AbstractSampledRemove[AbstractShifted]):
     """Remove direction of a sampled shifted law.
 
-    Notes ----- The test rejects where y <= t: rate alpha = (1 - p) F(t) + p F(t - mu), power F(t), type II error F(-t).
-    Two points enclose t, and the enclosures of the rate prove on which side each point is. For alpha > 1/2 the
-    complement is solved, so that power and type II error keep their relative accuracy.
+    Notes
+    -----
+    The test rejects where y <= t: rate alpha = (1 - p) F(t) + p F(t - mu), power F(t), type II error F(-t). Two points
+    enclose t, and the enclosures of the rate prove on which side each point is. For alpha > 1/2 the complement is
+    solved, so that power and type II error keep their relative accuracy.
     """
 
     @property

@@ -48,10 +48,12 @@ class SampledAdd(AbstractSampledAdd[AbstractTradeOff]):
 class SampledRemove(AbstractSampledRemove[AbstractTradeOff]):
     """Remove direction of a sampled step with any curve.
 
-    Notes ----- Let b be a rate of the inverse curve of the base, with the power 1 - a there. Then the rate is alpha =
-    (1 - p)(1 - a) + p b, the power 1 - a and the type II error a. Two rates enclose b, and enclosures prove on which
-    side each rate is. From about alpha = 1/2 the complement of the equation is solved for a instead. No power is
-    singular, as H0 contains (1 - p) H1.
+    Notes
+    -----
+    Let b be a rate of the inverse curve of the base, with the power 1 - a there. Then the rate is alpha = (1 - p)(1 -
+    a) + p b, the power 1 - a and the type II error a. Two rates enclose b, and enclosures prove on which side each rate
+    is. From about alpha = 1/2 the complement of the equation is solved for a instead. No power is singular, as H0
+    contains (1 - p) H1.
     """
 
     @override

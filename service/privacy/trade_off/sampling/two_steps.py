@@ -58,9 +58,11 @@ GOOD: Final = 1e-8
 class TwoSteps(AbstractTradeOff):
     """Trade-off curve of a step whose loss is divided into cells, with any curve that has a closed-form profile.
 
-    Notes ----- Domain: both hypotheses absolutely continuous. The relative width is about 1e-7 for profile, power and
-    type II error, and 1e-6 for epsilon, wherever numbers are above 1e-250 (tested). Type II errors far below 1 at rates
-    far below 1 lose digits, since both formulas of a point are then differences of numbers near 1.
+    Notes
+    -----
+    Domain: both hypotheses absolutely continuous. The relative width is about 1e-7 for profile, power and type II
+    error, and 1e-6 for epsilon, wherever numbers are above 1e-250 (tested). Type II errors far below 1 at rates far
+    below 1 lose digits, since both formulas of a point are then differences of numbers near 1.
 
     References
     ----------

@@ -25,9 +25,11 @@ SLOPE_OUTWARD = OUTWARD[:2]
 class AbstractShifted(AbstractSelfInverse):
     """Trade-off curve f(alpha) = F(F^-1(1 - alpha) - mu), for a law F and an enclosed shift mu > 0.
 
-    Notes ----- Power and type II error come from ln F on their own side: power = F(x + mu) and type II error = F(-x -
-    mu) with x = F^-1(alpha), evaluated at both bounds of the argument. The relative error is a few u times (1 + |ln
-    value|) for Laplace noise, and a few u times (1 + x^2 + (x + mu)^2) for normal noise.
+    Notes
+    -----
+    Power and type II error come from ln F on their own side: power = F(x + mu) and type II error = F(-x - mu) with x =
+    F^-1(alpha), evaluated at both bounds of the argument. The relative error is a few u times (1 + |ln value|) for
+    Laplace noise, and a few u times (1 + x^2 + (x + mu)^2) for normal noise.
     """
 
     evidence = Evidence.EXACT

@@ -51,10 +51,12 @@ def gaussian_curve(shift: Enclosure) -> AbstractTradeOff:
 class GaussianTradeOff(AbstractShifted):
     """Trade-off curve f(alpha) = Phi(Phi^-1(1 - alpha) - mu), mu > 0.
 
-    Notes ----- For eps >= 0 the profile is delta(eps) = phi(a) [R(a) - R(b)], where a = eps/mu - mu/2 and b = a + mu.
-    The Mills ratio is R(x) = Phi(-x)/phi(x) = sqrt(pi/2) erfcx(x/sqrt 2). For negative arguments delta(-eps) = 1 -
-    e^-eps + e^-eps delta(eps). The relative error is about a^2 u plus 30 u max(1, a)/min(mu, 1/128), the loss of the
-    difference. All computations use natural logarithms, so that nothing underflows.
+    Notes
+    -----
+    For eps >= 0 the profile is delta(eps) = phi(a) [R(a) - R(b)], where a = eps/mu - mu/2 and b = a + mu. The Mills
+    ratio is R(x) = Phi(-x)/phi(x) = sqrt(pi/2) erfcx(x/sqrt 2). For negative arguments delta(-eps) = 1 - e^-eps +
+    e^-eps delta(eps). The relative error is about a^2 u plus 30 u max(1, a)/min(mu, 1/128), the loss of the difference.
+    All computations use natural logarithms, so that nothing underflows.
     """
 
     def __init__(self, shift: Enclosure) -> None:

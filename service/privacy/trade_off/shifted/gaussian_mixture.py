@@ -174,8 +174,10 @@ class GaussianMixtureTradeOff(AbstractTradeOff):
 
     At least one mixture has a component away from 0.
 
-    Notes ----- Points and profiles have relative errors of about 1e-13, plus the change t^2 u of a density that the
-    rounding of a threshold t causes.
+    Notes
+    -----
+    Points and profiles have relative errors of about 1e-13, plus the change t^2 u of a density that the rounding of a
+    threshold t causes.
     """
 
     evidence = Evidence.EXACT

@@ -20,9 +20,11 @@ from service.privacy.trade_off.shifted.location_law import LAPLACE
 class LaplaceTradeOff(AbstractShifted):
     """Trade-off curve of two Laplace laws of scale 1 at the distance mu.
 
-    Notes ----- f(alpha) is 1 - alpha e^mu up to e^-mu/2, then e^-mu/(4 alpha) up to 1/2, and (1 - alpha) e^-mu above.
-    The profile delta(eps) is 1 - e^{(eps - mu)/2} for |eps| <= mu, 0 above, and 1 - e^eps below. epsilon(delta) = mu +
-    2 ln(1 - delta).
+    Notes
+    -----
+    f(alpha) is 1 - alpha e^mu up to e^-mu/2, then e^-mu/(4 alpha) up to 1/2, and (1 - alpha) e^-mu above. The profile
+    delta(eps) is 1 - e^{(eps - mu)/2} for |eps| <= mu, 0 above, and 1 - e^eps below. epsilon(delta) = mu + 2 ln(1 -
+    delta).
 
     References
     ----------

@@ -1,4 +1,4 @@
-"""`privacy-bounds serve` and `worker`: what serves, with what settings, on which socket."""
+"""Commands `privacy-bounds serve` and `worker`: settings, listening sockets and exit codes."""
 
 from __future__ import annotations
 
@@ -15,14 +15,17 @@ if TYPE_CHECKING:
 
     from service.settings import Settings
 
-NOT_HERE_EXIT_CODE: Final = 1
+NO_WORKER_EXIT_CODE: Final = 1
 PROBLEM_EXIT_CODE: Final = 2
 UNABLE_TO_LISTEN_EXIT_CODE: Final = 3
 
 
 def serve(host: str, port: int, listening: socket.socket | None = None, operators: socket.socket | None = None) -> int:
-    """Serve until a signal comes. `listening`, `operators`: sockets that are there; else the settings name them."""
-    settings = settings_of_environment()
+    """Serve until a signal arrives.
+
+    listening, operators: sockets that are already open. Without them, the settings name the addresses.
+    """
+    settings = load_settings()
     if settings is None:
         return PROBLEM_EXIT_CODE
     from service.telemetry.listening import CannotListen, check
@@ -30,10 +33,10 @@ def serve(host: str, port: int, listening: socket.socket | None = None, operator
     try:
         if listening is None:
             check(host, port)
-        with _operators(settings, operators) as for_operators:
+        with _operator_socket(settings, operators) as for_operators:
             return _serve(settings, host, port, listening, for_operators)
     except CannotListen as error:
-        return _unable_to_listen(error)
+        return _report_listen_error(error)
 
 
 def _serve(
@@ -45,32 +48,32 @@ def _serve(
     start_fork_server(preloaded_modules())  # loads what workers need while this process loads the framework
     from service.main import create_server
 
-    signal.signal(signal.SIGTERM, _end)  # which the server raises again when it has ended
+    signal.signal(signal.SIGTERM, _exit)  # which the server raises again when it has ended
     if settings.jobs_backend == "embedded" and settings.data_folder is None:
-        settings = settings.model_copy(update={"data_folder": state_folder()})
+        settings = settings.model_copy(update={"data_folder": create_state_folder()})
     server = create_server(settings, host, port, operators)
     server.run(None if listening is None else [listening])
     return 0 if server.started else UNABLE_TO_LISTEN_EXIT_CODE
 
 
-def serve_several(count: int, host: str, port: int) -> int:
-    """Serve with several processes until a signal comes."""
-    settings = settings_of_environment()
+def serve_processes(count: int, host: str, port: int) -> int:
+    """Serve with several processes until a signal arrives."""
+    settings = load_settings()
     if settings is None:
         return PROBLEM_EXIT_CODE
-    from service.processes import serve_with
+    from service.server.supervisor import run_supervised
     from service.telemetry.listening import CannotListen, listening
 
     try:
-        with listening((host, port)) as public, _operators(settings, None) as operators:
-            return serve_with(count, public, operators, settings)
+        with listening((host, port)) as public, _operator_socket(settings, None) as operators:
+            return run_supervised(count, public, operators, settings)
     except CannotListen as error:
-        return _unable_to_listen(error)
+        return _report_listen_error(error)
 
 
-def serve_shared(host: str, port: int) -> int:
-    """Serve on a port that other instances may have as well; the kernel gives connections to one or the other."""
-    settings = settings_of_environment()
+def serve_shared_port(host: str, port: int) -> int:
+    """Serve on a port that other instances may share. The kernel distributes connections among the instances."""
+    settings = load_settings()
     if settings is None:
         return PROBLEM_EXIT_CODE
     from service.telemetry.listening import CannotListen, listening
@@ -78,15 +81,15 @@ def serve_shared(host: str, port: int) -> int:
     try:
         with (
             listening((host, port), share_port=True) as public,
-            _operators(settings, None, share_port=True) as operators,
+            _operator_socket(settings, None, share_port=True) as operators,
         ):
             return serve(host, port, public, operators)
     except CannotListen as error:
-        return _unable_to_listen(error)
+        return _report_listen_error(error)
 
 
-def serve_one_of_several(descriptor: int, operators: int | None) -> int:
-    """Serve from sockets that another process has opened, and end with it."""
+def serve_inherited_socket(descriptor: int, operators: int | None) -> int:
+    """Serve on sockets that a parent process opened, and exit with the parent."""
     import socket
 
     from service.execution.worker import end_with_parent
@@ -97,10 +100,10 @@ def serve_one_of_several(descriptor: int, operators: int | None) -> int:
 
 
 @contextmanager
-def _operators(
+def _operator_socket(
     settings: Settings, given: socket.socket | None, *, share_port: bool = False
 ) -> Generator[socket.socket | None]:
-    """Yield the socket for operators: the given one, else that of the settings, or None. Raises CannotListen."""
+    """Yield the socket for operators: the given socket, a socket of the settings, or None. Raise CannotListen."""
     address = settings.operator_address
     if given is not None or address is None:
         yield given
@@ -111,19 +114,22 @@ def _operators(
         yield opened
 
 
-def _end(*_: object) -> NoReturn:
-    """End in an orderly way: what was opened is closed and removed."""
+def _exit(*_: object) -> NoReturn:
+    """Exit through Python, so that context managers close sockets and remove files."""
     sys.exit(0)
 
 
-def _unable_to_listen(error: Exception) -> int:
+def _report_listen_error(error: Exception) -> int:
     print(f"privacy-bounds: {error}", file=sys.stderr)
     return UNABLE_TO_LISTEN_EXIT_CODE
 
 
-def work(*, only_check: bool) -> int:
-    """Compute pieces of jobs until a signal comes; or tell by the exit code whether somebody here does."""
-    settings = settings_of_environment()
+def run_job_worker(*, only_check: bool) -> int:
+    """Compute chunks of jobs until a signal arrives.
+
+    With `only_check`, return 0 if a worker runs on this machine, otherwise 1.
+    """
+    settings = load_settings()
     if settings is None:
         return PROBLEM_EXIT_CODE
     if settings.redis_url is None or not settings.seal_key:
@@ -133,18 +139,18 @@ def work(*, only_check: bool) -> int:
     if only_check:
         from service.jobs.celery.store import is_worker_here
 
-        return 0 if is_worker_here(settings.redis_url.get_secret_value()) else NOT_HERE_EXIT_CODE
+        return 0 if is_worker_here(settings.redis_url.get_secret_value()) else NO_WORKER_EXIT_CODE
     from service.main import run_worker
     from service.telemetry.listening import CannotListen
 
     try:
         return run_worker(settings)
     except CannotListen as error:
-        return _unable_to_listen(error)
+        return _report_listen_error(error)
 
 
-def settings_of_environment() -> Settings | None:
-    """Return the settings and set up the log. Return None for wrong settings, after a sentence on standard error."""
+def load_settings() -> Settings | None:
+    """Load the settings and set up logging. Return None after invalid settings were reported on standard error."""
     import logging
 
     from service.settings import ConfigurationError, read_settings
@@ -161,16 +167,16 @@ def settings_of_environment() -> Settings | None:
     return settings
 
 
-def state_folder_name() -> Path:
-    """Return the folder in which jobs of this user are kept when no folder is named."""
+def default_state_folder() -> Path:
+    """Return the default folder for the jobs of this user."""
     base = os.environ.get("XDG_STATE_HOME")
     return (Path(base) if base else Path("~/.local/state").expanduser()) / "privacy-bounds"
 
 
-def state_folder() -> Path | None:
-    """Make that folder and return it; None where nothing can be kept there."""
+def create_state_folder() -> Path | None:
+    """Create the default folder for jobs and return it, or return None if it is not writable."""
     try:
-        folder = state_folder_name()
+        folder = default_state_folder()
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     except (OSError, RuntimeError):
         return None

@@ -1,4 +1,4 @@
-"""A resource without HTTP: what the command line and `privacy_bounds.Local` have in common."""
+"""Evaluation of resources in this process, without HTTP, for the command line and for `privacy_bounds.Local`."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ from service.rendering.registry import PNG, SVG, renderings_of
 ARCHIVE_SIGNATURE: Final = b"PK"
 
 
-def at(path: str) -> Computation[Any, Any]:
-    """The resource at this path. Raises ValueError where there is none."""
+def resource_by_path(path: str) -> Computation[Any, Any]:
+    """Return the resource with this path. Raise ValueError for an unknown path."""
     for name in RESOURCES:
         if resource(name).path == path:
             return resource(name)
     raise ValueError(f"There is no resource at {path}.")
 
 
-def answered(computation: Computation[Any, Any], body: bytes, instance: str) -> bytes | Problem:
-    """The response to a request as it was sent, to the byte that of the service; or why there is none."""
+def evaluate(computation: Computation[Any, Any], body: bytes, instance: str) -> bytes | Problem:
+    """Return the response body of a request, or the problem. The bytes equal those of the service."""
     try:
         if computation.read_archive is not None and body.startswith(ARCHIVE_SIGNATURE):
             request = computation.read_archive(body)
@@ -42,16 +42,16 @@ def answered(computation: Computation[Any, Any], body: bytes, instance: str) -> 
         name = digest(computation.name, ENGINE_VERSION, request)
         return compute_body(computation, request, name, ENGINE_VERSION).body
     except (RequestBodyError, ArchiveError, PrivacyComputationError, ValidationError) as error:
-        told = InvalidRequest(error) if isinstance(error, ValidationError) else error
-        return problem_of(told, instance=instance, request_id="")
+        known = InvalidRequest(error) if isinstance(error, ValidationError) else error
+        return problem_of(known, instance=instance, request_id="")
 
 
-def formed(computation: Computation[Any, Any], written: bytes, media_type: str) -> bytes:
-    """An answer, as JSON, in another form that the resource has; what is drawn is drawn in this process."""
+def render(computation: Computation[Any, Any], body: bytes, media_type: str) -> bytes:
+    """Render a response body in JSON in another media type of the resource. Charts are rendered in this process."""
     from service.rendering.chart_images import ChartRequest, render_chart
 
     rendering = renderings_of(computation.name)[media_type]
-    response = computation.response_type.model_validate_json(written)
+    response = computation.response_type.model_validate_json(body)
     results = [_compute_dependency(dependency) for dependency in rendering.dependencies(response)]
     images = [
         render_chart(ChartRequest(spec=spec, image=rendering.image)) for spec in rendering.specs(response, results)
@@ -60,7 +60,7 @@ def formed(computation: Computation[Any, Any], written: bytes, media_type: str) 
 
 
 def _compute_dependency(dependency: Dependency) -> Result | None:
-    """A further answer; None where this run has none."""
+    """Return a further answer, or None if the run has none."""
     computation = resource(dependency.resource)
     name = digest(computation.name, ENGINE_VERSION, dependency.request)
     try:
@@ -70,8 +70,8 @@ def _compute_dependency(dependency: Dependency) -> Result | None:
     return found
 
 
-def pictured(spec: str, media_type: str) -> bytes:
-    """A Vega-Lite spec as an image that stands for itself, or as it is."""
+def draw(spec: str, media_type: str) -> bytes:
+    """Return a Vega-Lite specification as a standalone image, or unchanged."""
     from service.rendering.chart_images import ChartRequest, as_standalone_svg, render_chart
 
     if media_type == SVG:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from service.command.operate import OperateArguments, run_operate
 from service.jobs.embedded.store import SqliteStore
-from service.operate import OperateArguments, operate
 
 
 @pytest.mark.parametrize("action", ["show", "cancel", "purge", "list"])
@@ -22,7 +22,7 @@ def test_bytes_that_are_no_text_are_one_sentence(
     wanted = OperateArguments(
         action=action, subject=odd, requester=odd, ended=action == "list", limit=5, cursor=None, as_json=False
     )
-    assert operate(wanted) == 2
+    assert run_operate(wanted) == 2
     assert capsys.readouterr().err == "privacy-bounds: ids and requesters are ASCII.\n"
 
 
@@ -30,5 +30,5 @@ def test_a_cursor_that_would_be_ignored_is_refused(capsys: pytest.CaptureFixture
     wanted = OperateArguments(
         action="list", subject=None, requester=None, ended=False, limit=5, cursor="7", as_json=False
     )
-    assert operate(wanted) == 2
+    assert run_operate(wanted) == 2
     assert capsys.readouterr().err.startswith("privacy-bounds: --cursor needs --ended")

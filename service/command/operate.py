@@ -1,4 +1,4 @@
-"""`privacy-bounds operate jobs`: jobs on their storage, also while the service is down or hangs."""
+"""Command `privacy-bounds operate jobs`: jobs in their storage, also while the service is down or does not respond."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, final
 
-from service.serving import PROBLEM_EXIT_CODE, settings_of_environment, state_folder_name
+from service.server.serve import PROBLEM_EXIT_CODE, default_state_folder, load_settings
 
 if TYPE_CHECKING:
     from api_schemas.base import Response
@@ -23,7 +23,7 @@ COLUMNS: Final = ("job", "state", "points", "resource", "requester", "why")
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperateArguments:
-    """Arguments of one command. `subject`: the id of a job."""
+    """Arguments of one command. subject: the id of a job."""
 
     action: str
     subject: str | None
@@ -34,11 +34,11 @@ class OperateArguments:
     as_json: bool
 
 
-def operate(wanted: OperateArguments) -> int:
-    """Do one thing with jobs. Return 0, or 2 where a problem was reported on standard error."""
-    if wanted.action == "list" and wanted.cursor is not None and not wanted.ended:
-        return _complained("--cursor needs --ended: jobs that have not ended are listed whole.")
-    settings = settings_of_environment()
+def run_operate(arguments: OperateArguments) -> int:
+    """Run one operation on jobs. Return 0, or 2 after a problem was written to standard error."""
+    if arguments.action == "list" and arguments.cursor is not None and not arguments.ended:
+        return _print_error("--cursor needs --ended: jobs that have not ended are listed whole.")
+    settings = load_settings()
     if settings is None:
         return PROBLEM_EXIT_CODE
     from service.jobs.diagnosis import store_trouble
@@ -46,33 +46,33 @@ def operate(wanted: OperateArguments) -> int:
 
     try:
         with _administration(settings) as administration:
-            found, lines = _do(administration, wanted)
+            found, lines = _run(administration, arguments)
     except JobNotFound:
-        return _complained(f"no job has the id {wanted.subject}.")
+        return _print_error(f"no job has the id {arguments.subject}.")
     except UnicodeEncodeError:  # bytes of the command line that are no text: no storage has them
-        return _complained("ids and requesters are ASCII.")
+        return _print_error("ids and requesters are ASCII.")
     except InvalidCursor as error:
-        return _complained(f"--cursor: {error.sentence}")
+        return _print_error(f"--cursor: {error.sentence}")
     except JobsUnavailable as error:
-        return _complained(store_trouble(error.reason))
-    sys.stdout.write((found.json_bytes().decode() if wanted.as_json else "\n".join(lines)) + "\n")
+        return _print_error(store_trouble(error.reason))
+    sys.stdout.write((found.json_bytes().decode() if arguments.as_json else "\n".join(lines)) + "\n")
     return 0
 
 
-def _do(administration: Administration, wanted: OperateArguments) -> tuple[Response, list[str]]:
-    """Return what was found, and the lines that people read."""
-    name = wanted.subject or ""
-    if wanted.action == "list":
+def _run(administration: Administration, arguments: OperateArguments) -> tuple[Response, list[str]]:
+    """Run the operation. Return its response, and the lines for a terminal."""
+    name = arguments.subject or ""
+    if arguments.action == "list":
         listed = (
-            administration.all(wanted.requester, wanted.limit, wanted.cursor)
-            if wanted.ended
-            else administration.active(wanted.requester)
+            administration.all(arguments.requester, arguments.limit, arguments.cursor)
+            if arguments.ended
+            else administration.active(arguments.requester)
         )
         return listed, _table(listed)
-    if wanted.action == "purge":
-        purged = administration.purge(wanted.subject, ended=wanted.ended)
+    if arguments.action == "purge":
+        purged = administration.purge(arguments.subject, ended=arguments.ended)
         return purged, [f"removed: {purged.removed}"]
-    shown = administration.cancel(name) if wanted.action == "cancel" else administration.show(name)
+    shown = administration.cancel(name) if arguments.action == "cancel" else administration.show(name)
     return shown, _details(shown)
 
 
@@ -88,8 +88,9 @@ def _administration(settings: Settings) -> Generator[Administration]:
 
 
 def _repository(settings: Settings) -> JobRepository:
-    """Return the storage that the service uses with these settings. Create nothing. Raises JobsUnavailable if there is
-    none.
+    """Return the job storage that the service uses with these settings. Create no storage.
+
+    Raise JobsUnavailable if there is none.
     """
     from service.jobs.errors import JobsUnavailable
 
@@ -100,7 +101,7 @@ def _repository(settings: Settings) -> JobRepository:
     from service.jobs.embedded.file import FILE_NAME
     from service.jobs.embedded.store import SqliteStore
 
-    folder = settings.data_folder or state_folder_name()
+    folder = settings.data_folder or default_state_folder()
     if not (folder / FILE_NAME).exists():
         raise JobsUnavailable(f"there is no {FILE_NAME} in {folder}")
     return SqliteStore(folder)
@@ -144,6 +145,6 @@ def _details(job: OperatedJobDetails) -> list[str]:
     return [f"{name.ljust(10)} {text}" for name, text in rows]
 
 
-def _complained(sentence: str) -> int:
+def _print_error(sentence: str) -> int:
     sys.stderr.write(f"privacy-bounds: {sentence}\n")
     return PROBLEM_EXIT_CODE

@@ -1,4 +1,4 @@
-"""The servers of one process: the public one, which ends in an orderly way, and the one for operators."""
+"""Servers of one process: the public server, which drains before it stops, and the server for operators."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 CLOSING_SECONDS: Final = 1
 KEEP_ALIVE_SECONDS: Final = 75
-"""Longer than Prometheus waits between two scrapes."""
+"""Keep-alive time. It exceeds the time between two scrapes of Prometheus."""
 
 
 @final
 class DrainingServer(uvicorn.Server):
-    """A server that goes on for `drain_seconds` after a signal. Meanwhile `draining` is set, for `/readyz`.
+    """Server that continues for `drain_seconds` after a signal. Meanwhile `draining` is set, which `/readyz` reports.
 
     A second signal ends the wait.
     """
@@ -52,12 +52,12 @@ class DrainingServer(uvicorn.Server):
 
 
 @final
-class _SecondServer(uvicorn.Server):
-    """A server whose end is decided by another one in the same process. `listens`: set when it accepts."""
+class _SecondaryServer(uvicorn.Server):
+    """Server that another server of the same process stops. is_listening: set once it accepts connections."""
 
     def __init__(self, configuration: uvicorn.Config) -> None:
         super().__init__(configuration)
-        self.listens = asyncio.Event()
+        self.is_listening = asyncio.Event()
 
     @override
     @contextmanager
@@ -67,13 +67,13 @@ class _SecondServer(uvicorn.Server):
     @override
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
-        self.listens.set()
+        self.is_listening.set()
 
 
 @asynccontextmanager
-async def serving(app: ASGIApp, listening: socket.socket | None) -> AsyncGenerator[None]:
-    """Serve an application on a socket, in the event loop of another server, while the block runs; None: do not."""
-    if listening is None:
+async def serve_on_socket(app: ASGIApp, listener: socket.socket | None) -> AsyncGenerator[None]:
+    """Serve an application on a socket in the event loop of another server, while the block runs. None: do nothing."""
+    if listener is None:
         yield
         return
     configuration = uvicorn.Config(
@@ -86,10 +86,10 @@ async def serving(app: ASGIApp, listening: socket.socket | None) -> AsyncGenerat
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=CLOSING_SECONDS,
     )
-    server = _SecondServer(configuration)
-    running = asyncio.create_task(server.serve([listening]))
+    server = _SecondaryServer(configuration)
+    running = asyncio.create_task(server.serve([listener]))
     try:
-        await server.listens.wait()
+        await server.is_listening.wait()
         yield
     finally:
         server.should_exit = True

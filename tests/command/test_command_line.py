@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from api_schemas.examples import response_examples
-from service import cli
+from service.command import main as cli
 from service.rendering.tables import shell
 from tests.patience import PATIENCE
 

@@ -1,9 +1,10 @@
-"""What both ends of a convex function, known at neighbouring nodes, prove of it in between and of its minima.
+"""Bounds of a convex function between its nodes, and of its minima, from lower and upper bounds at the nodes.
 
-V is convex in x = e^c, known at nodes c_k with even spacing h in units e^{scale - slope c}. Between nodes it is below
-the chord of its upper ends. The line through its upper end at one node and its lower end at the next is, beyond that
-one, below V: so every cell has two lines that V is above, from either side. Cells are so short that lines of nodes a
-little further away lose nothing, and all sums are taken in the units of one node.
+V is convex in x = e^c. Its bounds are known at nodes c_k with equal spacing h, in units of e^{scale - slope c}. Between
+nodes V is below the chord of its upper bounds. The straight line through its upper bound at a node and its lower bound
+at the next node is below V beyond the next node. Every cell therefore has two straight lines below V, from the left and
+from the right. Cells are so short that lines through nodes slightly further away are almost as tight. All sums use the
+unit of a single node.
 """
 
 from __future__ import annotations
@@ -19,13 +20,13 @@ from service.privacy.numerics.arrays import FloatArray, IndexArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 
 LAG: Final = 2
-"""Lines are drawn through nodes this far apart: what the ends are apart tilts them less."""
+"""Distance of the nodes of a straight line. A larger distance reduces the effect of the gap between both bounds."""
 SLACK: Final = 16 * FUNCTION_ERROR + 64 * UNIT_ROUNDOFF
-"""Relative rounding of the few operations of a reading, of the largest of its terms."""
+"""Rounding of the few operations of an evaluation, relative to its largest term."""
 
 
 class Minimum(NamedTuple):
-    """Logarithms of both ends of |min V + t e^c|, and of the slope's bracket, by thresholds."""
+    """Logarithms of the bounds of |min V + t e^c|, and a bracket of the slope by thresholds."""
 
     lower: float
     upper: float
@@ -36,7 +37,7 @@ class Minimum(NamedTuple):
 @final
 @dataclass(frozen=True)
 class ConvexNodes:
-    """Ends of V at c_k, in units of e^{scale - slope c}."""
+    """Bounds of V at c_k, in units of e^{scale - slope c}."""
 
     c: FloatArray
     h: float
@@ -47,18 +48,18 @@ class ConvexNodes:
     error: float
     """Error of the logarithm of the unit."""
     rises: bool = False
-    """Whether V does: the rates of its minima are negative then."""
+    """Whether V increases; the rates of its minima are then negative."""
     positive: bool = True
-    """The sign of its minima."""
+    """Whether its minima are positive."""
 
     @cached_property
     def _step(self) -> float:
-        """What the unit of a node is over that of the next."""
+        """Unit of a node divided by the unit of the next node."""
         return math.exp(self.slope * self.h)
 
     @cached_property
     def onward(self) -> FloatArray:
-        """Slopes, times x in the unit of the node, of lines that V is above to the right; minus infinity for none."""
+        """Slopes, times x in the node's unit, of lines below V to the right of each node; minus infinity for none."""
         found = np.full_like(self.c, -np.inf)
         before = self.upper[:-LAG] * self._step**LAG
         found[LAG:] = (self.lower[LAG:] - before) / -math.expm1(-LAG * self.h)
@@ -67,7 +68,7 @@ class ConvexNodes:
 
     @cached_property
     def backward(self) -> FloatArray:
-        """The same to the left; infinity for none."""
+        """Slopes of lines below V to the left of each node, as in `onward`; infinity for no line."""
         found = np.full_like(self.c, np.inf)
         after = self.upper[LAG:] * self._step**-LAG
         found[:-LAG] = (after - self.lower[:-LAG]) / math.expm1(LAG * self.h)
@@ -75,7 +76,7 @@ class ConvexNodes:
         return found
 
     def between(self, at: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Both ends of V at thresholds within the inner nodes, in units of the node to the left of each."""
+        """Return bounds of V at thresholds within the inner nodes, in the unit of the node to the left."""
         left = self.cell(at)
         share = np.expm1(at - self.c[left]) / math.expm1(self.h)
         right = self.upper[left + 1] / self._step
@@ -88,19 +89,19 @@ class ConvexNodes:
         return lower - SLACK * np.abs(lower), upper + SLACK * (np.abs(self.upper[left]) + np.abs(right))
 
     def cell(self, at: FloatArray) -> IndexArray:
-        """The node to the left of each threshold."""
+        """Return the index of the node to the left of each threshold."""
         return np.clip(np.searchsorted(self.c, at, side="right") - 1, 0, len(self.c) - 2)
 
     def unit(self, node: IndexArray) -> FloatArray:
-        """Logarithms of the units at nodes."""
+        """Return the logarithms of the units at nodes."""
         return self.scale - self.slope * self.c[node]
 
     def minimum(self, log_rate: float) -> tuple[Minimum | None, int]:
-        """|min V +- e^log_rate e^c| over all c, with the sign opposite to that of V's slope; None where that is not
-        surely at an inner node, with the side on which it may be: -1, 1, or 0 where nothing is known.
+        """Return bounds of |min V +- e^log_rate e^c| over all c, with the sign opposite to the sign of V's slope.
 
-        Left of a node where the line to its left falls, and right of one where the line to its right rises, there is
-        nothing smaller.
+        The second result is 0 then. If the minimum is not surely at an inner node, the first result is None. The second
+        result is then the side of the minimum (-1 or 1), or 0 if the side is unknown. Left of a node where the line to
+        its left decreases, and right of a node where the line to its right increases, there is no smaller value.
         """
         sign = -1.0 if self.rises else 1.0
         falls = int(np.searchsorted(self._falling, -sign * log_rate, side="right")) - 1
@@ -121,8 +122,9 @@ class ConvexNodes:
         return Minimum(float(high.max()), float(low.max()), left, right), 0
 
     def crossing(self, level: float, rounding: float) -> tuple[float, float]:
-        """A threshold at which a falling V is surely above a level, and one at which it is surely below, with this much
-        rounding of its units; infinite where there is none.
+        """Return a threshold at which a decreasing V is surely above a level, and one at which it is surely below.
+
+        `rounding` is the error of V's unit. A threshold is infinite if no node proves it.
         """
         log_level, sign = math.log(abs(level)), math.copysign(1.0, level)
         sure = sign * math.exp(min(rounding, 1.0)), sign * math.exp(-min(rounding, 1.0))
@@ -144,7 +146,10 @@ class ConvexNodes:
         return left, right
 
     def _last_above(self, at: int, levels: FloatArray) -> float:
-        """Where the lines of the cell right of a node come down to the levels, in the units of the nodes."""
+        """Return the threshold where the lines of the cell right of a node decrease to the levels.
+
+        `levels` are in the units of the nodes.
+        """
         width, x = math.expm1(self.h), 0.0
         back = self.backward[at + 1] / self._step * math.exp(-self.h)
         if -math.inf < self.onward[at] < 0:
@@ -155,12 +160,12 @@ class ConvexNodes:
         return float(self.c[at] + math.log1p(x) - SLACK * self.h)
 
     def _logs(self, values: FloatArray, nodes: IndexArray) -> FloatArray:
-        """Logarithms of values of the sign of the minima; minus infinity for others."""
+        """Return logarithms of values that have the sign of the minima; minus infinity for others."""
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.log(np.maximum(values if self.positive else -values, 0.0)) + self.unit(nodes)
 
     def _cells(self, left: IndexArray, rate: FloatArray) -> FloatArray:
-        """Below V + rate x in each cell, by both lines where they meet."""
+        """Return lower bounds of V + rate x in each cell, from the intersection of both lines."""
         width = math.expm1(self.h)
         rising, falling = self.onward[left] + rate, self.backward[left + 1] / self._step * math.exp(-self.h) + rate
         here, there = self.lower[left] + rate, self.lower[left + 1] / self._step + rate * math.exp(self.h)
@@ -170,22 +175,22 @@ class ConvexNodes:
         with np.errstate(invalid="ignore"):
             first, second = here + rising * meet, there + falling * (meet - width)
         met = np.fmax(np.where(np.isfinite(first), first, -np.inf), np.where(np.isfinite(second), second, -np.inf))
-        # A line that goes up from its own end of the cell is least there.
+        # A line that increases from its own node has its minimum there.
         return np.fmax(np.fmax(np.where(rising >= 0, here, -np.inf), np.where(falling <= 0, there, -np.inf)), met)
 
     @cached_property
     def _falling(self) -> FloatArray:
-        """The least of the lines to the left, from each node on."""
+        """Smallest key of the lines to the left, over each node and all later nodes."""
         keys = self._keys(self.backward, 1)
         return np.minimum.accumulate(keys[::-1])[::-1]
 
     @cached_property
     def _rising(self) -> FloatArray:
-        """The same of the lines to the right; the largest up to each node."""
+        """Largest key of the lines to the right, over each node and all earlier nodes."""
         return np.maximum.accumulate(self._keys(self.onward, -1))
 
     def _keys(self, slopes: FloatArray, side: int) -> FloatArray:
-        """A logarithm of slopes that rises with them, rounded up (side 1) or down (-1)."""
+        """Return a logarithmic key that increases with the slope, rounded up (side 1) or down (-1)."""
         with np.errstate(divide="ignore", invalid="ignore"):
             logs = np.log(np.abs(slopes)) + self.unit(np.arange(len(self.c))) - self.c
         logs = np.where(slopes > 0, logs, -np.inf) if self.rises else np.where(slopes < 0, -logs, np.inf)

@@ -1,4 +1,4 @@
-"""The words and options of `privacy-bounds`: what may be said. What is done about it stands in `cli.py`."""
+"""Commands and options of `privacy-bounds`. Module `main` implements the commands."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing_extensions import override
 from service.computations.catalogue import resource
 
 FIRST_WORDS: Final = re.compile(r"[:.\n]")
-"""What ends the first part of a description."""
+"""Punctuation that ends the first phrase of a description."""
 LARGEST_PORT: Final = 65_535
 LARGEST_COUNT: Final = 1_000
 TABLE: Final = "table"
@@ -26,16 +26,18 @@ FORMS: Final = (
 
 
 class Commands(Protocol):
-    """What `ArgumentParser.add_subparsers` returns, whose type has no public name."""
+    """Type of the result of `ArgumentParser.add_subparsers`, which has no public name."""
 
     def add_parser(self, name: str, /, **options: Any) -> argparse.ArgumentParser:
-        """The parser of one more command."""
+        """Add a command and return its parser."""
         ...
 
 
-def made(names: Mapping[str, str], described: Sequence[str]) -> argparse.ArgumentParser:
-    """The commands; `names`: resources by their commands, of which `described` have their options told. Without
-    `described`, only the commands that compute nothing.
+def build_parser(names: Mapping[str, str], described: Sequence[str]) -> argparse.ArgumentParser:
+    """Build the parser of all commands.
+
+    names: resources by their commands. described: commands of resources whose options are added; without any, only the
+    commands that compute nothing are added.
     """
     parser = argparse.ArgumentParser(prog="privacy-bounds", description="Certified bounds on privacy attacks.")
     commands = parser.add_subparsers(dest="command", required=True)
@@ -115,7 +117,7 @@ def _add_computation(commands: Commands, command: str, name: str) -> None:
     computing.add_argument("request", help=f"a {takes} file, or - for standard input")
     for member in computation.files:
         told = f"the member {member} of the request: a JSON file, or the JSON itself"
-        computing.add_argument(f"--{member}", help=told, action=_Once)
+        computing.add_argument(f"--{member}", help=told, action=_AtMostOnce)
     forms = computing.add_mutually_exclusive_group()
     for option, form, told in FORMS:
         forms.add_argument(option, dest="form", action="store_const", const=form, help=told)
@@ -126,21 +128,21 @@ def _add_computation(commands: Commands, command: str, name: str) -> None:
 
 
 def port(text: str) -> int:
-    """Return a port; 0 is any free one. Raises ArgumentTypeError."""
+    """Return a port number. Port 0 selects a free port. Raise ArgumentTypeError."""
     if not (text.isascii() and text.isdigit() and int(text) <= LARGEST_PORT):
         raise argparse.ArgumentTypeError(f"a port is a number from 0 to {LARGEST_PORT}, not {text!r}")
     return int(text)
 
 
 def count(text: str) -> int:
-    """Return a number of processes or jobs. Raises ArgumentTypeError."""
+    """Return a number of processes or jobs. Raise ArgumentTypeError."""
     if not (text.isascii() and text.isdigit() and 1 <= int(text) <= LARGEST_COUNT):
         raise argparse.ArgumentTypeError(f"use a number from 1 to {LARGEST_COUNT}, not {text!r}")
     return int(text)
 
 
 def finite(text: str) -> float:
-    """A finite number. Raises ValueError."""
+    """Return a finite number. Raise ValueError for any other text."""
     number = float(text)
     if not math.isfinite(number):
         raise ValueError
@@ -148,8 +150,8 @@ def finite(text: str) -> float:
 
 
 @final
-class _Once(argparse.Action):
-    """An option that is given at most once: of two files one would be forgotten in silence."""
+class _AtMostOnce(argparse.Action):
+    """Option that may be given once. A second file would otherwise silently replace the first."""
 
     @override
     def __call__(
