@@ -13,8 +13,8 @@ sqrt(mu_1^2 + ... + mu_r^2).
 All computations have 40 digits beyond the digits that cancel, and round once. So the results are those of the formulas
 to a few units in the last place. Tests compare them with values of 20 digits and with the tables of the paper, and the
 inverses for mu from 1e-100 to 1e6. If a formula is a limit, the evidence is asymptotic, and both bounds are its value.
-mu has no unit, noise has that of C. The domain is mu, C > 0; batch size, dimension and steps at least 1; susceptibility
->= 0; a sample rate in (0, 1].
+mu has no unit, noise has that of C. The domain is mu, C > 0; batch size, dimension and steps at least 1;
+susceptibility >= 0; a sample rate in (0, 1].
 """
 
 from __future__ import annotations
