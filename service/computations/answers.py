@@ -32,7 +32,7 @@ from service.privacy.composition.planning.plan import Plan
 from service.privacy.enclosure import Evidence
 from service.privacy.errors import NumericalFailure, OutOfDomain, UnsupportedCombination
 from service.privacy.limit import WidthLimit
-from service.privacy.numerics.work import Work, at_most, count_work, keep, kept_once, was_cut_short
+from service.privacy.numerics.work import Work, at_most, compute_once, count_work, replace_kept, was_cut_short
 from service.privacy.questions import gaussian_dp, unlearning
 from service.privacy.questions.capping import capped, capped_points
 from service.privacy.questions.reading import Reading
@@ -123,7 +123,7 @@ def said(curves: TradeOffPair, question: QuestionSpec, tolerance: float) -> Engi
     """
     if curves.origin is None:
         return _said(curves, question, tolerance)
-    return kept_once((curves.origin, question, tolerance), lambda: _said(curves, question, tolerance))
+    return compute_once((curves.origin, question, tolerance), lambda: _said(curves, question, tolerance))
 
 
 def narrower(known: EngineAnswer, curves: TradeOffPair, question: QuestionSpec, tolerance: float) -> EngineAnswer:
@@ -134,7 +134,7 @@ def narrower(known: EngineAnswer, curves: TradeOffPair, question: QuestionSpec, 
     if found.widest > known.widest:
         return known
     if curves.origin is not None:
-        keep((curves.origin, question, tolerance), found)
+        replace_kept((curves.origin, question, tolerance), found)
     return found
 
 

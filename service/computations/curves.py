@@ -10,8 +10,8 @@ from typing import Final, final
 
 import numpy as np
 
+from api_schemas.assumptions_and_hazards import Assumption
 from api_schemas.base import Request
-from api_schemas.caveats import Assumption
 from api_schemas.curves import CurvesRequest, CurvesResponse, RateGrid
 from api_schemas.examples import CURVES_EXAMPLES
 from api_schemas.options import ONLY_WHERE_ASKED

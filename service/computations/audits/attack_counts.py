@@ -7,10 +7,10 @@ from typing import Final, cast
 
 import numpy as np
 
+from api_schemas.assumptions_and_hazards import Assumption, Hazard
 from api_schemas.attack_counts import AttackCountsRequest, AttackCountsResponse, BoundVerdict
 from api_schemas.attack_rates import MeasuredRate, ProvedEpsilon, ProvedNumber
 from api_schemas.audit_examples import ATTACK_COUNTS_EXAMPLES
-from api_schemas.caveats import Assumption, Hazard
 from api_schemas.choices import EngineUsed
 from api_schemas.threat_models import ThreatModelSpec
 from service.computations.abstract import Computation, Quote
