@@ -95,17 +95,17 @@ class Local(Asking):
 
     @override
     def send(self, path: str, body: bytes, media_type: str = JSON) -> bytes:
-        from service.local import (  # with the numeric core, which a client of a service does without
-            answered,
-            at,
-            formed,
+        from service.command.in_process import (  # with the numeric core, which a client of a service does without
+            evaluate,
+            render,
+            resource_by_path,
         )
 
-        computation = at(path)
-        found = answered(computation, body, instance=path)
+        computation = resource_by_path(path)
+        found = evaluate(computation, body, instance=path)
         if isinstance(found, Problem):
             raise Refused(found)
-        return found if media_type == JSON else formed(computation, found, media_type)
+        return found if media_type == JSON else render(computation, found, media_type)
 
 
 def _in_a_thread(

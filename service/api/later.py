@@ -15,11 +15,11 @@ from service.api.problems import InvalidParameter
 from service.api.told_jobs import accepted
 from service.computations.abstract import Computation, Quote
 from service.engine_version import ENGINE_VERSION
-from service.execution.request_body import Validate
-from service.execution.runner import Answer
+from service.execution.runner import ComputedResult
 from service.jobs.jobs import Sender
 from service.jobs.lines import response_in
 from service.jobs.work import JobWork, work_of
+from service.parsing import RequestValidator
 from service.telemetry.http import record_of
 
 LONGEST_WAIT_SECONDS: Final = 20
@@ -45,18 +45,20 @@ def sender_of(request: Request) -> Sender:
     return Sender(record.requester, record.request_id, key)
 
 
-def _read(computation: Computation[Any, Any], body: bytes, validate: Validate) -> tuple[JobWork, str, Quote]:
+def _read(computation: Computation[Any, Any], body: bytes, validate: RequestValidator) -> tuple[JobWork, str, Quote]:
     work = work_of(computation, body, validate)
     return work, work.digest(ENGINE_VERSION), work.quote
 
 
 async def answer_later(
     computation: Computation[Any, Any], body: bytes, wait_seconds: int, services: Services, sender: Sender
-) -> Answer | Response:
+) -> ComputedResult | Response:
     """The answer, where it is there or comes within that time; else 202 with the place of its job."""
     jobs, runner = services.jobs, services.runner
-    work, digest, quote = await runner.aside.call(sender.requester, _read, computation, body, services.validate)
-    known = runner.at_hand(computation, digest) if work.total == 1 else None
+    work, digest, quote = await runner.request_thread.call(
+        sender.requester, _read, computation, body, services.validate
+    )
+    known = runner.cached(computation, digest) if work.total == 1 else None
     if known is not None:
         return known
     job = await jobs.accept(work, body, quote, sender)
@@ -71,6 +73,6 @@ async def answer_later(
     kept = await jobs.whole(job.id)
     if kept is None:  # cancelled
         return accepted(job)
-    answer = Answer(job.digest, response_in(kept.lines), "computed")
-    runner.keep(computation, answer.digest, answer.body, job.cost, job.requester)
+    answer = ComputedResult(job.digest, response_in(kept.lines), "computed")
+    runner.store(computation, answer.digest, answer.body, job.cost, job.requester)
     return answer

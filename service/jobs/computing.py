@@ -23,8 +23,7 @@ from api_schemas.jobs import ENDED
 from service.computations.abstract import Computation
 from service.computations.violations import is_violation
 from service.execution.errors import OutOfMemory, OutOfTime, WorkerDied
-from service.execution.request_body import Validate
-from service.execution.worker import Computed
+from service.execution.worker import WorkerResult
 from service.execution.worker_pool import WorkerPool
 from service.jobs.errors import JobNotFound, JobsUnavailable
 from service.jobs.job import Piece, StoredJob
@@ -32,6 +31,7 @@ from service.jobs.lines import answer_in, failure_lines, line_of
 from service.jobs.repository import ClaimedPiece, JobRepository
 from service.jobs.sizes import LARGEST_TRIES, first_points, measured, next_points
 from service.jobs.work import JobWork, Limits, StoreAnswer, work_of_job
+from service.parsing import RequestValidator
 from service.telemetry.metrics import Metrics
 
 CLAIM_SECONDS: Final = 8.0
@@ -60,7 +60,7 @@ class Workshop:
     repository: JobRepository
     limits: Limits
     engine_version: str
-    validate: Validate
+    validate: RequestValidator
     describe: Callable[[Exception], bytes]
     find_answer: FindAnswer
     store_answer: StoreAnswer
@@ -136,7 +136,7 @@ class PieceWorker:
         self._known.move_to_end(key)
         return known
 
-    async def _computed(self, claim: ClaimedPiece, work: JobWork) -> Computed:
+    async def _computed(self, claim: ClaimedPiece, work: JobWork) -> WorkerResult:
         """The lines of a piece, stored or computed. Raises _Unwanted, and what WorkerPool.compute raises."""
         shop, piece, job = self._shop, claim.piece, claim.job
         if claim.tries >= LARGEST_TRIES:
@@ -144,7 +144,7 @@ class PieceWorker:
         if work.computation.pieces is None:
             stored = await shop.find_answer(work.computation, job.digest)
             if stored is not None:
-                return Computed(line_of(stored), 0.0, 0.0, 0)
+                return WorkerResult(line_of(stored), 0.0, 0.0, 0)
         task, request = await asyncio.to_thread(work.piece, piece)
         limit = work.limit_seconds(piece, shop.limits)
         computing = asyncio.ensure_future(self._pool().compute(task, request, job.digest, shop.engine_version, limit))
@@ -163,7 +163,7 @@ class PieceWorker:
         except JobsUnavailable:
             return True  # who keeps jobs is away, and gives this piece to nobody else
 
-    async def _keep(self, claim: ClaimedPiece, known: RememberedJob, computed: Computed) -> None:
+    async def _keep(self, claim: ClaimedPiece, known: RememberedJob, computed: WorkerResult) -> None:
         shop, work, points = self._shop, known.work, claim.piece.points
         shop.metrics.violated(computed.violations)
         if computed.seconds:

@@ -17,6 +17,7 @@ RARE: dict[str, tuple[Spec, Spec]] = {
     "add_or_remove": ({"sample_rate": 0.01}, {}),
     "zero_out": ({"sample_rate": 0.01}, {"neighboring_relation": "zero_out"}),
     "fixed batches": ({"sampling": "fixed_without_replacement", "batch_size": 10, "dataset_size": 1000}, {}),
+    "replace_one": ({"sample_rate": 0.01}, {"neighboring_relation": "replace_one"}),
     "two records": ({"sample_rate": 0.01}, {"records": 2}),
     "a list of rates": ({"sample_rate": [0.01, 0.02]}, {}),
 }

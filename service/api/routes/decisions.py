@@ -47,7 +47,7 @@ async def decision(request: Request, name: DecisionId, services: UsedServices) -
     """
     record_of(request.scope).digest = name
     # The id of a decision is the digest of the assessment: nothing beside the result is stored for it.
-    body = await services.runner.find(DECIDING, name)
+    body = await services.runner.find_stored(DECIDING, name)
     stored = None if body is None else await asyncio.to_thread(decision_in, body, name)
     if stored is None:
         raise DecisionNotFound

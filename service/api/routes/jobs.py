@@ -120,9 +120,9 @@ class Followed(StreamingResponse):
 
         try:
             async with self._jobs.stream(record_of(scope).requester) as share:
-                share.due = asyncio.get_running_loop().time() + STEADY_SECONDS
+                share.overdue_at = asyncio.get_running_loop().time() + STEADY_SECONDS
                 if connection is not None:
-                    connection.at_shutdown = share.end
+                    connection.at_shutdown = share.revoke
                 await super().__call__(scope, receive, tell)
         except QueueFull:  # for another follower, or because the server ends
             if not is_begun:
@@ -150,7 +150,7 @@ async def submit_job(request: Request, services: UsedServices, _idempotency_key:
     """Accept a request of any resource to be computed later; sweeps of up to a million points a piece at a time."""
     sender = sender_of(request)
     body = await read_json_body(request, services)
-    read = await services.runner.aside.call(sender.requester, services.jobs.read, body)
+    read = await services.runner.request_thread.call(sender.requester, services.jobs.read, body)
     return accepted(await services.jobs.accept(*read, sender))
 
 
@@ -165,13 +165,13 @@ def _estimated(jobs: Jobs, body: bytes) -> tuple[JobWork, str, Quote]:
 async def estimate(request: Request, services: UsedServices) -> Response:
     """What a request would cost, by which engine and where. Nothing is computed."""
     body, requester = await read_json_body(request, services), record_of(request.scope).requester
-    work, digest, quote = await services.runner.aside.call(requester, _estimated, services.jobs, body)
+    work, digest, quote = await services.runner.request_thread.call(requester, _estimated, services.jobs, body)
     settings = services.settings
     job_limit = services.jobs.largest_cost(work.computation)
     place: Place = "nowhere" if quote.least > job_limit or work.total > services.jobs.limits.points else "job"
     pieces = work.computation.pieces
     waits = pieces is None or work.total <= pieces.largest_points
-    if place == "job" and waits and services.runner.admits(work.computation, quote):
+    if place == "job" and waits and services.runner.is_within_budget(work.computation, quote):
         place = "event_loop" if quote.inline else "worker"
     waits = place in ("event_loop", "worker")
     seconds = settings.time_limit_seconds if waits else settings.job_time_limit_seconds * work.total
@@ -274,7 +274,7 @@ async def job_results(
         computation = computation_at(read.resource)
         if read.state == "succeeded" and computation.pieces is None and lines:
             # Clients ask for other forms of the answer next.
-            services.runner.keep(computation, read.digest, whole_response(lines[0]), read.cost, read.requester)
+            services.runner.store(computation, read.digest, whole_response(lines[0]), read.cost, read.requester)
         head = JobResultsPage(id=job_id, state=read.state, progress=progress_of(read), points=(), next=following)
         before, _, after = head.json_bytes().partition(b'"points":[')
         return SlicedResponse(before + b'"points":[' + b",".join(lines) + after, headers=NO_STORE, media_type=JSON)

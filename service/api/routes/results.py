@@ -41,7 +41,7 @@ def router(offered: tuple[Computation[Any, Any], ...]) -> APIRouter:
     async def result(request: Request, digest: Digest, services: UsedServices) -> Response:
         """A stored result. What a digest names never changes; it may be forgotten."""
         record_of(request.scope).digest = digest
-        body = await services.runner.find(names, digest)
+        body = await services.runner.find_stored(names, digest)
         if body is None:
             raise ResultNotFound
         headers = {"ETag": f'"{digest}"', "Cache-Control": PRIVATE, "Cache-Status": "privacy-bounds; hit"}

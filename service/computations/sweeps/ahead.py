@@ -15,7 +15,7 @@ from service.privacy.composition.inversion.many import Wanted, evaluate_together
 from service.privacy.composition.inversion.recorded_queries import recorded_queries_of
 from service.privacy.composition.inversion.run import ContourRun
 from service.privacy.composition.planning.contour_inversion import CONTOUR
-from service.privacy.composition.summands.sampled_gaussian import SampledGaussianSteps
+from service.privacy.composition.summands.abstract import Summand
 from service.privacy.enclosure import Enclosure
 from service.privacy.errors import PrivacyComputationError
 from service.privacy.trade_off.combinators.prefetched import Known, PrefetchedCurve
@@ -24,7 +24,7 @@ NARROW: Final = 1e-7
 """Relative width of what is taken as it is read together; tolerances below it ask for less."""
 MOST_QUESTIONS: Final = 4_096
 
-Asked = tuple[SampledGaussianSteps, tuple[Known, ...]]
+Asked = tuple[tuple[Summand, ...], tuple[Known, ...]]
 """The steps of a run, and what is read of it."""
 
 
@@ -39,10 +39,10 @@ def settings_of(requests: Sequence[BoundsRequest | None], wanted: range) -> list
     for place, request in enumerate(requests):
         setting = None if request is None else _setting(request)
         run = None if setting is None else run_of(setting.main.curves.add)
-        if request is not None and run is not None and run.only_step is not None:
+        if request is not None and run is not None:
             questions: tuple[Any, ...] = request.questions  # frozen, which their type does not say
             readings = (reading for question in questions for reading in _readings(question))
-            asked[place] = run.only_step, tuple(dict.fromkeys(readings))
+            asked[place] = run.summands, tuple(dict.fromkeys(readings))
             narrow = min(narrow, request.relative_tolerance)
         if place in wanted:
             settings.append(setting)
@@ -54,7 +54,7 @@ def settings_of(requests: Sequence[BoundsRequest | None], wanted: range) -> list
 
 @lru_cache(maxsize=2)  # pieces that are shorter than a block ask for it again
 def _read_together(asked: tuple[Asked, ...], width: float) -> tuple[Mapping[Known, Enclosure], ...]:
-    wanted = [Wanted(ContourRun.of(0.0, (steps,)), readings) for steps, readings in asked]
+    wanted = [Wanted(ContourRun.of(0.0, steps), readings) for steps, readings in asked]
     evaluate_together(wanted, width)
     return tuple(each.known for each in wanted)
 

@@ -11,11 +11,12 @@ from api_schemas.sweeps import SweepsRequest
 from service.computations.abstract import Quote
 from service.computations.bounds import Setting, bounds_quote
 from service.computations.estimates import UNCERTAINTY, parts_of
+from service.privacy.composition.inversion.run import MOST_KINDS, ContourRun
 from service.privacy.composition.planning.choose import steps_of
 from service.privacy.composition.planning.contour_inversion import CONTOUR
 from service.privacy.composition.planning.parts import contour_parts
+from service.privacy.composition.summands.catalogue import described_run
 from service.privacy.errors import PrivacyComputationError
-from service.privacy.mechanisms.abstract import SampledGaussianPart
 from service.privacy.mechanisms.mixture import Mixture
 from service.privacy.threat_models.worst_case import WorstCase
 
@@ -57,11 +58,14 @@ def _asked(request: SweepsRequest, places: Any, numbers: tuple[float, ...]) -> Q
 
 
 def _is_read_together(quote: Quote) -> bool:
-    """Whether the run of a point is inverted and has one kind of sampled Gaussian steps, and nothing else."""
+    """Whether the run of a point is inverted, and evaluated together with runs of the same law."""
     if quote.engine != CONTOUR or quote.begun is None:
         return False
     setting: Setting = quote.begun.plans
     if not isinstance(setting.threat_model, WorstCase) or isinstance(setting.mechanism, Mixture):
         return False
     parts = contour_parts(steps_of(setting.mechanism, setting.threat_model.neighbours))
-    return parts is not None and len(parts) == 1 and isinstance(parts[0][0], SampledGaussianPart)
+    if parts is None or len(parts) > MOST_KINDS:
+        return False
+    run = described_run(parts)
+    return ContourRun.of(run.gaussian_mu_squared, run.summands).unit is not None

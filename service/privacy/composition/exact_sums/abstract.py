@@ -1,4 +1,4 @@
-"""What the curves of exact sums share: points above 1/2, the profile at negative epsilons, and epsilons of 0."""
+"""Common parts of the curves of exact sums: points above 1/2, profiles at negative epsilons, and epsilons of 0."""
 
 from __future__ import annotations
 
@@ -17,18 +17,22 @@ from service.privacy.trade_off.self_inverse import AbstractSelfInverse
 
 
 class AbstractExactSum(AbstractSelfInverse):
-    """The curve of a run of bounded losses whose hypotheses may be swapped.
+    """Trade-off curve of a run of bounded losses that is symmetric under swapped hypotheses.
 
+    Notes
+    -----
     Rates above 1/2 are evaluated at their complements, which are exact. Negative epsilons follow from positive ones by
     delta(-e) = 1 - e^-e + e^-e delta(e).
-    With v <= 0 the logarithm of this sum, each term's is v - x, x >= 0; its relative error times |v - x| e^-x, what it
-    adds to v, is at most that error times |v| + 1/e. So the slack of `log_sum`, relative to 1 + |v|, covers it.
+
+    Let v <= 0 be the logarithm of this sum. The logarithm of each term is v - x with x >= 0. Its relative error changes
+    v by at most that error times |v - x| e^-x, which is at most that error times |v| + 1/e. The slack of `log_sum`,
+    relative to 1 + |v|, covers this change.
     """
 
     evidence = Evidence.CERTIFIED
     method = "closed_form"
     _largest: Enclosure
-    """The sum of the largest losses of all steps."""
+    """Sum of the largest losses of all steps."""
 
     @property
     @final
@@ -53,8 +57,9 @@ class AbstractExactSum(AbstractSelfInverse):
 
     @abstractmethod
     def _points_of_half(self, level: FloatArray, *, low: bool) -> FloatArray:
-        """Return both bounds of ln power, of ln type II error and of the log slope, shape (6, n), at the rates `level`
-        in (0, 1/2] where `low` is true, else at the rates 1 - `level`.
+        """Return bounds of ln power, of ln type II error and of the log slope, shape (6, n).
+
+        The rates are `level` in (0, 1/2] with `low`, and 1 - `level` otherwise.
         """
 
     @final

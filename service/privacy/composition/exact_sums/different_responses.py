@@ -1,14 +1,14 @@
-"""Curves of runs of different eps-DP steps that are no more than that, from two lists of losses (`two_lists.py`).
+"""Curves of runs of different eps-DP steps without further structure, from two lists of losses (`two_lists.py`).
 
-A threshold c of the loss is a test and e^c the slope of a tangent there. With one threshold proved to be right of the
-best test at rate alpha and one left of it, the chord between both tests is attained, and
+A threshold c of the loss is a test, and e^c is the slope of a tangent there. Let one threshold be proved to lie right
+of the best test at rate alpha, and another left of it. The chord between both tests is attained. The tangents give:
 
-    power(alpha) <= power(right) + e^right (alpha - alpha(right)),
-    type II error >= error(left) + e^left (alpha(left) - alpha),
+    power(alpha) <= power(right) + e^right (alpha - alpha(right));
+    type II error >= error(left) + e^left (alpha(left) - alpha).
 
-but for what outcomes may gain whose losses are rounded to the wrong side: at most 2 `loss_error` of what lies beyond a
-threshold a little further in. Above alpha = 1/2 everything is read off 1 - alpha: the loss under H1 is minus that
-under H0.
+An additional term bounds the gain of outcomes whose losses are rounded to the wrong side. It is at most 2 `loss_error`
+times the tail beyond a threshold slightly further in. For alpha above 1/2 everything is evaluated at 1 - alpha, because
+the loss under H1 is minus the loss under H0.
 """
 
 from __future__ import annotations
@@ -31,22 +31,23 @@ from service.privacy.trade_off.enclosed.logs import LogBounds, log
 
 SLACK: Final = 4 * FUNCTION_ERROR
 FARTHEST: Final = 50.0
-"""Nats by which an empty tail is taken to be below a level, where one is searched for."""
+"""Nats by which a search assumes that an empty tail is below a level."""
 NEAR: Final = 0.9
-"""Share of a tail from which a difference of two loses more digits than sums without differences."""
+"""Ratio of two tails above which their difference is less accurate than sums without differences."""
 STEPS: Final = np.array([0.0, 8.0, 1e2, 1e4, 1e6, 1e8])
-"""Beyond a root, in units of rounding, where thresholds are tried in turn."""
+"""Distances from a root, in units of rounding, of successive candidate thresholds."""
 
 
 @final
 class DifferentResponses(AbstractExactSum):
-    """The curve of a run of randomised responses of several kinds, its own inverse. Relative width about 1e-12 (delta
-    where the whole run reveals next to nothing: 1e-11). Source: Murtagh, Vadhan 2016, Theorem 1.5; Kairouz, Oh,
-    Viswanath 2015, Theorem 3.5.
+    """Curve of a run of randomised responses of several kinds, which is its own inverse.
+
+    The relative width is about 1e-12 (1e-11 for delta of runs that reveal next to nothing). Source: Murtagh, Vadhan
+    2016, Theorem 1.5; Kairouz, Oh, Viswanath 2015, Theorem 3.5.
     """
 
     def __init__(self, first: Sequence[tuple[float, int]], second: Sequence[tuple[float, int]]) -> None:
-        """Kinds (epsilon, count) of either half, each epsilon positive."""
+        """Store the kinds (epsilon, count) of both halves, each epsilon positive."""
         self._lists = TwoLists(first, second)
         most = math.fsum(epsilon * count for epsilon, count in (*first, *second))
         rounding = 2 * UNIT_ROUNDOFF * most
@@ -58,7 +59,7 @@ class DifferentResponses(AbstractExactSum):
         return self._low(level) if low else self._high(level)
 
     def _low(self, alpha: FloatArray) -> FloatArray:
-        """Both ends of ln power, ln type II error and the slope, shape (6, n), at rates of at most 1/2."""
+        """Return bounds of ln power, ln type II error and the slope, shape (6, n), at rates of at most 1/2."""
         log_alpha = np.log(alpha)
         left, right = self._bracket(log_alpha, 0)
         error, nudge = self._lists.error, self._nudge
@@ -66,7 +67,7 @@ class DifferentResponses(AbstractExactSum):
         missed, missed_far = (self._lists.log_tails(-c, closed=True)[0] for c in (left, right))
         inner = self._lists.log_tails(right - nudge)[1]
         inner_missed = self._lists.log_tails(-(left + nudge), closed=True)[0]
-        # ln of (alpha - alpha(right)) and of (alpha(left) - alpha), outward.
+        # ln of (alpha - alpha(right)) and of (alpha(left) - alpha), rounded outwards.
         ahead = log_alpha + _log_gap(far[0] - log_alpha, error, log_alpha)
         behind = log_alpha + _log_gap(near[0] - log_alpha, error, log_alpha, side=-1)
         share = _share(far[0] - log_alpha, near[0] - log_alpha, error, log_alpha)
@@ -80,7 +81,10 @@ class DifferentResponses(AbstractExactSum):
         return self._ends(power_low, power_high, missed_low, missed_high, left, right)
 
     def _high(self, rest: FloatArray) -> FloatArray:
-        """The same at rates 1 - rest above 1/2: H1 has losses above c at the rate of H0's below -c."""
+        """Return the results of `_low` at rates 1 - rest above 1/2.
+
+        The rate of losses above c under H1 is that of losses below -c under H0.
+        """
         log_rest = np.log(rest)
         left, right = self._bracket(log_rest, 1)
         error, nudge = self._lists.error, self._nudge
@@ -114,7 +118,7 @@ class DifferentResponses(AbstractExactSum):
         return np.vstack((rows, np.clip(left - nudge, -most, most), np.clip(right + nudge, -most, most)))
 
     def _bracket(self, level: FloatArray, hypothesis: int) -> tuple[FloatArray, FloatArray]:
-        """Return thresholds proved to be left and right of where the tail comes down to e^level."""
+        """Return thresholds proved to be left and right of where the tail decreases to e^level."""
 
         def excess(thresholds: FloatArray) -> FloatArray:
             value = self._lists.log_tails(thresholds)[hypothesis] - level
@@ -144,7 +148,7 @@ class DifferentResponses(AbstractExactSum):
         return LogBounds(lower, np.where(epsilon >= self._largest.upper, -np.inf, upper))
 
     def _log_delta(self, epsilon: FloatArray, side: int) -> FloatArray:
-        """One end of ln delta(eps), eps >= 0: by two tails where they are far apart, else without differences."""
+        """Return a bound of ln delta(eps), eps >= 0: from two tails if they differ enough, else without differences."""
         reached, likely = self._lists.log_tails(epsilon)
         rounding = self._lists.error + SLACK * (2 + np.abs(likely) + np.abs(epsilon))
         share = np.exp(epsilon + reached - likely - 2 * side * rounding)
@@ -161,8 +165,10 @@ class DifferentResponses(AbstractExactSum):
 
 
 def _log_gap(apart: FloatArray, error: float, level: FloatArray, *, side: int = 1, least: bool = False) -> FloatArray:
-    """ln |1 - e^apart|, where `apart` is a tail's logarithm less the level: at most (side 1) or, for tails above the
-    level (side -1) or where the `least` is asked for, at least that; minus infinity where it may be 0.
+    """Return a bound of ln |1 - e^apart|, where `apart` is a tail's logarithm less the level.
+
+    The result is an upper bound (side 1), or a lower bound for tails above the level (side -1) or with `least`. It is
+    minus infinity if the gap may be 0.
     """
     rounding = error + SLACK * (1 + np.abs(level))
     if side < 0:
@@ -173,9 +179,12 @@ def _log_gap(apart: FloatArray, error: float, level: FloatArray, *, side: int = 
 
 
 def _share(far: FloatArray, near: FloatArray, error: float, level: FloatArray, *, side: int = -1) -> FloatArray:
-    """The share of the left test in a mixture of both with at most (side -1) or at least (side 1) the rate asked."""
+    """Return the share of the left test in a mixture of both tests with the given rate.
+
+    The rate of the mixture is at most (side -1) or at least (side 1) the given rate.
+    """
     rounding = side * (error + SLACK * (1 + np.abs(level)))
-    # What overflows may be infinite where the share is to be a lower end, but no smaller than it is.
+    # For a lower bound of the share, `ahead` may overflow to infinity. For an upper bound it must not be overestimated.
     apart = near - rounding if side < 0 else np.minimum(near - rounding, 700.0)
     behind, ahead = -np.expm1(far - rounding), np.expm1(apart)
     share = np.maximum(behind, 0.0) / (np.maximum(behind, 0.0) + np.maximum(ahead, 0.0))

@@ -1,17 +1,18 @@
-"""Curves of N equal steps that are eps-DP and no more: randomised responses, a binomial law of losses.
+"""Curves of N equal eps-DP steps without further structure: randomised responses with a binomial law of losses.
 
-K of the N answers are true: K ~ Binomial(N, 1/(1 + e^eps)) under H0, with e^eps for e^-eps under H1, and the loss is
-(2 K - N) eps (Kairouz, Oh, Viswanath 2015, Theorem 3.3; composition of dominating pairs). With p_k, q_k the masses,
+Let K be the number of true answers among N. K ~ Binomial(N, 1/(1 + e^eps)) under H0, with e^-eps in place of e^eps
+under H1, and the loss is (2 K - N) eps (Kairouz, Oh, Viswanath 2015, Theorem 3.3; composition of dominating pairs).
+With the masses p_k and q_k, a randomised test at its threshold has for 0 <= theta <= 1:
 
-    alpha = P0(K > k) + theta p_k,    power = P1(K > k) + theta q_k,    type II error = P1(K < k) + (1 - theta) q_k
+    alpha = P0(K > k) + theta p_k;    power = P1(K > k) + theta q_k;    type II error = P1(K < k) + (1 - theta) q_k.
 
-for 0 <= theta <= 1: a randomised test at its threshold. N - K exchanges the hypotheses, so that rates above 1/2 are
-read off their complements, and delta(-eps) off delta(eps). With j the first loss l_j above e and d = l_j - e,
+N - K swaps the hypotheses. Rates above 1/2 are therefore evaluated at their complements, and delta(-eps) follows from
+delta(eps). Let l_j be the first loss above e, and d = l_j - e. Then:
 
-    delta(e) = (1 - e^-d) P1(K >= j) + e^-d sum_{i >= 1} q_{j+i} (1 - e^{-2 i eps}),
+    delta(e) = (1 - e^-d) P1(K >= j) + e^-d sum_{i >= 1} q_{j+i} (1 - e^{-2 i eps}).
 
-where nothing cancels however small eps is; the second sum is (1 - e^{-2 eps}) sum_{i >= 0} (p_{j+i}/p_j) P1(K > j + i)
-but for the factor q_j/q_{j+i}, of positive terms again (`numerics/binomial_tails.py`).
+Nothing cancels, however small eps is. The second sum is (1 - e^{-2 eps}) sum_{i >= 0} (p_{j+i}/p_j) P1(K > j + i), up
+to the factor q_j/q_{j+i}. Its terms are positive too (`numerics/binomial_tails.py`).
 """
 
 from __future__ import annotations
@@ -35,19 +36,19 @@ from service.privacy.trade_off.enclosed.weighted_sums import log_sum
 
 SLACK: Final = 4 * FUNCTION_ERROR
 A_LIST: Final = 500.0
-"""Work of a list of points beside its tables, in microseconds, roughly."""
+"""Work of a list of points without its tables, in microseconds, roughly."""
 STEEP: Final = 300.0
-"""Log-odds beyond which the median is n or 0."""
+"""Log-odds beyond which the median is N or 0."""
 _MARGINS: Final = np.array([2.0, 16.0, 1e3, 1e6])
-"""How far from an approximate root, in units of its uncertainty, it is proved, tried together."""
+"""Distances from an approximate root, in units of its uncertainty, at which bounds are tried together."""
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class _Segments:
-    """For each level the segment k of the curve it lies on, with both ends of theta.
+    """Segment k of the curve that contains each level, with bounds of theta.
 
-    `low`, `high` may be a little outside [0, 1] where rounding does not tell the segment from its neighbour.
+    `low` and `high` may be slightly outside [0, 1] if rounding does not separate the segment from its neighbour.
     """
 
     k: IndexArray
@@ -57,10 +58,10 @@ class _Segments:
 
 @final
 class EqualResponses(AbstractExactSum):
-    """The curve of N >= 1 randomised responses at eps > 0, its own inverse.
+    """Curve of N >= 1 randomised responses at eps > 0, which is its own inverse.
 
-    Relative width about 1e-12 for N up to 1e6 and 1e-10 to 1e10, rates and deltas down to 1e-300. Work is
-    proportional to the standard deviation of K. Source: Kairouz, Oh, Viswanath 2015, Theorem 3.3.
+    The relative width is about 1e-12 for N up to 1e6, and 1e-10 up to 1e10, for rates and deltas down to 1e-300. The
+    work is proportional to the standard deviation of K. Source: Kairouz, Oh, Viswanath 2015, Theorem 3.3.
     """
 
     def __init__(self, steps: int, epsilon: float) -> None:
@@ -74,7 +75,10 @@ class EqualResponses(AbstractExactSum):
 
     @override
     def _points_of_half(self, level: FloatArray, *, low: bool) -> FloatArray:
-        """Above 1/2 the laws change places: tails of K under H1 are rates, and type II errors those under H0."""
+        """Return the bounds of `AbstractExactSum`. Above 1/2 the laws are swapped.
+
+        Tails of K under H1 are then rates, and tails under H0 are type II errors.
+        """
         count_work(A_LIST)
         null, other = self._laws if low else self._laws[::-1]
         found = self._segments(level, null)
@@ -84,7 +88,7 @@ class EqualResponses(AbstractExactSum):
         short, over = np.maximum(-found.low, 0.0), np.maximum(found.high - 1, 0.0)
         least, most = np.clip(found.low, 0.0, 1.0), np.clip(found.high, 0.0, 1.0)
         ratio, last = null.ratios(found.k), null.ratios(found.k - 1)
-        # On a neighbouring segment slopes differ by e^{2 eps}: convex sums may grow by it, concave ones do not.
+        # The slope of a neighbouring segment differs by the factor e^{2 eps}. Convex sums may grow by this factor.
         growth = 0.0 if low else 2 * self._step * (1 + SLACK)
         up = LogBounds(
             log_sum(beyond.lower, mass.lower + log(least), -1) + _log_rest(short / ratio),
@@ -116,11 +120,11 @@ class EqualResponses(AbstractExactSum):
         )
 
     def _loss(self, k: FloatArray | IndexArray) -> FloatArray:
-        """(2 k - N) eps within 2 u."""
+        """Return (2 k - N) eps within 2 u."""
         return np.asarray((2.0 * k - self._steps) * self._step, dtype=np.float64)
 
     def _segments(self, level: FloatArray, law: BinomialTails) -> _Segments:
-        """k with P(K > k) <= level <= P(K >= k), for levels <= 1/2."""
+        """Return k with P(K > k) <= level <= P(K >= k), for levels <= 1/2."""
         log_level = np.log(level)
         first, last = self._range(law, float(log_level.max()), float(log_level.min()))
         table = law.table(first, last)
@@ -135,7 +139,7 @@ class EqualResponses(AbstractExactSum):
         error = table.mass_error[inside][place] + SLACK * (1 + np.abs(log_level))
         share, past = np.exp(log_level - mass[place]), beyond[place]
         past_error = table.beyond_error[inside][place]
-        # Above K = N there is nothing but the rounding of a share that underflows; elsewhere tails may, too.
+        # Above K = N the only error is the rounding of a share that underflows. Elsewhere tails may underflow too.
         tiny = np.where(first + place < self._steps, 1e-320, 4 * SMALLEST)
         return _Segments(
             (first + place).astype(np.int64),
@@ -144,16 +148,16 @@ class EqualResponses(AbstractExactSum):
         )
 
     def _range(self, law: BinomialTails, highest: float, lowest: float) -> tuple[int, int]:
-        """Where tails come down from the highest level (about) to the lowest (surely)."""
+        """Return the indices where tails decrease from the highest level (about) to the lowest (surely)."""
         start = _start(law)
         last = _first_at_most(law, lowest - 1, max(law.mode, start), law.trials)
-        # A tail is at least its first term, about the bound over the root of 8 times the variance.
+        # A tail is at least its first term, which is about the Chernoff bound divided by sqrt(8 variance).
         loss = 1 + 0.5 * math.log(8 * (law.deviation**2 + 1))
         first = _first_at_most(law, highest + loss, max(law.mode, start), law.trials)
         return (max(start, first - 1) if first > law.mode + 2 else start), last
 
     def _log_mass(self, law: BinomialTails, mirror: BinomialTails, k: IndexArray) -> LogBounds:
-        """ln P(K = k)."""
+        """Return bounds of ln P(K = k)."""
         low, high = np.empty(len(k)), np.empty(len(k))
         direct = _is_direct(law, k)
         for which, read, places in ((direct, law, k), (~direct, mirror, self._steps - k)):
@@ -163,7 +167,10 @@ class EqualResponses(AbstractExactSum):
         return LogBounds(low, high)
 
     def _log_beyond(self, law: BinomialTails, mirror: BinomialTails, k: IndexArray) -> LogBounds:
-        """ln P(K > k): by its own sum, or where that is long by P(K <= k), which is P(K >= N - k) of the mirror."""
+        """Return bounds of ln P(K > k), from the tail's own sum, or from P(K <= k) if that sum is long.
+
+        P(K <= k) is P(K >= N - k) of the mirrored law.
+        """
         low, high = np.full(len(k), -np.inf), np.full(len(k), -np.inf)
         direct = _is_direct(law, k) & (k < self._steps)
         if direct.any():
@@ -206,7 +213,7 @@ class EqualResponses(AbstractExactSum):
         return LogBounds(low, high)
 
     def _close_delta(self, j: IndexArray, epsilon: FloatArray) -> LogBounds:
-        """ln delta by sums without differences."""
+        """Return bounds of ln delta by sums without differences."""
         rows = self._laws[1].at(j)
         gained, gain_error = self._gains_at(j)
         near = -np.expm1(-self._gap(j, epsilon))
@@ -216,7 +223,10 @@ class EqualResponses(AbstractExactSum):
         return LogBounds(value - error, np.minimum(value + error, 0.0))
 
     def _gains_at(self, j: IndexArray) -> tuple[FloatArray, FloatArray]:
-        """sum_{i >= 1} (q_{j+i}/q_j)(1 - e^{-2 i eps}) with relative error bounds; one sum for all that are close."""
+        """Return sum_{i >= 1} (q_{j+i}/q_j)(1 - e^{-2 i eps}) with relative error bounds.
+
+        Values of j that are close together share a sum.
+        """
         places, inverse = np.unique(j, return_inverse=True)
         gained, error = np.empty(len(places)), np.empty(len(places))
         apart = np.flatnonzero(np.diff(places) > 64 + 9 * self._laws[0].deviation) + 1
@@ -227,9 +237,10 @@ class EqualResponses(AbstractExactSum):
         return gained[inverse], error[inverse]
 
     def _gains(self, first: int, last: int) -> tuple[FloatArray, FloatArray]:
-        """The same for j = first..last: (1 - e^{-2 eps}) sum_i (p_{j+i}/p_j) P1(K > j + i)/q_{j+i}.
+        """Return the sums of `_gains_at` for j = first..last.
 
-        What is left out falls at least like the tails of p, for the factors fall too.
+        They are (1 - e^{-2 eps}) sum_i (p_{j+i}/p_j) P1(K > j + i)/q_{j+i}. The truncated terms decrease at least like
+        the tails of p, because the factors decrease too.
         """
         null, other = self._laws
         end = null.reach(last)
@@ -238,12 +249,12 @@ class EqualResponses(AbstractExactSum):
         beyond = table.beyond[inside]
         ratios = null.ratios(np.arange(first, end + 1, dtype=np.float64))
         sums = weighted_sums(ratios, beyond, null.row(first, end))[: last - first + 1]
-        # The weights of this sum are those of a tail of p, which is lighter than that of q: its error is at most that.
+        # The weights of this sum are those of a tail of p, which is lighter than that of q. So the error is smaller.
         error = 2 * table.beyond_error[inside][: last - first + 1] + SLACK
         return -math.expm1(-2 * self._step) * sums, error
 
     def _first_above(self, epsilon: FloatArray) -> IndexArray:
-        """The smallest k with (2 k - N) eps > epsilon, exactly; N + 1 where there is none."""
+        """Return the smallest k with (2 k - N) eps > epsilon, exactly; N + 1 if there is none."""
         guess = np.minimum(np.floor(0.5 * (epsilon / self._step + self._steps)), self._steps + 1.0)
         k = guess.astype(np.int64) - 1
         for _ in range(4):
@@ -251,7 +262,7 @@ class EqualResponses(AbstractExactSum):
         return k
 
     def _gap(self, k: IndexArray, epsilon: FloatArray) -> FloatArray:
-        """(2 k - N) eps - epsilon within 3 u: the rounding of the product is known."""
+        """Return (2 k - N) eps - epsilon within 3 u, including the rounding error of the product."""
         count = (2 * k - self._steps).astype(np.float64)
         product, rest = _exact_product(count, self._step)
         return (product - epsilon) + rest
@@ -260,7 +271,7 @@ class EqualResponses(AbstractExactSum):
     def _epsilon_of_less(self, delta: float) -> Enclosure:
         root, uncertainty = self._root(delta)
         steps = np.concatenate((-_MARGINS[::-1], _MARGINS)) * uncertainty
-        # The losses around the root as well: between them it may be known to a few nats only.
+        # The losses around the root are tried too, because between them the root may be uncertain by a few nats.
         beside = self._loss(np.floor(0.5 * (root / self._step + self._steps)) + np.arange(-1, 3))
         tried = np.clip(np.concatenate((root + steps, beside)), 0.0, self._largest.upper)
         read = self._log_profile(tried)
@@ -271,30 +282,33 @@ class EqualResponses(AbstractExactSum):
         return Enclosure(lower, max(lower, upper), self.evidence)
 
     def _root(self, delta: float) -> tuple[float, float]:
-        """About where delta(eps) = delta > 0 is below delta(0), and how uncertain that is."""
+        """Return an approximate root of delta(eps) = delta, for 0 < delta < delta(0), and its uncertainty."""
         other, level = self._laws[1], math.log(delta)
         last = _first_at_most(other, level - 1, other.mode, self._steps)
-        # Some more where K is nearly always N, but not so far that products of ratios overflow.
+        # If K is nearly always N the range is larger, but products of ratios must not overflow.
         below = math.ceil(9 * other.deviation + min(40.0, 500.0 / max(self._step, 1.0)))
         least = max(self._steps // 2 + 1, other.mode - below)
         if other.log_odds > STEEP:
             least = max(least, min(_start(other), last))
         least = min(least, last)
-        # A profile is about a tail, or a share 2 eps of it, and that about its bound over the deviation.
+        # A profile is about a tail, or a share 2 eps of it. A tail is about its Chernoff bound over the deviation.
         spread = 2 + math.log(8 * (other.deviation**2 + 1)) + max(-math.log(2 * self._step), 0.0)
         first = max(_first_at_most(other, level + spread, other.mode, self._steps) - 2, least)
         found = self._root_between(first, last, level)
         return found if found is not None else self._root_between(least, last, level) or (0.0, 0.0)
 
     def _root_between(self, first: int, last: int, level: float) -> tuple[float, float] | None:
-        """The same between the losses of these places; None where it is left of them and there are others."""
+        """Return the result of `_root` between the losses of these indices.
+
+        The result is None if the root is left of them and there are other losses.
+        """
         gained, error = self._gains(first, last)
         table = self._laws[1].table(first, last)
         inside = slice(first - table.first, last - table.first + 1)
         log_vertices = table.log_mass[inside] + log(gained)
         place = int(np.clip(np.searchsorted(-log_vertices, -level, side="left"), 0, last - first))
         share, gain = math.exp(level - float(table.log_mass[inside][place])), float(gained[place])
-        # From l_j on to the left 1 - e^(e - l_j) is a quotient of sums.
+        # Left of l_j, 1 - e^(e - l_j) is a quotient of sums.
         tail = max(1 + float(table.beyond[inside][place]) - gain, 1.0)
         w = min(max((share - gain) / tail, 0.0), 1.0)
         if place == 0 and w > -math.expm1(-2 * self._step) and first > self._steps // 2 + 1:
@@ -307,27 +321,27 @@ class EqualResponses(AbstractExactSum):
 
 
 def _start(law: BinomialTails) -> int:
-    """From where a level of at most 1/2 is reached: the median is at least the mode less 1."""
+    """Return an index below which no tail is at most 1/2: the median is at least the mode less 1."""
     return max(law.mode - 1, 0) if law.log_odds < STEEP else law.mode
 
 
 def _first_at_most(law: BinomialTails, level: float, start: int, end: int) -> int:
-    """The first k of start..end at which the Chernoff bound is about e^level, `end` if none is."""
+    """Return the first k of start..end at which the Chernoff bound is about e^level, or `end`."""
     return start + bisect_left(range(start, end), True, key=lambda k: law.log_chernoff(k) <= level)
 
 
 def _is_direct(law: BinomialTails, k: IndexArray) -> BoolArray:
-    """Whether the tail above k is at most about a half, and summed itself."""
+    """Return whether the tail above k is at most about a half, so that its own sum serves."""
     return k >= law.mode
 
 
 def _log_rest(share: FloatArray) -> FloatArray:
-    """ln(1 - share), minus infinity from 1 on; 0 where share is not a number (0 of nothing)."""
+    """Return ln(1 - share): minus infinity from 1 on, and 0 if the share is not a number (0/0)."""
     return np.where(np.isnan(share), 0.0, np.log1p(-np.minimum(share, 1.0)) * (1 + SLACK))
 
 
 def _exact_product(first: FloatArray, second: float) -> tuple[FloatArray, FloatArray]:
-    """first second as the nearest double and the rest, exactly (Dekker 1971); factors below 1e290."""
+    """Return the product as the nearest double and its rounding error, exactly (Dekker 1971); factors below 1e290."""
     product = first * second
     a_high, b_high = _upper_half(first), _upper_half(np.asarray(second))
     a_low, b_low = first - a_high, second - b_high

@@ -1,7 +1,7 @@
-"""Runs of steps that are (epsilon, delta)-DP and no more: which of them have exact curves, and what these are.
+"""Runs of (epsilon, delta)-DP steps without further structure: their exact curves and limits.
 
-For the worst pair such a step is a randomised response that with probability delta tells everything (Kairouz, Oh,
-Viswanath 2015, Theorem 2.1); both are attained by that mechanism in every step, so that the run's curve is tight.
+The worst pair of such a step is a randomised response that reveals everything with probability delta (Kairouz, Oh,
+Viswanath 2015, Theorem 2.1). This mechanism attains the worst case in every step, so the curve of the run is tight.
 """
 
 from __future__ import annotations
@@ -17,45 +17,48 @@ from service.privacy.trade_off.approximate_dp import ApproximateDpTradeOff
 from service.privacy.trade_off.combinators.with_singular_mass import SingularMass, WithSingularMass
 
 LARGEST_DEVIATION: Final = 5_000.0
-"""Largest deviation of the number of true answers of equal steps: sums are about fifty times as long."""
+"""Largest deviation of the number of true answers of equal steps. Sums are about fifty times as long."""
 MOST_SUMS: Final = 2**12
-"""Most sums of losses of different steps, in each of two lists."""
+"""Largest number of sums of losses of different steps, in each of two lists."""
 MOST_LOSSES: Final = 2**15
-"""The same, where most of them coincide."""
+"""Largest number of different losses if most sums coincide, in each of two lists."""
 ALIKE: Final = 1e-11
-"""Relative: what is left of an epsilon by rounding when a multiple is taken off."""
+"""Relative remainder of an epsilon, after subtraction of a multiple, that counts as rounding."""
 LARGEST_LOSS: Final = 600.0
-"""Nats: beyond it masses leave the range of doubles."""
+"""Largest loss in nats. Beyond it masses leave the range of doubles."""
 SMOOTHED: Final = (1e-100, 1e9)
-"""Largest losses, nats, of runs that are read on lines: squares of tilts, and thresholds beside their rounding."""
+"""Range of the largest loss, in nats, of runs with contour inversion.
+
+Outside, the squares of tilts overflow, or the rounding of thresholds is too large.
+"""
 MOST_ANSWERS: Final = 900
-"""Most different steps: 2^-this is a normal double."""
+"""Largest number of different steps. 2^-MOST_ANSWERS is a normal double."""
 
 Kinds: TypeAlias = tuple[tuple[float, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Responses:
-    """A run: how often each epsilon > 0 occurs, largest first, and each delta > 0."""
+    """Counts of each epsilon > 0 of a run, largest first, and of each delta > 0."""
 
     answers: Kinds
     deltas: Kinds
 
     @property
     def deviation(self) -> float:
-        """Deviation of the number of true answers where all epsilons are equal."""
+        """Standard deviation of the number of true answers if all epsilons are equal."""
         epsilon, count = self.answers[0]
         return math.sqrt(count) / (2 * math.cosh(min(epsilon / 2, 700.0)))
 
 
 def responses_of(steps: Steps) -> Responses | None:
-    """The run, if it consists of such steps alone and its curve is in reach of exact sums."""
+    """Return the run if it consists of such steps alone and exact sums serve its curve, else None."""
     run = any_responses_of(steps)
     return run if run is not None and _in_reach(run) else None
 
 
 def any_responses_of(steps: Steps) -> Responses | None:
-    """The run, if it consists of such steps alone."""
+    """Return the run if it consists of such steps alone, else None."""
     answers: dict[float, int] = {}
     deltas: dict[float, int] = {}
     for step, count in steps:
@@ -89,8 +92,10 @@ def _sums_of(kinds: Kinds) -> int:
 
 
 def losses_of(kinds: Kinds) -> int:
-    """How many different losses they have at most: all sums, or all multiples of what all their epsilons are multiples
-    of, but for rounding.
+    """Return an upper bound of the number of different losses.
+
+    The bound counts all sums. With many sums it counts all multiples of a common divisor of the epsilons, up to
+    rounding.
     """
     every = _sums_of(kinds)
     if every <= MOST_SUMS:
@@ -100,8 +105,9 @@ def losses_of(kinds: Kinds) -> int:
 
 
 def _unit(epsilons: tuple[float, ...], largest: float) -> float | None:
-    """What all epsilons are multiples of, so nearly that sums of losses of at most this size do not tell; None where it
-    would be too small (Euclid's algorithm).
+    """Return an approximate common divisor of all epsilons (Euclid's algorithm), or None if it would be too small.
+
+    The approximation changes sums of losses up to `largest` only by their rounding.
     """
     unit, least = epsilons[0], largest / MOST_LOSSES
     for epsilon in epsilons[1:]:
@@ -116,7 +122,7 @@ def _unit(epsilons: tuple[float, ...], largest: float) -> float | None:
 
 
 def halves(kinds: Kinds) -> tuple[Kinds, Kinds]:
-    """The kinds in two lists, with about as many sums of losses each."""
+    """Split the kinds into two lists with about as many sums of losses each."""
     lists: tuple[list[tuple[float, int]], list[tuple[float, int]]] = ([], [])
     sizes = [1, 1]
     for kind in sorted(kinds, key=lambda kind: -kind[1]):
@@ -127,7 +133,7 @@ def halves(kinds: Kinds) -> tuple[Kinds, Kinds]:
 
 
 def smoothed_responses_of(steps: Steps) -> Responses | None:
-    """The run, if it consists of such steps alone, is out of reach of exact sums, and lines read it."""
+    """Return the run if it consists of such steps alone, is too large for exact sums, and contours serve it."""
     run = any_responses_of(steps)
     if run is None or _in_reach(run):
         return None
@@ -135,7 +141,7 @@ def smoothed_responses_of(steps: Steps) -> Responses | None:
 
 
 def smoothed_curve(run: Responses) -> AbstractTradeOff:
-    """The curve of such a run, its own inverse."""
+    """Return the curve of a run from `smoothed_responses_of`, which is its own inverse."""
     from service.privacy.composition.exact_sums.smoothed_responses import SmoothedResponses
 
     curve = SmoothedResponses(run.answers)
@@ -143,7 +149,7 @@ def smoothed_curve(run: Responses) -> AbstractTradeOff:
 
 
 def response_curve(run: Responses) -> AbstractTradeOff:
-    """The curve of a run in reach, its own inverse."""
+    """Return the curve of a run from `responses_of`, which is its own inverse."""
     from service.privacy.composition.exact_sums.equal_responses import EqualResponses
 
     curve: AbstractTradeOff = ApproximateDpTradeOff(0.0, 0.0)

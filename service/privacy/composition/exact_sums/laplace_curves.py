@@ -1,13 +1,13 @@
-"""Curves of repeated Laplace steps of one scale, from exact sums (`sums.py`).
+"""Curves of repeated Laplace steps of one scale, from exact sums (`laplace_sums.py`).
 
-A threshold v of the loss is a point of the curve, and e^c, c = e (2 v - N), the slope of a tangent there. With one
-threshold `right` of the root of alpha(v) = alpha and one `left` of it, whatever they are,
+A threshold v of the loss is a point of the curve, and e^c with c = e (2 v - N) is the slope of a tangent there. Let v
+be any threshold near the root of alpha(v) = alpha. The tangents give:
 
-    power(alpha) <= power(v) + e^c (alpha - alpha(v)),    type II error >= beta(v) - e^c (alpha - alpha(v)),
+    power(alpha) <= power(v) + e^c (alpha - alpha(v));    type II error >= beta(v) - e^c (alpha - alpha(v)).
 
-and the chord between the two, where they are proved to be on either side, gives the other ends. At an atom of the loss
-both are the atom itself, open and closed: the curve is that chord, a randomised test. Above alpha = 1/2 everything is
-read off 1 - alpha, by the symmetry of the run.
+If two thresholds are proved to lie on either side of the root, the chord between them gives the other bounds. At an
+atom of the loss both thresholds are the atom itself, open and closed, and the chord is a randomised test. For alpha
+above 1/2 everything is evaluated at 1 - alpha, by the symmetry of the run.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ from service.privacy.trade_off.enclosed.logs import LogBounds
 from service.privacy.trade_off.enclosed.weighted_sums import log_moved, log_sum
 
 _MARGINS = (4.0, 400.0, 1e5)
-"""How far from an approximate root, in units of its uncertainty, it is proved, tried in turn."""
+"""Distances from an approximate root, in units of its uncertainty, of successive candidate thresholds."""
 _SLACK = 64 * UNIT_ROUNDOFF
 
 
 @dataclass(frozen=True, slots=True)
 class _Threshold:
-    """What the test S > c (or S >= c) attains, as logarithms, and how its rate compares with the one asked for.
+    """Log bounds of power and error of the test S > c (or S >= c), and its rate relative to the requested rate.
 
-    `excess_low`, `excess_high`: ends of (alpha(c) - alpha)/min(alpha, 1 - alpha).
+    `excess_low` and `excess_high` are bounds of (alpha(c) - alpha)/min(alpha, 1 - alpha).
     """
 
     c: FloatArray
@@ -50,9 +50,10 @@ class _Threshold:
 
 @final
 class ComposedLaplace(AbstractExactSum):
-    """The curve of N Laplace steps, its own inverse. Relative width 1e-12 (N = 100, e = 0.1) to 1e-10.
+    """Curve of N Laplace steps, which is its own inverse.
 
-    Source: composition of dominating pairs (Zhu, Dong, Wang 2022, Theorem 10); the law of the loss is exact.
+    The relative width is 1e-12 (N = 100, e = 0.1) to 1e-10. Source: composition of dominating pairs (Zhu, Dong, Wang
+    2022, Theorem 10); the law of the loss is exact.
     """
 
     def __init__(self, steps: int, sensitivity: float, noise_multiplier: float) -> None:
@@ -67,7 +68,7 @@ class ComposedLaplace(AbstractExactSum):
     @override
     def _points_of_half(self, level: FloatArray, *, low: bool) -> FloatArray:
         log_level = np.log(level)
-        # Above 1/2 the power of the mirrored run is the smaller of the two rates.
+        # Above 1/2 the power of the mirrored run is the smaller rate.
         cell, share, spread = self._root(log_level, 0 if low else 1)
         rows = self._simple_bounds(level, low)
         left = np.arange(len(level))
@@ -88,8 +89,9 @@ class ComposedLaplace(AbstractExactSum):
         return rows.swapaxes(0, 1).reshape(6, -1)
 
     def _simple_bounds(self, level: FloatArray, low: bool) -> FloatArray:
-        """Return both bounds of ln power, ln type II error and log slope, shape (2, 3, n), that follow from slopes
-        within [-N e, N e] and from guessing.
+        """Return bounds of ln power, ln type II error and log slope, shape (2, 3, n), without any evaluation.
+
+        They follow from slopes within [-N e, N e] and from guessing.
         """
         most = self._largest.upper
         log_level, other = np.log(level), np.log1p(-level)
@@ -104,7 +106,7 @@ class ComposedLaplace(AbstractExactSum):
         )
 
     def _threshold(self, place: LatticeThreshold, level: FloatArray, low: bool) -> _Threshold:
-        """The test at a place, or at its mirror image where rates above 1/2 are asked for."""
+        """Return the test at a threshold, or at its mirror image for rates above 1/2."""
         mirror = place.mirrored(self._steps)
         tails, mirrored = self._sums.tails(place), self._sums.tails(mirror)
         power, error = (tails[1], mirrored[0]) if low else (mirrored[1], tails[0])
@@ -118,11 +120,11 @@ class ComposedLaplace(AbstractExactSum):
         return _Threshold(c, power, error, excess_low - slack_low, excess_high + slack_high)
 
     def _read(self, right: _Threshold, left: _Threshold, level: FloatArray) -> FloatArray:
-        """Ends as in `_points`, from thresholds that lie right and left of the root (or seem to)."""
+        """Return bounds as in `_points_of_half`, from thresholds right and left of the root (proved or not)."""
         most = self._largest.upper
         power_high = log_moved(right.power.upper, right.c + level, -right.excess_low, 1)
         error_low = log_moved(left.error.lower, left.c + level, left.excess_low, -1)
-        # Points of the chord lie on the safe side when they are moved towards it.
+        # The upper bounds of the excesses move the point of the chord to the safe side.
         behind, ahead = np.maximum(-right.excess_high, 0.0), np.maximum(left.excess_high, 0.0)
         between = (right.excess_high <= 0) & (behind + ahead > 0) & np.isfinite(ahead)
         share, rest = np.log(behind / (behind + ahead)), np.log(ahead / (behind + ahead))
@@ -144,8 +146,9 @@ class ComposedLaplace(AbstractExactSum):
         return np.array([np.where(np.isnan(lows), -np.inf, lows), np.where(np.isnan(highs), np.inf, highs)])
 
     def _root(self, level: FloatArray, hypothesis: int) -> tuple[IndexArray, FloatArray, FloatArray]:
-        """Cell and share of v with ln P(V > v) about the level, 0 at an atom, and how uncertain the share is: not
-        at all at an atom.
+        """Return cell and share of v with ln P(V > v) about the level, and the uncertainty of the share.
+
+        At an atom the share and its uncertainty are 0.
         """
         closed, opened = self._sums.vertices(hypothesis)
         cell = np.searchsorted(-closed, -level, side="right") - 1
@@ -180,7 +183,7 @@ class ComposedLaplace(AbstractExactSum):
         return LogBounds(lower, np.where(epsilon >= most.upper, -np.inf, upper))
 
     def _at(self, v: FloatArray) -> LatticeThreshold:
-        """A place at or a little below v."""
+        """Return a threshold at v or slightly below v."""
         whole = np.floor(np.clip(v, 0.0, self._steps))
         return self._place(whole.astype(np.intp), np.clip(v, 0.0, self._steps) - whole)
 
@@ -205,7 +208,7 @@ class ComposedLaplace(AbstractExactSum):
         return Enclosure(left, max(left, right), self.evidence)
 
     def _profile_root(self, level: float) -> tuple[IndexArray, FloatArray, FloatArray]:
-        """Cell and share of v with ln delta about the level, and how uncertain the share is."""
+        """Return cell and share of v with ln delta about the level, and the uncertainty of the share."""
         vertices = self._sums.profile_vertices
         cell = np.array([int(np.clip(np.searchsorted(-vertices, -level, side="right") - 1, 0, self._steps - 1))])
         ends = vertices[cell] - level, vertices[cell + 1] - level

@@ -1,4 +1,4 @@
-"""Which runs of Laplace steps exact sums and contours serve, and how far sums go: known before any work is done."""
+"""Limits of exact sums and contours for runs of Laplace steps, without any computation of the sums."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ import math
 from bisect import bisect_left
 
 LARGEST_LOSS = 400.0
-"""N e, nats: beyond it the terms leave the range of doubles."""
+"""Largest N e in nats. Beyond it the terms leave the range of doubles."""
 LARGEST_STEPS = 2_000
 LARGEST_WORK = 2e7
-"""Steps times the square of the number of uniforms: about a tenth of a second."""
+"""Largest product of the steps and the square of the number of uniforms, about a tenth of a second."""
 
 _OMITTED = 60.0
-"""Nats: the share of the terms with more uniforms than are kept is e^-this, or none are."""
+"""Nats: terms with more uniforms than are kept have a share of at most e^-_OMITTED."""
 
 
 def uniforms_kept(steps: int, loss: float) -> int:
-    """How many uniforms the sums go up to: all N, or enough that e^-60 of the weight is left out."""
+    """Return the largest number of uniforms of the sums: all N, or enough that e^-60 of the weight is truncated."""
     share = loss / (2 + loss)
     first = math.floor(share * steps) + 1
     more = bisect_left(range(first, steps), True, key=lambda kept: log_excess(steps, kept, share) <= -_OMITTED)
@@ -24,7 +24,7 @@ def uniforms_kept(steps: int, loss: float) -> int:
 
 
 def log_excess(steps: int, kept: int, share: float) -> float:
-    """ln of a bound of P(Binomial(N, share) > kept): -N times a Kullback-Leibler divergence (Chernoff)."""
+    """Return ln of a bound of P(Binomial(N, share) > kept): -N times a Kullback-Leibler divergence (Chernoff)."""
     if kept >= steps:
         return -math.inf
     rate = (kept + 1) / steps
@@ -35,14 +35,14 @@ def log_excess(steps: int, kept: int, share: float) -> float:
 
 
 def can_sum(steps: int, loss: float) -> bool:
-    """Whether a run of so many steps of loss e (nats) is in reach of `LaplaceSums`."""
+    """Return whether `LaplaceSums` serves a run of `steps` steps of loss e (nats)."""
     if steps > LARGEST_STEPS or steps * loss > LARGEST_LOSS:
         return False
     return steps * uniforms_kept(steps, loss) ** 2 <= LARGEST_WORK
 
 
 def log_atoms(loss: float, sample_rate: float) -> float:
-    """ln of the mass of a (sampled) Laplace step's two extreme losses, the larger of that under H0 and under H1."""
+    """Return ln of the mass of a (sampled) Laplace step's two extreme losses, the larger of H0 and H1."""
     least, most = (1 + sample_rate * math.expm1(side * min(loss, 600.0)) for side in (-1, 1))
     far = math.exp(-loss)
     return math.log(0.5) + max(math.log1p(far), math.log(least + most * far))

@@ -1,16 +1,20 @@
 """Tails of the loss of N Laplace steps of one scale, as sums of positive terms only.
 
-One step with e = sensitivity/scale has the loss e (2 X - 1), where X = 0 with probability 1/2 under H0, X = 1 with
-e^-e/2, and in between a density e/2 e^{-e x}; under H1 everything is mirrored. So the loss of a run is S = e (2 V - N),
-V in [0, N], and both laws are an exponential times one measure W,
+A step with e = sensitivity/scale has the loss e (2 X - 1). Under H0, X = 0 with probability 1/2 and X = 1 with
+probability e^-e/2. Between 0 and 1 its density is e/2 e^{-e x}. Under H1 the law is mirrored. The loss of a run is
+S = e (2 V - N) with V in [0, N]. Both laws are an exponential times one measure W:
 
-    dP0 = e^{-e v} dW,    dP1 = e^{e (v - N)} dW,    W = 2^-N sum_j N!/(j! k! (N-j-k)!) e^j (point k) * (j uniforms),
+    dP0 = e^{-e v} dW;    dP1 = e^{e (v - N)} dW;
+    W = 2^-N sum_j N!/(j! k! (N-j-k)!) e^j (point k) * (j uniforms).
 
-symmetric about N/2: points at 0..N and on each cell [m, m + 1] a polynomial, a sum of cardinal B-splines. Its Bernstein
-coefficients follow by Horner's rule, since every uniform is one more integral over [x - 1, x]. Tails of exponentials
-and hyperbolic sines against them have non-negative terms, so no reading cancels, however small. Splines of more than
-`uniforms` terms are left out; what they add is bounded by Chernoff at several tilts: W's generating function is
-(1/2 + e^l/2 + (e/2)(e^l - 1)/l)^N, and the share of uniforms never exceeds c = e/(2 + e), because tanh x <= x.
+W is symmetric about N/2. It has points at 0..N. On each cell [m, m + 1] it is a polynomial, a sum of cardinal
+B-splines. Horner's rule gives the Bernstein coefficients, because every uniform is a further integral over [x - 1, x].
+The integrals of exponentials and hyperbolic sines over tails have non-negative terms, so that no result cancels,
+however small it is.
+
+Splines of more than `uniforms` terms are truncated. Chernoff's bound at several tilts bounds them. The generating
+function of W is (1/2 + e^l/2 + (e/2)(e^l - 1)/l)^N. The share of uniforms never exceeds c = e/(2 + e), because tanh x
+<= x.
 """
 
 from __future__ import annotations
@@ -32,18 +36,18 @@ from service.privacy.trade_off.enclosed.logs import LogBounds
 
 _SMALL = 1e-290
 _RANGE = 690.0
-"""ln of about the largest number that is used."""
+"""Approximate logarithm of the largest number in use."""
 GRID = 2.0**52
-"""Places within a cell are multiples of 1/this, so that their distances to both of its ends are doubles."""
+"""Shares of a cell are multiples of 1/GRID, so that their distances to both endpoints are doubles."""
 _A_PIECE, _A_RATIO = 0.01, 0.05
-"""Work of a coefficient of a run, and of a term of a reading, in microseconds, roughly."""
+"""Work of a coefficient of a run, and of a term of an evaluation, in microseconds, roughly."""
 _TILTS = np.array([[1.0], [1.5], [2.2], [3.0]])
-"""Tilts tried, over that of a coin: the loss of a run of uniforms has a third of its variance."""
+"""Candidate tilts, relative to the tilt of a coin. A uniform has a third of the variance of a coin."""
 
 
 @dataclass(frozen=True, slots=True)
 class LatticeThreshold:
-    """Thresholds V > v (or V >= v where `closed`), v = cell + share with share in [0, 1); 0 where the cell is N."""
+    """Thresholds V > v (or V >= v with `closed`), with v = cell + share and share in [0, 1), or share 0 in cell N."""
 
     cell: IndexArray
     share: FloatArray
@@ -51,7 +55,7 @@ class LatticeThreshold:
 
     @staticmethod
     def of(cell: IndexArray, share: FloatArray, steps: int, *, closed: bool) -> LatticeThreshold:
-        """The places cell + share, share in [-1, 2], rounded down to the grid and brought into [0, N]."""
+        """Round the thresholds cell + share, share in [-1, 2], down to the grid, and limit them to [0, N]."""
         whole = np.floor(share)
         share = np.floor((share - whole) * GRID) / GRID
         over = share == 1
@@ -60,7 +64,7 @@ class LatticeThreshold:
         return LatticeThreshold(np.clip(cell, 0, steps), share, closed)
 
     def mirrored(self, steps: int) -> LatticeThreshold:
-        """N - v, exactly, where closed and open tails change places."""
+        """Return N - v, exactly, with open and closed tails swapped."""
         inner = self.share > 0
         return LatticeThreshold(
             np.where(inner, steps - 1, steps) - self.cell, np.where(inner, 1 - self.share, 0.0), not self.closed
@@ -69,7 +73,7 @@ class LatticeThreshold:
 
 @dataclass(frozen=True, slots=True)
 class _Rest:
-    """The rest of each place's cell: the density of W, the width, and hyperbolic moments of e times the width."""
+    """Part of each cell right of the threshold: density of W, width, and hyperbolic moments of e times the width."""
 
     part: FloatArray
     width: FloatArray
@@ -78,10 +82,10 @@ class _Rest:
 
 
 class LaplaceSums:
-    """The measure W of a run and the tails of both laws, at any threshold; see the module.
+    """Measure W of a run and the tails of both laws at any threshold.
 
-    `loss`: e = sensitivity/scale in nats, within u. Logarithms of tails are enclosed to about (J^2/2 + 16 J + 16 N) u,
-    J uniforms, plus a few u per unit of the loss: 3e-13 for 100 steps of e = 0.1.
+    `loss` is e = sensitivity/scale in nats, within u. The enclosures of the logarithms of tails have a width of about
+    (J^2/2 + 16 J + 16 N) u for J uniforms, plus a few u per unit of the loss: 3e-13 for 100 steps of e = 0.1.
     """
 
     def __init__(self, steps: int, loss: float) -> None:
@@ -99,7 +103,7 @@ class LaplaceSums:
         count_work(_A_PIECE * steps * self._uniforms**2)
         rows = [self._point_masses()]
         for j in range(self._uniforms):
-            # k points and j uniforms of N steps: one of the N - j - k others becomes a uniform.
+            # From k points and j uniforms of N steps, one of the N - j - k other steps becomes a uniform.
             left = np.arange(steps - j, 0, -1.0)
             rows.append(rows[-1][: steps - j] * (loss * left / (j + 1)))
         self.points = rows[0]
@@ -112,7 +116,7 @@ class LaplaceSums:
         """Density of W on each cell [m, m + 1], and 0 on the cell that begins at N."""
 
     def _point_masses(self) -> FloatArray:
-        """C(N, k) 2^-N for k = 0..N, scaled; the exact middle one, and ratios from there on."""
+        """Return C(N, k) 2^-N for k = 0..N, scaled, from the exact middle term by ratios."""
         steps = self.steps
         middle = steps // 2
         first = math.ldexp(float(Fraction(math.comb(steps, middle), 2**steps)), self._bits)
@@ -125,7 +129,7 @@ class LaplaceSums:
 
     @cached_property
     def _moments(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """int cosh(e t) p, int sinh(e t) p and int e^{-e t} p over every cell, p the density of W at m + t."""
+        """Integrals of cosh(e t) p, sinh(e t) p and e^{-e t} p over every cell, for the density p of W at m + t."""
         even, odd = hyperbolic_moments(self._pieces.shape[1] - 1, np.array([self.loss]), self._terms)
         falling = math.exp(-self.loss) * (even + odd)[0, ::-1]
         return self._pieces @ even[0], self._pieces @ odd[0], self._pieces @ falling
@@ -137,7 +141,7 @@ class LaplaceSums:
 
     @cached_property
     def _tails(self) -> tuple[FloatArray, FloatArray]:
-        """Sums of e^{-+e (v - N/2)} dW over v >= m, m = 0..N + 1."""
+        """Sums of e^{-+e (v - N/2)} dW over v >= m, for m = 0..N + 1."""
         cosh, sinh, falling = self._moments
         found: list[FloatArray] = []
         for sign, cells in ((-1, falling), (1, cosh + sinh)):
@@ -147,7 +151,7 @@ class LaplaceSums:
 
     @cached_property
     def _hyperbolic_tails(self) -> tuple[FloatArray, FloatArray]:
-        """Sums of cosh and of sinh(e (v - m)) dW over v >= m, m = 0..N + 1, by their addition formulas."""
+        """Sums of cosh and of sinh(e (v - m)) dW over v >= m, for m = 0..N + 1, by their addition formulas."""
         cosh_cells, sinh_cells, _ = self._moments
         cosh, sinh = math.cosh(self.loss), math.sinh(self.loss)
         rows = np.zeros((self.steps + 2, 2))
@@ -159,16 +163,16 @@ class LaplaceSums:
         return rows[:, 0], rows[:, 1]
 
     def vertices(self, hypothesis: int) -> tuple[FloatArray, FloatArray]:
-        """About ln P(V >= m) and ln P(V > m), m = 0..N."""
+        """Return approximations of ln P(V >= m) and ln P(V > m), for m = 0..N."""
         closed = self._tails[hypothesis][:-1]
         opened = closed - np.exp((2 * hypothesis - 1) * self._centred) * self.points
-        # The last digits are lost where nothing else is there; what follows bounds the tail from below.
+        # The difference cancels if the atom has nearly all of the mass. The next tail is a lower bound.
         opened = np.maximum(opened, self._tails[hypothesis][1:])
         return self._log(closed), self._log(opened)
 
     @cached_property
     def profile_vertices(self) -> FloatArray:
-        """About ln delta at the thresholds e (2 m - N), m = 0..N."""
+        """Approximations of ln delta at the thresholds e (2 m - N), for m = 0..N."""
         return self.profile(self._every_vertex).middle
 
     @property
@@ -177,7 +181,7 @@ class LaplaceSums:
         return LatticeThreshold(cells, np.zeros(self.steps + 1), closed=False)
 
     def tails(self, place: LatticeThreshold) -> tuple[LogBounds, LogBounds]:
-        """ln of P(V > v), or of P(V >= v), under H0 and under H1."""
+        """Return bounds of ln P(V > v), or of ln P(V >= v), under H0 and under H1."""
         rest = self._rest(place)
         shift = np.zeros_like(place.share)
         growths = -self._centre(place), shift + 0.5 * self.steps * self.loss
@@ -190,14 +194,14 @@ class LaplaceSums:
         return first, second
 
     def tail_and_slope(self, place: LatticeThreshold, hypothesis: int) -> tuple[FloatArray, FloatArray]:
-        """About ln of a tail, and its derivative in v: to find roots."""
+        """Return approximations of ln of a tail and of its derivative in v, for root finding."""
         rest = self._rest(place)
         tail = self._tail(place, rest, hypothesis)
         with np.errstate(divide="ignore", invalid="ignore"):
             return self._log(tail), -rest.part[:, 0] * np.exp((2 * hypothesis - 1) * self._centre(place)) / tail
 
     def _tail(self, place: LatticeThreshold, rest: _Rest, hypothesis: int) -> FloatArray:
-        """The scaled sum of e^{+-e (v - N/2)} dW."""
+        """Return the scaled sum of e^{+-e (v - N/2)} dW."""
         sign = 2 * hypothesis - 1
         weights = rest.cosh + rest.sinh
         if sign < 0:  # int_0^1 e^{-x t} B_r(t) dt is e^-x int_0^1 e^{x t} B_{n-r}(t) dt
@@ -207,13 +211,16 @@ class LaplaceSums:
         return total + (place.share == 0) * self.points[place.cell] * here if place.closed else total
 
     def profile(self, place: LatticeThreshold) -> LogBounds:
-        """ln delta at the threshold e (2 v - N): twice the sum of e^{e (v - N/2)} sinh(e (w - v)) dW over w > v."""
+        """Return bounds of ln delta at the threshold e (2 v - N).
+
+        delta is twice the sum of e^{e (v - N/2)} sinh(e (w - v)) dW over w > v.
+        """
         scaled, centre = self._profile(place)
         floor = self._underflow(0.5 * self.steps * self.loss - centre)
         return self._ends(scaled, centre + math.log(2), floor, self._omitted(place, 1))
 
     def profile_and_slope(self, place: LatticeThreshold) -> tuple[FloatArray, FloatArray]:
-        """About ln delta, and its derivative in v: to find roots."""
+        """Return approximations of ln delta and of its derivative in v, for root finding."""
         scaled, centre = self._profile(place)
         tail = self._tail(place, self._rest(place), 0)
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -237,14 +244,14 @@ class LaplaceSums:
         return 0.5 * self.threshold(place)
 
     def threshold(self, place: LatticeThreshold) -> FloatArray:
-        """c = e (2 v - N) in nats, within 4 u relative."""
+        """Return c = e (2 v - N) in nats, with a relative error of at most 4 u."""
         return self.loss * ((2 * place.cell - self.steps) + 2 * place.share)
 
     def _underflow(self, growth: FloatArray) -> FloatArray:
-        """What numbers below the smallest double may add up to in a sum whose weights are at most e^growth.
+        """Return a bound of the total of numbers below the smallest double, in a sum with weights of at most e^growth.
 
-        The terms of one point rise with the number of uniforms, by e^{N e} in all at most, and then fall: what is lost
-        grows only where their first is too small.
+        The terms of a point first increase with the number of uniforms, by e^{N e} in total at most, and then decrease.
+        The total is larger only if the first terms are too small.
         """
         lost = SMALLEST * (self._uniforms + 10) ** 2 * (self.steps + 1)
         if self.points[-1] < _SMALL:
@@ -252,21 +259,24 @@ class LaplaceSums:
         return lost * np.exp(np.minimum(growth, _RANGE))
 
     def _ends(self, scaled: FloatArray, shift: FloatArray, floor: FloatArray, omitted: FloatArray) -> LogBounds:
-        """Outward logarithms of scaled e^shift, with what was left out above."""
+        """Return outward bounds of ln(scaled e^shift), including the truncated terms in the upper bound."""
         lower, upper = self._log(np.maximum(scaled - floor, 0.0)) + shift, self._log(scaled + floor) + shift
         rounding = self.error + 8 * UNIT_ROUNDOFF * np.where(np.isfinite(upper), np.abs(upper), 0.0)
         upper = np.logaddexp(upper + rounding, omitted)
         return LogBounds(np.minimum(lower - rounding, 0.0), np.minimum(upper + rounding, 0.0))
 
     def _log(self, scaled: FloatArray) -> FloatArray:
-        """ln without the scale, taken off first: logarithms of numbers near 1 have small errors."""
+        """Return the logarithm without the scale.
+
+        The scale is removed first, because logarithms of numbers near 1 have small errors.
+        """
         mantissa, exponent = np.frexp(scaled)
         with np.errstate(divide="ignore"):
             log = np.log(mantissa) + (exponent - self._bits) * math.log(2) - 0.5 * self.steps * self.loss
         return np.asarray(log, dtype=np.float64)
 
     def _omitted(self, place: LatticeThreshold, hypothesis: int) -> FloatArray:
-        """ln of a bound of what splines of more uniforms add to a tail."""
+        """Return ln of a bound of the contribution of splines of more uniforms to a tail."""
         if self._log_omitted == -math.inf:
             return np.full(len(place.share), -np.inf)
         steps, own = self.steps, self.loss * (2 * hypothesis - 1)
@@ -277,6 +287,6 @@ class LaplaceSums:
         uniform = np.expm1(tilt) / tilt
         log_total = steps * np.log(0.5 + 0.5 * np.exp(tilt) + 0.5 * self.loss * uniform)
         exponent = log_total - (tilt - own) * v - hypothesis * steps * self.loss
-        # At N itself there is only a point.
+        # At N there is only a point.
         exponent = np.where(place.cell == steps, -np.inf, exponent.min(axis=0))
         return exponent + self._log_omitted + 1e-9 * (1 + steps)

@@ -1,18 +1,20 @@
-"""Curves of runs of many different eps-DP steps: between those of the run with and without a little Gaussian noise.
+"""Curves of runs of many different eps-DP steps, bounded by curves of the run with a small additional Gaussian noise.
 
-The law of losses of k different steps has 2^k atoms; exact sums over it are #P-hard (Murtagh, Vadhan 2016). Beside one
-Gaussian step of shift tau, with L' = L + V for V ~ N(-tau^2/2, tau^2) under H0, the run has a density that one Fourier
-transform reads (`smoothed_line.py`), and
+The law of losses of k different steps has 2^k atoms, and exact sums over it are #P-hard (Murtagh, Vadhan 2016). With an
+additional Gaussian step of shift tau, the loss is L' = L + V with V ~ N(-tau^2/2, tau^2) under H0. The run then has a
+density, and one Fourier transform evaluates it (`smoothed_contour.py`). The bounds are:
 
     D'(c) - tau^2 e^{tau^2/8} e^c density of L' at c <= D(c) <= D'(c).
 
-Right: forgetting a step makes no attack stronger. Left: at a given loss L = c + u the profile grows by e^c psi(u), psi
-that of the Gaussian step at -u less (e^u - 1)_+. d psi/d tau = phi(u/tau - tau/2) (the vega of an option), hence
+Upper bound: ignoring a step makes no attack stronger. Lower bound: at a given loss L = c + u the profile increases by
+e^c psi(u), where psi is the profile of the Gaussian step at -u less (e^u - 1)_+. Since d psi/d tau = phi(u/tau - tau/2)
+(the vega of an option):
 
-    psi(u) = int_0^tau phi(u/w - w/2) dw <= tau e^{tau^2/8} phi(u/tau - tau/2),
+    psi(u) = int_0^tau phi(u/w - w/2) dw <= tau e^{tau^2/8} phi(u/tau - tau/2).
 
-for u^2/w^2 falls with w and w^2/4 <= tau^2/4: that is tau^2 e^{tau^2/8} times the density of u + V at 0, and an
-expectation over L proves it. The gap is of second order in tau, but of first at an atom of the loss that stands alone.
+The inequality holds because u^2/w^2 decreases with w and w^2/4 <= tau^2/4. The right side is tau^2 e^{tau^2/8} times
+the density of u + V at 0. The expectation over L proves the lower bound. The gap is of second order in tau, but of
+first order at an isolated atom of the loss.
 """
 
 from __future__ import annotations
@@ -25,9 +27,9 @@ from scipy.special import ndtri
 from typing_extensions import override
 
 from service.privacy.composition.exact_sums.abstract import AbstractExactSum
-from service.privacy.composition.exact_sums.convex_readings import Minimum
-from service.privacy.composition.exact_sums.smoothed_ladder import ResponseLadder, Rung
-from service.privacy.composition.exact_sums.smoothed_line import ResponseCumulants
+from service.privacy.composition.exact_sums.convex_nodes import Minimum
+from service.privacy.composition.exact_sums.smoothed_contour import ResponseCumulants
+from service.privacy.composition.exact_sums.smoothed_tilts import ResponseTilts, TiltedRun
 from service.privacy.enclosure import SMALLEST, Enclosure, Evidence
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
@@ -38,28 +40,31 @@ SLACK: Final = 4 * FUNCTION_ERROR
 
 @final
 class SmoothedResponses(AbstractExactSum):
-    """The curve of a run of many different randomised responses, its own inverse.
+    """Curve of a run of many different randomised responses, which is its own inverse.
 
-    Relative width of a few 1e-7 where no atom of the loss decides alone: delta, power and type II error alike, at rates
-    and deltas down to 1e-300. Source: Murtagh, Vadhan 2016, Theorem 1.5, for the run; the bracket is proved above.
+    The relative width of delta, power and type II error is a few 1e-7, unless a single atom of the loss decides. This
+    holds for rates and deltas down to 1e-300. Source: Murtagh, Vadhan 2016, Theorem 1.5, for the run. The module
+    docstring proves the bracket.
     """
 
     method = "contour"
 
     def __init__(self, kinds: tuple[tuple[float, int], ...]) -> None:
-        """Kinds (epsilon > 0, count)."""
+        """Store the kinds (epsilon > 0, count)."""
         cumulants = ResponseCumulants(kinds)
-        self._ladder = ResponseLadder(cumulants)
+        self._tilts = ResponseTilts(cumulants)
         self._log_overlap = 2 * (cumulants.value(0.0) + cumulants.error(0.0))
-        """An upper end of 2 ln E0 e^{L/2}: rates alpha and errors beta multiply to no more than e^this, and
-        E0 min(e^L, e^c) is at most e^{(this + c)/2}, also where lines have nothing to say.
+        """Upper bound of 2 ln E0 e^{L/2}.
+
+        The product of a rate alpha and an error beta is at most e^{_log_overlap}. E0 min(e^L, e^c) is at most
+        e^{(_log_overlap + c)/2}. Both bounds need no contour.
         """
         most = math.fsum(epsilon * count for epsilon, count in kinds)
         rounding = 4 * UNIT_ROUNDOFF * most
         self._largest = Enclosure(most - rounding, most + rounding, Evidence.EXACT)
         top = math.fsum(-count * (epsilon + math.log1p(math.exp(-epsilon))) for epsilon, count in kinds)
         self._log_top = top * (1 + SLACK)
-        """A lower end of ln P0 of the largest loss."""
+        """Lower bound of ln P0 of the largest loss."""
 
     @override
     def _points_of_half(self, level: FloatArray, *, low: bool) -> FloatArray:
@@ -69,49 +74,49 @@ class SmoothedResponses(AbstractExactSum):
         return rows
 
     def _low(self, alpha: float) -> list[float]:
-        """Both ends of ln power, ln type II error and the slope at a rate of at most 1/2."""
+        """Return bounds of ln power, ln type II error and the slope at a rate of at most 1/2."""
         log_alpha, most = math.log(alpha), self._largest.upper
-        # Power is at least the rate, and e^largest times it for outcomes that have the largest loss.
+        # The power is at least the rate, and e^largest times the rate for outcomes with the largest loss.
         least = max(log_alpha, min(log_alpha, self._log_top) + self._largest.lower)
         least = min(least - SLACK * (1 + abs(least) + abs(log_alpha)), 0.0)
         rows = [least, 0.0, -math.inf, 0.0, -most, most]
-        # At smaller rates than that of the largest loss nothing else is to be read.
+        # At rates below the probability of the largest loss these bounds are final.
         read = None
         if log_alpha > self._log_top:
-            read = self._ladder.first_reading(
-                lambda rung: rung.score, -float(ndtri(alpha)), lambda rung: rung.profile.minimum(log_alpha)
+            read = self._tilts.first_result(
+                lambda tilted: tilted.score, -float(ndtri(alpha)), lambda tilted: tilted.profile.minimum(log_alpha)
             )
         if read is not None:
-            rung, found = read
-            low, high = _rounded(found, rung)
+            tilted, found = read
+            low, high = _rounded(found, tilted)
             other = _complement(high), _complement(low)
-            rows[:4] = [low, high, *other] if rung.r > 0.5 else [*other, low, high]
+            rows[:4] = [low, high, *other] if tilted.r > 0.5 else [*other, low, high]
             rows[4:] = max(found.left, -most), min(found.right, most)
         rows[3] = min(rows[3], _complement(least), self._overlapping(log_alpha))
         rows[0] = max(rows[0], least, _complement(rows[3]))
         return rows
 
     def _overlapping(self, log_alpha: float) -> float:
-        """An upper end of the logarithm of the type II error."""
+        """Return an upper bound of the logarithm of the type II error."""
         return self._log_overlap - log_alpha + SLACK * (abs(self._log_overlap) + abs(log_alpha))
 
     def _high(self, rest: float) -> list[float]:
         """Return the numbers of `_low` at the rate 1 - rest, above 1/2: beta = max_c e^-c (rest - D(c))."""
         log_rest, most = math.log(rest), self._largest.upper
         rows = [-math.inf, 0.0, -math.inf, log_rest, -most, most]
-        read = self._ladder.first_reading(
-            lambda rung: rung.other_score,
+        read = self._tilts.first_result(
+            lambda tilted: tilted.other_score,
             -float(ndtri(rest)),
-            lambda rung: rung.inverse.minimum(log_rest),
+            lambda tilted: tilted.inverse.minimum(log_rest),
             swapped=True,
         )
         if read is not None:
-            rung, found = read
-            low, high = _rounded(found, rung)
+            tilted, found = read
+            low, high = _rounded(found, tilted)
             high = min(high, log_rest * (1 - SLACK))
             rows[:4] = [_complement(high), _complement(low), low, high]
             rows[4:] = max(found.left, -most), min(found.right, most)
-        # Outcomes with the smallest loss alone are accepted last.
+        # Outcomes with the smallest loss are accepted last.
         if log_rest <= self._log_top + self._largest.lower:
             least = log_rest - self._largest.lower
             rows[3] = min(rows[3], least + SLACK * (1 + abs(log_rest) + abs(least)))
@@ -122,25 +127,25 @@ class SmoothedResponses(AbstractExactSum):
     @override
     def _log_profile(self, epsilon: FloatArray) -> LogBounds:
         lower, upper = np.full_like(epsilon, -np.inf), np.zeros_like(epsilon)
-        rungs = [self._ladder.for_threshold(c) if c < self._largest.upper else None for c in epsilon.tolist()]
-        for rung in dict.fromkeys(rung for rung in rungs if rung is not None):
-            which = np.array([chosen is rung for chosen in rungs])
-            lower[which], upper[which] = self._log_delta(rung, epsilon[which])
+        tilted_runs = [self._tilts.for_threshold(c) if c < self._largest.upper else None for c in epsilon.tolist()]
+        for tilted in dict.fromkeys(tilted for tilted in tilted_runs if tilted is not None):
+            which = np.array([chosen is tilted for chosen in tilted_runs])
+            lower[which], upper[which] = self._log_delta(tilted, epsilon[which])
         upper = np.where(epsilon >= self._largest.upper, -np.inf, upper)
         overlap = 0.5 * (self._log_overlap + epsilon) + SLACK * (abs(self._log_overlap) + epsilon)
         lower = np.maximum(lower, log(-np.expm1(np.minimum(overlap, 0.0))) - SLACK)
         return _below_one(lower, upper)
 
-    def _log_delta(self, rung: Rung, c: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Both ends of ln delta at thresholds that the rung reads."""
-        nodes = rung.profile
+    def _log_delta(self, tilted: TiltedRun, c: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return bounds of ln delta at thresholds of a tilted run."""
+        nodes = tilted.profile
         unit = nodes.unit(nodes.cell(c))
         ends: list[FloatArray] = []
         for side, end in zip((-1, 1), nodes.between(c), strict=True):
-            value = log(np.maximum(end if rung.r > 0.5 else -end, 0.0)) + unit
-            rounding = rung.nodes.log_error + SLACK * (2 + np.abs(value) + abs(nodes.scale) + np.abs(nodes.slope * c))
-            moved = value + (side if rung.r > 0.5 else -side) * np.where(np.isfinite(value), rounding, 0.0)
-            ends.append(np.minimum(moved, 0.0) if rung.r > 0.5 else np.log1p(-np.exp(np.minimum(moved, 0.0))))
+            value = log(np.maximum(end if tilted.r > 0.5 else -end, 0.0)) + unit
+            rounding = tilted.nodes.log_error + SLACK * (2 + np.abs(value) + abs(nodes.scale) + np.abs(nodes.slope * c))
+            moved = value + (side if tilted.r > 0.5 else -side) * np.where(np.isfinite(value), rounding, 0.0)
+            ends.append(np.minimum(moved, 0.0) if tilted.r > 0.5 else np.log1p(-np.exp(np.minimum(moved, 0.0))))
         return ends[0], ends[1]
 
     @override
@@ -148,32 +153,32 @@ class SmoothedResponses(AbstractExactSum):
         low, high = 2 * math.log1p(-delta) - self._log_overlap, self._largest.upper
         low = max(low - SLACK * (abs(self._log_overlap) + 2 * abs(math.log1p(-delta))), 0.0)
 
-        def read(rung: Rung) -> tuple[Enclosure | None, int]:
+        def read(tilted: TiltedRun) -> tuple[Enclosure | None, int]:
             nonlocal low, high
-            left, right = self._crossing(rung, delta)
+            left, right = self._crossing(tilted, delta)
             low, high = max(low, left), min(high, right)
             if left == -math.inf or right == math.inf:
                 return None, int(left > -math.inf) - int(right < math.inf)
             return Enclosure(low, max(low, high), self.evidence), 0
 
-        found = self._ladder.first_reading(lambda rung: -rung.log_profile, -math.log(delta), read)
+        found = self._tilts.first_result(lambda tilted: -tilted.log_profile, -math.log(delta), read)
         return found[1] if found else Enclosure(low, max(low, high), self.evidence)
 
-    def _crossing(self, rung: Rung, delta: float) -> tuple[float, float]:
-        """Thresholds of a rung at which the profile is surely above and surely below delta; infinite for none."""
-        nodes = rung.profile
-        rounding = rung.nodes.log_error + SLACK * (2 + abs(math.log(delta)) + abs(nodes.scale))
+    def _crossing(self, tilted: TiltedRun, delta: float) -> tuple[float, float]:
+        """Return thresholds at which the profile is surely above and surely below delta; infinite for none."""
+        nodes = tilted.profile
+        rounding = tilted.nodes.log_error + SLACK * (2 + abs(math.log(delta)) + abs(nodes.scale))
         rounding += SLACK * float(np.abs(nodes.slope * nodes.c).max())
-        return nodes.crossing(delta if rung.r > 0.5 else delta - 1, rounding)
+        return nodes.crossing(delta if tilted.r > 0.5 else delta - 1, rounding)
 
 
-def _rounded(found: Minimum, rung: Rung) -> tuple[float, float]:
-    """Both ends of the logarithm, at most 0."""
+def _rounded(found: Minimum, tilted: TiltedRun) -> tuple[float, float]:
+    """Return bounds of the logarithm, at most 0."""
     ends: list[float] = []
     for side, end in zip((-1, 1), found[:2], strict=True):
         size = abs(end) if math.isfinite(end) else 0.0
-        rounding = rung.nodes.log_error + SLACK * (2 + size + 2 * abs(rung.profile.scale))
-        rounding += SLACK * (abs(rung.r) + 1) * max(abs(found.left), abs(found.right))
+        rounding = tilted.nodes.log_error + SLACK * (2 + size + 2 * abs(tilted.profile.scale))
+        rounding += SLACK * (abs(tilted.r) + 1) * max(abs(found.left), abs(found.right))
         ends.append(min(end + side * rounding, 0.0))
     return ends[0], ends[1]
 
@@ -184,7 +189,7 @@ def _below_one(lower: FloatArray, upper: FloatArray) -> LogBounds:
 
 
 def _complement(end: float) -> float:
-    """ln(1 - e^end)."""
+    """Return ln(1 - e^end)."""
     if end > -math.log(2):
         return math.log(-math.expm1(end)) if end < 0 else -math.inf
     return math.log1p(-math.exp(end))

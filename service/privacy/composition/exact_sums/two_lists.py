@@ -1,16 +1,17 @@
-"""The law of losses of a run of different randomised responses, as sums of two lists: halves that meet in the middle.
+"""Law of losses of a run of different randomised responses, as sums of two lists that meet in the middle.
 
-Kinds i with N_i answers at eps_i have losses sum (2 k_i - N_i) eps_i, and with the weight w = prod C(N_i, k_i) 2^-N_i
-and Z = prod cosh(eps_i/2)^-N_i masses p = Z w e^{-loss/2} under H0 and q = Z w e^{loss/2} under H1. All prod (N_i + 1)
-losses are sums a + b of one of each of two lists, and
+Kinds i with N_i answers at eps_i have losses sum (2 k_i - N_i) eps_i. Let w = prod C(N_i, k_i) 2^-N_i be the weight,
+and Z = prod cosh(eps_i/2)^-N_i. The masses are p = Z w e^{-loss/2} under H0 and q = Z w e^{loss/2} under H1. All prod
+(N_i + 1) losses are sums a + b with a and b from two lists:
 
-    P(A + B > c) = sum_a P(A = a) P(B > c - a)
+    P(A + B > c) = sum_a P(A = a) P(B > c - a).
 
-takes one place in a sorted list for every a (Horowitz, Sahni 1974). The exact problem is #P-hard (Murtagh, Vadhan
-2016): some limit there must be. All sums have positive terms within the range of doubles (limits: `exact_runs.py`).
+Every a needs a search in a sorted list (Horowitz, Sahni 1974). The exact problem is #P-hard (Murtagh, Vadhan 2016), so
+there must be a limit. All sums have positive terms within the range of doubles (limits: `exact_runs.py`).
 
-Losses are rounded sums, off by at most `loss_error`. A tail above c is the exact rate, to relative `error`, of the set
-of outcomes whose losses are computed to be above c: a test all the same, if not quite the best one at that threshold.
+Losses are rounded sums with errors of at most `loss_error`. A tail above c is the exact rate, with the relative error
+`error`, of the set of outcomes whose computed losses are above c. This set is a valid test, though not exactly the best
+one at that threshold.
 """
 
 from __future__ import annotations
@@ -29,15 +30,15 @@ from service.privacy.numerics.running_sums import running_sum_error, running_sum
 from service.privacy.numerics.work import count_work
 
 CHUNK: Final = 2**18
-"""Numbers in memory at once."""
+"""Largest count of numbers in memory."""
 MOST_IN_A_LIST: Final = 2**16
-"""Losses: far more than any list in reach has."""
+"""Largest number of losses of a list, far more than in any supported run."""
 A_READING, A_TERM = 35.0, 0.025
-"""Work of a reading, with what asks for it, and of a threshold at one loss of the first list, in microseconds."""
+"""Work of an evaluation with its caller, and of a threshold per loss of the first list, in microseconds."""
 
 
 class MergedSums(NamedTuple):
-    """All sums of losses in ascending order, their weights, and how far those that were joined were moved in all."""
+    """All sums of losses in increasing order, their weights, and the total displacement of merged sums."""
 
     loss: FloatArray
     weight: FloatArray
@@ -45,8 +46,9 @@ class MergedSums(NamedTuple):
 
 
 def summed_losses(kinds: Sequence[tuple[float, int]]) -> MergedSums:
-    """The sums of losses of these kinds. Those that coincide but for rounding are one: the sums of n multiples of one
-    loss are about n^2, not 2^n.
+    """Return the sums of losses of these kinds; sums that coincide up to rounding are merged.
+
+    The sums of n multiples of one loss are about n^2, not 2^n.
     """
     loss, weight, moved = np.zeros(1), np.ones(1), 0.0
     nearly = (32 + 4 * len(kinds)) * UNIT_ROUNDOFF * math.fsum(epsilon * count for epsilon, count in kinds)
@@ -64,8 +66,10 @@ def summed_losses(kinds: Sequence[tuple[float, int]]) -> MergedSums:
 
 
 def _joined(loss: FloatArray, weight: FloatArray, nearly: float) -> MergedSums:
-    """Losses at most `nearly` above the one before are moved to the middle of their row, if rows are short: what was
-    symmetric about 0 is so to the last bit, so that the tails of both signs are those of one test.
+    """Merge losses that are at most `nearly` above their predecessor into the middle of their group.
+
+    Long groups are not merged. Losses that are symmetric about 0 stay exactly symmetric, so that the tails of both
+    signs are those of one test.
     """
     starts = np.flatnonzero(np.diff(loss, prepend=-np.inf) > nearly)
     ends = np.append(starts[1:], len(loss)) - 1
@@ -77,8 +81,9 @@ def _joined(loss: FloatArray, weight: FloatArray, nearly: float) -> MergedSums:
 
 @final
 class LossList:
-    """Losses in ascending order, their weights, and the sums of w e^{-loss/2} and w e^{loss/2} from each of them on,
-    with a last 0 for what is above all.
+    """Losses in increasing order, their weights, and the sums of w e^{-loss/2} and w e^{loss/2} from each loss on.
+
+    The sums have a final 0.
     """
 
     def __init__(self, kinds: Sequence[tuple[float, int]]) -> None:
@@ -88,7 +93,7 @@ class LossList:
         self.hyperbolic = self._hyperbolic()
 
     def _hyperbolic(self) -> tuple[FloatArray, FloatArray]:
-        """Sums of w cosh and of w sinh((loss_i - loss_j)/2) over i >= j, by the addition formulas."""
+        """Return the sums of w cosh and of w sinh((loss_i - loss_j)/2) over i >= j, by the addition formulas."""
         gaps = np.append(0.5 * np.diff(self.loss), 0.0)
         cosh, sinh = np.cosh(gaps).tolist(), np.sinh(gaps).tolist()
         weights, rows = self.weight.tolist(), np.zeros((len(gaps) + 1, 2))
@@ -101,7 +106,7 @@ class LossList:
 
 @final
 class TwoLists:
-    """Tails of A + B and its profile; every epsilon positive."""
+    """Tails of A + B and its profile; every epsilon is positive."""
 
     def __init__(self, first: Sequence[tuple[float, int]], second: Sequence[tuple[float, int]]) -> None:
         kinds = (*first, *second)
@@ -112,19 +117,22 @@ class TwoLists:
         epsilons, counts = np.array(kinds, dtype=np.float64).reshape(-1, 2).T
         self.log_scale = -math.fsum((counts * log_cosh(0.5 * epsilons)).tolist())
         terms = max(len(self.first.loss), len(self.second.loss))
-        # Weights, exponentials of rounded losses, running sums, one blocked sum, and Z.
+        # Errors of weights, exponentials of rounded losses, running sums, a blocked sum, and Z.
         self.error = (
             running_sum_error(terms)
             + UNIT_ROUNDOFF * (5 * len(kinds) + math.log2(terms) + 160)
             + self.loss_error
             + FUNCTION_ERROR * (8 + abs(self.log_scale))
         )
-        """Relative, of tails."""
+        """Relative error of tails."""
         self.profile_error = self.error + 32 * UNIT_ROUNDOFF * terms
-        """Relative, of a profile by sums without differences."""
+        """Relative error of a profile by sums without differences."""
 
     def log_tails(self, thresholds: FloatArray, *, closed: bool = False) -> tuple[FloatArray, FloatArray]:
-        """ln P(loss > c), or P(loss >= c), under H0 and under H1 at each threshold c; minus infinity for nothing."""
+        """Return ln P(loss > c), or ln P(loss >= c), under H0 and under H1 at each threshold c.
+
+        The logarithm of 0 is minus infinity.
+        """
         found = np.empty((2, len(thresholds)))
         count_work(A_READING + A_TERM * len(thresholds) * len(self.first.loss))
         for rows, places, _ in self._places(thresholds, "left" if closed else "right"):
@@ -135,9 +143,9 @@ class TwoLists:
         return found[0], found[1]
 
     def log_profile(self, epsilon: FloatArray) -> FloatArray:
-        """ln delta(eps) within `profile_error`: 2 e^{eps/2} Z sum w sinh((loss - eps)/2) over losses above eps.
+        """Return ln delta(eps) within `profile_error`: 2 e^{eps/2} Z sum w sinh((loss - eps)/2) over losses above eps.
 
-        A change of eps by `loss_error` is to be allowed for as well.
+        The caller must also allow for a change of eps by `loss_error`.
         """
         found = np.empty(len(epsilon))
         count_work(A_READING + A_TERM * len(epsilon) * len(self.first.loss))
@@ -153,7 +161,11 @@ class TwoLists:
     def _places(
         self, thresholds: FloatArray, side: Literal["left", "right"]
     ) -> Iterator[tuple[slice, IndexArray, FloatArray]]:
-        """For some thresholds at a time what is left to the second list, and from where on its losses are above."""
+        """Yield, for groups of thresholds, the rows, the indices of the second list's losses, and its thresholds.
+
+        The thresholds of the second list are c less each loss of the first list. The indices are those of its first
+        losses above.
+        """
         size = max(1, CHUNK // len(self.first.loss))
         for start in range(0, len(thresholds), size):
             rows = slice(start, start + size)

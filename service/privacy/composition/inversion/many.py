@@ -1,9 +1,9 @@
-"""Evaluation of many runs together, each of one kind of Poisson-sampled Gaussian step.
+"""Evaluation of many runs together, each of a few kinds of steps of one law (`ContourRun.unit`).
 
 A single run pays the overhead of many small arrays; arrays with one entry for each run pay it once. Contours, errors
 and enclosures are those of single runs (`straight.py`, `readings/`). This module chooses the contours of all runs:
 
-- runs of equal noise and rate share the nodes of their transforms, and a table of cumulants of one step at some tilts;
+- runs that take equal steps share the nodes of their transforms, and a table of cumulants of one step at some tilts;
 - every run has a contour at the tilt of the table that serves its numbers best. Numbers that are near each other share
   a contour, because a contour loses few digits a deviation or two beside its saddle point;
 - numbers that stay wide are left to the run alone, which has other levels, neighbouring contours and deformed contours.
@@ -14,19 +14,19 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import final
+from typing import Any, final
 
 import numpy as np
 from scipy.special import erfc, ndtri
 
 from service.privacy.composition.inversion.engine import ContourTradeOff
-from service.privacy.composition.inversion.many_contours import Task
+from service.privacy.composition.inversion.many_contours import Task, UnitAtLevel
 from service.privacy.composition.inversion.many_tilts import Steps, Table
 from service.privacy.composition.inversion.run import TRUNCATION_DIGITS, ContourRun
-from service.privacy.composition.summands.sampled_gaussian_nodes import ends_are_light
+from service.privacy.composition.summands.abstract import Summand
 from service.privacy.enclosure import Enclosure
 from service.privacy.errors import DeadlinePassed, NumericalFailure
-from service.privacy.numerics.arrays import IndexArray
+from service.privacy.numerics.arrays import BoolArray, FloatArray, IndexArray
 from service.privacy.numerics.work import is_late
 from service.privacy.trade_off.abstract import AbstractTradeOff
 from service.privacy.trade_off.combinators.data_processing_bound import DataProcessingBound
@@ -48,10 +48,10 @@ class Wanted:
 
 
 def run_of(curve: AbstractTradeOff) -> ContourRun | None:
-    """Return the run whose contours evaluate a curve first; None without one, or of several kinds of steps."""
+    """Return the run whose contours evaluate a curve first; None without one, or where it is evaluated alone."""
     while isinstance(curve, DataProcessingBound | Intersected):
         curve = curve.curve
-    return curve.run if isinstance(curve, ContourTradeOff) and curve.run.only_step is not None else None
+    return curve.run if isinstance(curve, ContourTradeOff) and curve.run.unit is not None else None
 
 
 @np.errstate(all="ignore")
@@ -61,21 +61,26 @@ def evaluate_together(wanted: Iterable[Wanted], width: float) -> None:
     Where epsilon is needed in both directions, a bound of that of the remove direction is kept as well. The remove
     direction is evaluated only where its bound is not below epsilon of the add direction. Raise DeadlinePassed.
     """
+    wanted = tuple(wanted)
     tasks = [task for each in wanted for task in _tasks(each)]
     _read_at_levels([task for task in tasks if not task.is_second], width)
     second = [task for task in tasks if task.is_second and task.known_first is not None]
     _read_at_levels([task for task in second if not _is_below(task)], width)
+    for each in wanted:
+        if each.run.is_symmetric:
+            each.known.update({known._replace(reflected=True): found for known, found in each.known.items()})
 
 
 def _tasks(wanted: Wanted) -> Iterator[Task]:
-    run, step = wanted.run, wanted.run.only_step
-    if step is None:
+    run = wanted.run
+    if run.unit is None:
         return
-    for known in dict.fromkeys(wanted.readings):
+    directions = (each._replace(reflected=each.reflected and not run.is_symmetric) for each in wanted.readings)
+    for known in dict.fromkeys(directions):
         if known.quantity == "profile" or 0 < known.at < 1:
             second = known.reflected and known.quantity == "epsilon"
             second = second and known._replace(reflected=False) in wanted.readings
-            yield Task(run, step, known, second, wanted.known)
+            yield Task(run, *run.unit, known, second, wanted.known)
 
 
 def _is_below(task: Task) -> bool:
@@ -100,12 +105,18 @@ def _read(tasks: Sequence[Task], levels: IndexArray, width: float) -> None:
     by_direction: dict[tuple[int, bool], list[int]] = {}
     for index, task in enumerate(tasks):
         by_direction.setdefault((id(task.run), task.wanted.reflected), []).append(index)
-    by_step: dict[tuple[float, float, int, bool], list[list[Task]]] = {}
+    by_kind: dict[tuple[Any, ...], dict[UnitAtLevel, list[list[Task]]]] = {}
     for places in by_direction.values():
-        step, level = tasks[places[0]].step, int(levels[places].max())
-        key = step.noise_multiplier, step.sample_rate, level, tasks[places[0]].is_rare
-        by_step.setdefault(key, []).append([tasks[place] for place in places])
-    steps, runs = Steps.of(by_step), list(by_step.values())
+        first, level = tasks[places[0]], int(levels[places].max())
+        by_unit = by_kind.setdefault((first.unit[0].batch, len(first.unit)), {})
+        by_unit.setdefault((first.unit, level, first.is_rare), []).append([tasks[place] for place in places])
+    for by_unit in by_kind.values():
+        _read_units(by_unit, width)
+
+
+def _read_units(by_unit: dict[UnitAtLevel, list[list[Task]]], width: float) -> None:
+    """Evaluate tasks of runs of one law and as many kinds of steps."""
+    steps, runs = Steps.of(by_unit), list(by_unit.values())
     for block in steps.blocks():
         indices: list[int] = block.tolist()
         listed = [(part, each) for part, index in enumerate(indices) for each in runs[index]]
@@ -132,12 +143,19 @@ def _levels(tasks: Sequence[Task]) -> tuple[IndexArray, IndexArray]:
     digits = np.array(TRUNCATION_DIGITS)[:, None]
     enough = digits >= 12 - np.log10(np.maximum(value, 1e-300))
     enough[-1] = True
-    steps = [(task.step.noise_multiplier, task.step.sample_rate, task.step.count) for task in tasks]
-    sigma, p, count = np.array(steps, dtype=np.float64).T
-    theta = 0.5 + np.ceil(score) / deviation
-    shape = enough.shape
-    light = ends_are_light(*(np.broadcast_to(each, shape) for each in (sigma, p, count, digits, theta)))
-    # The contours of rare runs are near the core at every level, and the shallowest has the fewest far jumps.
-    light |= np.array([task.is_rare for task in tasks])
+    light = _ends_are_light(tasks, 0.5 + np.ceil(score) / deviation)
     both, shallow = enough & light, enough.argmax(axis=0)
     return shallow, np.asarray(np.where(both.any(axis=0), both.argmax(axis=0), shallow), dtype=np.intp)
+
+
+def _ends_are_light(tasks: Sequence[Task], theta: FloatArray) -> BoolArray:
+    """Return whether the ends of the nodes of each level are negligible at the tilts, shape (levels, tasks)."""
+    digits = np.array(TRUNCATION_DIGITS)
+    light = np.ones((len(digits), len(tasks)), dtype=bool)
+    by_law: dict[type[Summand], list[int]] = {}
+    for place, task in enumerate(tasks):
+        if not task.is_rare:  # those of rare runs are near the core at every level, and the shallowest has fewest jumps
+            by_law.setdefault(type(task.unit[0]), []).append(place)
+    for law, places in by_law.items():
+        light[:, places] = law.ends_are_light([tasks[place].run.summands for place in places], digits, theta[places])
+    return light

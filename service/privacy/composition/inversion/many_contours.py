@@ -14,10 +14,9 @@ from service.privacy.composition.inversion.readings.roots import prove_root, sol
 from service.privacy.composition.inversion.run import ContourRun
 from service.privacy.composition.inversion.runs_on_contours import mirrored_exactly, unmirrored
 from service.privacy.composition.inversion.straight import StraightContour
-from service.privacy.composition.summands.abstract import LineValues
-from service.privacy.composition.summands.sampled_gaussian import SampledGaussianSteps, TruncatedSampledGaussian
-from service.privacy.composition.summands.sampled_gaussian_contour import SampledGaussianOnContour
-from service.privacy.composition.summands.trapezoid import FEW_SAMPLED
+from service.privacy.composition.summands.abstract import LineValues, Summand
+from service.privacy.composition.summands.catalogue import separate_on_line
+from service.privacy.composition.summands.trapezoid import FEW_SAMPLED, NormalTrapezoid
 from service.privacy.enclosure import Enclosure, EnclosureArray, Evidence
 from service.privacy.numerics.arrays import BoolArray, FloatArray, IndexArray
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
@@ -36,13 +35,20 @@ _ALIKE = 1.6
 """Largest ratio of the numbers of steps of contours that share nodes: each has up to 1.3 times the nodes it needs."""
 
 
+UnitAtLevel = tuple[tuple[Summand, ...], int, bool]
+"""Steps that runs take several times, the index of their truncation level, and whether few of them use the record."""
+
+
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class Task:
-    """One number. `is_second`: epsilon of the remove direction, where that of add is evaluated as well."""
+    """One number of a run that takes the steps `unit` so many `times`. `is_second`: epsilon of the remove direction,
+    where that of add is evaluated as well.
+    """
 
     run: ContourRun
-    step: SampledGaussianSteps
+    unit: tuple[Summand, ...]
+    times: int
     wanted: Known
     is_second: bool
     known: dict[Known, Enclosure]
@@ -55,7 +61,7 @@ class Task:
     @property
     def is_rare(self) -> bool:
         """Whether few steps use the record: the law has a core and rare jumps, and the contour is long."""
-        return self.step.sample_rate * self.step.count < FEW_SAMPLED
+        return sum(step.sampled for step in self.unit) * self.times < FEW_SAMPLED
 
     @property
     def is_known(self) -> bool:
@@ -121,9 +127,7 @@ def grouped(contours: Sequence[PlannedContour], rates: FloatArray) -> Iterator[l
 class ContourBatch:
     """Contours that are evaluated together: all on the same side of the poles, and with tasks of the same kinds."""
 
-    def __init__(
-        self, parts: TruncatedSampledGaussian, groups: Sequence[Sequence[PlannedContour]], *, reflected: bool
-    ) -> None:
+    def __init__(self, parts: NormalTrapezoid, groups: Sequence[Sequence[PlannedContour]], *, reflected: bool) -> None:
         """`groups`: contours of one step at one tilt, by rising numbers of steps."""
         self._parts, self._groups, self._reflected = parts, groups, reflected
 
@@ -177,7 +181,7 @@ class Groups(NamedTuple):
 
 @final
 class ManyRuns:
-    """`RunsOnContours` of one kind of sampled Gaussian step each, in one direction.
+    """`RunsOnContours` of steps of one law, in one direction.
 
     K of N steps is N times that of one step. The contours of a group are at one tilt, so they share their nodes and the
     transform of one step there, which costs most. The transform is computed for the most steps of the group; a share of
@@ -186,7 +190,7 @@ class ManyRuns:
 
     def __init__(
         self,
-        parts: TruncatedSampledGaussian,
+        parts: NormalTrapezoid,
         part: IndexArray,
         count: FloatArray,
         theta: FloatArray,
@@ -194,15 +198,15 @@ class ManyRuns:
         *,
         reflected: bool,
     ) -> None:
-        """`part`, `count` and `theta`: the part of each contour, its number of steps and its tilt, shape (R,)."""
+        """`part`, `count` and `theta`: the unit of each contour, how often it is taken, and its tilt, shape (R,)."""
         self._groups, self._reflected = groups, reflected
         self.theta = mirrored_exactly(theta) if reflected else theta
         self._count, self._share = count, count / count[groups.last][groups.place]
         self._parts = parts.of(part[groups.first], count[groups.last])
         own = self.theta[groups.first]
-        self._contour = SampledGaussianOnContour(self._parts, 1 - own if reflected else own)
+        self._contour = separate_on_line(self._parts, 1 - own if reflected else own)
         self.gaussian_mu_squared = np.zeros_like(theta)
-        rare = self._parts.rate * self._parts.count < FEW_SAMPLED
+        rare = self._parts.over_run(self._parts.rate) < FEW_SAMPLED
         self.log_accuracy = np.where(rare, _RARE, _LOG_ACCURACY)[groups.place]
 
     @property
@@ -216,14 +220,13 @@ class ManyRuns:
     def log_dropped(self) -> tuple[FloatArray, FloatArray]:
         """ln of the truncated mass of H0 and of H1."""
         counts, place = np.log(self._count), self._groups.place
-        null = counts + self._parts.log_dropped_null[place]
-        alternative = counts + self._parts.log_dropped_alternative[place]
+        null, alternative = (counts + each[place] for each in self._parts.dropped_once)
         return (alternative, null) if self._reflected else (null, alternative)
 
     @property
     def log_variation(self) -> FloatArray:
         """ln V."""
-        return self._contour.log_variations()[self._groups.place]
+        return self._parts.least_of_run(self._contour.log_variations())[self._groups.place]
 
     @property
     def most_nodes(self) -> FloatArray:
@@ -267,8 +270,8 @@ class ManyRuns:
     def log_majorants(self, heights: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return majorants above the heights of each group, by its fewest steps, as every step only lowers them."""
         first, place = self._groups.first, self._groups.place
-        _, single = self._contour.log_majorants(heights[:, first])
-        return (single * self._count[first])[:, place], single[:, place]
+        whole, single = self._contour.log_majorants(heights[:, first])
+        return (whole * self._share[first])[:, place], single[:, place]
 
     def _shared(self, values: FloatArray) -> FloatArray:
         """Return what is proportional to the number of steps, for every contour, from that of the most steps."""

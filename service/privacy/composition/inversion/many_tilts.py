@@ -16,12 +16,14 @@ from service.privacy.composition.inversion.many_contours import (
     ContourBatch,
     PlannedContour,
     Task,
+    UnitAtLevel,
     grouped,
 )
 from service.privacy.composition.inversion.run import TRUNCATION_DIGITS
 from service.privacy.composition.inversion.tilts import LARGEST_TRUNCATION, cancellation, log_profiles, tail_scores
-from service.privacy.composition.summands.sampled_gaussian import SampledGaussianSteps, TruncatedSampledGaussian
-from service.privacy.composition.summands.trapezoid import FEW_SAMPLED
+from service.privacy.composition.summands.abstract import Summand
+from service.privacy.composition.summands.catalogue import separately_truncated
+from service.privacy.composition.summands.trapezoid import FEW_SAMPLED, NormalTrapezoid
 from service.privacy.enclosure import Enclosure, Evidence
 from service.privacy.numerics.arrays import BoolArray, FloatArray, IndexArray
 from service.privacy.trade_off.combinators.prefetched import Known
@@ -32,8 +34,8 @@ _MOST_NODES = 5_000
 _ALIKE = 1.6
 """Largest ratio of the nodes of grids that are evaluated together: shorter ones are filled up."""
 
-_LEAST_RATIO = 1e-140
-"""Quotient of rate and noise below which a run is left to itself: the variance of its loss may underflow."""
+_LEAST_SPREAD = 1e-140
+"""Deviation of the loss below which a run is left to itself: its variance may underflow."""
 
 _NEAREST_TILT, _FARTHEST_TILT, _RATIO = 0.35, 11.0, 1.22
 """Tilts of the table: their distances from 1/2, and at last from the poles, in inverse deviations of the loss, and how
@@ -74,36 +76,38 @@ _LEAST_RIGHT = -2.0
 @final
 @dataclass(frozen=True)
 class Steps:
-    """Different steps, arrays (P,): `most` and `least` how often they are taken, `digits` where their laws are cut."""
+    """Different units of steps of one law, arrays (P,): `most` and `least` how often they are taken, `spread` about the
+    standard deviation of their loss, `digits` where their laws are cut.
+    """
 
-    sigma: FloatArray
-    rate: FloatArray
+    units: tuple[tuple[Summand, ...], ...]
+    spread: FloatArray
     digits: FloatArray
     most: FloatArray
     least: FloatArray
 
     @staticmethod
-    def of(runs: Mapping[tuple[float, float, int, bool], Sequence[Sequence[Task]]]) -> Steps:
-        """Return the steps of the tasks, which are listed by noise, rate and index of the truncation level."""
-        sigma, rate, level, _ = (np.array(column) for column in zip(*runs, strict=True))
-        counts = [[float(tasks[0].step.count) for tasks in listed] for listed in runs.values()]
+    def of(runs: Mapping[UnitAtLevel, Sequence[Sequence[Task]]]) -> Steps:
+        """Return the steps of the tasks of each unit at the index of its truncation level."""
+        units = tuple(unit for unit, _, _ in runs)
+        squares = [sum(step.count * min(step.spread, 1.0) ** 2 for step in unit) for unit in units]
+        counts = [[float(tasks[0].times) for tasks in listed] for listed in runs.values()]
         most, least = (np.array([end(each) for each in counts]) for end in (max, min))
-        return Steps(sigma, rate, np.array(TRUNCATION_DIGITS)[level], most, least)
+        digits = np.array([TRUNCATION_DIGITS[level] for _, level, _ in runs])
+        return Steps(units, np.sqrt(squares), digits, most, least)
 
-    def parts(self, places: IndexArray) -> TruncatedSampledGaussian:
+    def parts(self, places: IndexArray) -> NormalTrapezoid:
         """Return their transforms, with the most steps of each: nodes that serve the most steps serve fewer."""
-        deviation = np.sqrt(self.least) * np.minimum(self.rate / self.sigma, 1.0)
-        columns = (column[places].tolist() for column in (self.sigma, self.rate, self.most))
-        listed = tuple(
-            SampledGaussianSteps(sigma, rate, int(count)) for sigma, rate, count in zip(*columns, strict=True)
-        )
-        return TruncatedSampledGaussian(listed, deviation[places], self.digits[places], separate=True)
+        chosen: list[int] = places.tolist()
+        steps = tuple(step for place in chosen for step in self.units[place])
+        deviation = np.sqrt(self.least) * self.spread
+        return separately_truncated(steps, deviation[places], self.digits[places], self.most[places])
 
     def blocks(self) -> Iterator[IndexArray]:
         """Yield indices of steps whose grids are about as long, some at a time."""
-        nodes = self.parts(np.arange(len(self.sigma))).lengths
+        nodes: IndexArray = self.parts(np.arange(len(self.units))).lengths.reshape(len(self.units), -1).max(axis=1)
         order = np.argsort(nodes, kind="stable")
-        order = order[(nodes <= _MOST_NODES)[order] & (self.rate / self.sigma >= _LEAST_RATIO)[order]]
+        order = order[(nodes <= _MOST_NODES)[order] & (self.spread >= _LEAST_SPREAD)[order]]
         start = 0
         while start < len(order):
             alike = np.searchsorted(nodes[order], _ALIKE * nodes[order[start]], side="right")
@@ -122,7 +126,7 @@ class Table:
         middle = self.parts.cumulants(np.full((1, len(places)), 0.5))
         self.core = np.sqrt(middle.second[0] / most)
         near: FloatArray = _NEAREST_TILT / (self.core * np.sqrt(most))
-        rare = steps.rate[places] * most < FEW_SAMPLED
+        rare = self.parts.over_run(self.parts.rate) < FEW_SAMPLED
         near = np.where(rare, np.minimum(near, _FIRST_OF_RARE), near)
         far = 0.5 + _FARTHEST_TILT / (self.core * np.sqrt(least))
         side = math.ceil(float((np.log(far / near) / np.log(np.where(rare, _RATIO_OF_RARE, _RATIO))).max())) + 1
@@ -151,11 +155,11 @@ class Table:
         """Keep upper bounds of epsilon of the remove direction, beside epsilon of the add direction."""
         if not chosen:
             return
-        part, count = np.array([part for part, _ in chosen]), np.array([float(task.step.count) for _, task in chosen])
+        part, count = np.array([part for part, _ in chosen]), np.array([float(task.times) for _, task in chosen])
         delta = np.array([task.wanted.at for _, task in chosen])
         # s > 1 of the remove direction is the tilt 1 - s < 0 of add, whose mass of H0 is that of H1 there.
         tilts = np.where(self.tilts < -1e-9, 1 - self.tilts, np.nan)[:, part]
-        dropped = np.log(count) + self.parts.log_dropped_null[part]
+        dropped = np.log(count) + self.parts.dropped_once[0][part]
         caps = chernoff_caps(tilts, count * self.value[:, part], count * self.error[:, part], dropped, delta)
         for (_, task), cap in zip(chosen, caps.tolist(), strict=True):
             known = Known(True, "epsilon_cap", task.wanted.at)
@@ -170,7 +174,7 @@ class _Runs:
         self.parts, self._reflected = table.parts, reflected
         self._tasks = [tasks for _, tasks in runs]
         self._part = np.array([part for part, _ in runs])
-        self._count = np.array([float(tasks[0].step.count) for tasks in self._tasks])
+        self._count = np.array([float(tasks[0].times) for tasks in self._tasks])
         rising = slice(None, None, -1 if reflected else 1), self._part
         theta, first, self._usable = table.tilts[rising], table.first[rising], table.usable[rising]
         self._theta, first = (1 - theta, -first) if reflected else (theta, first)
@@ -178,7 +182,8 @@ class _Runs:
         self._deviation = np.sqrt(self._count * table.second[rising])
         self._core = table.core[self._part] * np.sqrt(self._count)
         self._error = self._count * table.error[rising]
-        dropped = self.parts.log_dropped_null if reflected else self.parts.log_dropped_alternative
+        null, alternative = self.parts.dropped_once
+        dropped = null if reflected else alternative
         self._log_dropped = np.log(self._count) + dropped[self._part]
 
     def batches(self) -> Iterator[ContourBatch]:
@@ -191,7 +196,7 @@ class _Runs:
             kinds = tuple(sorted(task.wanted.quantity for task in contour.tasks))
             alike.setdefault((contour.region, kinds), []).append(contour)
         for contours in alike.values():
-            for groups in grouped(contours, self.parts.rate):
+            for groups in grouped(contours, self.parts.over_run(self.parts.rate)):
                 yield ContourBatch(self.parts, groups, reflected=self._reflected)
 
     def _keep_sure_powers(self) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any, Final, cast
 
 import numpy as np
 from scipy.special import erfc
@@ -19,6 +21,9 @@ from service.privacy.numerics.arrays import BoolArray, FloatArray, IndexArray
 
 TRUNCATION_DIGITS = (22.0, 40.0, 80.0, 160.0, 330.0, 1000.0)
 """Truncation levels: far jumps of mass 10^-digits are left out of the moments."""
+
+MOST_KINDS: Final = 4
+"""Kinds of steps of a run that is evaluated together with other runs. More kinds share their exponentials alone."""
 
 _DEEP = 100.0
 """Digits from which a level is tried after the shallowest one."""
@@ -75,11 +80,14 @@ class ContourRun:
         known = tuple(summand for summand in self.summands if isinstance(summand, SampledGaussianSteps))
         return known if len(known) == len(self.summands) else None
 
-    @property
-    def only_step(self) -> SampledGaussianSteps | None:
-        """The one kind of step of a run of nothing but sampled Gaussian steps; None of others."""
-        steps = self.sampled_gaussian
-        return steps[0] if steps is not None and len(steps) == 1 and self.gaussian_mu_squared == 0 else None
+    @cached_property
+    def unit(self) -> tuple[tuple[Summand, ...], int] | None:
+        """The steps that the run takes several times, and how often; None where no batch of runs takes it."""
+        steps, laws = self.summands, {step.batch for step in self.summands}
+        if len(laws) != 1 or None in laws or len(steps) > MOST_KINDS or self.gaussian_mu_squared > 0:
+            return None
+        times = math.gcd(*(step.count for step in steps))
+        return tuple(replace(cast("Any", step), count=step.count // times) for step in steps), times
 
     @cached_property
     def log_prob_never_sampled(self) -> float:
@@ -160,7 +168,20 @@ class ContourRun:
 
     def levels(self, value: float, score: float) -> tuple[int, ...]:
         """Return the `level_orders` of one number."""
-        return tuple(self.level_orders(np.array([value]), np.array([score]))[0].tolist())
+        return self._levels_of(value, score, every=False)
+
+    def _levels_of(self, value: float, score: float, *, every: bool) -> tuple[int, ...]:
+        last = len(TRUNCATION_DIGITS) - 1
+        if not self.is_truncated:
+            return (last, *range(last)) if every else (last,)
+        wanted = 12 - math.log10(value) if value > 0 else math.inf
+        least = min(bisect_left(TRUNCATION_DIGITS, wanted), last)
+        return self._level_order(least, math.ceil(min(max(score, _SHARED_SCORE), _FARTHEST_SCORE)), every=every)
+
+    @cached_property
+    def is_truncated(self) -> bool:
+        """Whether a summand leaves out far jumps."""
+        return any(summand.decays for summand in self.summands)
 
     def level_orders(self, values: FloatArray, scores: FloatArray, *, every: bool = False) -> IndexArray:
         """Return indices in `TRUNCATION_DIGITS` of the levels to try, in order; shape (n, levels), filled with -1.
@@ -173,16 +194,14 @@ class ContourRun:
         deeper ones follow. Where that level is very deep, the shallowest comes first: jumps beyond it make contours
         longer than necessary.
         """
+        if len(values) == 1 or not self.is_truncated:
+            order = self._levels_of(float(values[0]), float(scores[0]), every=every)
+            return np.tile(np.array(order), (len(values), 1))
         last = len(TRUNCATION_DIGITS) - 1
-        if not any(summand.decays for summand in self.summands):  # nothing is truncated
-            rest = range(last) if every else range(0)
-            return np.tile(np.array([last, *rest]), (len(values), 1))
         with np.errstate(divide="ignore"):
             wanted = 12 - np.log10(values)
         least = np.minimum(np.searchsorted(TRUNCATION_DIGITS, wanted), last)
         rounded = np.ceil(np.clip(scores, _SHARED_SCORE, _FARTHEST_SCORE)).astype(np.intp)
-        if len(values) == 1:
-            return np.array([self._level_order(int(least[0]), int(rounded[0]), every=every)])
         keys, places = np.unique(least * (_FARTHEST_SCORE + 1) + rounded, return_inverse=True)
         orders = [self._level_order(*divmod(key, _FARTHEST_SCORE + 1), every=every) for key in keys.tolist()]
         found = np.full((len(orders), max(map(len, orders))), -1)
@@ -214,5 +233,5 @@ class ContourRun:
         several = any(summand.has_several_jumps for summand in self.summands)
         light = np.ones(len(digits), dtype=bool)
         for group in () if several else self.groups:
-            light &= type(group[0]).ends_are_light(group, digits, theta)
+            light &= type(group[0]).ends_are_light((group,), digits, np.array([theta]))[:, 0]
         return light

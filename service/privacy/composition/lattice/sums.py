@@ -1,6 +1,7 @@
-"""The sums of two lattice laws composed at one tilt, near its threshold, with every rounding in the ends.
+"""Sums of two lattice laws composed at one tilt, near its threshold, with rounding included in the bounds.
 
-`_Side` has one law's sums as logarithms, `LatticePair` both laws', `Slack` what holds for all thresholds of a run.
+`_Side` has the sums of one law as logarithms, `LatticePair` those of both laws, and `Slack` the factors that hold for
+all thresholds of a run.
 """
 
 from __future__ import annotations
@@ -20,21 +21,22 @@ from service.privacy.composition.lattice.windows import CountedLaw, LatticeLine
 from service.privacy.numerics.arrays import FloatArray
 
 LOG_ROUNDING = 1e-14
-"""Relative rounding of the few operations between the sums of a line and a reading; exponents carry their own."""
+"""Relative rounding of the few operations between sums and results, without the rounding of exponents."""
 
 EXPONENT_ROUNDING = 1e-15
-"""Rounding of logarithms that a reading adds up, relative to their size."""
+"""Rounding of the logarithms that a result adds up, relative to their size."""
 
 KEPT_BYTES: Final = 384 * 2**20
-"""Of sums that this process keeps for further readings, whatever curves they are of."""
+"""Largest size of all cached sums of this process, for all curves together."""
 _BYTES_OF_A_THRESHOLD: Final = 64
-"""Of all sums at it, roughly."""
+"""Approximate size of all sums at a threshold."""
 
 
 @dataclass(frozen=True, slots=True)
 class Slack:
-    """Factors e^{+-s} of one side's laws for a whole run, the masses outside the lattice of a whole run, and how far
-    (nats) its losses may be off.
+    """Factors e^{+-s} of the laws of a whole run, and its masses outside the lattice.
+
+    `shift` is the error bound (nats) of the losses.
     """
 
     profile: float
@@ -51,7 +53,7 @@ def _log(values: FloatArray) -> FloatArray:
 
 
 class _Side:
-    """Logarithms of the sums of one line at its thresholds, lower (sign -1) or upper (sign 1) ends."""
+    """Logarithms of the sums of one law at its thresholds, as lower (sign -1) or upper (sign 1) bounds."""
 
     def __init__(self, line: LatticeLine, sign: int) -> None:
         self.line, self.sign = line, sign
@@ -60,25 +62,25 @@ class _Side:
         self.size = _BYTES_OF_A_THRESHOLD * line.threshold_count
 
     def forget(self) -> None:
-        """Give the memory of the sums back: they are made again, the same to the last bit, when they are asked for."""
+        """Release the memory of the sums. A later use recomputes them with identical results."""
         for name in ("c", "rounding", "alpha", "rest", "power", "beta", "profile", "middle", "left"):
             self.__dict__.pop(name, None)
         self._above_known = {}
 
     @cached_property
     def c(self) -> FloatArray:
-        """Thresholds."""
+        """Thresholds of the sums."""
         return self.line.thresholds
 
     @cached_property
     def rounding(self) -> FloatArray:
-        """Of exponents."""
+        """Rounding of the exponents."""
         return EXPONENT_ROUNDING * (1 + abs(self.line.value) + np.abs(self.line.theta * self.c))
 
     def _scaled(self, sums: list[tuple[FloatArray, float]], slope: float, sign: float = 1.0) -> FloatArray:
-        """ln(first sum +- second +- errors) + K - slope c, with its rounding; `sums`: (values, rate) each."""
+        """Return ln(first sum +- second +- errors) + K - slope c, with its rounding; `sums`: (values, rate) pairs."""
         values = sums[0][0] if len(sums) == 1 else sums[0][0] + sign * sums[1][0]
-        # Roundings of a difference are relative to its two parts.
+        # The rounding of a difference is relative to its two terms.
         errors = [self.line.error(rate) + self.line.sum_rounding(rate) * np.abs(part) for part, rate in sums]
         scaled = _log(values + self.sign * np.sum(errors, axis=0)) + (self.line.value - slope * self.c)
         return scaled + self.sign * (self.slack + self.rounding)
@@ -130,15 +132,15 @@ class _Side:
 
 
 @final
-class _LatelyRead:
-    """Sides by when they were read last: the oldest forget their sums where those of all are too large."""
+class _RecentlyUsed:
+    """Recently used sides. The oldest release their sums if the total size is too large."""
 
     def __init__(self) -> None:
         self._sides: dict[int, tuple[weakref.ref[_Side], int]] = {}
         self.total = 0
 
     def read(self, side: _Side) -> _Side:
-        """The same, as the one that was read last."""
+        """Return the side after marking it as the most recently used."""
         key = id(side)
         known = self._sides.pop(key, None)
         if known is None:
@@ -158,12 +160,12 @@ class _LatelyRead:
         self.total -= size
 
 
-LATELY_READ: Final = _LatelyRead()
+RECENTLY_USED: Final = _RecentlyUsed()
 
 
 @dataclass(frozen=True)
 class LatticePair:
-    """Both lines at one tilt, with their slack."""
+    """Both composed laws at one tilt, with their slack."""
 
     upper: LatticeLine
     lower: LatticeLine
@@ -173,57 +175,57 @@ class LatticePair:
 
     @property
     def theta(self) -> float:
-        """The tilt of both."""
+        """Tilt of both laws."""
         return self.upper.theta
 
     @property
     def high_upper(self) -> _Side:
-        """Upper ends of the upper law's sums."""
+        """Upper bounds of the upper law's sums."""
         return self._side(self.upper, 1)
 
     @property
     def low_upper(self) -> _Side:
-        """Lower ends of the upper law's sums."""
+        """Lower bounds of the upper law's sums."""
         return self._side(self.upper, -1)
 
     @property
     def high_lower(self) -> _Side:
-        """Upper ends of the lower law's sums."""
+        """Upper bounds of the lower law's sums."""
         return self._side(self.lower, 1)
 
     @property
     def low_lower(self) -> _Side:
-        """Lower ends of the lower law's sums."""
+        """Lower bounds of the lower law's sums."""
         return self._side(self.lower, -1)
 
     def _side(self, line: LatticeLine, sign: int) -> _Side:
         key = line is self.upper, sign
         if key not in self._sides:
             self._sides[key] = _Side(line, sign)
-        return LATELY_READ.read(self._sides[key])
+        return RECENTLY_USED.read(self._sides[key])
 
 
 def run_slack(laws: tuple[CountedLaw, ...], beside: Beside | None, sign: int) -> Slack:
-    """Slack of all steps; masses outside the lattice are rounded up (`sign` 1) or down (-1)."""
+    """Return the slack of all steps; masses outside the lattice are rounded up (`sign` 1) or down (-1)."""
 
     def total(value: Callable[[LatticeLaw], float]) -> float:
         return math.fsum(counted.count * value(counted.law) for counted in laws) * (1 + 1e-12)
 
     profile, left = total(lambda law: law.log_slack_profile), total(lambda law: law.log_slack_left)
-    tells = [] if beside is None else list(beside.tells)
-    # Twice: a law's other masses may add up to a little more or less than what these leave.
+    deltas = [] if beside is None else list(beside.deltas)
+    # The factor 2 covers finite masses that add up to slightly more or less than the rest.
     return Slack(
         profile,
         left,
         total(lambda law: law.log_slack_middle),
-        _log_some([*((counted.law.infinite, counted.count) for counted in laws), *tells], 2 * sign * profile),
-        _log_some([*((counted.law.vanishing, counted.count) for counted in laws), *tells], 2 * sign * left),
+        _log_some([*((counted.law.infinite, counted.count) for counted in laws), *deltas], 2 * sign * profile),
+        _log_some([*((counted.law.vanishing, counted.count) for counted in laws), *deltas], 2 * sign * left),
         total(lambda law: law.shift),
     )
 
 
 def _log_some(masses: list[tuple[float, int]], slack: float) -> float:
-    """ln of the chance that some step has such a mass, 1 - prod (1 - q)^N, with the slack."""
+    """Return ln of the probability that some step has such a mass, 1 - prod (1 - q)^N, with the slack."""
     none = math.fsum(count * (math.log1p(-mass) if mass < 1 else -math.inf) for mass, count in masses)
     some = -math.expm1(none)
     return math.log(some) + slack + math.copysign(1e-13, slack) if some > 0 else -math.inf

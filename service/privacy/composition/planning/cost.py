@@ -13,10 +13,19 @@ from typing import Final
 from service.privacy.composition.exact_sums.exact_runs import Responses, halves, losses_of
 from service.privacy.composition.exact_sums.laplace_reach import uniforms_kept
 from service.privacy.composition.inversion.loss_shape import is_direct, shape_of
+from service.privacy.composition.lattice.law import LARGEST_LOSS
 from service.privacy.composition.planning.cost_model import Ceiling, CostModel, ReadingCosts, summed
 from service.privacy.composition.planning.options import DEFAULT_OPTIONS, EngineOptions
 from service.privacy.composition.planning.parts import Counted, exponentials
-from service.privacy.mechanisms.abstract import GaussianMixturePart, SampledGaussianPart, Steps
+from service.privacy.mechanisms.abstract import (
+    AbstractStep,
+    GaussianMixturePart,
+    LaplacePart,
+    SampledGaussianPart,
+    Steps,
+    TwoPointPart,
+)
+from service.privacy.mechanisms.batches.batch_seen import BatchSeen
 
 # Engine                         build  evaluate  per point, in microseconds
 ONE_CURVE: Final = CostModel(50, 250, 5, one_curve=True)
@@ -158,7 +167,21 @@ def lattices(steps: Steps, options: EngineOptions) -> CostModel:
     count = min(sum(count for _, count in steps), LONGEST)
     finer = FINER if options.relative_tolerance < DEFAULT_OPTIONS.relative_tolerance else 1.0
     model = LATTICES.scaled(finer * (1 + count / LONG) * (1 + SHARE_OF_A_PART * (len(steps) - 1)))
-    return replace(model, search_mu=min(model.search_mu, LONGEST_SEARCH))
+    search = 0.0 if any(map(_reveals_all, (step for step, _ in steps))) else min(model.search_mu, LONGEST_SEARCH)
+    return replace(model, search_mu=search)
+
+
+def _reveals_all(step: AbstractStep) -> bool:
+    """Whether nearly all losses of a step are beyond the range of lattices, so that no mu is searched for on them."""
+    match step.covered():
+        case LaplacePart() as part:
+            return part.sample_rate * part.loss > LARGEST_LOSS
+        case TwoPointPart() as part:
+            return part.epsilon > LARGEST_LOSS
+        case None:
+            return isinstance(step, BatchSeen) or (step.adaptive_range or 0.0) > LARGEST_LOSS
+        case part:
+            return part.spread > LARGEST_LOSS
 
 
 def adaptive_exponential(steps: Steps, options: EngineOptions) -> CostModel:

@@ -129,6 +129,16 @@ class Summand(ABC):
         return False
 
     @property
+    def sampled(self) -> float:
+        """About how many of the steps use the record."""
+        return float(self.count)
+
+    @property
+    def batch(self) -> tuple[Any, ...] | None:
+        """Key of the steps whose runs are evaluated together; None of steps whose runs are evaluated alone."""
+        return None
+
+    @property
     @abstractmethod
     def order(self) -> tuple[Any, ...]:
         """Key of the order of summands in a run: first a number for the law."""
@@ -138,9 +148,11 @@ class Summand(ABC):
         return False
 
     @classmethod
-    def ends_are_light(cls, _group: tuple[Any, ...], digits: FloatArray, _theta: float, /) -> BoolArray:
-        """Whether the end of the grid for each truncation level weighs nothing at the tilt: steers."""
-        return np.ones(len(digits), dtype=bool)
+    def ends_are_light(cls, _groups: Sequence[tuple[Any, ...]], digits: FloatArray, theta: FloatArray, /) -> BoolArray:
+        """Return whether the end of the grid of each group for each truncation level weighs nothing at its tilt, shape
+        (levels, groups): steers.
+        """
+        return np.ones((len(digits), len(theta)), dtype=bool)
 
 
 class TruncatedSummand(ABC):

@@ -19,6 +19,8 @@ from service.privacy.composition.summands.sampled_gaussian import SampledGaussia
 from service.privacy.composition.summands.sampled_gaussian_contour import SampledGaussianOnContour
 from service.privacy.composition.summands.sampled_laplace import LaplaceSteps, SampledLaplaceParts
 from service.privacy.composition.summands.sampled_laplace_line import SampledLaplaceLine
+from service.privacy.composition.summands.trapezoid import NormalTrapezoid
+from service.privacy.composition.summands.trapezoid_contour import TrapezoidOnContour
 from service.privacy.composition.summands.two_points import TwoPointLine, TwoPointParts, TwoPointSteps
 from service.privacy.mechanisms.abstract import (
     GaussianMixturePart,
@@ -28,6 +30,7 @@ from service.privacy.mechanisms.abstract import (
     SampledGaussianPart,
     TwoPointPart,
 )
+from service.privacy.numerics.arrays import FloatArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,3 +90,18 @@ def truncated(group: tuple[Summand, ...], digits: float, scale: RunScale) -> Tru
 def on_line(summand: TruncatedSummand, theta: float) -> LineSummand:
     """Return the summand on the inversion contour Re z = theta."""
     return cast("LineSummand", _ON_LINE[type(summand)](summand, theta))
+
+
+def separately_truncated(
+    steps: tuple[Summand, ...], deviation: FloatArray, digits: FloatArray, times: FloatArray
+) -> NormalTrapezoid:
+    """Return runs that take as many consecutive `steps` of one law so many `times` each, shape (runs,).
+
+    `deviation`: about the standard deviation of the loss of each run, from below; `digits`: as of `truncated`.
+    """
+    return cast("NormalTrapezoid", _TRUNCATED[type(steps[0])](steps, deviation, digits, times=times))
+
+
+def separate_on_line(runs: NormalTrapezoid, theta: FloatArray) -> TrapezoidOnContour:
+    """Return separate runs on the inversion contours Re z = theta, shape (runs,)."""
+    return cast("TrapezoidOnContour", _ON_LINE[type(runs)](runs, theta))

@@ -52,6 +52,9 @@ _USUAL_LEAST, _LEAST = 0.45, 0.2
 """Lower bounds of |A| on the strip that the step is chosen for, and on the widest."""
 
 
+_MOST_TOGETHER = 16
+"""Shifts of a mixture whose runs are evaluated together: others cost what they cost alone."""
+
 _MOST_TERMS = 400
 """Shifts times parts that are evaluated together: bounds the memory."""
 
@@ -72,6 +75,17 @@ class GaussianMixtureSteps(Summand):
     @override
     def reach(self) -> tuple[float, float]:
         return self.log_prob_never_sampled, math.inf
+
+    @property
+    @override
+    def sampled(self) -> float:
+        return self.count * self.part.jump[1]
+
+    @property
+    @override
+    def batch(self) -> tuple[Any, ...] | None:
+        shifts = len(self.part.shifts)
+        return (3, self.part.mirrored, shifts) if shifts <= _MOST_TOGETHER else None
 
     @property
     @override
@@ -132,9 +146,11 @@ class GaussianMixtureSteps(Summand):
 
     @classmethod
     @override
-    def ends_are_light(cls, group: tuple[Self, ...], digits: FloatArray, theta: float) -> BoolArray:
-        part, count = max(((step.part, step.count) for step in group), key=lambda one: one[0].mean_shift)
-        return np.array([_end_is_light(part, count, float(each), theta) for each in digits])
+    def ends_are_light(cls, groups: Sequence[tuple[Self, ...]], digits: FloatArray, theta: FloatArray) -> BoolArray:
+        steps = [max(group, key=lambda step: step.part.mean_shift) for group in groups]
+        pairs = list(zip(steps, theta.tolist(), strict=True))
+        rows = [[_end_is_light(step.part, step.count, each, tilt) for step, tilt in pairs] for each in digits.tolist()]
+        return np.array(rows, dtype=bool).reshape(len(digits), len(groups))
 
 
 def _end_is_light(part: GaussianMixturePart, count: int, digits: float, theta: float) -> bool:
@@ -172,26 +188,38 @@ class TruncatedGaussianMixture(NormalTrapezoid):
     is_gaussian = True
 
     def __init__(
-        self, steps: tuple[GaussianMixtureSteps, ...], deviation: float, digits: float, beside: float = 0.0
+        self,
+        steps: tuple[GaussianMixtureSteps, ...],
+        deviation: float | FloatArray,
+        digits: float | FloatArray,
+        beside: float = 0.0,
+        *,
+        times: FloatArray | None = None,
     ) -> None:
         """`deviation`: about the standard deviation of the whole run's loss, from below; the grid's step follows it.
-        `beside`: how many other steps the run has.
+        `beside`: how many other steps the run has. `times`: of separate runs, how often each takes its steps, shape
+        (runs,).
         """
         self.mirrored = steps[0].part.mirrored
-        steps = tuple(_without_light(step, digits) for step in steps)
-        self.count = np.array([step.count for step in steps], dtype=np.float64)
-        self._terms = MixtureTerms.of([step.part for step in steps])
-        self._steps = float(self.count.sum()) + beside
+        self.take(np.array([step.count for step in steps], dtype=np.float64), times)
+        digits = self.of_parts(np.asarray(digits)) + np.zeros_like(self.count)
+        parts = [
+            _without_light(step.part, *each) for step, *each in zip(steps, self.count, digits.tolist(), strict=True)
+        ]
+        self._terms = MixtureTerms.of(parts)
+        self.rate = 1 - self._terms.rest
+        own = self.of_parts(self.over_run(np.ones_like(self.count)))
+        self._steps = own + beside
         # Nats: trapezoid errors of e^-need per step are below 1e-18 for the whole run.
-        self._need = math.log(self._steps) + 42.0
-        self._deviation = deviation
+        self._need = np.log(self._steps) + 42.0
+        self._deviation, self._share = self.of_parts(np.asarray(deviation)), self._steps / own
         goal = digits * math.log(10) + np.log(4 * self.count)
         self._low, self._high = self._reach(goal)
         self.step, self._first, self._kept = self._laid_out()
         low = (self._first - 0.5) * self.step * (1 - 1e-13)
         high = 0.5 * self._kept * self.step if self.mirrored else (self._first + self._kept - 0.5) * self.step
         null, alternative = self._dropped(-high if self.mirrored else low, high)
-        light = np.array([step.part.light for step in steps])
+        light = np.array([part.light for part in parts])
         with np.errstate(divide="ignore"):
             self.log_dropped_null = np.logaddexp(null, np.log(2 * light / np.maximum(self._terms.rest, _LEAST_REST)))
             self.log_dropped_alternative = np.logaddexp(alternative, np.log(light))
@@ -204,6 +232,23 @@ class TruncatedGaussianMixture(NormalTrapezoid):
         return TruncatedGaussianMixture(
             group, scale.deviation, digits, scale.gaussian_steps - sum(step.count for step in group)
         )
+
+    @override
+    def of(self, runs: IndexArray, times: FloatArray) -> Self:
+        parts, chosen = self.parts_of(runs), object.__new__(type(self))
+        chosen.mirrored, chosen._terms = self.mirrored, self._terms.some(parts)
+        chosen.take(self.unit[parts], times)
+        chosen.rate = self.rate[parts]
+        chosen.step, chosen._first, chosen._kept = self.step[parts], self._first[parts], self._kept[parts]
+        chosen.log_dropped_null = self.log_dropped_null[parts]
+        chosen.log_dropped_alternative = self.log_dropped_alternative[parts]
+        chosen.grid = self.grid.of(parts, int(chosen._kept.max()))
+        return chosen
+
+    @property
+    @override
+    def lengths(self) -> IndexArray:
+        return self._kept
 
     def _reach(self, goal: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Where H0 and H1 have about e^-goal of their mass left: at most sum w e^{-(x - s mu)^2/2}/2 beyond x."""
@@ -258,19 +303,19 @@ class TruncatedGaussianMixture(NormalTrapezoid):
         square = (responsibility * terms.shift[:, :, None] ** 2).sum(axis=1)
         return np.maximum((square - mean**2).max(axis=1), 1e-30)
 
-    def _growth(self) -> FloatArray | float:
+    def _growth(self) -> FloatArray:
         """See `highest_turn`; of few steps |M| falls only like exp(-ln^2(t w e^{-s^2 mu^2/2})/(2 s^2 mu^2)), s the
         smallest shift.
         """
-        highest, steps, terms = 9.0 / max(self._deviation, 1e-3), self._steps, self._terms
-        sampled = float(self.count @ (1 - terms.rest)) * steps / float(self.count.sum())
-        several = terms.shift.shape[1] > 1 and terms.shift[:, 0].max() > _FAR_APART
-        if steps >= FEW_STEPS and several and sampled < _MANY_SAMPLED:
-            # Components far apart: contours that end at all are several times as long as the core makes them.
-            return min(2.8 * highest, 180.0)
+        highest, steps, terms = 9.0 / np.maximum(self._deviation, 1e-3), self._steps, self._terms
+        sampled = self.of_parts(self.over_run(self.rate)) * self._share
         shift, weight = terms.shift[:, 0], terms.weight[:, 0]
-        falls = math.sqrt(88 / steps) / shift + 0.5 * shift**2 - np.log(weight)
-        return highest_turn(highest, steps, sampled, float(falls.min()))
+        falls = self.of_parts(self.least_of_run(np.sqrt(88 / steps) / shift + 0.5 * shift**2 - np.log(weight)))
+        turn = highest_turn(highest, steps, sampled, falls, separate=self.separate)
+        # Components far apart: contours that end at all are several times as long as the core makes them.
+        several = terms.shift.shape[1] > 1 and terms.shift[:, 0].max() > _FAR_APART
+        apart = (steps >= FEW_STEPS) & (sampled < _MANY_SAMPLED) & several
+        return np.where(apart, np.maximum(np.minimum(2.8 * highest, 180.0), turn * self.separate), turn)
 
     @cached_property
     def grid(self) -> GaussianMixtureNodes:
@@ -331,14 +376,13 @@ class TruncatedGaussianMixture(NormalTrapezoid):
         return tilt * mean - (1 - tilt) * mean[:, ::-1] if self.mirrored else tilt * mean
 
 
-def _without_light(step: GaussianMixtureSteps, digits: float) -> GaussianMixtureSteps:
-    """Return the mixtures without modes whose mass in all steps together is far below the truncated mass."""
-    part, count = step.part, step.count
+def _without_light(part: GaussianMixturePart, count: float, digits: float) -> GaussianMixturePart:
+    """Return the mixture without modes whose mass in all steps together is far below the truncated mass."""
     known = list(zip(part.shifts, part.weights, strict=True))
     most = 10 ** -(digits + 3) / (count * len(known))
     kept = [(s, w) for s, w in known if s == 0 or w > most]
     if part.mirrored or len(kept) in (len(known), 1) or kept[0][0] > 0 or kept[0][1] < _HEAVY_REST:
-        return step
+        return part
     light = math.fsum(w for s, w in known if s > 0 and w <= most) * (1 + 1e-9) + part.light
     shifts, weights = zip(*kept, strict=True)
-    return GaussianMixtureSteps(replace(part, shifts=shifts, weights=weights, light=light, exact=None), count)
+    return replace(part, shifts=shifts, weights=weights, light=light, exact=None)

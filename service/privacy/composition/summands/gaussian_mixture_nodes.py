@@ -43,6 +43,11 @@ _LEAST_RATIO = -0.5
 _LARGEST_BLOCK = 500_000
 """Array elements of terms at nodes that are looked at together."""
 
+_BY_NODE = (
+    *("x", "loss", "log_weight", "weight", "loss_error", "relative_error"),
+    *("mean", "steepest", "near", "spread", "rising"),
+)
+
 _ANSWERABLE = 1e-40
 """Terms of smaller responsibility at all nodes are left out of A, of which they are far below a rounding."""
 
@@ -77,6 +82,10 @@ class MixtureTerms:
         """ln w_i, -inf at unused places."""
         with np.errstate(divide="ignore"):
             return np.log(self.weight)
+
+    def some(self, parts: IndexArray) -> MixtureTerms:
+        """Those of some parts."""
+        return MixtureTerms(self.shift[parts], self.weight[parts], self.rest[parts], self.weight_error[parts])
 
     def only(self, kept: BoolArray) -> MixtureTerms:
         """Those at some places, shape (terms,)."""
@@ -198,6 +207,21 @@ class GaussianMixtureNodes(TrapezoidNodes):
             near=near,
             spread=spread,
             rising=rising,
+        )
+
+    def of(self, parts: IndexArray, kept: int) -> GaussianMixtureNodes:
+        """Return the nodes of some parts, of which `kept` have weight at most."""
+        nodes = kept + 2 + -(kept + 2) % SUM_BLOCK
+        first = (self.x.shape[1] - nodes) // 2 if self.mirrored else 0
+        by_node = {name: getattr(self, name)[parts, first : first + nodes] for name in _BY_NODE}
+        return GaussianMixtureNodes(
+            **by_node,
+            step=self.step[parts],
+            start=self.start[parts] - first,
+            stop=self.stop[parts] - first,
+            mirrored=self.mirrored,
+            terms=self.terms.some(parts),
+            responsibility=self.responsibility[parts, :, first : first + nodes],
         )
 
     def strip(self, height: FloatArray) -> MixtureStrip:

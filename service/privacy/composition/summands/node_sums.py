@@ -170,9 +170,9 @@ def _by_pieces(
     return found
 
 
-def line_values(counts: FloatArray, d: ComplexArray, error: FloatArray, *, separate: bool = False) -> LineValues:
+def line_values(counts: FloatArray, d: ComplexArray, error: FloatArray, together: int = 0) -> LineValues:
     """sum N ln(1 + d) over the parts, and its error: `d` and its `error` of shape (P, K), `counts` of shape (P,).
-    `separate`: N ln(1 + d) of each part, which is a run of its own, shape (P, K).
+    `together`: how many consecutive parts are a run of their own, shape (runs, K); 0 where all of them are one run.
 
     N is an integer, so the branch of the logarithm does not matter to e^K. An error e of d is a relative error
     e/|1 + d| of each of the N factors of e^K, and (1 + e/|1 + d|)^N = e^{N log1p(e/|1 + d|)}.
@@ -188,9 +188,13 @@ def line_values(counts: FloatArray, d: ComplexArray, error: FloatArray, *, separ
     relative += 2 * FUNCTION_ERROR * (np.abs(log_modulus) + np.abs(angle))
     sizes = count * (np.abs(log_modulus) + np.abs(angle))
     values, errors = count * (log_modulus + 1j * angle), count * relative
-    if separate:
+    if together == 1:
         return LineValues(values, errors * 1.001 + 3 * UNIT_ROUNDOFF * sizes)
-    summation = (2 + len(count)) * UNIT_ROUNDOFF * sizes.sum(axis=0)
+    if together:
+        values, errors, sizes = (
+            each.reshape(-1, together, d.shape[1]).swapaxes(0, 1) for each in (values, errors, sizes)
+        )
+    summation = (2 + len(values)) * UNIT_ROUNDOFF * sizes.sum(axis=0)
     return LineValues(values.sum(axis=0), errors.sum(axis=0) * 1.001 + summation)
 
 

@@ -14,6 +14,7 @@ increases with x, and T - E T = l (-x + ln(1 + e^-s)) loses no digit. What the i
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -78,9 +79,12 @@ class ChiSquareSteps(Summand):
 
     @classmethod
     @override
-    def ends_are_light(cls, group: tuple[Self, ...], digits: FloatArray, theta: float) -> BoolArray:
+    def ends_are_light(cls, groups: Sequence[tuple[Self, ...]], digits: FloatArray, theta: FloatArray) -> BoolArray:
         """Next to normal statistics are as light as a normal one: this is a guess."""
-        like = tuple(SampledGaussianSteps(1 / each.law.spread, each.sample_rate, each.count) for each in group)
+        like = [
+            tuple(SampledGaussianSteps(1 / each.law.spread, each.sample_rate, each.count) for each in group)
+            for group in groups
+        ]
         return SampledGaussianSteps.ends_are_light(like, digits, theta)
 
 

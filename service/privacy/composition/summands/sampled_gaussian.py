@@ -30,7 +30,7 @@ from service.privacy.composition.summands.sampled_gaussian_nodes import (
 )
 from service.privacy.composition.summands.sampled_gaussian_shared import moment_sums
 from service.privacy.composition.summands.sampled_step import SampledStep
-from service.privacy.composition.summands.trapezoid import FEW_SAMPLED, NormalTrapezoid, highest_turn, smooth_spacing
+from service.privacy.composition.summands.trapezoid import NormalTrapezoid, highest_turn, smooth_spacing
 from service.privacy.numerics.arrays import BoolArray, FloatArray, IndexArray
 from service.privacy.numerics.rounding import SUM_BLOCK
 
@@ -42,11 +42,6 @@ _FEWEST_SHARED = 4
 
 LARGEST_ETA = 20.0
 """Largest shift of the paths behind majorants."""
-
-_LONG_SHARE, _LONG_TURN = 3.0, 1000.0
-"""`highest_turn` of rare runs that are evaluated together, which have long contours instead of deformed ones: a share
-of the height, as the cores of their laws are wider than about normal, and its limit.
-"""
 
 _MOST_TOGETHER = 512
 """Different steps that are evaluated together: bounds the memory."""
@@ -76,6 +71,16 @@ class SampledGaussianSteps(Summand):
 
     @property
     @override
+    def sampled(self) -> float:
+        return self.sample_rate * self.count
+
+    @property
+    @override
+    def batch(self) -> tuple[int]:
+        return self.order[:1]
+
+    @property
+    @override
     def sampled_step(self) -> SampledStep:
         return SampledStep(self.noise_multiplier, self.sample_rate, self.count, self.rate_rest)
 
@@ -96,7 +101,7 @@ class SampledGaussianSteps(Summand):
 
     @property
     @override
-    def order(self) -> tuple[int | float, ...]:
+    def order(self) -> tuple[int, float, float, int, float]:
         return 0, self.noise_multiplier, self.sample_rate, self.count, self.rate_rest
 
     @override
@@ -106,11 +111,13 @@ class SampledGaussianSteps(Summand):
 
     @classmethod
     @override
-    def ends_are_light(cls, group: tuple[Self, ...], digits: FloatArray, theta: float) -> BoolArray:
-        step = min(group, key=lambda step: step.noise_multiplier - 1e-3 * math.log(step.sample_rate))
-        known = step.noise_multiplier, step.sample_rate, float(step.count), theta
-        sigma, rate, count, tilt = (np.full_like(digits, each) for each in known)
-        return ends_are_light(sigma, rate, count, digits, tilt)
+    def ends_are_light(cls, groups: Sequence[tuple[Self, ...]], digits: FloatArray, theta: FloatArray) -> BoolArray:
+        steps = [
+            min(group, key=lambda step: step.noise_multiplier - 1e-3 * math.log(step.sample_rate)) for group in groups
+        ]
+        known = np.array([(step.noise_multiplier, step.sample_rate, float(step.count)) for step in steps]).T
+        columns = (np.broadcast_to(each, (len(digits), len(groups))) for each in (*known, digits[:, None], theta))
+        return ends_are_light(*columns)
 
 
 class TruncatedSampledGaussian(NormalTrapezoid):
@@ -124,21 +131,23 @@ class TruncatedSampledGaussian(NormalTrapezoid):
         deviation: float | FloatArray,
         digits: float | FloatArray,
         *,
-        separate: bool = False,
+        times: FloatArray | None = None,
     ) -> None:
         """`deviation`: about the standard deviation of the whole run's loss, from below; the nodes' spacing follows it.
+        `times`: of separate runs, how often each takes its steps, shape (runs,).
 
         The law of y is cut on the right, where all steps together have less than about 10^-digits of the mass of H0 and
         of H1 left: far jumps of the loss would rule the moments at large tilts.
         """
-        self.separate = separate
         self.sigma = np.array([step.noise_multiplier for step in steps])
         self.rate = np.array([step.sample_rate for step in steps])
-        self.count = np.array([step.count for step in steps], dtype=np.float64)
+        self.take(np.array([step.count for step in steps], dtype=np.float64), times)
         self._rate_error = np.array([abs(step.rate_rest) / step.sample_rate for step in steps])
-        total = self.count if separate else np.full_like(self.count, self.count.sum())
+        total = self.of_parts(self.over_run(np.ones_like(self.count))) + np.zeros_like(self.count)
         # Nats: trapezoid errors of e^-need per step are below 1e-18 for the whole run.
         self._need = np.log(total) + 42.0
+        if self.separate:
+            deviation, digits = self.of_parts(np.asarray(deviation)), self.of_parts(np.asarray(digits))
         self._settle(self._laid_out(total, deviation, digits))
 
     @classmethod
@@ -165,11 +174,12 @@ class TruncatedSampledGaussian(NormalTrapezoid):
     def _log_odds(self) -> FloatArray:
         return np.log(self.rate) - np.log1p(-self.rate)
 
-    def of(self, parts: IndexArray, count: FloatArray) -> TruncatedSampledGaussian:
-        """Some of the parts, which are `separate`, with other numbers of steps: no larger ones, as the nodes stay."""
-        chosen = object.__new__(TruncatedSampledGaussian)
-        chosen.separate = True
-        chosen.sigma, chosen.rate, chosen.count = self.sigma[parts], self.rate[parts], count
+    @override
+    def of(self, runs: IndexArray, times: FloatArray) -> Self:
+        parts = self.parts_of(runs)
+        chosen = object.__new__(type(self))
+        chosen.sigma, chosen.rate = self.sigma[parts], self.rate[parts]
+        chosen.take(self.unit[parts], times)
         chosen._need = self._need[parts]
         chosen._settle(self._layout.of(parts))
         chosen.grid = self.grid.of(parts, chosen._layout.nodes)
@@ -205,17 +215,13 @@ class TruncatedSampledGaussian(NormalTrapezoid):
     def _growth(self, total: FloatArray, deviation: float | FloatArray) -> FloatArray:
         """See `highest_turn`; of few steps |M| falls only like exp(-sigma^2 ln^2(t p e^{-1/(2 sigma^2)})/2)."""
         falls = np.sqrt(88 / total) / self.sigma + 0.5 / self.sigma**2 - np.log(self.rate)
-        falls = falls if self.separate else falls.min()
-        highest, sampled = 9.0 / np.maximum(deviation, 1e-3), self.over_run(self.rate)
-        turn = highest_turn(highest, total, sampled, falls)
-        if not self.separate:
-            return turn
-        long = np.maximum(_LONG_SHARE * highest, np.exp(np.minimum(falls, 20.0)))
-        return np.where(sampled < FEW_SAMPLED, np.minimum(long, _LONG_TURN), turn)
+        falls = self.of_parts(self.least_of_run(falls))
+        highest, sampled = 9.0 / np.maximum(deviation, 1e-3), self.of_parts(self.over_run(self.rate))
+        return highest_turn(highest, total, sampled, falls, separate=self.separate)
 
     @property
+    @override
     def lengths(self) -> IndexArray:
-        """Nodes of each part before its end."""
         return self._layout.kept
 
     @property

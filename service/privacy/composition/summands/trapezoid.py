@@ -20,12 +20,14 @@ import math
 from abc import abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Self
 
 import numpy as np
 from typing_extensions import override
 
 from service.privacy.composition.summands import node_sums
-from service.privacy.composition.summands.abstract import RealCumulants, TruncatedSummand, in_chunks
+from service.privacy.composition.summands.abstract import RealCumulants, in_chunks
+from service.privacy.composition.summands.separate_runs import SeparateRuns
 from service.privacy.numerics.arrays import BoolArray, FloatArray, IndexArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 
@@ -43,6 +45,11 @@ FEW_STEPS = 100
 
 FEW_SAMPLED = 5.0
 """Expected steps that use the record below which a transform of many steps falls slowly, too."""
+
+_LONG_SHARE, _LONG_TURN = 3.0, 1000.0
+"""`highest_turn` of rare runs that are evaluated together, which have long contours instead of deformed ones: a share
+of the height, as the cores of their laws are wider than about normal, and its limit.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,15 +151,8 @@ class TiltedMoments:
     quadrature: FloatArray
 
 
-class TruncatedTrapezoid(TruncatedSummand):
-    """N_i steps each of one kind of law as one summand of the run's K. Where they are `separate`, each i is a run of
-    its own: sums over the parts of a run have shape (parts,) then.
-    """
-
-    separate: bool = False
-    log_dropped_null: FloatArray
-    log_dropped_alternative: FloatArray
-    """ln of the mass of H0 and of H1 beyond the truncation, per step; shape (parts,)."""
+class TruncatedTrapezoid(SeparateRuns):
+    """N_i steps each of one kind of law as one summand of the run's K, or of `SeparateRuns`."""
 
     @cached_property
     @abstractmethod
@@ -209,15 +209,9 @@ class TruncatedTrapezoid(TruncatedSummand):
         counts = np.log(self.count)
         return counts + self.log_dropped_null, counts + self.log_dropped_alternative
 
-    def over_run(self, each: FloatArray) -> FloatArray:
-        """sum N_i x_i over the parts of a run, from (..., parts)."""
-        if self.separate:
-            return each * self.count
-        return each[..., 0] * self.count[0] if len(self.count) == 1 else np.asarray(each @ self.count)
-
     @override
     def cumulants(self, tilts: FloatArray) -> RealCumulants:
-        """K, K', K'' at real tilts, shape (S,), or of separate parts at (S, parts), with a bound of the error of K,
+        """K, K', K'' at real tilts, shape (S,), or of separate runs at (S, runs), with a bound of the error of K,
         infinite where the nodes end too early.
 
         Plain sums: the error of K grows like N u, which Chernoff bounds and the choice of contours do not notice; the
@@ -226,7 +220,7 @@ class TruncatedTrapezoid(TruncatedSummand):
         return in_chunks(self._cumulants, tilts, self.size)
 
     def _cumulants(self, tilts: FloatArray) -> RealCumulants:
-        at = tilts if self.separate else tilts[:, None]
+        at = self.of_parts(tilts) if self.separate else tilts[:, None]
         weights, sums = None, self.shared_sums(tilts)
         if sums is None:
             weights, shift = self.grid.tilted(at)
@@ -325,6 +319,15 @@ class TruncatedTrapezoid(TruncatedSummand):
 class NormalTrapezoid(TruncatedTrapezoid):
     """Steps whose H0 has the normal density phi: sides are the same for all strips."""
 
+    @abstractmethod
+    def of(self, runs: IndexArray, times: FloatArray) -> Self:
+        """Return some of the separate runs, with other numbers of times: no larger ones, as the nodes stay."""
+
+    @property
+    @abstractmethod
+    def lengths(self) -> IndexArray:
+        """Nodes of each part before its end."""
+
     @cached_property
     @abstractmethod
     def end_slopes(self) -> tuple[FloatArray, FloatArray]:
@@ -367,18 +370,26 @@ def log_error(relative: FloatArray, log_total: FloatArray) -> FloatArray:
 
 
 def highest_turn(
-    highest: FloatArray | float, total: FloatArray | float, sampled: FloatArray | float, falls: FloatArray | float
+    highest: FloatArray | float,
+    total: FloatArray | float,
+    sampled: FloatArray | float,
+    falls: FloatArray | float,
+    *,
+    separate: bool = False,
 ) -> FloatArray:
     """About how much (nats) e^{t arg a} grows on a strip at the greatest height t of a contour: steers the spacing.
 
     `highest`: about 9 over the deviation of the loss; `total`: steps of the run; `sampled`: about how many of them use
     the record: where that is few, the transform does not fall with heights that no jump disturbs. `falls`: ln of the
-    height at which the transform of few steps ends.
+    height at which the transform of few steps ends. `separate`: whether long contours serve rare runs.
     """
     rare = np.asarray(sampled) < FEW_SAMPLED
     many = np.minimum(np.where(rare, 1.35, 0.9) * highest, np.where(rare, 180.0, 120.0))
-    few = np.minimum(0.9 * np.maximum(highest, np.exp(np.minimum(falls, 20.0))), 300.0)
-    return np.where(np.asarray(total) >= FEW_STEPS, many, few)
+    end = np.exp(np.minimum(falls, 20.0))
+    few = np.minimum(0.9 * np.maximum(highest, end), 300.0)
+    turn = np.where(np.asarray(total) >= FEW_STEPS, many, few)
+    long = np.minimum(np.maximum(_LONG_SHARE * highest, end), _LONG_TURN)
+    return np.where(rare & separate, long, turn)
 
 
 def smooth_spacing(need: FloatArray | float, total: FloatArray | float) -> FloatArray:

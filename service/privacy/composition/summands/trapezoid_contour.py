@@ -74,15 +74,15 @@ class EtaMajorants(Protocol):
 
 
 class TrapezoidOnContour(LineSummand):
-    """The parts of a run, tilted by theta; or as many runs of one part, each by its own, none of another sign.
+    """The parts of a run, tilted by theta; or separate runs of as many parts, each by its own, none of another sign.
 
-    What is summed over the parts of a run has another shape for separate parts, like steps, nodes and heights: one for
+    What is summed over the parts of a run has another shape for separate runs, like steps, nodes and heights: one for
     each, at the end.
     """
 
     def __init__(self, parts: TruncatedTrapezoid, theta: float | FloatArray) -> None:
         self.parts, self.grid = parts, parts.grid
-        self.theta = np.atleast_1d(np.asarray(theta, dtype=np.float64))
+        self.theta = parts.of_parts(np.atleast_1d(np.asarray(theta, dtype=np.float64)))
         self.tilt = self.theta[:, None] if parts.separate else float(self.theta[0])
         low, high = float(self.theta.min()), float(self.theta.max())
         self.is_lowered = low < 0 or (self.grid.mirrored and high > 1)
@@ -108,7 +108,7 @@ class TrapezoidOnContour(LineSummand):
 
     @property
     def origins(self) -> tuple[FloatArray, FloatArray]:
-        """`origin` of separate parts."""
+        """`origin` of separate runs."""
         return self._origin
 
     @abstractmethod
@@ -135,8 +135,10 @@ class TrapezoidOnContour(LineSummand):
     def values(self, step: float | FloatArray, nodes: int, last: IndexArray | None = None) -> LineValues:
         """K(theta + i t_k) - K(theta) = sum N ln(1 + d_k) with d_k = E_theta(e^{i t_k L} - 1), and its error bound.
 
-        Separate parts have a `step` each, shape (parts, 1), and a `last` node up to which the bound holds.
+        Separate runs have a `step` each, shape (runs, 1), and a `last` node up to which the bound holds.
         """
+        if last is not None:
+            step, last = self.parts.of_parts(np.asarray(step).T).T, np.repeat(last, self.parts.together)
         t = np.arange(nodes + 1, dtype=np.float64) * step
         top = t[-1:] if last is None else last.astype(np.float64) * np.asarray(step)[:, 0]
         d = self.differences(step, nodes, last)
@@ -144,7 +146,7 @@ class TrapezoidOnContour(LineSummand):
         # The total that the weights are divided by has an error, too.
         error = self.rounding_error(t) + (1.01 * self.total_error)[:, None] * size
         error = error + 6 * UNIT_ROUNDOFF * size * (2 + size) + self._quadrature_error(t, top)
-        return node_sums.line_values(self.parts.count, d, error, separate=self.parts.separate)
+        return node_sums.line_values(self.parts.count, d, error, self.parts.together if self.parts.separate else 0)
 
     def differences(self, step: float | FloatArray, nodes: int, last: IndexArray | None) -> ComplexArray:
         """Return d_k for all parts, shape (parts, nodes + 1); `last` as in `values`."""
@@ -247,7 +249,7 @@ class TrapezoidOnContour(LineSummand):
     def log_majorants(self, heights: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Upper bounds U(t) of the sum of ln |M(theta + it')/M(theta)| over all steps, t' >= t, and its least summand.
 
-        Both of the shape (H,) of the heights t; of separate parts at heights (H, parts). For every eta with
+        Both of the shape (H,) of the heights t; of separate runs at heights (H, runs). For every eta with
         D(x, q) >= 0 for all x and 0 <= q <= eta, |M(theta + it)| <= B_eta(t), but for the way up to that line and down
         at the ends, with
 
@@ -255,7 +257,7 @@ class TrapezoidOnContour(LineSummand):
 
         which decreases in t. The best of a few eta serves each height.
         """
-        heights = heights if self.parts.separate else heights[:, None]
+        heights = self.parts.of_parts(heights) if self.parts.separate else heights[:, None]
         share = heights[0] / np.maximum(self._made_for, 1e-300)
         if self._majorants is None or not ((share >= 0.9) & (share <= _LARGEST_SHARE)).all():
             known = self._majorants is not None  # the best eta grows slower than the height
@@ -265,7 +267,7 @@ class TrapezoidOnContour(LineSummand):
         best = bounds.min(axis=1)
         self._chosen_eta = np.take_along_axis(self._majorants.eta, bounds[-1].argmin(axis=0)[None], axis=0)[0]
         self._chosen_height = heights[-1]
-        return self.parts.over_run(best), best if self.parts.separate else best.min(axis=1)
+        return self.parts.over_run(best), self.parts.least_of_run(best)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -13,8 +14,15 @@ from service.privacy.composition.inversion.engine import contour_pair
 from service.privacy.composition.inversion.many import Wanted, evaluate_together, run_of
 from service.privacy.composition.inversion.recorded_queries import recorded_queries_of
 from service.privacy.composition.inversion.run import ContourRun
+from service.privacy.composition.summands.abstract import Summand
+from service.privacy.composition.summands.gaussian_mixture import GaussianMixtureSteps
 from service.privacy.composition.summands.sampled_gaussian import SampledGaussianSteps
+from service.privacy.composition.summands.two_points import TwoPointSteps
 from service.privacy.enclosure import Enclosure, Evidence
+from service.privacy.mechanisms.abstract import GaussianMixturePart
+from service.privacy.mechanisms.gaussian import Gaussian
+from service.privacy.mechanisms.neighbours import ADD_OR_REMOVE, REPLACE, Neighbours
+from service.privacy.mechanisms.poisson_sampled import PoissonSampled
 from service.privacy.trade_off.abstract import AbstractTradeOff
 from service.privacy.trade_off.combinators.prefetched import Known, PrefetchedCurve
 from tests.thorough import thorough
@@ -51,14 +59,48 @@ def readings(random: Generator) -> tuple[Known, ...]:
     return tuple(made[index] for index in random.permutation(len(made))[:3])
 
 
-def alone(steps: SampledGaussianSteps, known: Known) -> Enclosure:
-    curve: AbstractTradeOff = contour_pair(0.0, [steps])[known.reflected]
+def schedule(random: Generator) -> tuple[Summand, ...]:
+    """Two to four phases, in which from a tenth of a step to many steps use the record."""
+    number = int(random.integers(2, 5))
+    first = rare(random) if random.random() < 0.5 else usual(random)
+    noises = [first.noise_multiplier * spread(random, 0.5, 2) for _ in range(number)]
+    counts = [max(int(first.count * spread(random, 0.1, 1)), 1) for _ in range(number)]
+    rates = [min(first.sample_rate * spread(random, 0.3, 3), 0.9) for _ in range(number)]
+    return tuple(map(SampledGaussianSteps, noises, rates, counts))
+
+
+def mixtures(neighbours: Neighbours) -> Callable[[Generator], tuple[Summand, ...]]:
+    """Rare and frequent steps between such neighbours."""
+
+    def draw(random: Generator) -> tuple[Summand, ...]:
+        one = rare(random) if random.random() < 0.7 else usual(random)
+        base = Gaussian(noise_multiplier=one.noise_multiplier)
+        part = PoissonSampled(sample_rate=one.sample_rate, mechanism=base).under(neighbours).part()
+        assert isinstance(part, GaussianMixturePart)
+        return (GaussianMixtureSteps(part, one.count),)
+
+    return draw
+
+
+LAWS: dict[str, Callable[[Generator], tuple[Summand, ...]]] = {
+    "schedules": schedule,
+    "replaced": mixtures(Neighbours(REPLACE)),
+    "two records": mixtures(Neighbours(ADD_OR_REMOVE, 2)),
+    "seven records": mixtures(Neighbours(ADD_OR_REMOVE, 7)),
+}
+
+
+def alone(steps: Summand | tuple[Summand, ...], known: Known) -> Enclosure:
+    curve: AbstractTradeOff = contour_pair(0.0, steps if isinstance(steps, tuple) else (steps,))[known.reflected]
     read = {"epsilon": curve.epsilon, "power": curve.power_at, "profile": curve.profile_at}
     return read[known.quantity](known.at)
 
 
-def together(steps: list[SampledGaussianSteps], asked: list[tuple[Known, ...]]) -> list[Wanted]:
-    wanted = [Wanted(ContourRun.of(0.0, (each,)), known) for each, known in zip(steps, asked, strict=True)]
+def together(
+    runs: Sequence[SampledGaussianSteps | tuple[Summand, ...]], asked: list[tuple[Known, ...]]
+) -> list[Wanted]:
+    listed = [each if isinstance(each, tuple) else (each,) for each in runs]
+    wanted = [Wanted(ContourRun.of(0.0, steps), known) for steps, known in zip(listed, asked, strict=True)]
     evaluate_together(wanted, 1e-6)
     return wanted
 
@@ -76,11 +118,24 @@ def test_over_the_whole_space(seed: int) -> None:
     random = np.random.default_rng(seed)
     wanted = together([drawn(random) for _ in range(40)], [readings(random) for _ in range(40)])
     for each in wanted:
-        step = each.run.only_step
-        assert step is not None
         for known, found in each.known.items():
             if known.quantity != "epsilon_cap":
-                assert_meet(found, alone(step, known))
+                assert_meet(found, alone(each.run.summands, known))
+
+
+@pytest.mark.parametrize("seed", [1, *(thorough(seed) for seed in range(2, 12))])
+@pytest.mark.parametrize("law", LAWS)
+def test_runs_of_every_law_are_served(law: str, seed: int) -> None:
+    random = np.random.default_rng(seed)
+    runs = [LAWS[law](random) for _ in range(24)]
+    asked = [(*readings(random), Known(False, "epsilon", 1e-5), Known(False, "power", 1e-3)) for _ in runs]
+    wanted = together(runs, asked)
+    served = [known in each.known for each in wanted for known in each.readings[-2:]]
+    assert np.mean(served) >= 0.75
+    for each in wanted:
+        for known, found in each.known.items():
+            if known.quantity != "epsilon_cap":
+                assert_meet(found, alone(each.run.summands, known))
 
 
 @pytest.mark.parametrize("seed", [1, *(thorough(seed) for seed in range(2, 8))])
@@ -175,10 +230,13 @@ def test_the_order_of_runs_is_of_no_matter() -> None:
                 assert_meet(one.known[known], other.known[known])
 
 
-def test_only_runs_of_one_sampled_step_are_read_together() -> None:
-    assert ContourRun.of(0.0, (C1,)).only_step == C1
-    assert ContourRun.of(0.1, (C1,)).only_step is None
-    assert ContourRun.of(0.0, (C1, replace(C1, sample_rate=0.02))).only_step is None
+def test_only_runs_of_few_steps_of_one_law_are_read_together() -> None:
+    assert ContourRun.of(0.0, (C1,)).unit == ((replace(C1, count=1),), 1000)
+    assert ContourRun.of(0.1, (C1,)).unit is None
+    other = replace(C1, sample_rate=0.02, count=600)
+    assert ContourRun.of(0.0, (C1, other)).unit == ((replace(C1, count=5), replace(other, count=3)), 200)
+    assert ContourRun.of(0.0, (C1, TwoPointSteps(0.1, 10))).unit is None
+    assert ContourRun.of(0.0, [replace(C1, noise_multiplier=1 + k / 8) for k in range(5)]).unit is None
     assert run_of(contour_pair(0.1, [C1])[0]) is None
     assert run_of(contour_pair(0.0, [C1])[0]) is not None
 

@@ -526,6 +526,6 @@ def test_sums_that_were_forgotten_are_made_again(seed: int, monkeypatch: pytest.
             points = curve.points(rates)
             for ends in (points.power, points.type_two_error, curve.profile(levels)):
                 read += [ends.lower.tobytes(), ends.upper.tobytes()]
-            assert sums.LATELY_READ.total <= max(kept, 40 * 2**20)
+            assert sums.RECENTLY_USED.total <= max(kept, 40 * 2**20)
         found.append(read)
     assert found[0] == found[1] == found[2]

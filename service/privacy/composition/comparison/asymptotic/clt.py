@@ -1,4 +1,4 @@
-"""The `clt` engine: the central limit of a run, one Gaussian curve."""
+"""The `clt` engine: central limit of a run, a single Gaussian curve."""
 
 from __future__ import annotations
 
@@ -21,11 +21,24 @@ SOURCE = "Dong, Roth, Su 2022 (Gaussian differential privacy), Corollary 5.4; Bu
 
 
 def clt_pair(steps: Steps, options: EngineOptions) -> TradeOffPair:
-    """The curve g_mu with mu^2 = sum over steps of N chi^2(P1, P0); mu^2 itself for Gaussian and gdp steps.
+    """Build the curve g_mu with mu^2 = sum over steps of N chi^2(P1, P0).
 
-    A step sampled at rate p has chi^2 = p^2 chi^2 of its base: mu = p sqrt(N (e^{1/sigma^2} - 1)) for a sampled
-    Gaussian. The limit holds for many steps of little loss; the error has either sign. mu is at most 1e6, from where on
-    no curve changes. Raises UnsupportedCombination (`method`) for singular mass or no loss at all.
+    Parameters
+    ----------
+    steps : Steps
+        The run.
+    options : EngineOptions
+        Not used.
+
+    Raises
+    ------
+    UnsupportedCombination
+        `method`, for singular mass or a loss of variance 0.
+
+    Notes
+    ----- Gaussian and gdp steps contribute their own mu^2 instead. A step sampled at rate p has p^2 times the chi^2 of
+    its base: mu = p sqrt(N (e^{1/sigma^2} - 1)) for a sampled Gaussian. The limit holds for many steps of small loss.
+    The error has either sign. mu is limited to 1e6, because larger values do not change the curve.
     """
     del options
     loss = composed_loss(steps, "clt")
@@ -37,7 +50,7 @@ def clt_pair(steps: Steps, options: EngineOptions) -> TradeOffPair:
 
 @final
 class CentralLimitTradeOff(DelegatingCurve):
-    """g_mu as an approximation: both ends of every number are the closed form's upper end."""
+    """g_mu as an approximation: both bounds of every number are the upper bound of the closed form."""
 
     def __init__(self, mu: float) -> None:
         super().__init__(GaussianTradeOff(Enclosure.point(mu)))

@@ -1,4 +1,4 @@
-"""The `edgeworth` engine: the law of the total loss as a normal law with corrections from its cumulants."""
+"""The `edgeworth` engine: law of the total loss as a normal law with corrections from its cumulants."""
 
 from __future__ import annotations
 
@@ -30,13 +30,28 @@ SOURCE = "Kaissis et al. 2023 (ReRo), section 4; Petrov 1975, chapter VI (Edgewo
 
 
 def edgeworth_pair(steps: Steps, options: EngineOptions) -> TradeOffPair:
-    """The curves of the Edgeworth series of `options.order` (0: normal laws with the exact moments of H0 and H1; each
-    order adds the terms of one more power of N^-1/2, order 4 the sixth cumulant).
+    """Build the curves of the Edgeworth series of `options.order`.
 
-    With the standardised loss x and its standardised cumulants l_k, P(S > c) = Phi(-x) + phi(x) sum_j c_j He_j(x).
-    Exact for Gaussian steps. The error is of the order N^{-(order + 1)/2} at fixed x, of either sign, and useless where
-    few steps carry the loss (sampled steps N p below about 10) or in far tails: then a note says so. Raises
-    UnsupportedCombination (`method`) for singular mass or no loss at all, OutOfDomain for an order outside 0 to 4.
+    Parameters
+    ----------
+    steps : Steps
+        The run.
+    options : EngineOptions
+        `order` 0 means normal laws with the exact moments of H0 and H1. Each order adds the terms of the next power of
+        N^-1/2. Order 4 uses the sixth cumulant.
+
+    Raises
+    ------
+    UnsupportedCombination
+        `method`, for singular mass or a loss of variance 0.
+    OutOfDomain
+        For an order outside 0 to 4.
+
+    Notes
+    ----- Let x be the standardised loss and l_k its standardised cumulants. Then P(S > c) = Phi(-x) + phi(x) sum_j c_j
+    He_j(x). The series is exact for Gaussian steps. The error at fixed x is of the order N^{-(order + 1)/2} and has
+    either sign. The series is useless if few steps carry the loss (sampled steps with N p below about 10) and in far
+    tails. A note then says so.
     """
     if options.order not in range(LARGEST_ORDER + 1):
         raise OutOfDomain("order", options.order, f"an integer in [0, {LARGEST_ORDER}]")
@@ -52,7 +67,7 @@ def edgeworth_pair(steps: Steps, options: EngineOptions) -> TradeOffPair:
 
 @final
 class EdgeworthTails(ApproximateTails):
-    """The parameter is the threshold itself."""
+    """Tails of the Edgeworth series. The parameter is the threshold itself."""
 
     def __init__(self, loss: ComposedLoss, order: int) -> None:
         cumulants = loss.cumulants(0), loss.cumulants(1)
@@ -81,9 +96,12 @@ class EdgeworthTails(ApproximateTails):
 
 
 def tail_series(cumulants: FloatArray, order: int) -> FloatArray:
-    """Coefficients c_j of He_j(x), j = 0 to 11, in [P(S > c) - Phi(-x)]/phi(x), from six cumulants (Petrov 1975)."""
+    """Return the coefficients c_j of He_j(x), j = 0 to 11, in [P(S > c) - Phi(-x)]/phi(x), from six cumulants.
+
+    Source: Petrov 1975.
+    """
     deviation = math.sqrt(cumulants[1])
-    # Two divisions: the square of the variance is a double, its third power need not be one.
+    # Two divisions: the square of the variance is a double, but its third power may be out of range.
     l3, l4, l5, l6 = (float(cumulants[k - 1]) / deviation**2 / deviation ** (k - 2) for k in range(3, 7))
     terms = (
         {2: l3 / 6},

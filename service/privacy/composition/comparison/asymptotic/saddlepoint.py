@@ -26,18 +26,34 @@ from service.privacy.trade_off.pair import TradeOffPair
 
 SOURCE = "Lugannani, Rice 1980; Daniels 1987 (tail probability approximations)"
 NEAR_MEAN = 5e-3
-"""Standardised tilts below which the correction is its expansion at the mean."""
+"""Largest standardised tilt at which the correction is its expansion at the mean."""
 STANDARDISED = REACH * np.sinh(np.linspace(-6, 6, 241)) / math.sinh(6)
-"""Tilts in units of the inverse standard deviation, denser near 0: far jumps make thresholds grow faster than tilts."""
+"""Tilts in units of the inverse standard deviation, denser near 0.
+
+With distant jumps of the loss, thresholds grow faster than tilts.
+"""
 
 
 def saddlepoint_pair(steps: Steps, options: EngineOptions) -> TradeOffPair:
-    """The curves of the Lugannani-Rice tails P(S > c) = Phi(-w) + phi(w) (1/u - 1/w).
+    """Build the curves of the Lugannani-Rice tails P(S > c) = Phi(-w) + phi(w) (1/u - 1/w).
 
-    s solves K'(s) = c; for H0 w^2/2 = s K' - K = KL(P_s, P0) and u = s sqrt(K''), for H1 the same with s - 1 and P1;
-    w and u have the sign of s (s - 1). At the mean the limit -l3/6 replaces the difference. Exact for Gaussian steps;
-    relative error about 1/N in the bulk and in the tails, of either sign; meaningless where the loss has few values.
-    Raises UnsupportedCombination (`method`) for singular mass or no loss at all.
+    Parameters
+    ----------
+    steps : Steps
+        The run.
+    options : EngineOptions
+        Not used.
+
+    Raises
+    ------
+    UnsupportedCombination
+        `method`, for singular mass or a loss of variance 0.
+
+    Notes
+    ----- The tilt s solves K'(s) = c. For H0, w^2/2 = s K' - K = KL(P_s, P0) and u = s sqrt(K''). For H1, s - 1 and P1
+    replace s and P0. w and u have the sign of s (s - 1). At the mean, the limit -l3/6 replaces the difference. The
+    tails are exact for Gaussian steps. The relative error is about 1/N in the bulk and in the tails, with either sign.
+    The tails are meaningless if the loss has few values.
     """
     del options
     loss = composed_loss(steps, "saddlepoint")
@@ -49,7 +65,7 @@ def saddlepoint_pair(steps: Steps, options: EngineOptions) -> TradeOffPair:
 
 @final
 class SaddlepointTails(ApproximateTails):
-    """The parameter is the tilt s; its threshold K'(s)."""
+    """Lugannani-Rice tails. The parameter is the tilt s, and its threshold is K'(s)."""
 
     def __init__(self, loss: ComposedLoss) -> None:
         self._loss = loss
@@ -67,7 +83,7 @@ class SaddlepointTails(ApproximateTails):
 
     @cached_property
     def _table(self) -> tuple[FloatArray, FloatArray]:
-        """Tilts from far left to far right of both hypotheses, and their thresholds."""
+        """Tilts that cover both hypotheses from far left to far right, and their thresholds."""
         tilts = np.unique(np.concatenate((self.grid(0), self.grid(1))))
         return tilts, np.maximum.accumulate(self.thresholds(tilts))
 

@@ -1,7 +1,8 @@
-"""What the asymptotic engines share: which runs they refuse, and the curve read off two approximated tails.
+"""Common parts of the asymptotic engines: checks of a run, and the trade-off curve of two approximate tails.
 
-An approximated tail has the normal form P(S > c) = phi(x) [R(x) + e], P(S <= c) = phi(x) [R(-x) - e] with the Mills
-ratio R = Phi(-.)/phi, a normal argument x(c) and a correction e(c). It may leave [0, 1] and need not be monotone.
+An approximate tail has the normal form P(S > c) = phi(x) [R(x) + e] and P(S <= c) = phi(x) [R(-x) - e]. Here
+R = Phi(-.)/phi is the Mills ratio, x(c) a normal argument and e(c) a correction. The approximation may leave [0, 1] and
+may be non-monotone.
 """
 
 from __future__ import annotations
@@ -27,25 +28,25 @@ from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
 SERVED_BY = ("auto", "closed_form", "discretised", "monte_carlo")
 CERTAIN = ("auto", "discretised")
 REACH = 45.0
-"""Standard deviations from the mean, or tilts in units of their inverse, within which tails are searched: beyond,
-normal tails underflow.
-"""
+"""Range of the search in standard deviations (tilts: in their inverse). Beyond it normal tails underflow."""
 CHECKED = (-6.0, 12.0)
-"""Standard deviations from the mean between which a series is inspected for its notes."""
+"""Range in which a series is checked for its notes, in standard deviations from the mean."""
 LEAVES, NOT_MONOTONE = "the series leaves [0, 1]", "the series is not monotone"
 TOLERANCE = 1e-12
-"""What leaves [0, 1] or rises by less is rounding."""
+"""Largest violation of [0, 1] or of monotonicity that counts as rounding."""
 _LOG_SQRT_2PI = 0.5 * math.log(2 * math.pi)
 _SQRT_HALF = math.sqrt(0.5)
 
 
 LEAST_VARIANCE = 1e-150
-"""Least variance of the loss (nats squared): skewness and excess are quotients of its powers."""
+"""Smallest variance of the loss (nats squared). Skewness and excess are quotients of its powers."""
 
 
 def composed_loss(steps: Steps, method: str) -> ComposedLoss:
-    """The loss of the run; UnsupportedCombination (`method`) where it has singular mass, does not vary under one of the
-    hypotheses, or has humps so far apart that no quadrature holds them.
+    """Return the loss of the run, or raise UnsupportedCombination (`method`).
+
+    The loss must not have singular mass, and its variance must be positive under both hypotheses. Its modes must not be
+    so far apart that no quadrature covers them.
     """
     parts = tuple((step.loss_law(), count) for step, count in steps)
     singular = sorted({step.type for (step, _), (law, _) in zip(steps, parts, strict=True) if law.singular_mass > 0})
@@ -63,20 +64,20 @@ def composed_loss(steps: Steps, method: str) -> ComposedLoss:
 
 @dataclass(frozen=True, slots=True)
 class ApproximateLogTails:
-    """ln P(S > c) and ln P(S <= c) at the same thresholds; minus infinity where an approximation is negative."""
+    """Approximate ln P(S > c) and ln P(S <= c) at the same thresholds; minus infinity for a negative approximation."""
 
     upper: FloatArray
     lower: FloatArray
 
     def exchanged(self) -> ApproximateLogTails:
-        """The tails of -S."""
+        """Return the tails of -S."""
         return ApproximateLogTails(self.lower, self.upper)
 
     @staticmethod
     @np.errstate(divide="ignore", over="ignore", invalid="ignore")
     def of_normal_form(x: FloatArray, correction: FloatArray) -> ApproximateLogTails:
-        """Both tails; the smaller one from the Mills ratio, the other as its complement."""
-        # Infinite arguments and corrections (laws that hardly vary) are as good as these, and stay comparable.
+        """Build both tails: the smaller one from the Mills ratio, the other as its complement."""
+        # Large finite numbers replace infinite arguments and corrections (laws that hardly vary).
         size, correction = np.minimum(np.abs(x), 1e150), np.clip(correction, -1e300, 1e300)
         right = x >= 0
         near = math.sqrt(math.pi / 2) * erfcx(_SQRT_HALF * size) + np.where(right, correction, -correction)
@@ -87,7 +88,7 @@ class ApproximateLogTails:
 
 
 class ApproximateTails(ABC):
-    """The approximated law of S under both hypotheses, by a parameter that rises with the threshold."""
+    """Approximate law of S under both hypotheses, as a function of a parameter that increases with the threshold."""
 
     means: tuple[float, float]
     """Means of S under H0 and H1, nats."""
@@ -96,26 +97,26 @@ class ApproximateTails(ABC):
 
     @abstractmethod
     def grid(self, hypothesis: Hypothesis) -> FloatArray:
-        """Rising parameters from far left to far right of the hypothesis' mean, which is the middle one."""
+        """Return increasing parameters from far left to far right of the hypothesis' mean, which is in the middle."""
 
     @abstractmethod
     def thresholds(self, parameters: FloatArray) -> FloatArray:
-        """The thresholds c of the parameters."""
+        """Return the thresholds c of the parameters."""
 
     @abstractmethod
     def parameters_of(self, thresholds: FloatArray) -> FloatArray:
-        """The inverse of `thresholds`."""
+        """Return the parameters of thresholds."""
 
     @abstractmethod
     def log_tails(self, hypothesis: Hypothesis, parameters: FloatArray) -> ApproximateLogTails:
-        """The approximated tails as they come."""
+        """Return the approximate tails without any correction for monotonicity."""
 
 
 @final
 class MonotoneTails:
-    """Tails of one hypothesis, made monotone: going outward from the mean, a tail that has fallen does not rise again.
+    """Tails of one hypothesis, made monotone: a tail that decreases from the mean outwards does not increase again.
 
-    So thresholds of given probabilities are unique: the first one met from the mean outward.
+    The threshold of a given probability is therefore unique: the first from the mean outwards.
     """
 
     def __init__(self, tails: ApproximateTails, hypothesis: Hypothesis) -> None:
@@ -128,11 +129,11 @@ class MonotoneTails:
 
     @property
     def least(self) -> ApproximateLogTails:
-        """The smallest tails within reach."""
+        """Smallest tails within the range of the grid."""
         return ApproximateLogTails(self._upper[-1:], self._lower[:1])
 
     def at(self, parameters: FloatArray) -> ApproximateLogTails:
-        """The tails at any parameters."""
+        """Return the tails at any parameters."""
         raw = self._tails.log_tails(self._hypothesis, parameters)
         last = len(self._grid) - 1
         right = np.searchsorted(self._grid, parameters)
@@ -144,9 +145,9 @@ class MonotoneTails:
         )
 
     def parameters(self, upper: FloatArray, lower: FloatArray) -> FloatArray:
-        """Where P(S > c) = `upper` and P(S <= c) = `lower` = 1 - `upper`, of which the smaller one decides.
+        """Return the parameters with P(S > c) = `upper` and P(S <= c) = `lower` = 1 - `upper`, from the smaller number.
 
-        The end of the grid where the tail does not reach that far.
+        The result is the end of the grid if the tail is larger there.
         """
         low = upper <= lower
         targets = np.log(np.where(low, upper, lower))
@@ -166,11 +167,11 @@ class MonotoneTails:
 
 @final
 class ApproximateTradeOff(AbstractTradeOff):
-    """The curve of two approximated tails: power P1(S > c) and type II error P1(S <= c) where P0(S > c) = alpha.
+    """Curve of two approximate tails: power P1(S > c) and type II error P1(S <= c) at P0(S > c) = alpha.
 
-    delta(eps) = P1(S > eps) - e^eps P0(S > eps); all are clipped to what a curve can be. Both ends of every number are
-    the approximation. `reflected`: the remove direction, S -> -S with the hypotheses exchanged. The extreme losses are
-    those of the run itself.
+    delta(eps) = P1(S > eps) - e^eps P0(S > eps). All numbers are limited to the range of a valid curve. Both bounds of
+    every number are the approximation. `reflected` selects the remove direction: S -> -S with swapped hypotheses. The
+    extreme losses are those of the run itself.
     """
 
     evidence = Evidence.ASYMPTOTIC
@@ -209,7 +210,7 @@ class ApproximateTradeOff(AbstractTradeOff):
             parameters = absent.parameters(alpha, 1 - alpha)
             tails, least = present.at(parameters), absent.least
             slopes = self._tails.thresholds(parameters)
-        # Beyond the reach of the tails the curve goes on as a chord to its end; it is never worse than guessing.
+        # Beyond the range of the tails the curve is a chord to its endpoint. It is never worse than guessing.
         log_alpha, log_rest = np.log(alpha), np.log1p(-alpha)
         power = np.maximum(tails.upper + np.minimum(log_alpha - least.upper, 0.0), log_alpha)
         error = np.minimum(tails.lower + np.minimum(log_rest - least.lower, 0.0), log_rest)
@@ -229,8 +230,8 @@ class ApproximateTradeOff(AbstractTradeOff):
         null, other = absent.at(parameters), present.at(parameters)
         if self._reflected:
             null, other = other.exchanged(), null.exchanged()
-        # P1(S > eps) - e^eps P0(S > eps) is also 1 - e^eps + e^eps P0(S <= eps) - P1(S <= eps): the one that keeps
-        # its digits.
+        # P1(S > eps) - e^eps P0(S > eps) equals 1 - e^eps + e^eps P0(S <= eps) - P1(S <= eps). For each epsilon the
+        # form without cancellation is used.
         share = np.where(other.upper > -np.inf, epsilon + null.upper - other.upper, 0.0)
         direct = other.upper + np.log(np.maximum(-np.expm1(share), 0.0))
         rest = np.exp(epsilon + null.lower) - np.exp(other.lower) - np.expm1(epsilon)
@@ -253,7 +254,7 @@ class ApproximateTradeOff(AbstractTradeOff):
         return Enclosure(root, root, self.evidence)
 
     def _last_epsilon(self, delta: FloatArray) -> float:
-        """Where P(S > eps) under the other hypothesis, which is never less than delta(eps), falls to delta."""
+        """Return the epsilon at which P(S > eps) under H1, an upper bound of delta(eps), decreases to delta."""
         absent, present = self._hypotheses
         if self._reflected:
             return max(-float(self._tails.thresholds(absent.parameters(1 - delta, delta))[0]), 0.0)
@@ -265,24 +266,24 @@ class ApproximateTradeOff(AbstractTradeOff):
 
 
 def warnings_of(tails: ApproximateTails, name: str) -> tuple[str, ...]:
-    """What is wrong with the approximated tails of either hypothesis, as notes."""
+    """Return notes on the faults of the approximate tails under either hypothesis."""
     faults = dict.fromkeys((*faults_of(tails, 0), *faults_of(tails, 1)))
     return tuple(f"{name}: {fault} between -6 and 12 standard deviations: do not rely on it here." for fault in faults)
 
 
 def faults_of(tails: ApproximateTails, hypothesis: Hypothesis) -> tuple[str, ...]:
-    """What is wrong with the tails of one hypothesis between -6 and 12 standard deviations from its mean."""
+    """Return the faults of the tails of one hypothesis between -6 and 12 standard deviations from its mean."""
     parameters = tails.grid(hypothesis)
     places = (tails.thresholds(parameters) - tails.means[hypothesis]) / tails.deviations[hypothesis]
     logs = tails.log_tails(hypothesis, parameters[(places >= CHECKED[0]) & (places <= CHECKED[1])])
-    # Where one tail is negative the other exceeds 1.
+    # If one tail is negative, the other exceeds 1.
     outside = max(logs.upper.max(), logs.lower.max()) > TOLERANCE
     rises = (np.diff(np.exp(logs.upper)) > TOLERANCE).any() or (np.diff(np.exp(logs.lower)) < -TOLERANCE).any()
     return (LEAVES,) * bool(outside) + (NOT_MONOTONE,) * bool(rises)
 
 
 def _outward(log_tail: FloatArray) -> FloatArray:
-    """A tail that falls along the grid: running minimum to the right of the middle, running maximum to the left."""
+    """Return a decreasing tail: the running minimum to the right of the middle, the running maximum to the left."""
     middle = len(log_tail) // 2
     left = np.maximum.accumulate(log_tail[middle::-1])[::-1]
     right = np.minimum.accumulate(log_tail[middle:])

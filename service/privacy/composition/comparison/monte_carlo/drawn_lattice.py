@@ -1,8 +1,8 @@
-"""Sums of many independent equal losses on a lattice, under both hypotheses at once.
+"""Sums of many independent equal losses on a lattice, under both hypotheses simultaneously.
 
-Losses are rounded to the nearest lattice point; laws of 2^k steps come from one another by convolution, on coarser
-lattices where they grow too long. Both hypotheses share lattices and roundings: the rounded sum D is one (randomised)
-function of what an attacker sees. How far D is from the sum of the losses S is bounded in probability.
+Losses are rounded to the nearest lattice point. Convolutions give the laws of 2^k steps, on coarser lattices when the
+laws become too long. Both hypotheses share lattices and roundings, so the rounded sum D is a (randomised) function of
+the attacker's observations. The distance of D from the sum S of the losses is bounded in probability.
 """
 
 from __future__ import annotations
@@ -23,25 +23,35 @@ from service.privacy.numerics.work import count_work
 
 FIRST_CELLS = 2**16
 A_SUM, A_CELL = 200.0, 0.1
-"""Work of adding two laws, and of each cell, in microseconds, roughly."""
+"""Work of a convolution, and of each cell, in microseconds, roughly."""
 MOST_CELLS = 2**18
 LEAST_CUT = 1e-15
-"""Tails below this are not resolved by distribution functions near 1."""
+"""Smallest tail that distribution functions near 1 resolve."""
 DISTRIBUTION_ERROR = 32 * UNIT_ROUNDOFF
-"""Error of the distribution function of one step, at any loss: sums of steps add up what they are wrong by."""
+"""Error of the distribution function of a step, at any loss. The errors of the steps add up."""
 TRANSFORM_ERROR = 8 * UNIT_ROUNDOFF
-"""Per level of a fast Fourier transform, of the root of the sum of squares (Higham 2002, Theorem 24.2)."""
+"""Error per level of a fast Fourier transform, relative to the Euclidean norm (Higham 2002, Theorem 24.2)."""
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class DrawnLaw:
-    """The law of D: `masses` (2, cells), rows H0 and H1, at start + j step.
+    """Law of D on a lattice.
 
-    S - D has mean `shifts[h]` under H_h, and is sub-Gaussian about it with variance at most `proxy` (it is a sum of
-    independent centred terms, each within an interval of one lattice step: Hoeffding 1963), except on a set of mass at
-    most `lost[h]`; that also bounds what cut tails and rounding (of distribution functions and transforms)
-    change in the probability of any threshold.
+    Attributes
+    ----------
+    start, step : float
+        The lattice is start + j step.
+    masses : array, shape (2, cells)
+        Masses under H0 and H1.
+    shifts : array, shape (2,)
+        Means of S - D under each hypothesis.
+    proxy : float
+        Variance proxy: S - D is sub-Gaussian about its mean with at most this variance. It is a sum of independent
+        centred terms, each within an interval of one lattice step (Hoeffding 1963).
+    lost : array, shape (2,)
+        Mass of a set on which `proxy` does not hold. It also bounds the change of any threshold's probability by
+        truncated tails and by the rounding of distribution functions and transforms.
     """
 
     start: float
@@ -53,9 +63,10 @@ class DrawnLaw:
 
     @staticmethod
     def of_step(law: LossLaw, cut: float) -> DrawnLaw:
-        """One step. Of an unbounded law the far tail, of mass at most `cut`, falls into the last cell.
+        """Build the law of a single step.
 
-        Finite ends of the losses are lattice points, so that atoms there are not rounded.
+        The far tail of an unbounded law, of mass at most `cut`, goes into the last cell. Finite endpoints of the losses
+        are lattice points, so that atoms there are not rounded.
         """
         low, high = _range(law, cut)
         step = (high - low) / FIRST_CELLS if high > low else 0.0
@@ -64,12 +75,12 @@ class DrawnLaw:
         masses = np.stack([np.diff(law.distribution(edges, h), prepend=0.0, append=1.0) for h in (0, 1)])
         means = np.array([law.cumulants(0)[0], law.cumulants(1)[0]])
         outside = np.full(2, DISTRIBUTION_ERROR + (0.0 if law.largest == high else cut))
-        # What lies beyond the last cell moves the mean by at most its mass times about the range.
-        proxy = max(step * step / 4, sys.float_info.min) if step > 0 else 0.0  # a square that is no double is less
+        # The tail beyond the last cell changes the mean by at most its mass times about the range.
+        proxy = max(step * step / 4, sys.float_info.min) if step > 0 else 0.0  # a square may underflow
         return DrawnLaw(low, step, masses, means - masses @ points, proxy, outside)
 
     def plus(self, other: DrawnLaw, trim: float) -> DrawnLaw:
-        """The law of the sum, on the coarser of both lattices or one coarser still."""
+        """Return the law of the sum, on the coarser of both lattices or a still coarser one."""
         from scipy import fft
 
         first, second = self, other
@@ -99,7 +110,7 @@ class DrawnLaw:
         return total
 
     def coarser(self) -> DrawnLaw:
-        """Every other point, at random up or down for those between, which moves no mean."""
+        """Return the law on every other point; mass between them moves up or down at random, which keeps the means."""
         padded = np.pad(self.masses, ((0, 0), (0, 1 - self.masses.shape[1] % 2)))
         kept, halves = padded[:, ::2].copy(), 0.5 * padded[:, 1::2]
         kept[:, :-1] += halves
@@ -107,7 +118,7 @@ class DrawnLaw:
         return DrawnLaw(self.start, 2 * self.step, kept, self.shifts, self.proxy + self.step**2, self.lost)
 
     def trimmed(self, trim: float) -> DrawnLaw:
-        """Without the ends that hold at most `trim` of the mass on either side, under both hypotheses."""
+        """Remove the ends that have at most `trim` of the mass on either side, under both hypotheses."""
         before = np.cumsum(self.masses, axis=1).max(axis=0)
         after = np.cumsum(self.masses[:, ::-1], axis=1).max(axis=0)[::-1]
         keep = np.flatnonzero((before > trim) & (after > trim))
@@ -119,7 +130,10 @@ class DrawnLaw:
 
 
 def repeated_law(law: LossLaw, count: int, tolerance: float) -> DrawnLaw:
-    """The sum of `count` steps by binary powering; cuts and trims change probabilities by at most `tolerance`."""
+    """Return the sum of `count` steps by binary powering.
+
+    Truncations change probabilities by at most `tolerance`.
+    """
     levels = 2 * count.bit_length()
     power, total = DrawnLaw.of_step(law, max(tolerance / (2 * count), LEAST_CUT)), None
     share = tolerance / (4 * levels * count)
@@ -133,20 +147,23 @@ def repeated_law(law: LossLaw, count: int, tolerance: float) -> DrawnLaw:
 
 
 def _transform_noise(first: FloatArray, second: FloatArray, size: int) -> FloatArray:
-    """At most the sum of the errors of all cells of a convolution by transforms of this size, shape (2,).
+    """Bound the sum of the errors of all cells of a convolution by transforms of this size, shape (2,).
 
-    A cell's error is known by the root of the sum of squares over all cells, sqrt(size) of which bounds the sum: the
-    transform of either law is wrong by TRANSFORM_ERROR per level of its own norm, and multiplied by one that is at most
-    1; the inverse by as much of the norm of the product, at most the smaller of both. Twice, for masses are then
-    divided by their sum.
+    The Euclidean norm of the errors of all cells is known. It bounds the sum with a factor sqrt(size). The transform of
+    each law has an error of TRANSFORM_ERROR per level, relative to the law's norm, and is multiplied by a transform
+    that is at most 1. The inverse transform has this error relative to the norm of the product, which is at most the
+    smaller norm. The factor 2 covers the division of the masses by their sum.
     """
     one, other = (np.sqrt(np.einsum("ij,ij->i", masses, masses)) for masses in (first, second))
-    levels = math.log2(size) + 2  # one for the products of transforms
+    levels = math.log2(size) + 2  # includes a level for the products of transforms
     return 2 * TRANSFORM_ERROR * levels * math.sqrt(size) * (one + other + np.minimum(one, other))
 
 
 def _range(law: LossLaw, cut: float) -> tuple[float, float]:
-    """Smallest loss, and largest or a loss that is exceeded with probability at most `cut` under both hypotheses."""
+    """Return the smallest loss, and the largest loss or one that is exceeded with probability of at most `cut`.
+
+    The bound on the probability holds under both hypotheses.
+    """
     if math.isfinite(law.largest):
         return law.smallest, law.largest
     if law.smallest == -math.inf:
@@ -154,9 +171,9 @@ def _range(law: LossLaw, cut: float) -> tuple[float, float]:
         raise UnsupportedCombination(
             "method", "monte_carlo for a replaced record of a sample", reason, ("auto", "discretised")
         )
-    # H1 exceeds H0. Go up in doubling steps until its tail is small, then halve the bracket.
+    # Losses are larger under H1 than under H0. Double the step until the tail under H1 is small, then bisect.
     low = high = max(law.smallest, 0.0)
-    # Squares of a weak loss are no doubles, and of a weaker one nothing is.
+    # The squares of very small losses underflow, and so do still smaller losses.
     width = max(math.sqrt(law.cumulants(1)[1]), -law.smallest) or 1.0
 
     def is_rare(loss: float) -> bool:

@@ -1,4 +1,4 @@
-"""Draws of the total loss of a run, in time and memory that do not grow with its steps."""
+"""Draws of the total loss of a run, with time and memory that do not depend on the number of steps."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from service.privacy.numerics.work import count_work
 
 CHUNK = 2**18
 ROUNDING_SHARE = 0.01
-"""Share of one sample: what rounding of losses may add to a probability, a hundredth of what sampling resolves."""
+"""Change of a probability by rounded losses, in units of 1/samples: a hundredth of the resolution of sampling."""
 A_DRAW = 0.1
-"""Work of a draw of each kind of step, in microseconds, roughly."""
+"""Work of a draw per kind of step, in microseconds, roughly."""
 MEAN_ERROR = 2 * sum_error(FIRST_CELLS + 1)
-"""Error of the mean of one step's loss, over its root mean square."""
+"""Error of the mean of a step's loss, relative to its root mean square."""
 
 
 @final
 @dataclass(frozen=True)
 class Draws:
-    """Draws of the total loss of a run, made when first read."""
+    """Draws of the total loss of a run, computed on first use."""
 
     loss: ComposedLoss
     samples: int
@@ -42,22 +42,22 @@ class Draws:
 
     @cached_property
     def sums(self) -> tuple[DrawnLaw, ...]:
-        """The laws of the sums of equal steps that are not Gaussian."""
+        """Laws of the sums of equal steps that are not Gaussian."""
         others = [(law, count) for law, count in self.loss.parts if law.gaussian_mu_squared is None]
         tolerance = ROUNDING_SHARE / (self.samples * max(len(others), 1))
         return tuple(repeated_law(law, count, tolerance) for law, count in others)
 
     @cached_property
     def band(self) -> float:
-        """How far S - D is from its mean, but for a probability of ROUNDING_SHARE/samples; nats."""
-        # Every draw is spread over its cell, so that draws have no ties: one more variable within one step.
+        """Distance in nats of S - D from its mean, exceeded with probability of at most ROUNDING_SHARE/samples."""
+        # Every draw is spread over its cell to avoid ties. This adds a variable within an interval of one step.
         proxy = math.fsum(law.proxy + law.step**2 / 4 for law in self.sums)
         beyond = math.fsum(float(law.lost.max()) * law.step * law.masses.shape[1] for law in self.sums)
         return math.sqrt(2 * proxy * math.log(2 * self.samples / ROUNDING_SHARE)) + beyond + self._mean_error
 
     @cached_property
     def _mean_error(self) -> float:
-        """Error of `shifts`: what means of steps, as sums over quadrature nodes and over cells, are wrong by; nats."""
+        """Error of `shifts` in nats, from means of steps as sums over quadrature nodes and over cells."""
         sizes = (
             count * math.sqrt(float(law.cumulants(1)[1] + law.cumulants(1)[0] ** 2))
             for law, count in self.loss.parts
@@ -67,12 +67,12 @@ class Draws:
 
     @cached_property
     def shifts(self) -> tuple[float, float]:
-        """Means of S - D under H0 and H1, nats."""
+        """Means of S - D under H0 and H1, in nats."""
         return math.fsum(law.shifts[0] for law in self.sums), math.fsum(law.shifts[1] for law in self.sums)
 
     @cached_property
     def slack(self) -> tuple[float, float]:
-        """What rounding may add to a probability under H0 and H1."""
+        """Changes of a probability by rounding under H0 and H1."""
         own = ROUNDING_SHARE / self.samples if self.sums else 0.0
         return own + math.fsum(law.lost[0] for law in self.sums), own + math.fsum(law.lost[1] for law in self.sums)
 

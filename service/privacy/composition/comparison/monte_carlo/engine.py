@@ -1,4 +1,4 @@
-"""The `monte_carlo` engine: readings from draws of the total loss, with distribution-free intervals."""
+"""The `monte_carlo` engine: answers from draws of the total loss, with distribution-free intervals."""
 
 from __future__ import annotations
 
@@ -29,32 +29,47 @@ SAMPLES: Final = (1_000, 10_000_000)
 SOURCE = "Hayes, Mahloujifar, Balle 2023 (Bounding training data reconstruction in DP-SGD), Algorithm 1"
 SERVED_INSTEAD: Final = ("auto", "discretised")
 OF_A_POINT: Final = 10
-"""One-sided intervals that share the failure probability where one power is asked: five, and as much for bands."""
+"""Divisor of the failure probability for a single power: five one-sided intervals, and the same share for bands."""
 OF_A_PROFILE: Final = 8
-"""... where one delta or epsilon is asked: two in either direction, and as much for bands."""
+"""Divisor for a single delta or epsilon: two intervals in each direction, and the same share for bands."""
 OF_A_BAND: Final = 4
-"""The bands of the draws under either hypothesis, and as much for single numbers."""
+"""Divisor for bands: those of the draws under both hypotheses, and the same share for single numbers."""
 ROUNDS = 11
-"""Each divides the bracket of an epsilon by 32."""
+"""Number of rounds of a search for epsilon. Each round divides the bracket by 32."""
 
 
 def monte_carlo_pair(steps: Steps, options: EngineOptions) -> TradeOffPair:
-    """The curves of a run from `options.samples` draws of the total loss S under each hypothesis.
+    """Build the curves of a run from `options.samples` draws of the total loss S under each hypothesis.
 
-    A threshold is an order statistic of the draws under H0, the power the share of draws under H1 above it. All numbers
-    of one answer hold together with probability at least `options.confidence`, whatever the law. Half of the failure
-    probability goes to bands around both distribution functions (`distribution_band.py`), which hold at every
-    threshold: arrays are read off them, and so is what searches for its thresholds (`both`, mixtures, the mu of a whole
-    curve). The other half goes to single numbers, narrower because each is one of few: binomial order statistics for
-    the rate, Clopper-Pearson for the power, Hoeffding's divergence bound for the profile and its tangents, failure
-    probabilities added up over both directions.
+    Parameters
+    ----------
+    steps : Steps
+        The run.
+    options : EngineOptions
+        Samples, seed and confidence.
 
-    Gaussian steps are drawn as one normal number; N equal other steps from the law of their sum on a lattice
-    (`drawn_lattice.py`), so draws cost the same for any N. The bias of that is inside the bounds: the drawn sum D is a
-    randomised function of the steps, the same under both hypotheses, hence its tests are valid tests; and S - D is
-    farther than `Draws.band` from its known mean with probability at most 0.01/samples. Raises OutOfDomain for samples
-    outside 1e3 to 1e7, a seed below 0 or a confidence outside (0, 1); UnsupportedCombination (`method`) where humps of
-    the loss are so far apart that its mean and variance are not known.
+    Raises
+    ------
+    OutOfDomain
+        For samples outside 1e3 to 1e7, a negative seed, or a confidence outside (0, 1).
+    UnsupportedCombination
+        `method`, if modes of the loss are so far apart that its mean and variance are unknown.
+
+    Notes
+    ----- A threshold is an order statistic of the draws under H0. The power is the share of draws under H1 above the
+    threshold. All numbers of an answer hold simultaneously with probability of at least `options.confidence`, for any
+    law.
+
+    Half of the failure probability belongs to bands around both distribution functions (`distribution_band.py`), which
+    hold at every threshold. The bands serve arrays and all results that search for their thresholds (`both`, mixtures,
+    the mu of a whole curve). The other half belongs to single numbers, whose intervals are narrower: binomial order
+    statistics for the rate, Clopper-Pearson for the power, and Hoeffding's divergence bound for the profile and its
+    tangents. Their failure probabilities add up over both directions.
+
+    Gaussian steps are drawn as a single normal number, and N equal other steps from the law of their sum on a lattice
+    (`drawn_lattice.py`). The cost of a draw therefore does not depend on N. The bounds include the bias of the lattice.
+    The drawn sum D is a randomised function of the steps, equal under both hypotheses, so its tests are valid tests.
+    The distance of S - D from its known mean exceeds `Draws.band` with probability of at most 0.01/samples.
     """
     if not SAMPLES[0] <= options.samples <= SAMPLES[1]:
         raise OutOfDomain("samples", options.samples, f"an integer in [{SAMPLES[0]}, {SAMPLES[1]}]")
@@ -85,7 +100,7 @@ class _Intervals(Protocol):
 @final
 @dataclass(frozen=True, slots=True)
 class _OneByOne:
-    """Every interval by itself fails with probability `failure`."""
+    """Intervals that each fail with probability `failure`."""
 
     samples: int
     failure: float
@@ -105,14 +120,15 @@ class _OneByOne:
 
 @final
 class MonteCarloTradeOff(AbstractTradeOff):
-    """The intervals read off the draws. `reflected`: the remove direction, S -> -S with the hypotheses exchanged.
+    """Curve from intervals of the draws. `reflected` selects the remove direction: S -> -S with swapped hypotheses.
 
-    Power, from above the smaller of: the upper share of H1 draws above a threshold whose rate surely reaches alpha; the
-    tangent delta(c) + e^c alpha, valid for every c and chosen by the H0 draws alone; e^L alpha with the largest L. From
-    below the lower share above a threshold whose rate surely stays within alpha, and alpha itself: where alpha is too
-    small for the number of samples nothing better is known.
+    The upper bound of the power is the smallest of three numbers. The first is the upper bound of the share of H1 draws
+    above a threshold whose rate surely reaches alpha. The second is the tangent delta(c) + e^c alpha, which is valid
+    for every c; the H0 draws alone choose c. The third is e^L alpha with the largest loss L. The lower bound is the
+    lower bound of the share above a threshold whose rate is surely at most alpha, and at least alpha. For an alpha that
+    is too small for the number of samples, only alpha itself is known.
 
-    `power_at`, `profile_at` and `epsilon` use intervals of their own, all else the bands that hold everywhere.
+    `power_at`, `profile_at` and `epsilon` use separate intervals. All other results use the simultaneous bands.
     """
 
     evidence = Evidence.STATISTICAL
@@ -151,7 +167,7 @@ class MonteCarloTradeOff(AbstractTradeOff):
     def _extreme(self, finite: float, singular: float) -> Enclosure:
         if self._draws.singular_mass > 0 or math.isinf(finite):
             return Enclosure.point(singular)
-        # A sum of at most 256 products: 600 u covers its rounding.
+        # 600 u covers the rounding of a sum of at most 256 products.
         slack = 600 * UNIT_ROUNDOFF * abs(finite)
         return Enclosure(finite - slack, finite + slack, Evidence.CERTIFIED)
 
@@ -169,7 +185,7 @@ class MonteCarloTradeOff(AbstractTradeOff):
 
     @cached_property
     def _band(self) -> DistributionBand:
-        """Band of the draws under one hypothesis, and its mirror image under -S."""
+        """Band of the draws under one hypothesis. The band of -S is its reflection."""
         return DistributionBand.of(self._draws.samples, self._failure / OF_A_BAND)
 
     @override
@@ -192,7 +208,7 @@ class MonteCarloTradeOff(AbstractTradeOff):
         null_slack, other_slack = self._slack
         reaching = intervals.rank_reaching(alpha + null_slack)
         low = np.where(reaching <= samples, absent[np.maximum(samples - reaching, 0)], -np.inf)
-        # From S >= c to D, under H0 and then under H1: both ways may cost the band.
+        # The change from S >= c to D, under H0 and then under H1, may cost the band twice.
         misses = np.searchsorted(present, low + (null_shift - other_shift) - 2 * band, side="left")
         most = intervals.share_above(samples - misses) + other_slack
         least_error = intervals.share_below(misses) - other_slack
@@ -210,7 +226,7 @@ class MonteCarloTradeOff(AbstractTradeOff):
         return CurvePoints(with_logs(least_error, most_error), with_logs(least, most), slopes)
 
     def _tangent(self, alpha: FloatArray, most_profile: Callable[[FloatArray], FloatArray]) -> FloatArray:
-        """delta(c) + e^c alpha at the threshold that the H0 draws suggest, and e^L alpha: the largest power."""
+        """Return the largest power: the smaller of delta(c) + e^c alpha, with c from the H0 draws, and e^L alpha."""
         samples = self._draws.samples
         rank = np.clip(np.rint(alpha * samples).astype(np.int64), 1, samples)
         thresholds = np.clip(self._ascending[0][samples - rank] + self._shifts[0], -700.0, 700.0)
@@ -230,7 +246,7 @@ class MonteCarloTradeOff(AbstractTradeOff):
         return self._profile(at, self._least(at, failure), self._most(at, failure)).at(0, self.evidence)
 
     def _profile(self, epsilon: FloatArray, least: FloatArray, most: FloatArray) -> EnclosureArray:
-        """The ends, with what is known of every curve."""
+        """Combine the bounds with general bounds of every curve."""
         floor = np.abs(np.expm1(np.minimum(epsilon, 0.0)))
         singular = self.singular_power
         least = np.maximum(least, np.maximum(floor * (1 - 1e-15), singular.lower))
@@ -239,18 +255,18 @@ class MonteCarloTradeOff(AbstractTradeOff):
         return with_logs(np.where(settled, singular.lower, least), np.where(settled, singular.upper, most))
 
     def _most(self, epsilon: FloatArray, failure: float) -> FloatArray:
-        """An upper end of delta(eps) = E1 (1 - e^{eps - S})_+; it falls with eps."""
+        """Return an upper bound of delta(eps) = E1 (1 - e^{eps - S})_+, which decreases with eps."""
         means = self._mean_excess(epsilon - self._shifts[1] - self._draws.band)
         return np.minimum(binomial.mean_above(means, self._draws.samples, failure) + self._slack[1], 1.0)
 
     def _least(self, epsilon: FloatArray, failure: float) -> FloatArray:
-        """A lower end of delta(eps); it falls with eps."""
+        """Return a lower bound of delta(eps), which decreases with eps."""
         means = self._mean_excess(epsilon - self._shifts[1] + self._draws.band)
         return np.maximum(binomial.mean_below(means, self._draws.samples, failure) - self._slack[1], 0.0)
 
     @cached_property
     def _log_sums(self) -> FloatArray:
-        """ln of the sum of e^-D over each H1 draw and all larger ones; minus infinity after the last."""
+        """Logarithm of the sum of e^-D over each H1 draw and all larger draws; minus infinity after the last."""
         sums = np.empty(self._draws.samples + 1)
         sums[0] = -np.inf
         np.negative(self._ascending[1][::-1], out=sums[1:])
@@ -258,7 +274,7 @@ class MonteCarloTradeOff(AbstractTradeOff):
         return sums[::-1]
 
     def _mean_excess(self, thresholds: FloatArray) -> FloatArray:
-        """The sample mean of (1 - e^{threshold - D})_+ under H1."""
+        """Return the sample mean of (1 - e^{threshold - D})_+ under H1."""
         samples = self._draws.samples
         first = np.searchsorted(self._ascending[1], thresholds, side="right")
         missing = np.exp(np.minimum(thresholds + self._log_sums[first], 700.0))
@@ -266,15 +282,15 @@ class MonteCarloTradeOff(AbstractTradeOff):
 
     @cached_property
     def _profile_by_band(self) -> tuple[Callable[[FloatArray], FloatArray], Callable[[FloatArray], FloatArray]]:
-        """Both ends of delta(eps) for all eps together, each a falling function of eps.
+        """Bounds of delta(eps) for all eps simultaneously, each a decreasing function of eps.
 
-        delta(eps) is the integral of e^{eps - s} P1(S > s) over s > eps, and grows with the tail: it is largest where
-        the tail is the upper end of the band, and smallest where it is the lower one.
+        delta(eps) is the integral of e^{eps - s} P1(S > s) over s > eps and increases with the tail. The lower bound of
+        the band therefore gives the lower bound of delta, and the upper bound gives the upper bound.
         """
         band, present = self._band, self._ascending[1]
         draws = present[self._draws.samples - band.ranks]
         lower = TailProfile.of(draws, band.lower)
-        # Between ranks the tail is at most what lies beyond the next one further down, and 1 below the last.
+        # Between ranks the tail is at most the tail at the next lower draw, and 1 below the last draw.
         upper = TailProfile.of(np.append(np.inf, draws), np.append(band.upper, 1.0))
         shift, reach, slack = self._shifts[1], self._draws.band, self._slack[1]
         return (
@@ -288,7 +304,7 @@ class MonteCarloTradeOff(AbstractTradeOff):
         finite = self._ascending[1][np.isfinite(self._ascending[1])]
         last = max(float(finite[-1]) if len(finite) else 0.0, 0.0) + abs(self._shifts[1]) + self._draws.band + 1
         largest = max(self.largest_log_ratio.upper, 0.0)
-        # Where the end itself stays above delta, more samples would be needed to say anything below the largest loss.
+        # If the upper bound stays above delta, the only valid bound with these samples is the largest loss.
         upper = _first(lambda eps: self._most(eps, failure), delta, last, largest)[1]
         lower = _first(lambda eps: self._least(eps, failure), delta, last, last)[0]
         return Enclosure(min(lower, upper), upper, self.evidence)
@@ -297,10 +313,18 @@ class MonteCarloTradeOff(AbstractTradeOff):
 @final
 @dataclass(frozen=True, slots=True)
 class TailProfile:
-    """E (1 - e^{t - X})_+ for the X with P(X >= x_i) = tails[i], x_1 >= x_2 >= ... (of the mass 1 - tails[-1] nothing).
+    """Expectation E (1 - e^{t - X})_+ of X with P(X >= x_i) = tails[i], x_1 >= x_2 >= ...
 
-    `ascending`: the x_i, rising. `masses` and `log_sums`, one longer: the mass of X from there on and ln of what e^-X
-    sums to there; 0 and minus infinity after the last.
+    The mass 1 - tails[-1] is ignored.
+
+    Attributes
+    ----------
+    ascending : array
+        The x_i in increasing order.
+    masses : array
+        P(X >= x_i) in this order, and a final 0.
+    log_sums : array
+        ln of the sum of e^-X over the mass from x_i on, and a final minus infinity.
     """
 
     ascending: FloatArray
@@ -309,14 +333,14 @@ class TailProfile:
 
     @staticmethod
     def of(descending: FloatArray, tails: FloatArray) -> TailProfile:
-        """From both in their order; equal tails are no mass."""
+        """Build the profile from decreasing points and their tails; equal tails mean no mass."""
         with np.errstate(divide="ignore"):
             logs = np.log(np.diff(tails, prepend=0.0)) - descending
         sums = np.logaddexp.accumulate(np.append(-np.inf, logs))
         return TailProfile(descending[::-1], np.append(0.0, tails)[::-1], sums[::-1])
 
     def at(self, thresholds: FloatArray) -> FloatArray:
-        """The mean at each threshold; it falls."""
+        """Return the expectation at each threshold, which decreases with the threshold."""
         first = np.searchsorted(self.ascending, thresholds, side="right")
         missing = np.exp(np.minimum(thresholds + self.log_sums[first], 700.0))
         return np.clip(self.masses[first] - missing, 0.0, 1.0)
@@ -325,7 +349,10 @@ class TailProfile:
 def _first(
     falling: Callable[[FloatArray], FloatArray], level: float, last: float, beyond: float
 ) -> tuple[float, float]:
-    """Ends of the smallest x in [0, last] with falling(x) <= level, at most `beyond`; `beyond` where there is none."""
+    """Return a bracket of the smallest x in [0, last] with falling(x) <= level, or `beyond` twice if no x has that.
+
+    Both bounds are at most `beyond`.
+    """
     if falling(np.array([last]))[0] > level:
         return beyond, beyond
     if falling(np.zeros(1))[0] <= level:

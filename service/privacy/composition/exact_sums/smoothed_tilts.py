@@ -1,0 +1,208 @@
+"""Tilts at which a run of many different responses is evaluated, and the contour of each tilt.
+
+The tilts are the saddle points of thresholds. Neighbouring contours are as far apart as they reach. The tilts depend on
+the run alone, so that equal questions have identical answers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import cached_property
+from typing import Final, TypeVar, final
+
+from service.privacy.composition.exact_sums.convex_nodes import ConvexNodes
+from service.privacy.composition.exact_sums.smoothed_contour import ResponseCumulants, SmoothedContour, SmoothedNodes
+
+Found = TypeVar("Found")
+
+GAP: Final = 2e-7
+"""Approximate largest relative width of a result."""
+REACH: Final = 2.25
+"""Range of a contour on either side of the tilted mean, in standard deviations."""
+SPACING: Final = 1.5
+"""Distance between the means of neighbouring contours, in standard deviations."""
+POLE: Final = 2.0
+"""Distance of contours from the tilts 0 and 1, in inverse standard deviations, unless it exceeds NEAREST."""
+NEAREST: Final = 0.25
+"""Largest distance of contours from the tilts 0 and 1."""
+INNER_CURVATURE: Final = 0.5
+"""Curvature for |r| < 1/2: at most 1/4 of E min(e^L, x), which contains the type II error."""
+STRONG: Final = 1.2
+"""Smallest standard deviation at which the type II error has its own contours."""
+FEW: Final = 3.5
+"""Largest range of a single contour on either side of the middle, in standard deviations."""
+MOST_CONTOURS: Final = 400
+MOST_HALVINGS: Final = 16
+LARGEST_TILT: Final = 60.0
+"""Largest product of a tilt and the smallest epsilon. Beyond it a contour would resolve only the largest loss."""
+
+NEAR_THE_END: Final = 1e-13
+"""Smallest distance from the largest loss, as a share of that loss, for an evaluation."""
+
+
+@final
+class TiltedRun:
+    """A tilt 1/2 + r, and the thresholds that are evaluated at this tilt."""
+
+    def __init__(self, cumulants: ResponseCumulants, r: float, left: float, right: float) -> None:
+        self._cumulants, self.r = cumulants, r
+        self.mean, self.deviation = cumulants.mean(r), cumulants.deviation(r)
+        self.low, self.high = self.mean - left * self.deviation, self.mean + right * self.deviation
+        value = cumulants.value(r)
+        self.score = _score(r + 0.5, value, self.mean, self.deviation)
+        """Approximation of -Phi^-1 of the false positive rate at the mean."""
+        self.other_score = _score(r - 0.5, value, self.mean, self.deviation)
+        """Approximation of -Phi^-1 of the power at the mean."""
+        bound, damping = min(value - (r - 0.5) * self.mean, 0.0), max(r - 0.5, 0.0) * (r + 0.5) * self.deviation
+        self.log_profile = bound - math.log1p(2.5 * damping) if r > 0.5 else math.log1p(-0.5 * math.exp(bound))
+        """Approximation of ln delta at the mean."""
+
+    @cached_property
+    def _contour(self) -> SmoothedContour:
+        farthest = max(abs(self.high - self.mean), abs(self.mean - self.low)) / self.deviation
+        tilt = self.r + min(farthest, REACH) / self.deviation
+        curvature = tilt * tilt - 0.25 if self.r > 0.5 else INNER_CURVATURE
+        curvature += 4 / self.deviation**2
+        return SmoothedContour(self._cumulants, self.r, math.sqrt(GAP / curvature), self.low, self.high)
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether the contour has usable results."""
+        return self._contour.is_usable
+
+    @cached_property
+    def nodes(self) -> SmoothedNodes:
+        """Results of the contour at its nodes."""
+        return self._contour.nodes()
+
+    @cached_property
+    def profile(self) -> ConvexNodes:
+        """D, or minus E0 min(e^L, e^c) for |r| < 1/2. Both are convex and decreasing in e^c."""
+        nodes, minus = self.nodes, self.r < 0.5
+        ends = (-nodes.upper, -nodes.lower) if minus else (nodes.lower, nodes.upper)
+        return ConvexNodes(
+            nodes.thresholds, nodes.spacing, *ends, nodes.log_scale, self.r - 0.5, nodes.log_error, positive=not minus
+        )
+
+    @cached_property
+    def inverse(self) -> ConvexNodes:
+        """e^-c D as a function of e^-c."""
+        nodes = self.nodes
+        ends = nodes.lower[::-1], nodes.upper[::-1]
+        tilt, error = -self.r - 0.5, nodes.log_error
+        return ConvexNodes(
+            -nodes.thresholds[::-1], nodes.spacing, *ends, nodes.log_scale, tilt, error, rises=True, positive=False
+        )
+
+
+def _score(tilt: float, value: float, mean: float, deviation: float) -> float:
+    """Return an approximation of -Phi^-1 of a tail at its saddle point (Barndorff-Nielsen's r*)."""
+    root = math.copysign(math.sqrt(max(2 * (tilt * mean - value), 1e-300)), tilt)
+    return root + math.log(tilt * deviation / root) / root if abs(root) > 1e-3 else root
+
+
+@final
+class ResponseTilts:
+    """Tilted runs: those with r > 1/2 are added on demand, those with |r| < 1/2 exist if the run reveals much."""
+
+    def __init__(self, cumulants: ResponseCumulants) -> None:
+        self._cumulants = cumulants
+        self._at_one, self._deviation = cumulants.mean(0.5), cumulants.deviation(0.5)
+        self._largest = cumulants.largest
+        self._smallest = float(cumulants.epsilon.min())
+        strong = cumulants.deviation(0.0) >= STRONG
+        self.inner = self._inner() if strong else []
+        lowest = self._at_one - 0.5 * self._deviation if strong else -self._at_one - self._deviation
+        self.outer = [self._first(lowest)]
+
+    def _first(self, lowest: float) -> TiltedRun:
+        """Return the tilted run with the smallest r > 1/2, which reaches down to the threshold `lowest`."""
+        away, mean, deviation = 2 * POLE / self._deviation, self._at_one, self._deviation
+        for _ in range(MOST_HALVINGS):
+            away *= 0.5
+            mean, deviation = self._cumulants.mean(0.5 + away), self._cumulants.deviation(0.5 + away)
+            if mean - max(2 * FEW, POLE) * deviation <= lowest:
+                break
+        left = max((mean - lowest) / deviation, REACH)
+        return TiltedRun(self._cumulants, 0.5 + away, left, REACH)
+
+    def _inner(self) -> list[TiltedRun]:
+        run = self._cumulants
+        middle = run.deviation(0.0)
+        edge = self._at_one + 0.75 * self._deviation
+        if edge <= FEW * middle:
+            return [TiltedRun(run, 0.0, edge / middle, edge / middle)]
+        end = 0.5 - min(POLE / self._deviation, NEAREST)
+        half = [0.0]
+        while half[-1] < end and len(half) < MOST_CONTOURS:
+            half.append(min(self._next(half[-1]), end))
+        tilts = [-r for r in half[:0:-1]] + half
+        reach = max((edge - run.mean(end)) / run.deviation(end), REACH)
+        return [TiltedRun(run, r, reach if r == -end else REACH, reach if r == end else REACH) for r in tilts]
+
+    def _next(self, r: float) -> float:
+        """Return the next tilt to the right, whose contour adjoins the contour of r."""
+        run = self._cumulants
+        deviation = run.deviation(r)
+        high, step = run.mean(r) + REACH * deviation, SPACING / deviation
+        for _ in range(MOST_HALVINGS):
+            if run.mean(r + step) - REACH * run.deviation(r + step) <= high - 0.25 * deviation:
+                break
+            step *= 0.5
+        return r + step
+
+    def extend(self) -> bool:
+        """Add a tilted run on the right; return False if there is nothing left to resolve."""
+        last = self.outer[-1].r
+        r = self._next(last)
+        left = self._largest - self._cumulants.mean(r)
+        if len(self.outer) >= MOST_CONTOURS or r * self._smallest > LARGEST_TILT or left < NEAR_THE_END * self._largest:
+            return False
+        self.outer.append(TiltedRun(self._cumulants, r, REACH, REACH))
+        return True
+
+    def for_threshold(self, c: float) -> TiltedRun | None:
+        """Return the tilted run nearest to a threshold, or None if no run reaches it."""
+        while self.outer[-1].mean < c and self.extend():
+            pass
+        reached = [
+            tilted for tilted in (*self.inner, *self.outer) if tilted.low <= c <= tilted.high and tilted.is_usable
+        ]
+        return min(reached, key=lambda tilted: abs(c - tilted.mean) / tilted.deviation, default=None)
+
+    def first_result(
+        self,
+        score: Callable[[TiltedRun], float],
+        wanted: float,
+        read: Callable[[TiltedRun], tuple[Found | None, int]],
+        *,
+        swapped: bool = False,
+    ) -> tuple[TiltedRun, Found] | None:
+        """Return the first evaluation that succeeds, with its tilted run, or None.
+
+        Parameters
+        ----------
+        score : callable
+            Score of a tilted run, which increases with the tilt.
+        wanted : float
+            The search starts at the tilted run with the nearest score.
+        read : callable
+            Returns the result, or None with the side on which it may be: 1 towards larger losses, -1 towards smaller
+            ones.
+        swapped : bool
+            Whether only tilted runs with r > 1/2 are evaluated, with sides of minus the loss.
+        """
+        while score(self.outer[-1]) < wanted and self.extend():
+            pass
+        tilted_runs = self.outer if swapped else [*self.inner, *self.outer]
+        at, seen = min(range(len(tilted_runs)), key=lambda i: abs(score(tilted_runs[i]) - wanted)), set[int]()
+        while 0 <= at < len(tilted_runs) and at not in seen and tilted_runs[at].is_usable:
+            seen.add(at)
+            found, side = read(tilted_runs[at])
+            if found is not None:
+                return tilted_runs[at], found
+            at += -side if swapped else side
+            if at == len(tilted_runs) and self.extend() and not swapped:
+                tilted_runs.append(self.outer[-1])
+        return None

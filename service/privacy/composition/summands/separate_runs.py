@@ -1,0 +1,58 @@
+"""Parts that are one run together, or many runs of as many consecutive parts, which are evaluated together."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from service.privacy.composition.summands.abstract import TruncatedSummand
+from service.privacy.numerics.arrays import FloatArray, IndexArray
+
+
+class SeparateRuns(TruncatedSummand):
+    """N_i steps of each part. Where runs are `separate`, `together` consecutive parts are a run: sums over the parts of
+    a run have shape (runs,) then.
+    """
+
+    separate: bool = False
+    together: int = 1
+    unit: FloatArray
+    """Steps of each part that a separate run takes several times; shape (parts,), as all below."""
+    rate: FloatArray
+    """About the probability that a step uses the record."""
+    log_dropped_null: FloatArray
+    log_dropped_alternative: FloatArray
+    """ln of the mass of H0 and of H1 beyond the truncation, per step."""
+
+    def take(self, unit: FloatArray, times: FloatArray | None) -> None:
+        """Set the numbers of steps: `unit` of one run, or as many `times` as each separate run takes its own."""
+        self.separate, self.together = times is not None, 1 if times is None else len(unit) // len(times)
+        self.unit, self.count = unit, unit if times is None else unit * self.of_parts(times)
+
+    def of_parts(self, each: FloatArray) -> FloatArray:
+        """Return what belongs to separate runs, shape (..., runs), for each of their parts."""
+        return np.repeat(each, self.together, axis=-1) if self.together > 1 else each
+
+    def parts_of(self, runs: IndexArray) -> IndexArray:
+        """Return the indices of the parts of some separate runs."""
+        return (runs[:, None] * self.together + np.arange(self.together)).ravel()
+
+    def over_run(self, each: FloatArray) -> FloatArray:
+        """Return sum N_i x_i over the parts of a run, from (..., parts)."""
+        if self.separate:
+            return self._runs(each * self.count).sum(axis=-1) if self.together > 1 else each * self.count
+        return each[..., 0] * self.count[0] if len(self.count) == 1 else np.asarray(each @ self.count)
+
+    def least_of_run(self, each: FloatArray) -> FloatArray:
+        """Return the least over the parts of a run, from (..., parts)."""
+        return self._runs(each).min(axis=-1) if self.separate else each.min(axis=-1)
+
+    @property
+    def dropped_once(self) -> tuple[FloatArray, FloatArray]:
+        """ln of the mass of H0 and of H1 beyond the truncation, for each separate run that takes its steps once."""
+        logs = np.log(self.unit)
+        null, alternative = (self._runs(logs + each) for each in (self.log_dropped_null, self.log_dropped_alternative))
+        return np.logaddexp.reduce(null, axis=-1), np.logaddexp.reduce(alternative, axis=-1)
+
+    def _runs(self, each: FloatArray) -> FloatArray:
+        """Return (..., parts) as (..., runs, parts of a run)."""
+        return each.reshape(*each.shape[:-1], -1, self.together)
