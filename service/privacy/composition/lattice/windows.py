@@ -80,7 +80,7 @@ class CountedLaw:
         variance = float(weights @ (losses - mean) ** 2) / total
         return self.count * (top + math.log(total)), self.count * mean, self.count * variance
 
-    def log_moment_held(self, tilt: float, step: float) -> float:
+    def log_moment_in_range(self, tilt: float, step: float) -> float:
         """Return K; infinite if the weights are out of range."""
         _, weights, top = self._tilted(tilt, step)
         total = float(weights.sum())
@@ -128,9 +128,9 @@ def tilted_cumulants(
     return math.fsum(values), math.fsum(means), math.fsum(variances)
 
 
-def log_moment_held(laws: tuple[CountedLaw, ...], tilt: float, step: float) -> float:
+def log_moment_in_range(laws: tuple[CountedLaw, ...], tilt: float, step: float) -> float:
     """Return K of the run at a real tilt, within `weight_rounding`; infinite if its weights are out of range."""
-    return math.fsum(law.log_moment_held(tilt, step) for law in laws)
+    return math.fsum(law.log_moment_in_range(tilt, step) for law in laws)
 
 
 def total_offset(laws: tuple[CountedLaw, ...]) -> float:
@@ -153,7 +153,7 @@ def window(laws: tuple[CountedLaw, ...], tilt: float, step: float) -> Window | N
     Window or None
         None if the tilted law is out of the range of doubles.
     """
-    if not math.isfinite(log_moment_held(laws, tilt, step)):
+    if not math.isfinite(log_moment_in_range(laws, tilt, step)):
         return None
     cumulants = tilted_cumulants(laws, tilt, step)
     unit = 1 / max(math.sqrt(max(cumulants[2], 0.0)), step)
@@ -198,7 +198,7 @@ class _Tails:
 
     def _end(self, at: int) -> float:
         shift = self.unit * _CHERNOFF_DISTANCES[at]
-        return (log_moment_held(self.laws, self.tilt + shift, self.step) - self.value + _OVERFLOW_GOAL) / abs(shift)
+        return (log_moment_in_range(self.laws, self.tilt + shift, self.step) - self.value + _OVERFLOW_GOAL) / abs(shift)
 
 
 def weight_rounding(laws: tuple[CountedLaw, ...], tilt: float, step: float) -> float:
@@ -215,7 +215,7 @@ def weight_rounding(laws: tuple[CountedLaw, ...], tilt: float, step: float) -> f
     return rounding
 
 
-class LatticeLine:
+class ComposedLattice:
     """Run of lattice laws composed at one tilt, with sums over the law near its tilted mean.
 
     `center` is the lattice index nearest to the mean. `low` and `high` are the first and last index of the thresholds.
