@@ -14,9 +14,9 @@ from service.privacy.composition.lattice.law import LARGEST_LOSS, bracketing_law
 from service.privacy.composition.lattice.nodes import Atoms, Lattice
 from service.privacy.composition.lattice.sums import LatticePair, run_slack
 from service.privacy.composition.lattice.windows import (
+    ComposedLattice,
     CountedLaw,
-    LatticeLine,
-    log_moment_held,
+    log_moment_in_range,
     tilted_cumulants,
     weight_rounding,
     window,
@@ -112,7 +112,7 @@ class LatticeRun:
     upper: tuple[CountedLaw, ...]
     lower: tuple[CountedLaw, ...]
     beside: Beside | None = None
-    lines: dict[float, LatticePair | None] = field(default_factory=dict["float", "LatticePair | None"])
+    composed: dict[float, LatticePair | None] = field(default_factory=dict["float", "LatticePair | None"])
 
     @staticmethod
     def build(
@@ -153,11 +153,11 @@ class LatticeRun:
             return None
         return LatticeRun(self.step, upper, lower, self.beside)
 
-    def line(self, tilt: float) -> LatticePair | None:
+    def compose(self, tilt: float) -> LatticePair | None:
         """Compose both laws at a tilt; None if the window would be too large, or the laws are out of range."""
-        if tilt not in self.lines:
-            self.lines[tilt] = self._composed(tilt)
-        return self.lines[tilt]
+        if tilt not in self.composed:
+            self.composed[tilt] = self._composed(tilt)
+        return self.composed[tilt]
 
     def _composed(self, tilt: float) -> LatticePair | None:
         first = window(self.upper, tilt, self.step)
@@ -167,10 +167,10 @@ class LatticeRun:
         size = max(first.size, second.size)
         if size * len(self.upper) > 2 * LARGEST_CELLS:
             return None
-        while self.lines and self.cells + size > KEPT_CELLS:
-            del self.lines[next(iter(self.lines))]
-        high = LatticeLine(self.upper, tilt, self.step, first, self.beside)
-        low = LatticeLine(self.lower, tilt, self.step, second, self.beside)
+        while self.composed and self.cells + size > KEPT_CELLS:
+            del self.composed[next(iter(self.composed))]
+        high = ComposedLattice(self.upper, tilt, self.step, first, self.beside)
+        low = ComposedLattice(self.lower, tilt, self.step, second, self.beside)
         return LatticePair(high, low, run_slack(self.upper, self.beside, 1), run_slack(self.lower, self.beside, -1))
 
     def epsilon_cap(self, delta: float) -> float:
@@ -190,7 +190,7 @@ class LatticeRun:
         least = math.inf
         for distance in _CAP_TILTS:
             tilt = 1 + distance / max(math.sqrt(max(variance, 0.0)), self.step)
-            value = log_moment_held(self.upper, tilt, self.step)
+            value = log_moment_in_range(self.upper, tilt, self.step)
             rounding = weight_rounding(self.upper, tilt, self.step)
             if self.beside is not None:
                 value += self.beside.cumulants(tilt)[0]
@@ -209,7 +209,7 @@ class LatticeRun:
     @property
     def cells(self) -> int:
         """Number of cells of the laws and of the composed laws."""
-        return self.law_cells + sum(line.upper.cells for line in self.lines.values() if line is not None)
+        return self.law_cells + sum(pair.upper.cells for pair in self.composed.values() if pair is not None)
 
 
 def _reaches(steps: tuple[LatticeStep, ...], log_cut: float) -> list[tuple[float, float]]:
@@ -310,13 +310,13 @@ class LatticeRuns:
             self._kept[key] = None if run is None else run.mirrored()
         return self._kept[key]
 
-    def finest_lines(self, count: int, *, mirrored: bool) -> list[LatticePair]:
+    def finest_composed(self, count: int, *, mirrored: bool) -> list[LatticePair]:
         """Return up to `count` cached composed laws in this direction, at any tilt, finest spacing first."""
         runs = [run for (_, _, direction), run in self._kept.items() if run is not None and direction is mirrored]
-        lines = (
-            pair for run in sorted(runs, key=lambda run: run.step) for pair in run.lines.values() if pair is not None
+        pairs = (
+            pair for run in sorted(runs, key=lambda run: run.step) for pair in run.composed.values() if pair is not None
         )
-        return list(islice(lines, count))
+        return list(islice(pairs, count))
 
     def _forget(self) -> None:
         while sum(run.cells for run in self._kept.values() if run is not None) > KEPT_CELLS:

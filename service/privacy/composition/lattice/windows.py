@@ -80,7 +80,7 @@ class CountedLaw:
         variance = float(weights @ (losses - mean) ** 2) / total
         return self.count * (top + math.log(total)), self.count * mean, self.count * variance
 
-    def log_moment_held(self, tilt: float, step: float) -> float:
+    def log_moment_in_range(self, tilt: float, step: float) -> float:
         """Return K; infinite if the weights are out of range."""
         _, weights, top = self._tilted(tilt, step)
         total = float(weights.sum())
@@ -131,9 +131,9 @@ def tilted_cumulants(
     return math.fsum(values), math.fsum(means), math.fsum(variances)
 
 
-def log_moment_held(laws: tuple[CountedLaw, ...], tilt: float, step: float) -> float:
+def log_moment_in_range(laws: tuple[CountedLaw, ...], tilt: float, step: float) -> float:
     """Return K of the run at a real tilt, within `weight_rounding`; infinite if its weights are out of range."""
-    return math.fsum(law.log_moment_held(tilt, step) for law in laws)
+    return math.fsum(law.log_moment_in_range(tilt, step) for law in laws)
 
 
 def total_offset(laws: tuple[CountedLaw, ...]) -> float:
@@ -158,7 +158,7 @@ def window(laws: tuple[CountedLaw, ...], tilt: float, step: float, like: Window 
     Window or None
         None if the tilted law is out of the range of doubles.
     """
-    if not math.isfinite(log_moment_held(laws, tilt, step)):
+    if not math.isfinite(log_moment_in_range(laws, tilt, step)):
         return None
     value, mean, variance = tilted_cumulants(laws, tilt, step)
     unit = 1 / max(math.sqrt(max(variance, 0.0)), step)
@@ -194,7 +194,7 @@ class _Tails:
     def end(self, at: int) -> float:
         """Return |x| with e^{K(s) - K(theta) - (s - theta) x} = e^-goal; infinite if K(s) is out of range."""
         shift = self.unit * _CHERNOFF_DISTANCES[at]
-        return (log_moment_held(self.laws, self.tilt + shift, self.step) - self.value + _OVERFLOW_GOAL) / abs(shift)
+        return (log_moment_in_range(self.laws, self.tilt + shift, self.step) - self.value + _OVERFLOW_GOAL) / abs(shift)
 
     def nearest(self) -> tuple[float, int]:
         """Return the nearest endpoint and the index of its distance.
@@ -227,7 +227,7 @@ def weight_rounding(laws: tuple[CountedLaw, ...], tilt: float, step: float) -> f
     return rounding
 
 
-class LatticeLine:
+class ComposedLattice:
     """Run of lattice laws composed at one tilt, with sums over the law near its tilted mean.
 
     `center` is the lattice index nearest to the mean. `low` and `high` are the first and last index of the thresholds.
