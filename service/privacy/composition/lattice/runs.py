@@ -161,7 +161,7 @@ class LatticeRun:
 
     def _composed(self, tilt: float) -> LatticePair | None:
         first = window(self.upper, tilt, self.step)
-        second = None if first is None else window(self.lower, tilt, self.step, first)
+        second = None if first is None else window(self.lower, tilt, self.step)
         if first is None or second is None:
             return None
         size = max(first.size, second.size)

@@ -109,15 +109,12 @@ class Window:
         Bound of the tilted mass outside the window.
     cumulants : (float, float, float)
         K, K' and K'' of the laws at the tilt.
-    tilts : (int, int)
-        Indices of the distances that bound the mass on the left and on the right.
     """
 
     start: int
     size: int
     overflow: float
     cumulants: tuple[float, float, float]
-    tilts: tuple[int, int]
 
 
 def tilted_cumulants(
@@ -141,7 +138,7 @@ def total_offset(laws: tuple[CountedLaw, ...]) -> float:
     return math.fsum(counted.count * counted.law.offset for counted in laws)
 
 
-def window(laws: tuple[CountedLaw, ...], tilt: float, step: float, like: Window | None = None) -> Window | None:
+def window(laws: tuple[CountedLaw, ...], tilt: float, step: float) -> Window | None:
     """Return the smallest window with a tilted mass of about e^-goal outside, and the proved bound of this mass.
 
     Parameters
@@ -150,8 +147,6 @@ def window(laws: tuple[CountedLaw, ...], tilt: float, step: float, like: Window 
         Laws of the steps.
     tilt, step : float
         Tilt, and spacing of the lattice.
-    like : Window or None
-        Window of nearly equal laws, whose tails the same tilts bound.
 
     Returns
     -------
@@ -160,25 +155,18 @@ def window(laws: tuple[CountedLaw, ...], tilt: float, step: float, like: Window 
     """
     if not math.isfinite(log_moment_in_range(laws, tilt, step)):
         return None
-    value, mean, variance = tilted_cumulants(laws, tilt, step)
-    unit = 1 / max(math.sqrt(max(variance, 0.0)), step)
-    sides: list[float] = []
-    tilts: list[int] = []
-    for side, sign in enumerate((-1.0, 1.0)):
-        tails = _Tails(laws, tilt, step, value, sign * unit)
-        found = (math.inf, 0) if like is None else (tails.end(like.tilts[side]), like.tilts[side])
-        end, chosen = found if math.isfinite(found[0]) else tails.nearest()
-        if not math.isfinite(end):
-            return None
-        sides.append(sign * end - total_offset(laws))
-        tilts.append(chosen)
-    start, last = math.floor(sides[0] / step) - 1, math.ceil(sides[1] / step) + 1
-    far = max(abs(tilt + sign * unit * _CHERNOFF_DISTANCES[at]) for sign, at in zip((-1.0, 1.0), tilts, strict=True))
-    slack = weight_rounding(laws, far, step) + weight_rounding(laws, tilt, step) + 1e-9 + 1e-13 * _OVERFLOW_GOAL
+    cumulants = tilted_cumulants(laws, tilt, step)
+    unit = 1 / max(math.sqrt(max(cumulants[2], 0.0)), step)
+    tails = [_Tails(laws, tilt, step, cumulants[0], side) for side in (-unit, unit)]
+    (left, first), (right, second) = (tail.nearest() for tail in tails)
+    if not (math.isfinite(left) and math.isfinite(right)):
+        return None
+    offset = total_offset(laws)
+    start, end = math.floor((-left - offset) / step) - 1, math.ceil((right - offset) / step) + 1
+    farthest = max(abs(tilt - first * unit), abs(tilt + second * unit))
+    slack = weight_rounding(laws, farthest, step) + weight_rounding(laws, tilt, step) + 1e-9 + 1e-13 * _OVERFLOW_GOAL
     overflow = 2 * math.exp(min(-_OVERFLOW_GOAL + slack, 700.0))
-    return Window(
-        start, fast_length(max(last - start + 1, 16)), overflow, (value, mean, variance), (tilts[0], tilts[1])
-    )
+    return Window(start, fast_length(max(end - start + 1, 16)), overflow, cumulants)
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,26 +179,26 @@ class _Tails:
     value: float
     unit: float
 
-    def end(self, at: int) -> float:
-        """Return |x| with e^{K(s) - K(theta) - (s - theta) x} = e^-goal; infinite if K(s) is out of range."""
-        shift = self.unit * _CHERNOFF_DISTANCES[at]
-        return (log_moment_in_range(self.laws, self.tilt + shift, self.step) - self.value + _OVERFLOW_GOAL) / abs(shift)
+    def nearest(self) -> tuple[float, float]:
+        """Return the nearest endpoint, counted outwards, and its distance.
 
-    def nearest(self) -> tuple[float, int]:
-        """Return the nearest endpoint and the index of its distance.
-
-        As a function of the distance, endpoints first decrease and then increase.
+        The endpoint x has e^{K(s) - K(theta) - (s - theta) x} = e^-goal, and is infinite if K(s) is out of range. As
+        a function of the distance, endpoints first decrease and then increase.
         """
-        best, at = self.end(_DEFAULT_DISTANCE), _DEFAULT_DISTANCE
+        best, at = self._end(_DEFAULT_DISTANCE), _DEFAULT_DISTANCE
         for direction in (-1, 1):
             while 0 <= at + direction < len(_CHERNOFF_DISTANCES):
-                other = self.end(at + direction)
+                other = self._end(at + direction)
                 if best < math.inf and not other < best:
                     break
                 best, at = other, at + direction
             if at != _DEFAULT_DISTANCE:
                 break
-        return best, at
+        return best, _CHERNOFF_DISTANCES[at]
+
+    def _end(self, at: int) -> float:
+        shift = self.unit * _CHERNOFF_DISTANCES[at]
+        return (log_moment_in_range(self.laws, self.tilt + shift, self.step) - self.value + _OVERFLOW_GOAL) / abs(shift)
 
 
 def weight_rounding(laws: tuple[CountedLaw, ...], tilt: float, step: float) -> float:
