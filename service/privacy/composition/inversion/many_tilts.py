@@ -242,7 +242,7 @@ class _Runs:
         listed = [(run, task) for run, tasks in enumerate(self._tasks) for task in tasks if not task.is_known]
         owner, tasks = np.array([run for run, _ in listed]), [task for _, task in listed]
         at = np.array([task.wanted.at for task in tasks])
-        kind = np.array([task.wanted.quantity for task in tasks])
+        kind = np.array([task.wanted.quantity.replace("point", "power") for task in tasks])
         found = np.where(kind == "profile", at, np.nan)
         for name, rising, wanted in (
             ("power", tail_scores, -ndtri(np.where(kind == "power", at, 0.5))),
