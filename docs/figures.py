@@ -6,6 +6,7 @@ They are drawn as the pictures of the service are, by `service/rendering/charts`
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -14,15 +15,14 @@ from api_schemas.curves import CurvesResponse
 from privacy_bounds import Local
 from service.rendering.chart_catalogue import RATES
 from service.rendering.chart_images import PAPER, ChartRequest, render_chart
-from service.rendering.charts.probability_curve import RATE, RATE_TITLE, ROC, domain_start, line, probability_curve
-from service.rendering.charts.series import first_curve_series, series_of
+from service.rendering.charts.probability_curve import ROC, line, probability_curve
+from service.rendering.charts.series import first_curve_series
 from service.rendering.charts.style import (
     COLOURS,
     HEIGHT,
     Spec,
     finalize_spec,
     layered_chart,
-    logarithmic_axis,
     series_encoding,
 )
 from service.rendering.numbers import format_exact, rounded_up
@@ -30,8 +30,13 @@ from service.rendering.numbers import format_exact, rounded_up
 FOLDER: Final = Path(__file__).parent / "guide" / "figures"
 RUN: Final = {"type": "dpsgd", "noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 1000}
 DELTA: Final = 1e-5
-NAMES: Final = {"auto": "certified: width of the enclosure", "edgeworth": "Edgeworth series", "clt": "central limit"}
 SAMPLERS: Final = ("poisson", "fixed_without_replacement", "fixed_with_replacement", "shuffled")
+METHODS: Final = {
+    "contour inversion": "contour",
+    "discretised losses": "discretised",
+    "Edgeworth series": "edgeworth",
+    "central limit theorem": "clt",
+}
 BAR, BAR_HEIGHT = 22, 44
 
 
@@ -52,34 +57,6 @@ def epsilon_alone() -> Spec:
         )._replace(worst=False),
     ]
     return probability_curve(ROC, series, ["Noise multiplier 1, sampling rate 0.01, 1000 steps"])
-
-
-def widths() -> Spec:
-    """How far apart the ends are, against approximations that have no ends."""
-    told = curves(RUN, tuple(NAMES))
-    exact, *others = series_of(told)
-    rows: list[Spec] = [
-        {
-            "series": NAMES["auto"],
-            RATE: rate,
-            "error": max((upper - lower) / upper, 1e-17),
-            "lower": None,
-            "upper": None,
-        }
-        for rate, lower, upper in zip(exact.rates, exact.lower or (), exact.upper or (), strict=True)
-        if rate < 1
-    ]
-    for name, other in zip(("edgeworth", "clt"), others, strict=True):
-        rows += [
-            {"series": NAMES[name], RATE: rate, "error": abs(value / true - 1), "lower": None, "upper": None}
-            for rate, value, true in zip(other.rates, other.value, exact.value, strict=True)
-            if rate < 1 and value != true
-        ]
-    title = "Error of three ways to compute the same curve"
-    x = logarithmic_axis(RATE, RATE_TITLE, (1e-6, 1))
-    y = logarithmic_axis("error", "Relative error, or width", (domain_start([row["error"] for row in rows]), 10))
-    marks = [line(x, y, series_encoding(list(NAMES.values()), "figure"), "error_numbers")]
-    return layered_chart("widths", title, ["Power of the same run"], f"{title}.", rows, marks, HEIGHT)
 
 
 def samplers() -> Spec:
@@ -119,6 +96,70 @@ def samplers() -> Spec:
     return layered_chart("samplers", title, told, f"{title}.", rows, layer, BAR_HEIGHT * len(rows))
 
 
+def addition() -> Spec:
+    """Cumulant generating functions of two steps, and their sum, which is that of the run."""
+    curves = {
+        "Laplace step, scale 1": laplace_cumulant,
+        "Gaussian step, noise 1": lambda order: (order * order - order) / 2,
+        "both steps: the sum": lambda order: laplace_cumulant(order) + (order * order - order) / 2,
+    }
+    rows: list[Spec] = [
+        {"series": name, "order": order / 20, "cumulant": curve(order / 20)}
+        for name, curve in curves.items()
+        for order in range(61)
+    ]
+    x = {"field": "order", "type": "quantitative", "title": "s"}
+    y = {"field": "cumulant", "type": "quantitative", "title": "K(s) = ln E exp(s L)"}
+    marks = [line(x, y, series_encoding(list(curves), "figure"), "cumulant_numbers")]
+    title = "Cumulant generating functions add up"
+    return layered_chart("addition", title, ["Privacy loss L of a run of two steps"], f"{title}.", rows, marks, HEIGHT)
+
+
+def laplace_cumulant(order: float) -> float:
+    """Return K(s) of the privacy loss of a Laplace step whose largest loss is 1 nat."""
+    if order == 0.5:
+        return -0.5 + math.log(1.5)
+    return math.log((order * math.exp(order - 1) + (order - 1) * math.exp(-order)) / (2 * order - 1))
+
+
+def enclosures() -> Spec:
+    """Epsilon of one run by four methods: approximations are points, certified answers are intervals."""
+    rows: list[Spec] = []
+    for name, method in METHODS.items():
+        answer = Local().epsilon(RUN, delta=DELTA, method=method)
+        value = answer.value
+        lower, upper = (value, value) if answer.lower is None else (answer.lower, answer.upper)
+        bounds = "no bounds" if answer.lower is None else f"from {lower:.12f} to {upper:.12f}"
+        rows.append({"series": name, "lower": lower, "upper": upper, "label": f"{value:.4f}, {bounds}"})
+    y = {
+        "field": "series",
+        "type": "nominal",
+        "title": None,
+        "sort": None,
+        "axis": {"labelLimit": 240, "minExtent": 190},
+    }
+    x = {
+        "field": "lower",
+        "type": "quantitative",
+        "title": "epsilon (nats)",
+        "scale": {"domain": [1.5, 2.5], "zero": False},
+    }
+    layer: list[Spec] = [
+        {
+            "mark": {"type": "bar", "size": BAR, "color": COLOURS[0]},
+            "encoding": {"y": y, "x": x, "x2": {"field": "upper"}},
+        },
+        {"mark": {"type": "tick", "size": BAR, "thickness": 3, "color": COLOURS[0]}, "encoding": {"y": y, "x": x}},
+        {
+            "mark": {"type": "text", "align": "left", "dx": 6},
+            "encoding": {"y": y, "x": {**x, "field": "upper"}, "text": {"field": "label", "type": "nominal"}},
+        },
+    ]
+    title = "Epsilon of one run at delta 1e-5 by four methods"
+    told = ["Approximations are single numbers. A certified answer is an interval around the truth."]
+    return layered_chart("enclosures", title, told, f"{title}.", rows, layer, BAR_HEIGHT * len(rows))
+
+
 def write(chart: Spec) -> None:
     """A picture on white, under its name: it stands in pages of other hosts."""
     spec = {**finalize_spec(chart, []), "background": PAPER, "padding": 12}
@@ -130,5 +171,6 @@ def write(chart: Spec) -> None:
 
 if __name__ == "__main__":
     write({**epsilon_alone(), "name": "epsilon_alone"})
-    write(widths())
     write(samplers())
+    write(addition())
+    write(enclosures())

@@ -17,27 +17,27 @@ VEGA_LITE: Final = "application/vnd.vegalite.v5+json"
 
 
 def measure() -> Section:
+    from service.command.in_process import evaluate, render
     from service.computations.catalogue import resource
-    from service.local import answered, formed
     from service.rendering.chart_images import ChartRequest, render_chart
 
     def answer(name: str, request: dict[str, Any]) -> bytes:
-        found = answered(resource(name), json.dumps(request).encode(), "")
+        found = evaluate(resource(name), json.dumps(request).encode(), "")
         if not isinstance(found, bytes):
             raise TypeError(found.detail)
         return found
 
     curves, assessment = answer("curves", CURVES), answer("assessments", ASSESSMENT)
-    spec = formed(resource("curves"), curves, VEGA_LITE).decode()
-    formed(resource("assessments"), assessment, "text/html")  # which warms the engine
+    spec = render(resource("curves"), curves, VEGA_LITE).decode()
+    render(resource("assessments"), assessment, "text/html")  # which warms the engine
     found = {
         "curves, 61 points: the answer": median_cpu_seconds(lambda: answer("curves", CURVES)),
-        "its spec": median_cpu_seconds(lambda: formed(resource("curves"), curves, VEGA_LITE)),
+        "its spec": median_cpu_seconds(lambda: render(resource("curves"), curves, VEGA_LITE)),
         "its SVG": median_cpu_seconds(lambda: render_chart(ChartRequest(spec=spec, image="svg"))),
         "its PNG": median_cpu_seconds(lambda: render_chart(ChartRequest(spec=spec, image="png"))),
         "assessment of C1: the answer": median_cpu_seconds(lambda: answer("assessments", ASSESSMENT)),
         "its report, with the answers it shows": median_cpu_seconds(
-            lambda: formed(resource("assessments"), assessment, "text/html")
+            lambda: render(resource("assessments"), assessment, "text/html")
         ),
     }
     _, _, svg, _, told, page = found.values()

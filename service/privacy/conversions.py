@@ -1,17 +1,20 @@
-"""Gaussian differential privacy (GDP) and Gaussian membership inference privacy (GMIP) of noisy SGD: from one to the
-other, and the noise for a target.
+"""Gaussian differential privacy (GDP) and Gaussian membership inference privacy (GMIP) of noisy SGD, converted.
 
-One step with noise tau on the mean of n gradients clipped to C, of d parameters, against a record of susceptibility K:
-N = n + tau^2 n^2/C^2 is the effective batch size, mu_step = (d + (2N - 1) K)/(N sqrt(2d + 4NK)) its GMIP (for K = d
-sqrt(2d/(2N + 1))) and 2C/(n tau) its GDP under substitution. T steps on the whole data set compose to sqrt(T) mu_step;
-steps on a share p of it, for many steps, to sqrt(2) p sqrt(T) sqrt(e^{m^2} Phi(3m/2) + 3 Phi(-m/2) - 2), m = mu_step.
-Source: Leemann et al. 2023 (Gaussian membership inference privacy), Theorem 5.1, Corollary 5.1, Lemma 5.1 and Corollary
-F.1, where 4 C^2/mu^2 is to be read 4/mu^2, and sqrt(mu_1 + ... + mu_r) in D.3 sqrt(mu_1^2 + ... + mu_r^2).
+One step adds noise tau to the mean of n gradients of d parameters, clipped to C; the attack is on a record of
+susceptibility K. The effective batch size is N = n + tau^2 n^2/C^2. The GMIP of the step is mu_step = (d + (2N - 1)
+K)/(N sqrt(2d + 4NK)), which is sqrt(2d/(2N + 1)) for K = d. Its GDP under substitution is 2C/(n tau). T steps on the
+whole data set compose to sqrt(T) mu_step. Many steps on a share p of the data set compose to sqrt(2) p sqrt(T)
+sqrt(e^{m^2} Phi(3m/2) + 3 Phi(-m/2) - 2) with m = mu_step.
 
-Everything is computed with 40 digits beyond what cancels, and rounded once: what the formulas say, to a few units in
-the last place (tested against values of 20 digits and the tables of the paper, inverses for mu from 1e-100 to 1e6).
-Where a formula is a limit the evidence is asymptotic, and both ends are its value. mu has no unit, noise that of C.
-Domain: mu, C > 0; batch size, dimension and steps at least 1; susceptibility >= 0; a sample rate in (0, 1].
+The source is Leemann et al. 2023 (Gaussian membership inference privacy), Theorem 5.1, Corollary 5.1, Lemma 5.1 and
+Corollary F.1, with two corrections: 4 C^2/mu^2 in Corollary F.1 means 4/mu^2, and sqrt(mu_1 + ... + mu_r) in D.3 means
+sqrt(mu_1^2 + ... + mu_r^2).
+
+All computations have 40 digits beyond the digits that cancel, and round once. So the results are those of the formulas
+to a few units in the last place. Tests compare them with values of 20 digits and with the tables of the paper, and the
+inverses for mu from 1e-100 to 1e6. If a formula is a limit, the evidence is asymptotic, and both bounds are its value.
+mu has no unit, noise has that of C. The domain is mu, C > 0; batch size, dimension and steps at least 1;
+susceptibility >= 0; a sample rate in (0, 1].
 """
 
 from __future__ import annotations
@@ -26,17 +29,17 @@ from service.privacy.enclosure import Enclosure, Evidence
 from service.privacy.numerics.roots import bisected
 
 Real = Any
-"""A number of many digits; its library has no types."""
+"""Number of many digits. Its library has no types."""
 
 DIGITS: Final = 40
 LAST_FALL: Final = 1.5
-"""From this N on mu_step falls with N for every K and d."""
+"""Smallest N from which mu_step falls with N for every K and d."""
 MOST_ROUNDS: Final = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Training:
-    """A run of noisy SGD without its noise. `steps` need not be an integer, where epochs are given."""
+    """Run of noisy SGD without its noise; `steps` need not be an integer, if epochs are given."""
 
     dimension: int
     batch_size: int
@@ -47,16 +50,24 @@ class Training:
 
     @property
     def is_sampled(self) -> bool:
-        """Whether a step sees a part of the data set: then Equation 10, a limit, composes them."""
+        """Whether a step uses only a part of the data set, so that the limit of Equation 10 composes the steps."""
         return self.sample_rate < 1
 
 
 @dataclass(frozen=True, slots=True)
 class RequiredNoise:
-    """The noise on the mean gradient for a target, and what it rests on.
+    """Noise on the mean gradient for a target.
 
-    `step_mu`: the largest mu of one step. `membership`: the noise by GMIP, None where no noise is known to help.
-    `differential`: the noise by GDP, None without clipping. `free_mu`: what holds without any noise.
+    Attributes
+    ----------
+    step_mu : Enclosure
+        The largest mu of one step.
+    membership : Enclosure or None
+        The noise by GMIP; None if no noise is known to be enough.
+    differential : Enclosure or None
+        The noise by GDP; None without clipping.
+    free_mu : Enclosure
+        mu without any noise.
     """
 
     step_mu: Enclosure
@@ -66,14 +77,24 @@ class RequiredNoise:
 
 
 def effective_batch_size(batch_size: int, noise_std: float, max_grad_norm: float | None) -> Fraction:
-    """N = n + tau^2 n^2/C^2, exactly; n where gradients are not clipped, for then noise earns nothing."""
+    """Return N = n + tau^2 n^2/C^2 exactly; n without clipping, because noise then has no proved effect."""
     if max_grad_norm is None:
         return Fraction(batch_size)
     return batch_size + (Fraction(noise_std) * batch_size / Fraction(max_grad_norm)) ** 2
 
 
 def gaussian_step_mu(dimension: int, susceptibility: float, effective: Fraction) -> float:
-    """mu_step of Corollary 5.1, an approximation; infinite for N = 1, where the record is all there is."""
+    """Return mu_step of Corollary 5.1, an approximation; infinite for N = 1, where the batch is the record.
+
+    Parameters
+    ----------
+    dimension : int
+        Count d of parameters of the model.
+    susceptibility : float
+        K of the record, >= 0.
+    effective : Fraction
+        The effective batch size N, at least 1.
+    """
     context = _context(0.0)
     if effective == 1:
         return math.inf
@@ -82,7 +103,17 @@ def gaussian_step_mu(dimension: int, susceptibility: float, effective: Fraction)
 
 
 def limit_mu(step_mu: float, sample_rate: Fraction, steps: Fraction) -> float:
-    """mu of many sampled steps (Equation 10), an approximation, and no bound; infinite beyond the doubles."""
+    """Return mu of many sampled steps (Equation 10), an approximation and no bound; infinite if it overflows.
+
+    Parameters
+    ----------
+    step_mu : float
+        mu of one step, >= 0.
+    sample_rate : Fraction
+        Share of the data set in a batch, in (0, 1].
+    steps : Fraction
+        Count of steps.
+    """
     if step_mu in (0.0, math.inf):
         return step_mu
     context = _context(step_mu)
@@ -90,14 +121,25 @@ def limit_mu(step_mu: float, sample_rate: Fraction, steps: Fraction) -> float:
 
 
 def step_mu_of_limit(mu: float, sample_rate: Fraction, steps: Fraction) -> float:
-    """The mu_step that Equation 10 takes to `mu` > 0."""
+    """Return the mu_step that Equation 10 maps to `mu` > 0."""
     context = _context(min(mu, mu / float(sample_rate) / math.sqrt(steps)))
     return float(_step_of_limit(context, context.mpf(mu), _real(context, sample_rate), _real(context, steps)))
 
 
 def membership_mu(mu_dp: float, training: Training) -> Enclosure:
-    """GMIP of a run that is mu_dp-GDP (Corollary F.1, 1): never more than mu_dp, which is the answer where the evidence
-    is exact; else an approximation.
+    """Return the GMIP of a run that is mu_dp-GDP (Corollary F.1, 1).
+
+    Parameters
+    ----------
+    mu_dp : float
+        GDP of the run, > 0.
+    training : Training
+        The run without its noise.
+
+    Returns
+    -------
+    Enclosure
+        Never more than mu_dp. If it is mu_dp, the evidence is exact; otherwise the result is an approximation.
     """
     context = _context(mu_dp)
     step = _step_of(context, context.mpf(mu_dp), training)
@@ -109,8 +151,19 @@ def membership_mu(mu_dp: float, training: Training) -> Enclosure:
 
 
 def differential_mu(mu_mip: float, training: Training) -> Enclosure | None:
-    """GDP of a run whose noise was chosen by Corollary 5.1 to be mu_mip-GMIP (Corollary F.1, 2), an approximation; None
-    where no noise is needed, or none is known to do.
+    """Return the GDP of a run whose noise makes it mu_mip-GMIP by Corollary 5.1 (Corollary F.1, 2).
+
+    Parameters
+    ----------
+    mu_mip : float
+        The required GMIP, > 0.
+    training : Training
+        The run without its noise.
+
+    Returns
+    -------
+    Enclosure or None
+        An approximation. None if no noise is needed, or if no noise is known to be enough.
     """
     context = _context(mu_mip)
     size = _size_for(context, _step_of(context, context.mpf(mu_mip), training), training)
@@ -120,8 +173,9 @@ def differential_mu(mu_mip: float, training: Training) -> Enclosure | None:
 
 
 def free_mu(training: Training) -> Enclosure:
-    """The smallest mu for which no noise is needed, by Corollary 5.1: an approximation; infinite for a batch of one
-    record.
+    """Return the smallest mu without a need for noise by Corollary 5.1, an approximation.
+
+    The result is infinite for a batch of one record.
     """
     if training.batch_size == 1:
         return Enclosure.point(math.inf)
@@ -131,7 +185,20 @@ def free_mu(training: Training) -> Enclosure:
 
 
 def noise_for(mu: float, training: Training) -> RequiredNoise:
-    """The noise with which a run is mu-GMIP, and the one with which it is mu-GDP; mu > 0."""
+    """Return the noise that makes a run mu-GMIP, and the noise that makes it mu-GDP.
+
+    Parameters
+    ----------
+    mu : float
+        The target, > 0.
+    training : Training
+        The run without its noise.
+
+    Returns
+    -------
+    RequiredNoise
+        Noise in the unit of the clipping norm C.
+    """
     context = _context(mu)
     step = _step_of(context, context.mpf(mu), training)
     clip, batch = training.max_grad_norm, training.batch_size
@@ -148,7 +215,7 @@ def noise_for(mu: float, training: Training) -> RequiredNoise:
 
 
 def _context(smallest: float) -> Real:
-    """Arithmetic with DIGITS digits after what cancels for a mu_step of this size or more."""
+    """Return arithmetic with DIGITS digits beyond the digits that cancel, for a mu_step of at least `smallest`."""
     import mpmath
 
     library: Any = mpmath
@@ -172,8 +239,9 @@ def _limit_mu(context: Real, step: Real, rate: Real, steps: Real) -> Real:
 
 
 def _step_of_limit(context: Real, mu: Real, rate: Real, steps: Real) -> Real:
-    """By Newton's method on logarithms: ln mu is convex and rises in ln mu_step, so that every step from the right
-    stays there.
+    """Return mu_step by Newton's method on logarithms.
+
+    ln mu is convex and rises in ln mu_step, so that every step from the right stays on the right.
     """
     scaled = mu / (rate * context.sqrt(steps))
     # inner >= mu_step^2/2, and >= e^{mu_step^2}/2 - 2.
@@ -190,7 +258,7 @@ def _step_of_limit(context: Real, mu: Real, rate: Real, steps: Real) -> Real:
 
 
 def _step_of(context: Real, mu: Real, training: Training) -> Real:
-    """mu_step of a run with this mu."""
+    """Return mu_step of a run with this mu."""
     steps = _real(context, training.steps)
     if not training.is_sampled:
         return mu / context.sqrt(steps)
@@ -200,7 +268,7 @@ def _step_of(context: Real, mu: Real, training: Training) -> Real:
 
 
 def _run_of(context: Real, step: Real, training: Training) -> Real:
-    """mu of a run with this mu_step."""
+    """Return mu of a run with this mu_step."""
     steps = _real(context, training.steps)
     if not training.is_sampled:
         return step * context.sqrt(steps)
@@ -208,8 +276,9 @@ def _run_of(context: Real, step: Real, training: Training) -> Real:
 
 
 def _size_for(context: Real, step: Real, training: Training) -> Real | None:
-    """The effective batch size N with this mu_step, or any number up to the batch size where no noise is needed; None
-    where no N beyond that of a batch of one record is known to do.
+    """Return the effective batch size N with this mu_step, or at most the batch size if no noise is needed.
+
+    None is for a batch of one record that needs an N below 1.5, where mu_step need not fall with N.
     """
     dimension, susceptibility = training.dimension, context.mpf(training.susceptibility)
     least = context.mpf(max(training.batch_size, LAST_FALL))
@@ -235,6 +304,6 @@ def _approximation(value: Real) -> Enclosure:
 
 
 def _enclosed(value: Real) -> Enclosure:
-    """Both neighbours of the nearest double: it is within half a unit in the last place."""
+    """Enclose a number by both neighbours of the nearest double, which is within half a unit in the last place."""
     nearest = float(value)
     return Enclosure(math.nextafter(nearest, 0.0), math.nextafter(nearest, math.inf), Evidence.EXACT)

@@ -1,7 +1,7 @@
-"""Enclosures: numbers that come with a proved lower and upper end.
+"""Enclosures: numbers with a proved lower and upper bound.
 
-`EnclosureArray` holds arrays (what curves return), `Enclosure` one number with its evidence (what questions return).
-Both keep natural logarithms of their ends when a truth may lie below the smallest double.
+`EnclosureArray` holds arrays (results of curves), `Enclosure` one number with its evidence (results of questions). Both
+hold natural logarithms of their bounds if the truth may be below the smallest double.
 """
 
 from __future__ import annotations
@@ -23,35 +23,35 @@ SMALLEST = 5e-324
 
 
 def single(value: float) -> FloatArray:
-    """One number in the place of an array: what numpy computes without the price of an array of length one.
+    """Return one number as a NumPy scalar, which computes like an array without the cost of an array of length one.
 
-    numpy calls it an array scalar. It takes part in all arithmetic and functions of arrays, but is no sequence.
+    A NumPy scalar supports all arithmetic and functions of arrays, but is not a sequence.
     """
     return cast("FloatArray", np.float64(value))
 
 
 class Evidence(StrEnum):
-    """What stands behind `lower <= truth <= upper`, strongest first."""
+    """Kind of proof behind `lower <= truth <= upper`, strongest first."""
 
     EXACT = "exact"
-    """A closed form, a few units in the last place."""
+    """A closed form with an error of a few units in the last place."""
     PROVED = "proved"
     """Interval or ball arithmetic throughout."""
     CERTIFIED = "certified"
-    """Every truncation, aliasing, quadrature and rounding error has a bound that is inside the enclosure."""
+    """Every truncation, aliasing, quadrature and rounding error has a bound, which the enclosure includes."""
     STATISTICAL = "statistical"
-    """Sampling: the enclosure holds with a stated confidence."""
+    """Simulation. The enclosure holds with a stated confidence."""
     ASYMPTOTIC = "asymptotic"
-    """An approximation without a bound. Both ends are the approximation itself and must not be shown as bounds."""
+    """An approximation without a bound. Both bounds are the approximation itself and must not be shown as bounds."""
 
     @property
     def is_certain(self) -> bool:
-        """Whether enclosures of one truth must meet: where they may not, ends out of order are no defect."""
+        """Whether enclosures of one truth must meet; without certainty, bounds out of order are no defect."""
         return self not in (Evidence.STATISTICAL, Evidence.ASYMPTOTIC)
 
     @staticmethod
     def weakest(*parts: Evidence) -> Evidence:
-        """The evidence of a number made of `parts`."""
+        """Return the evidence of a number made of `parts`: the weakest of theirs."""
         return max(parts, key=_STRENGTH.index)
 
 
@@ -63,8 +63,8 @@ _STRENGTH = tuple(Evidence)
 class EnclosureArray:
     """Element-wise enclosures: `lower <= truth <= upper`, two float64 arrays of one shape.
 
-    `log_lower` and `log_upper` are natural logarithms of the same ends, present where the truth may be smaller than the
-    smallest double (then `lower` is 0 or subnormal and the logarithms carry the number).
+    `log_lower` and `log_upper` are natural logarithms of these bounds. They are present if the truth may be smaller
+    than the smallest double. Then `lower` is 0 or subnormal, and the logarithms represent the number.
     """
 
     lower: FloatArray
@@ -74,8 +74,9 @@ class EnclosureArray:
 
     @staticmethod
     def from_logs(log_lower: FloatArray, log_upper: FloatArray) -> EnclosureArray:
-        """Bounds from the natural logarithms (<= 0) of their ends, rounded outwards (4 ulp cover exp); 0 and 1 stay
-        exact.
+        """Return bounds from the natural logarithms (<= 0) of their bounds, rounded outwards.
+
+        4 ulp cover the error of exp. The values 0 and 1 stay exact.
         """
         # The tiny step covers results below the smallest normal double, where an error is absolute.
         lower = np.exp(log_lower) * (1 - 2.0**-50) - SMALLEST + 2.0**-50 * (log_lower == 0)
@@ -84,7 +85,7 @@ class EnclosureArray:
 
     @staticmethod
     def of(number: Enclosure) -> EnclosureArray:
-        """One number as arrays of shape (1,); `at` takes it out again."""
+        """Return one number as arrays of shape (1,); `at` is the inverse operation."""
         logs = (None if end is None else np.array([end]) for end in (number.log_lower, number.log_upper))
         return EnclosureArray(np.array([number.lower]), np.array([number.upper]), *logs)
 
@@ -96,19 +97,19 @@ class EnclosureArray:
         return EnclosureArray(lower, upper, *(None if None in column else np.array(column) for column in logs))
 
     def __getitem__(self, at: IndexArray | BoolArray | slice) -> EnclosureArray:
-        """Return some of the enclosures, with logarithms where there are any."""
+        """Return the enclosures at these indices, with logarithms if there are any."""
         logs = (None if end is None else end[at] for end in (self.log_lower, self.log_upper))
         return EnclosureArray(self.lower[at], self.upper[at], *logs)
 
     def clip(self, low: float, high: float) -> EnclosureArray:
-        """The same enclosures, knowing that the truth lies in [low, high]."""
+        """Return the enclosures intersected with [low, high], which contains the truth."""
         log_upper = self.log_upper
         if log_upper is not None and high > 0:
             log_upper = np.minimum(log_upper, math.log(high))
         return EnclosureArray(np.clip(self.lower, low, high), np.clip(self.upper, low, high), self.log_lower, log_upper)
 
     def at(self, index: int, evidence: Evidence) -> Enclosure:
-        """Element `index` as a single enclosure."""
+        """Return element `index` as a single enclosure."""
         return Enclosure(
             float(self.lower[index]),
             float(self.upper[index]),
@@ -120,10 +121,10 @@ class EnclosureArray:
 
 @dataclass(frozen=True, slots=True)
 class DecimalEnclosure:
-    """The same enclosure with more digits than doubles have: decimal strings, `lower <= truth <= upper`.
+    """Enclosure with more digits than doubles have: decimal strings, `lower <= truth <= upper`.
 
-    The ends are rounded outwards to at most `digits` significant digits, and `value` is the midpoint, rounded to
-    nearest. The spelling is that of a JSON number.
+    The bounds are rounded outwards to at most `digits` significant digits, and `value` is the midpoint, rounded to
+    nearest. The strings are valid JSON numbers.
     """
 
     value: str
@@ -132,7 +133,7 @@ class DecimalEnclosure:
     digits: int
 
     def largest(self, other: DecimalEnclosure) -> DecimalEnclosure:
-        """The enclosure of the larger of two numbers."""
+        """Return the enclosure of the larger of two numbers."""
         values, lowers, uppers = (
             max(pair, key=Decimal)
             for pair in ((self.value, other.value), (self.lower, other.lower), (self.upper, other.upper))
@@ -142,11 +143,21 @@ class DecimalEnclosure:
 
 @dataclass(frozen=True, slots=True)
 class Enclosure:
-    """One number, `lower <= truth <= upper`, with its evidence.
+    """Enclosure of one number, `lower <= truth <= upper`, with its evidence.
 
-    `log_lower`, `log_upper`: natural logarithms of the same ends, where the truth may underflow. `decimal`: more of its
-    digits, where the engine has them. Raises NumericalFailure when the ends are out of order or not numbers. Readings
-    of a sample or an approximation need not fit together: ends made of two of them are put in order.
+    Raises NumericalFailure if the bounds are out of order or not numbers. Results of a sample or an approximation need
+    not be consistent: bounds made of two such results are put in order.
+
+    Attributes
+    ----------
+    lower, upper : float
+        The bounds.
+    evidence : Evidence
+        The kind of proof.
+    log_lower, log_upper : float or None
+        Natural logarithms of the bounds, if the truth may underflow.
+    decimal : DecimalEnclosure or None
+        More digits of the number, if the engine has them.
     """
 
     lower: float
@@ -174,30 +185,36 @@ class Enclosure:
 
     @staticmethod
     def point(value: float) -> Enclosure:
-        """A number that is known exactly."""
+        """Return the enclosure of a number that is known exactly."""
         return Enclosure(value, value, Evidence.EXACT)
 
     def intersected(self, other: Enclosure) -> Enclosure:
-        """What both say of one number, without logarithms; NumericalFailure where they do not meet."""
+        """Return the intersection with another enclosure of the same number, without logarithms.
+
+        Raises NumericalFailure if both enclosures do not meet.
+        """
         weakest = Evidence.weakest(self.evidence, other.evidence)
         return Enclosure(max(self.lower, other.lower), min(self.upper, other.upper), weakest)
 
     def at_most(self, most: float) -> Enclosure:
-        """The same number, knowing that it is at most `most`. Raises NumericalFailure where it cannot be."""
+        """Return the enclosure of the same number, which is at most `most`.
+
+        Raises NumericalFailure if the number exceeds `most`.
+        """
         if self.upper <= most:
             return self
         log = self.log_upper if self.log_upper is None or most <= 0 else min(self.log_upper, math.log(most))
         return Enclosure(self.lower, most, self.evidence, self.log_lower, log)
 
     def within(self, low: float, high: float) -> Enclosure:
-        """The same number, which cannot leave [low, high]: what rounding put beyond is taken off."""
+        """Return the enclosure of the same number, which is in [low, high]; only rounding exceeds this interval."""
         if low <= self.lower and self.upper <= high:
             return self
         lower, upper = min(max(self.lower, low), high), max(min(self.upper, high), low)
         return replace(self, lower=lower, upper=upper)
 
     def relative_width(self) -> float:
-        """(upper - lower)/|upper|, in logarithms where the ends underflow; 0 for a point."""
+        """Return (upper - lower)/|upper|, from the logarithms if the bounds underflow; 0 for a point."""
         if self.log_lower is not None and self.log_upper is not None and self.upper < 1e-290:
             return 0.0 if self.log_upper == self.log_lower else -math.expm1(self.log_lower - self.log_upper)
         if self.lower == self.upper:

@@ -1,10 +1,11 @@
-"""Everything the numeric core raises, as one tree.
+"""Errors of the numeric core, as one tree.
 
-PrivacyComputationError
-- OutOfDomain              a value lies outside the domain of a definition
-- UnsupportedCombination   the parts are valid, but no theorem or engine here covers them together
-- NumericalFailure         an invariant that proofs guarantee did not hold; no number is returned
-- DeadlinePassed           the deadline of a request with many parts passed before this part
+The base class is PrivacyComputationError. Its subclasses are:
+
+- OutOfDomain: a value lies outside the domain of a definition.
+- UnsupportedCombination: the parts are valid, but no theorem or engine here covers them together.
+- NumericalFailure: an invariant that proofs guarantee did not hold, and no number is returned.
+- DeadlinePassed: the deadline of a request with many parts passed before this part.
 """
 
 from __future__ import annotations
@@ -13,16 +14,16 @@ from __future__ import annotations
 class PrivacyComputationError(Exception):
     """Base of all errors of the numeric core.
 
-    `pointer` is left empty by the core; who knows the request writes into it which part is meant (a JSON pointer).
+    The core leaves `pointer` empty; a caller with access to the request stores the JSON pointer of the part there.
     """
 
     pointer: str = ""
 
 
 class OutOfDomain(PrivacyComputationError):
-    """A value lies outside the domain of a definition.
+    """Value outside the domain of a definition.
 
-    `name` is the field, `value` what was given, `domain` says what is allowed, `remedy` what to do about it.
+    `name` is the field, `value` the given value, `domain` the allowed values, and `remedy` the advice.
     """
 
     def __init__(self, name: str, value: object, domain: str, remedy: str = "") -> None:
@@ -33,8 +34,8 @@ class OutOfDomain(PrivacyComputationError):
 class UnsupportedCombination(PrivacyComputationError):
     """Valid parts that no theorem or engine here covers together.
 
-    `field` is the part of the request to change (`mechanism`, `threat_model`, `method`), `requested` says in words what
-    was asked, `reason` why it is not served, `supported` lists what is.
+    `field` is the part of the request to change (`mechanism`, `threat_model`, `method`). `requested` describes the
+    combination, `reason` states why it is not supported, and `supported` lists the alternatives.
     """
 
     def __init__(self, field: str, requested: str, reason: str, supported: tuple[str, ...]) -> None:
@@ -43,8 +44,8 @@ class UnsupportedCombination(PrivacyComputationError):
 
 
 class NumericalFailure(PrivacyComputationError):
-    """An invariant that the proofs guarantee did not hold (for example lower > upper): a defect, never a number."""
+    """Violated invariant that the proofs guarantee (for example lower > upper): a defect; no number is returned."""
 
 
 class DeadlinePassed(PrivacyComputationError):
-    """The deadline of a request with many parts passed before this part: see `numerics.work.ends_when`."""
+    """Deadline of a request with many parts that passed before this part (`numerics.work.ends_when`)."""

@@ -1,4 +1,4 @@
-"""Why an enclosure is wider than the tolerance that was asked for."""
+"""Reasons for enclosures that are wider than the requested tolerance."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ from enum import StrEnum
 
 
 class WidthLimit(StrEnum):
-    """Reason for a wide enclosure. Each has one sentence of advice on the wire."""
+    """Reason for a wide enclosure; each reason has one sentence of advice in responses."""
 
     NO_BOUNDS = "no_bounds"
     """The engine computes an approximation that has no error bound."""
     SAMPLING_ERROR = "sampling_error"
     """The enclosure is a confidence interval of random draws."""
     TWO_THEOREMS = "two_theorems"
-    """The ends come from different theorems, and no finer theorem is implemented."""
+    """The bounds come from different theorems, and no finer theorem is implemented."""
     TOLERANCE_TOO_FINE = "tolerance_too_fine"
-    """The enclosure meets 1e-6, but not the finer tolerance that was asked for."""
+    """The enclosure meets 1e-6, but not the requested finer tolerance."""
     WORK_SPENT = "work_spent"
-    """The numbers of the request share an allowance of work, which is used up."""
+    """The numbers of the request share a limit of work, which is reached."""
     EMPTY_RANGE = "empty_range"
     """No point of the curve, or perhaps none, lies in the range of the question."""
     NO_FINITE_END = "no_finite_end"
-    """The engine proves no finite upper end."""
+    """The engine proves no finite upper bound."""
     LONG_LIST = "long_list"
     """The second engine evaluates few numbers of a list, and more are wide."""
     SMALL_TAIL = "small_tail"
@@ -33,10 +33,10 @@ class WidthLimit(StrEnum):
     ONE_ENGINE = "one_engine"
     """The request names an engine, whose enclosure no other engine narrows."""
     NOT_SERVED = "neighbour_not_served"
-    """Of a calibration: the neighbour of the value is outside what the service computes."""
+    """Calibration: the neighbour of the value is outside the range that the service computes."""
     RANGE_END = "range_end"
-    """Of a calibration: no number of the range that was computed fails."""
+    """Calibration: no number of the computed range fails."""
     UNDECIDED_TARGET = "undecided_target"
-    """Of a calibration: the enclosure of a target contains its limit at the value or beside it."""
+    """Calibration: the enclosure of a target contains its limit at the value or next to it."""
     ENGINE_RESOLUTION = "engine_resolution"
     """Every engine that covers the mechanism was evaluated at its finest resolution."""

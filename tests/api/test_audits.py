@@ -14,7 +14,7 @@ from starlette.testclient import TestClient
 
 from api_schemas.audit_examples import GLIR_EXAMPLES
 from api_schemas.glir_audit import GlirAuditRequest, GlirAuditResponse
-from service import cli
+from service.command import main as cli
 from service.computations.audits.glir import GLIR_AUDIT
 from service.computations.digest import digest
 from service.engine_version import ENGINE_VERSION

@@ -10,7 +10,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from api_schemas.calibration_answers import CalibrationsResponse
-from service import cli
+from service.command import main as cli
 from service.computations.calibration.resource import CALIBRATIONS
 from service.computations.digest import canonical_text, digest
 from service.engine_version import ENGINE_VERSION

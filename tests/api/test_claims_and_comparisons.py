@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from service import cli
+from service.command import main as cli
 from service.computations.claims.checking import CLAIMS
 from service.computations.comparisons.comparing import COMPARISONS
 from tests.api.requests import ADVANTAGE, GAUSSIAN, JSON, dpsgd, encoded

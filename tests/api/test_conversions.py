@@ -10,7 +10,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from api_schemas.conversions import GdpGmipResponse
-from service import cli
+from service.command import main as cli
 from service.computations.conversions.gdp_gmip import GDP_GMIP
 from service.computations.digest import digest
 from service.engine_version import ENGINE_VERSION

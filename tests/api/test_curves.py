@@ -10,7 +10,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from api_schemas.curves import CurvesResponse
-from service import cli
+from service.command import main as cli
 from service.computations.curves import CURVES
 from service.computations.digest import digest
 from service.engine_version import ENGINE_VERSION

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from service.cli import main
+from service.command.main import main
 from tests.importers.states import MEANT, RUN, STATES
 
 STATE: dict[str, Any] = STATES["opacus"]["prv"]["content"]

@@ -10,7 +10,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from api_schemas.membership_conversions import MembershipConversionsResponse
-from service import cli
+from service.command import main as cli
 from service.computations.conversions.membership import MEMBERSHIP_CONVERSIONS
 from service.computations.digest import digest
 from service.engine_version import ENGINE_VERSION

@@ -11,7 +11,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from api_schemas.pmp_examples import PMP_EXPONENTIAL_EXAMPLES, PMP_FINITE_EXAMPLES
-from service import cli
+from service.command import main as cli
 from service.computations.abstract import Computation
 from service.computations.digest import digest
 from service.computations.pmp.exponential import PMP_EXPONENTIAL

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from starlette.testclient import TestClient
 
-from service import cli
+from service.command import main as cli
 from tests.api.requests import JSON, encoded
 
 FOUR: dict[str, Any] = {"points": [[0.0], [0.3], [0.7], [1.1]], "query": "sum", "noise_std": 0.8, "delta": 0.01}

@@ -12,7 +12,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from privacy_bounds import Local, Refused
-from service import cli
+from service.command import main as cli
 from tests.api.requests import JSON, encoded
 
 ROUTE = "/v1/sweeps"

@@ -16,7 +16,7 @@ from typing_extensions import override
 
 from api_schemas.jobs import JobResponse
 from privacy_bounds import Client, Refused, Unreachable
-from service import cli
+from service.command import main as cli
 from tests.system.jobs import ADVANTAGE, sweep
 from tests.system.servers import served
 

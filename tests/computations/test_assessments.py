@@ -16,7 +16,7 @@ from api_schemas.answers import NumberAnswer
 from api_schemas.assessments import AssessmentsRequest, AssessmentsResponse
 from api_schemas.bounds import BoundsRequest
 from api_schemas.policies import PolicyRule
-from service import cli
+from service.command import main as cli
 from service.computations.assessments.assessment import ASSESSMENTS
 from service.computations.assessments.attackers import relaxed_attackers
 from service.computations.assessments.judged import AssessedRun

@@ -16,7 +16,7 @@ from api_schemas.bounds import BoundsRequest
 from api_schemas.policies import PolicyRule
 from api_schemas.problems import field_errors
 from api_schemas.targets import Limit, value_range
-from service import cli
+from service.command import main as cli
 from service.computations.abstract import ResponseFields
 from service.computations.assessments.assessment import ASSESSMENTS
 from service.computations.assessments.judged import AssessedRun, Judged

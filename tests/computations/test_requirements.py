@@ -13,10 +13,10 @@ import pytest
 from pydantic import ValidationError
 
 from api_schemas.assessments import AssessmentsRequest, AssessmentsResponse
-from api_schemas.caveats import AssumptionCode
+from api_schemas.assumptions_and_hazards import AssumptionCode
 from api_schemas.policies import PolicyVerdict
 from api_schemas.problems import field_errors
-from service import cli
+from service.command import main as cli
 from service.computations.assessments.assessment import ASSESSMENTS, exit_code
 from service.computations.digest import digest
 from service.engine_version import ENGINE_VERSION

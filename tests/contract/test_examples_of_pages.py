@@ -20,7 +20,7 @@ from api_schemas.mechanisms import MechanismSpec
 from api_schemas.membership_conversions import MembershipConversion
 from api_schemas.questions import QuestionSpec
 from api_schemas.threat_models import ThreatModelSpec
-from service.cli import main
+from service.command.main import main
 from service.computations.abstract import command_of
 from service.computations.catalogue import RESOURCES, resource
 from service.jobs.embedded.store import SqliteStore

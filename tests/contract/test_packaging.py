@@ -89,9 +89,9 @@ def test_the_distribution_holds_the_contract(tmp_path: Path) -> None:
         "api_schemas/py.typed",
         "privacy_bounds/py.typed",
         "service/py.typed",
-        "service/cli.py",
+        "service/command/main.py",
         *PAGES,
     } <= names
     assert {name.split("/")[0] for name in names if ".dist-info" not in name} == PACKAGES
     (metadata,) = (name for name in names if name.endswith("entry_points.txt"))
-    assert b"privacy-bounds = service.cli:main" in zipfile.ZipFile(wheel).read(metadata)
+    assert b"privacy-bounds = service.command.main:main" in zipfile.ZipFile(wheel).read(metadata)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from api_schemas import base
-from service import cli
+from service.command import main as cli
 from service.computations.abstract import Computation, command_of
 from service.computations.catalogue import RESOURCES, resource, resources
 
@@ -80,7 +80,7 @@ def test_the_guide_lists_every_resource(name: str) -> None:
 @pytest.mark.parametrize("name", RESOURCES)
 def test_every_resource_is_a_command(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     ran: list[tuple[Any, ...]] = []
-    monkeypatch.setattr(cli, "answer", lambda *sent: ran.append(sent) or 0)
+    monkeypatch.setattr(cli, "run_resource", lambda *sent: ran.append(sent) or 0)
     assert cli.main([command_of(name), "request.json"]) == 0
     assert ran == [(resource(name), "request.json", {}, None)]
 

@@ -31,6 +31,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "service.rendering.tables.sweeps",
     },
     "service.rendering": {"api_schemas", "service.computations"},
+    "service.parsing": set(),
     "service.telemetry": set(),
     "service.execution": {
         "api_schemas",
@@ -39,6 +40,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "service.computations.deadlines",
         "service.computations.digest",
         "service.computations.violations",
+        "service.parsing",
     },
     "service.jobs": {
         "api_schemas",
@@ -50,6 +52,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "service.privacy.errors",
         "service.settings",
         "service.telemetry",
+        "service.parsing",
     },
     "service.api": {
         "api_schemas",
@@ -61,15 +64,15 @@ MAY_IMPORT: dict[str, set[str]] = {
         "service.settings",
         "service.rendering",
         "service.telemetry",
+        "service.parsing",
     },
     "service.engine_version": set(),
     "service.settings": set(),
     "service.main": {"api_schemas", "service"},
-    "service.cli": {"api_schemas", "privacy_bounds.command", "service"},
-    "service.command_line": {"service.computations", "service.rendering"},
-    "service.local": {"api_schemas", "service"},
-    "service.operate": {"api_schemas", "service"},
-    "privacy_bounds": {"api_schemas", "service.local"},
+    "service.cli": {"service.command"},
+    "service.command": {"api_schemas", "privacy_bounds.command", "service"},
+    "service.server": {"api_schemas", "service"},
+    "privacy_bounds": {"api_schemas", "service.command.in_process"},
     "service": set(),
 }
 
@@ -246,7 +249,7 @@ def test_nothing_is_unpickled() -> None:
         ),
         ("import service.computations.bounds", {"fastapi", "starlette", "structlog", "redis"}),
         ("import privacy_bounds", {"numpy", "scipy", "fastapi", "service"}),
-        ("import privacy_bounds, service.local", {"fastapi", "starlette", "structlog", "redis"}),
+        ("import privacy_bounds, service.command.in_process", {"fastapi", "starlette", "structlog", "redis"}),
         (
             "import service.main",
             {"service.computations.bounds", "service.privacy.mechanisms", "scipy", "mpmath", "flint"},

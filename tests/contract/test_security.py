@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from service import cli
+from service.command import main as cli
 from service.rendering.chart_images import MEMORY_LIMIT_BYTES
 from service.settings import Settings
 

@@ -8,8 +8,8 @@ from functools import cache
 from typing import Any
 
 from api_schemas.base import Result
+from service.command.in_process import evaluate, render
 from service.computations.catalogue import resource
-from service.local import answered, formed
 from service.rendering.charts.style import VEGA_LITE
 
 DPSGD = {"type": "dpsgd", "noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 1000}
@@ -108,7 +108,7 @@ CASES = [(name, case) for name, cases in REQUESTS.items() for case in cases if c
 @cache
 def answer(name: str, case: str) -> bytes:
     """The answer as JSON."""
-    found = answered(resource(name), json.dumps(REQUESTS[name][case]).encode(), "")
+    found = evaluate(resource(name), json.dumps(REQUESTS[name][case]).encode(), "")
     assert isinstance(found, bytes), found
     return found
 
@@ -120,7 +120,7 @@ def response(name: str, case: str) -> Result:
 
 @cache
 def form(name: str, case: str, media_type: str) -> bytes:
-    return formed(resource(name), answer(name, case), media_type)
+    return render(resource(name), answer(name, case), media_type)
 
 
 def spec(name: str, case: str) -> dict[str, Any]:

@@ -16,12 +16,12 @@ import pytest
 from api_schemas.bounds import BoundsRequest
 from api_schemas.curves import CurvesRequest
 from api_schemas.sweeps import SweepsResponse
+from service.command.in_process import evaluate, render
 from service.computations.bounds import BOUNDS
 from service.computations.catalogue import resource
 from service.computations.curves import CURVES
 from service.computations.digest import digest
 from service.engine_version import ENGINE_VERSION
-from service.local import answered, formed
 from service.rendering.chart_catalogue import RATES
 from service.rendering.charts.style import COLOURS, CONFIG, SCHEMA, VEGA_LITE, series_encoding
 from tests.rendering.pictures import CASES, DEAR, GAUSSIAN, HOSTILE, NAME, REQUESTS, charts, nodes, response, spec
@@ -226,9 +226,9 @@ def test_the_own_run_is_marked_only_where_the_axis_reaches_it() -> None:
             "vary": {"/mechanism/mechanisms/1/noise_multiplier": {"values": [0.8, 1.3, 2.0]}},
             "questions": [{"type": "advantage"}],
         }
-        written = answered(resource("sweeps"), json.dumps(body).encode(), "")
+        written = evaluate(resource("sweeps"), json.dumps(body).encode(), "")
         assert isinstance(written, bytes)
-        found = json.loads(formed(resource("sweeps"), written, VEGA_LITE))
+        found = json.loads(render(resource("sweeps"), written, VEGA_LITE))
         params = {each["name"]: each["value"] for each in found["params"]}
         assert params["own"] == (own if marked else None)
 

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 from typing_extensions import override
 
+from service.command.in_process import evaluate
 from service.computations.catalogue import resource
 from service.computations.digest import canonical_text, digest
-from service.execution.request_body import parse_request
-from service.local import answered
+from service.parsing import parse_request
 from service.rendering.charts.series import ATTACKERS
 from service.rendering.numbers import percent_exact, percent_up
 from service.rendering.registry import HTML, renderings_of
@@ -127,7 +127,7 @@ def test_it_says_who_vouches_for_what() -> None:
     ]
     sent = {"mechanism": mechanism, "context": {"delta": 1e-5, "attested": attested}}
     computation = resource("assessments")
-    told: Any = computation.response_type.model_validate_json(answered(computation, json.dumps(sent).encode(), ""))
+    told: Any = computation.response_type.model_validate_json(evaluate(computation, json.dumps(sent).encode(), ""))
     text = " ".join(Page(render_report(told, [], [], [])).text.split())
     unknown = sum(each.holds == "unknown" for each in told.assumptions)
     assert f"Nobody vouches for {unknown} of them." in text

@@ -16,7 +16,7 @@ from typing import TextIO
 import httpx2
 import psutil
 
-from service.serving import UNABLE_TO_LISTEN_EXIT_CODE
+from service.server.serve import UNABLE_TO_LISTEN_EXIT_CODE
 from tests.conftest import port_of, reserved_port
 from tests.patience import PATIENCE
 

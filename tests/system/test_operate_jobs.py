@@ -15,7 +15,7 @@ import httpx2
 import pytest
 
 from privacy_bounds import Client
-from service.cli import main
+from service.command.main import main
 from service.jobs.embedded.file import FILE_NAME
 from service.jobs.embedded.store import SqliteStore
 from tests.conftest import stopped

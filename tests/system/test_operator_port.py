@@ -17,7 +17,7 @@ import httpx2
 import psutil
 import pytest
 
-from service.serving import PROBLEM_EXIT_CODE, UNABLE_TO_LISTEN_EXIT_CODE
+from service.server.serve import PROBLEM_EXIT_CODE, UNABLE_TO_LISTEN_EXIT_CODE
 from tests.conftest import port_of, reserved_port
 from tests.patience import PATIENCE
 from tests.system.jobs import wait_for

@@ -120,8 +120,8 @@ def test_every_wrong_setting_is_one_sentence(wrong: dict[str, tuple[str, str]]) 
 
 def test_the_command_line_answers_without_a_web_framework() -> None:
     script = (
-        "import sys, service.cli\n"
-        "assert service.cli.main(['bounds', '-']) == 0\n"
+        "import sys, service.command.main\n"
+        "assert service.command.main.main(['bounds', '-']) == 0\n"
         "unwanted = {'fastapi', 'starlette', 'uvicorn', 'redis', 'pebble', 'prometheus_client'}\n"
         "sys.exit(', '.join(unwanted & set(sys.modules)) or 0)"
     )

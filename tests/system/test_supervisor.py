@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from service import processes
-from service.processes import Processes
+from service.server import supervisor
+from service.server.supervisor import Supervisor
 from service.telemetry.logs import make_logger
 from tests.patience import PATIENCE
 
@@ -36,7 +36,7 @@ def run(script: str, count: int = 1) -> tuple[int, list[dict[str, Any]]]:
     """The exit code of the supervisor of processes that run a script, and what it logged."""
     log = io.BytesIO()
     command = [sys.executable, "-S", "-c", script]
-    code = Processes(count, command, stop_seconds=PATIENCE, logger=make_logger("warning", log)).run()
+    code = Supervisor(count, command, stop_seconds=PATIENCE, logger=make_logger("warning", log)).run()
     return code, [json.loads(line) for line in log.getvalue().splitlines()]
 
 
@@ -47,7 +47,7 @@ def test_a_process_that_never_starts_ends_the_service(script: str, code: int, na
     ended, events = run(script)
     stop.cancel()
     assert ended == code
-    assert len(events) == processes.ATTEMPTS
+    assert len(events) == supervisor.LARGEST_FAILED_STARTS
     assert [event["signal"] for event in events] == [named] * len(events)
     assert [event["exit_code"] for event in events] == [None if named else code] * len(events)
     assert [event["next_start_seconds"] for event in events] == [0.5, 1.0, 2.0]
@@ -55,10 +55,10 @@ def test_a_process_that_never_starts_ends_the_service(script: str, code: int, na
 
 def test_starts_are_put_off_more_and_more_up_to_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The first process lives long enough to count as started, and all others are killed at once."""
-    monkeypatch.setattr(processes, "SHORTEST_LIFE_SECONDS", 1.5)
-    monkeypatch.setattr(processes, "FIRST_PAUSE_SECONDS", 0.05)
-    monkeypatch.setattr(processes, "LONGEST_PAUSE_SECONDS", 0.2)
-    monkeypatch.setattr(processes, "LOOKED_AFTER_SECONDS", 0.02)
+    monkeypatch.setattr(supervisor, "SHORTEST_LIFE_SECONDS", 1.5)
+    monkeypatch.setattr(supervisor, "FIRST_BACKOFF_SECONDS", 0.05)
+    monkeypatch.setattr(supervisor, "LONGEST_BACKOFF_SECONDS", 0.2)
+    monkeypatch.setattr(supervisor, "SUPERVISION_INTERVAL_SECONDS", 0.02)
     marks = tmp_path / "starts"
     script = (
         f"import os, pathlib, signal, time; place = pathlib.Path({str(marks)!r})\n"

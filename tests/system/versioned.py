@@ -11,7 +11,7 @@ from service import engine_version
 VERSION = os.environ["TESTED_VERSION"]
 engine_version.ENGINE_VERSION = VERSION
 
-from service.cli import main  # noqa: E402
+from service.command.main import main  # noqa: E402
 from service.jobs.celery.store import RedisStore  # noqa: E402
 from service.jobs.job import StoredJob  # noqa: E402
 from service.jobs.lines import packed, unpacked  # noqa: E402

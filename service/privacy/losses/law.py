@@ -1,8 +1,8 @@
-"""The law of the loss of one step, L = ln dP1/dP0 in the add direction (P0: record absent), and its sum over a run.
+"""Law of the loss of one step, L = ln dP1/dP0 in the add direction (P0: record absent), and of its sum over a run.
 
-Losses of composed steps add up, and so do their cumulants and cumulant generating functions K(s) = ln E0 e^{sL}: a run
-costs what its different steps cost, whatever their counts. Everything here is accurate double precision without an
-error bound: it serves engines that approximate or sample.
+Losses of composed steps add up, and so do their cumulants and cumulant generating functions K(s) = ln E0 e^{sL}. So the
+cost of a run is that of its different steps, whatever their counts. All computations have double precision without an
+error bound, for engines that approximate or sample.
 """
 
 from __future__ import annotations
@@ -24,28 +24,34 @@ from service.privacy.numerics.exponentials import divergence, growth, remainder
 from service.privacy.numerics.work import count_work
 
 Hypothesis = Literal[0, 1]
-"""0: the record is absent. 1: it is present."""
+"""0: the record is absent. 1: the record is present."""
 CUMULANTS = 6
 A_PAIR, MOST_AT_ONCE = 0.4, 4e6
-"""Work of a tilt at a node of a law, and of all tilts together, in microseconds, roughly."""
+"""Approximate work of a tilt at a node of a law, and largest work of all tilts together, in microseconds."""
 TOO_MANY_LOSSES = "a step has so many different losses that their cumulants take more work than a request may do."
 MOST_PAIRS = 2**16
-"""Tilts times nodes evaluated at once: what stays in the processor's cache."""
+"""Largest count of tilts times nodes in one array, so that the array stays in the cache of the processor."""
 
 MASS_MISSED = 1e-3
-"""By how much the mass of nodes may miss 1, in its logarithm, under either hypothesis."""
+"""Largest distance of the logarithm of the total mass of nodes from 0, under both hypotheses."""
 TOO_FAR_APART = "its humps are too far apart for quadrature nodes: they miss some of its mass."
 _NEAR_ONE = 0.5
-"""Where |K| is smaller than this, M - 1 is summed instead of M, so that K keeps its digits."""
+"""Limit of |K| below which M - 1 is summed in place of M, so that K keeps its digits."""
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Generating:
-    """K, K' and K'' at real tilts s, and what the tilted law P_s ~ e^{sL} P0 is apart from both hypotheses.
+    """K, K' and K'' at real tilts s, and divergences of the tilted law P_s ~ e^{sL} P0 from both hypotheses.
 
-    `divergence` = s K'(s) - K(s) = KL(P_s, P0) and `divergence_from_one` = (s - 1) K'(s) - K(s) = KL(P_s, P1), nats,
-    each to its own relative accuracy. Arrays of the shape of the tilts.
+    Attributes
+    ----------
+    value, first, second : array
+        K(s), K'(s) and K''(s), in the shape of the tilts.
+    divergence : array
+        s K'(s) - K(s) = KL(P_s, P0), nats, with its own relative accuracy.
+    divergence_from_one : array
+        (s - 1) K'(s) - K(s) = KL(P_s, P1), nats, with its own relative accuracy.
     """
 
     value: FloatArray
@@ -56,46 +62,46 @@ class Generating:
 
     @staticmethod
     def joined(parts: Sequence[Generating]) -> Generating:
-        """The parts one after the other."""
+        """Concatenate the parts in their order."""
         names = [field.name for field in fields(Generating)]
         return Generating(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
 
 
 class LossLaw(ABC):
-    """The law of L for one step, under both hypotheses."""
+    """Law of L for one step, under both hypotheses."""
 
     smallest: float
     """Essential infimum of the finite losses, nats."""
     largest: float
     """Essential supremum of the finite losses, nats."""
     singular_mass: float
-    """P1(L = inf) = P0(L = -inf). Everything else describes the law given that L is finite."""
+    """P1(L = inf) = P0(L = -inf). All other numbers describe the law given that L is finite."""
     gaussian_mu_squared: float | None = None
-    """mu^2 of a normal law of a Gaussian step; None for other laws."""
+    """mu^2 for the normal law of a Gaussian step; None for other laws."""
     holds_its_mass: bool = True
-    """Whether what stands for the law in doubles is a law: of losses too far apart for its nodes it is not."""
+    """Whether the nodes have the mass of the law. They do not if the losses are too far apart for the nodes."""
 
     @abstractmethod
     def cumulants(self, hypothesis: Hypothesis) -> FloatArray:
-        """The cumulants of L of orders 1 to 6, shape (6,)."""
+        """Return the cumulants of L of orders 1 to 6, shape (6,)."""
 
     @abstractmethod
     def generating(self, tilts: FloatArray) -> Generating:
-        """K(s) = ln E0 e^{sL} and what belongs to it, at real tilts, shape (S,)."""
+        """Return K(s) = ln E0 e^{sL} with its derivatives and divergences, at real tilts of shape (S,)."""
 
     @property
     @abstractmethod
     def clt_mu_squared(self) -> float:
-        """What the step adds to mu^2 in the central limit: mu^2 of a Gaussian step, else chi^2(P1, P0)."""
+        """Contribution of the step to mu^2 in the central limit: mu^2 of a Gaussian step, otherwise chi^2(P1, P0)."""
 
     @abstractmethod
     def distribution(self, losses: FloatArray, hypothesis: Hypothesis) -> FloatArray:
-        """P(L <= loss) at each loss, any shape."""
+        """Return P(L <= loss) at each loss, any shape."""
 
 
 @final
 class GaussianLossLaw(LossLaw):
-    """L of N(0, 1) against N(mu, 1): itself normal, with mean -mu^2/2 (H0) or mu^2/2 (H1) and variance mu^2."""
+    """Law of L for N(0, 1) against N(mu, 1): normal with mean -mu^2/2 (H0) or mu^2/2 (H1) and variance mu^2."""
 
     def __init__(self, mu: float) -> None:
         self.mu, self.gaussian_mu_squared = mu, mu**2
@@ -137,12 +143,24 @@ class GaussianLossLaw(LossLaw):
 @final
 @dataclass(frozen=True)
 class NodeLossLaw(LossLaw):
-    """A loss law as quadrature nodes: E0 g(L) = sum e^{log_weights} g(losses), the same with losses added for H1.
+    """Loss law as quadrature nodes: E0 g(L) = sum e^{log_weights} g(losses), with losses added to the weights for H1.
 
-    `losses`, `log_weights`: shape (nodes,), atoms as nodes of their own. `exact_distribution(losses, hypothesis)` is
-    P(L <= loss). With E0 e^L = 1, sums are arranged so that leading terms cancel before they are rounded (E0 L = -E0
-    [e^L - 1 - L]): K, K' and the divergences keep relative accuracy 1e-12 and better for losses as small as 1e-150, as
-    far as the nodes resolve the tilted law (tested against 40 digits).
+    Attributes
+    ----------
+    losses, log_weights : array of shape (nodes,)
+        The nodes; atoms are nodes of their own.
+    smallest, largest : float
+        Essential bounds of the finite losses, nats.
+    exact_distribution : callable
+        (losses, hypothesis) to P(L <= loss).
+    singular_mass : float
+        P1(L = inf) = P0(L = -inf).
+
+    Notes
+    -----
+    With E0 e^L = 1, sums are arranged so that leading terms cancel before rounding (E0 L = -E0 [e^L - 1 - L]). So K, K'
+    and the divergences have a relative accuracy of 1e-12 or better for losses as small as 1e-150, if the nodes resolve
+    the tilted law (tested against 40 digits).
     """
 
     losses: FloatArray
@@ -196,7 +214,7 @@ class NodeLossLaw(LossLaw):
 
     @np.errstate(over="ignore", invalid="ignore", divide="ignore")
     def _generating(self, tilts: FloatArray) -> Generating:
-        # Tilts are counted from the nearer hypothesis, whose own terms vanish with them.
+        # Tilts are relative to the nearer hypothesis, whose own terms vanish for a tilt of 0.
         from_one = tilts > 0.5
         tilt = np.where(from_one, tilts - 1, tilts)[:, np.newaxis]
         mean = np.where(from_one, self._means[1], self._means[0])
@@ -228,13 +246,13 @@ class NodeLossLaw(LossLaw):
 @final
 @dataclass(frozen=True)
 class ComposedLoss:
-    """The loss of a run: independent steps with their counts."""
+    """Loss of a run of independent steps with their counts."""
 
     parts: tuple[tuple[LossLaw, int], ...]
 
     @property
     def holds_its_mass(self) -> bool:
-        """Whether the laws of all steps do."""
+        """Whether the nodes of all steps have the mass of their laws."""
         return all(law.holds_its_mass for law, _ in self.parts)
 
     @property
@@ -248,14 +266,14 @@ class ComposedLoss:
         return math.fsum(count * law.largest for law, count in self.parts)
 
     def cumulants(self, hypothesis: Hypothesis) -> FloatArray:
-        """The cumulants of orders 1 to 6, shape (6,)."""
+        """Return the cumulants of orders 1 to 6, shape (6,)."""
         total = np.zeros(CUMULANTS)
         for law, count in self.parts:
             total += count * law.cumulants(hypothesis)
         return total
 
     def generating(self, tilts: FloatArray) -> Generating:
-        """K and what belongs to it: sums over the steps."""
+        """Return K with its derivatives and divergences, as sums over the steps."""
         listed = [(law.generating(tilts), float(count)) for law, count in self.parts]
         return Generating(
             value=sum((count * one.value for one, count in listed), np.zeros_like(tilts)),

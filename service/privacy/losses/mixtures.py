@@ -1,4 +1,4 @@
-"""The loss law of a mixture of shifted Gaussians against N(0, 1), or against its mirror image."""
+"""Loss law of a mixture of shifted Gaussians against N(0, 1), or against its mirror image."""
 
 from __future__ import annotations
 
@@ -14,24 +14,34 @@ from service.privacy.numerics.roots import bracketed_roots
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
 
 REACH = 20.0
-"""Standard deviations of the noise around every hump, as tilts move them: see `steps.py`."""
+"""Distance around every mode, in standard deviations of the noise, because tilts move the modes (`steps.py`)."""
 SPACING = 1 / 16
-"""Of nodes, where the distances of humps are moderate: the trapezoidal error is e^{-2 pi^2 / h^2}, or that of the
-nearest branch of the loss, which lies pi/distance or more off the real line.
+"""Distance h of nodes for moderate distances of components. The trapezoidal error is e^{-2 pi^2 / h^2}, or that of the
+nearest branch point of the loss, which is at least pi/distance from the real line.
 """
 MOST_NODES = 1 << 16
 HALVINGS, FARTHEST = 80, 1e9
 LARGEST_EXPONENT = 600.0
 WEAK = 1e-3
-"""Weights of all humps but that at 0 below which the loss is summed up as what it differs from 0 by."""
+"""Total weight of shifted components below which the loss is summed as a difference from 0."""
 ROUNDING = 8 * UNIT_ROUNDOFF
-"""Relative error of a loss below which it is as asked: where it is flat any place will do."""
+"""Relative error of a loss that counts as equal. Where the loss is flat, every argument is valid."""
 TABLE = 2049
-"""Places between which the inverse of a loss is bracketed."""
+"""Count of points that bracket the inverse of a loss."""
 
 
 def gaussian_mixture_loss(distances: Sequence[float], weights: Sequence[float], *, mirrored: bool) -> LossLaw:
-    """N(0, 1) against sum w_i N(d_i, 1), d_i >= 0 not all 0; mirrored: sum w_i N(-d_i, 1) against it."""
+    """Return the law of the loss of N(0, 1) against sum w_i N(d_i, 1).
+
+    Parameters
+    ----------
+    distances : sequence of float
+        d_i >= 0, not all 0.
+    weights : sequence of float
+        w_i > 0 with the sum 1. A weight may underflow.
+    mirrored : bool
+        Whether sum w_i N(-d_i, 1) replaces N(0, 1).
+    """
     d, w = np.array(distances), np.array(weights)
     with np.errstate(divide="ignore"):  # a weight may be too small for a double
         log_w = np.log(w)
@@ -40,7 +50,7 @@ def gaussian_mixture_loss(distances: Sequence[float], weights: Sequence[float], 
     is_weak = seldom < WEAK
 
     def log_density(y: FloatArray) -> FloatArray:
-        """ln of sum w_i N(d_i, 1) over N(0, 1) at y."""
+        """Return ln of sum w_i N(d_i, 1) over N(0, 1) at y."""
         parts = (np.multiply.outer(y[at : at + rows], d) - 0.5 * d * d for at in range(0, len(y), rows))
         return np.concatenate([_log_weak(part, w, log_w) if is_weak else _log_sum(part + log_w) for part in parts])
 
@@ -71,14 +81,14 @@ def gaussian_mixture_loss(distances: Sequence[float], weights: Sequence[float], 
 
 
 def _log_sum(exponents: FloatArray) -> FloatArray:
-    """ln of the sum of e^exponents along the last axis; the exponents are overwritten."""
+    """Return ln of the sum of e^exponents along the last axis; the exponents are overwritten."""
     top = exponents.max(axis=-1)
     exponents -= top[:, np.newaxis]
     return top + np.log(np.exp(exponents, out=exponents).sum(axis=-1))
 
 
 def _log_weak(exponents: FloatArray, weights: FloatArray, log_weights: FloatArray) -> FloatArray:
-    """ln sum w e^exponent with all its digits where that is next to 0: the weights add up to 1."""
+    """Return ln sum w e^exponent with full relative accuracy near 0, because the weights sum to 1."""
     change = np.expm1(np.minimum(exponents, LARGEST_EXPONENT)) @ weights
     small = (np.abs(change) < 0.5) & (exponents.max(axis=-1) < LARGEST_EXPONENT)
     found = np.log1p(np.where(small, change, 0.0))
@@ -88,8 +98,9 @@ def _log_weak(exponents: FloatArray, weights: FloatArray, log_weights: FloatArra
 
 
 def _inverse(loss: Callable[[FloatArray], FloatArray], losses: FloatArray, size: float) -> FloatArray:
-    """y where an increasing loss is as asked; infinite beyond its limits. `size`: of what its rounding is in proportion
-    to.
+    """Return y where an increasing loss has the given values; infinite beyond its limits.
+
+    The rounding error of the loss is proportional to `size`.
     """
     low, high = -1.0, 1.0
     finite = losses[np.isfinite(losses)]
@@ -101,18 +112,18 @@ def _inverse(loss: Callable[[FloatArray], FloatArray], losses: FloatArray, size:
         if not (short or far) or max(-low, high) > FARTHEST:
             break
         low, high = (2 * low if short else low), (2 * high if far else high)
-    # Dense near 0, where the humps are; far out a loss is a straight line, and its root found at once.
+    # Points are dense near 0, where the modes are. Far from 0 a loss is nearly affine and its root is found fast.
     places = np.sinh(np.linspace(math.asinh(low), math.asinh(high), TABLE))
     known = np.maximum.accumulate(loss(places))
     right = np.clip(np.searchsorted(known, losses), 1, TABLE - 1)
     within = (losses >= known[0]) & (losses <= known[-1])
     found = np.where(losses < known[0], -math.inf, math.inf)
     if within.any():
-        asked, at = losses[within], right[within]
-        rounding = ROUNDING * (size + np.abs(asked))
+        requested, at = losses[within], right[within]
+        rounding = ROUNDING * (size + np.abs(requested))
 
         def short_of(y: FloatArray) -> FloatArray:
-            missing = asked - loss(y)
+            missing = requested - loss(y)
             return np.where(np.abs(missing) <= rounding, 0.0, missing)
 
         found[within] = bracketed_roots(short_of, places[at - 1], places[at])

@@ -1,4 +1,4 @@
-"""How Poisson sampling at rate p moves log-likelihood ratios: c = ln(1 - p + p e^b) and back."""
+"""Change of log-likelihood ratios by Poisson sampling at rate p: c = ln(1 - p + p e^b), and its inverse."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ LARGEST = float(np.finfo(np.float64).max)
 
 
 def sampled_log_ratio(base: FloatArray, rate: float) -> EnclosureArray:
-    """c = ln(1 - p + p e^b) for exact b (infinite too), enclosed.
+    """Enclose c = ln(1 - p + p e^b) for exact b, finite or infinite.
 
-    Either log1p(p expm1 b), good where p (e^b - 1) is not close to -1, or a sum of logarithms, good where c is not
-    small: whichever has the smaller error bound.
+    One formula is log1p(p expm1 b), which is accurate where p (e^b - 1) is not close to -1. The other formula is a sum
+    of logarithms, which is accurate where c is not small. The function uses the formula with the smaller error bound.
     """
     capped = np.minimum(base, LARGE)
     growth = rate * np.expm1(capped)
@@ -36,10 +36,10 @@ def sampled_log_ratio(base: FloatArray, rate: float) -> EnclosureArray:
 
 
 def base_log_ratio(sampled: FloatArray, rate: float) -> EnclosureArray:
-    """b = ln(1 + (e^c - 1)/p) for finite c, enclosed; minus infinity for c <= ln(1 - p).
+    """Enclose b = ln(1 + (e^c - 1)/p) for finite c; minus infinity for c <= ln(1 - p).
 
-    From log1p near c = 0, from ln((e^c - (1 - p))/p) for c < -1/2, where it may come close to the pole, and as c - ln p
-    plus a small term for c > 1.
+    Near c = 0 the formula is log1p. For c < -1/2, where the argument may be close to the pole, it is
+    ln((e^c - (1 - p))/p). For c > 1 it is c - ln p plus a small term.
     """
     low, high = _near_zero(np.minimum(sampled, 1.0), rate)
     negative, large = sampled < -0.5, sampled > 1
@@ -58,7 +58,7 @@ def _near_zero(sampled: FloatArray, rate: float) -> tuple[FloatArray, FloatArray
     with np.errstate(over="ignore", divide="ignore"):
         growth = np.expm1(sampled) / rate
         outward = 2 * FUNCTION_ERROR * np.sign(growth)
-        # An overflow (rates near the smallest double) leaves infinity above and the largest double below.
+        # An overflow (rates near the smallest double) gives infinity above and the largest double below.
         low = np.log1p(np.minimum(np.maximum(growth * (1 - outward), -1.0), LARGEST))
         high = np.log1p(np.maximum(growth * (1 + outward), -1.0))
     return _widened(low, high)

@@ -1,8 +1,8 @@
-"""The loss laws of the elementary steps.
+"""Loss laws of the elementary steps.
 
-Nodes: the trapezoidal rule in the noise y for sampled Gaussian steps (the integrand is analytic, so the error falls
-exponentially in the node distance), Gauss-Legendre panels in the loss for the continuous part of Laplace steps, and one
-node for each atom.
+Sampled Gaussian steps have nodes of the trapezoidal rule in the noise y. The integrand is analytic, so that the error
+falls exponentially in the inverse distance of the nodes. The continuous part of Laplace steps has Gauss-Legendre panels
+in the loss. Each atom is one node.
 """
 
 from __future__ import annotations
@@ -21,25 +21,34 @@ from service.privacy.losses.sampled_ratio import base_log_ratio, sampled_log_rat
 from service.privacy.numerics.arrays import FloatArray
 
 REACH = 20.0
-"""Standard deviations of the noise on either side of a hump: tilts move humps, and far tilts read far tails."""
+"""Distance on both sides of a mode in standard deviations of the noise, because tilts move the modes into the tails."""
 WIDEST_STEP = 0.25
 ALIASING_EXPONENT = 44.0
-"""The trapezoidal error is about p^2 e^-44 (moments of weak steps are of the order p^2), or e^{-2 pi^2 / h^2} where
-that is larger.
+"""Exponent of the trapezoidal error, which is about p^2 e^-44 (moments of weak steps are of the order p^2), or
+e^{-2 pi^2 / h^2} if this is larger.
 """
 ONE_GRID = 60.0
-"""Shifts up to this have one grid over all humps; between farther humps there is nothing at the tilts of interest."""
+"""Largest shift with one grid over all modes. Between more distant modes the mass is negligible at relevant tilts."""
 PANEL_NODES = 20
 
 
 def gaussian_loss(mu: float) -> LossLaw:
-    """N(0, 1) against N(mu, 1)."""
+    """Return the law of N(0, 1) against N(mu, 1)."""
     return GaussianLossLaw(mu)
 
 
 def two_point_loss(epsilon: float, delta: float) -> LossLaw:
-    """The dominating pair of (eps, delta)-DP: L = +-eps in the shares e^{+-eps/2}, and mass delta outside each other.
+    """Return the law of the dominating pair of (eps, delta)-DP: L = +-eps, and mass delta outside the other hypothesis.
 
+    Parameters
+    ----------
+    epsilon : float
+        >= 0, in nats.
+    delta : float
+        Mass outside the other hypothesis, in [0, 1].
+
+    Notes
+    -----
     Given that L is finite, P0(L = eps) = 1/(1 + e^eps) (Kairouz, Oh, Viswanath 2015).
     """
     log_larger = -math.log1p(math.exp(-epsilon))
@@ -59,9 +68,19 @@ def two_point_loss(epsilon: float, delta: float) -> LossLaw:
 
 
 def laplace_loss(mu: float, sample_rate: float = 1.0) -> LossLaw:
-    """Laplace(0, 1) against Laplace(mu, 1), or against the mixture (1 - p, p) of both, mu > 0.
+    """Return the law of Laplace(0, 1) against Laplace(mu, 1), or against the mixture (1 - p, p) of both.
 
-    Atoms: base loss -mu with P0-mass 1/2, mu with e^-mu/2; between them the density e^{-(l + mu)/2}/4.
+    Parameters
+    ----------
+    mu : float
+        Distance of both laws, > 0.
+    sample_rate : float
+        p, in (0, 1].
+
+    Notes
+    -----
+    The base loss has the atoms -mu with P0-mass 1/2, and mu with P0-mass e^-mu/2. Between them its density is e^{-(l +
+    mu)/2}/4.
     """
     nodes, log_lengths = _panels(mu, sample_rate)
     base = np.concatenate(([-mu], nodes, [mu]))
@@ -78,7 +97,10 @@ def laplace_loss(mu: float, sample_rate: float = 1.0) -> LossLaw:
 
 
 def bounded_range_loss(eta: float) -> LossLaw:
-    """The exponential mechanism of range eta at its worst shift: density e^{-(l+eta)/2}/(2 (1 - e^-eta)), |l| < eta."""
+    """Return the law of the exponential mechanism of range eta at its worst shift.
+
+    The density is e^{-(l+eta)/2}/(2 (1 - e^-eta)) for |l| < eta.
+    """
     if eta == 0:
         return two_point_loss(0.0, 0.0)
     nodes, log_lengths = _panels(eta, 1.0)
@@ -87,17 +109,17 @@ def bounded_range_loss(eta: float) -> LossLaw:
 
     def distribution(losses: FloatArray, hypothesis: Hypothesis) -> FloatArray:
         inside = np.clip(losses, -eta, eta)
-        below = -np.expm1(-0.5 * (inside + eta))  # under the first; the second has e^l times its density
+        below = -np.expm1(-0.5 * (inside + eta))  # under H0; the density under H1 is e^l times that under H0
         return (np.exp(0.5 * (inside - eta)) if hypothesis else 1.0) * below / whole
 
     return NodeLossLaw(nodes, log_weights, -eta, eta, distribution)
 
 
 def sampled_gaussian_loss(noise_multiplier: float, sample_rate: float) -> LossLaw:
-    """N(0, 1) against (1 - p) N(0, 1) + p N(1/sigma, 1), 0 < p < 1."""
+    """Return the law of N(0, 1) against (1 - p) N(0, 1) + p N(1/sigma, 1), 0 < p < 1."""
     sigma, mu = noise_multiplier, 1 / noise_multiplier
-    # The loss branches where 1 - p + p e^v vanishes, at y0 +- i pi sigma: the smaller the noise density there, the
-    # less of it is seen.
+    # The loss has branch points where 1 - p + p e^v vanishes, at y0 +- i pi sigma. Their effect is proportional to the
+    # noise density there.
     branch = sigma * math.log((1 - sample_rate) / sample_rate) + 0.5 * mu
     needed = ALIASING_EXPONENT - 2 * math.log(sample_rate) - 0.5 * branch * branch
     step = WIDEST_STEP if needed <= 0 else min(WIDEST_STEP, 2 * math.pi**2 * sigma / max(needed, 5.0))
@@ -112,7 +134,7 @@ def sampled_gaussian_loss(noise_multiplier: float, sample_rate: float) -> LossLa
 
 
 def _sampled(base: NodeLossLaw, rate: float) -> NodeLossLaw:
-    """The law of ln(1 - p + p e^L): H0 as before, H1 the mixture of both hypotheses."""
+    """Return the law of ln(1 - p + p e^L): H0 is unchanged, and H1 is the mixture of both hypotheses."""
 
     def distribution(losses: FloatArray, hypothesis: Hypothesis) -> FloatArray:
         below = _middle(base_log_ratio, np.asarray(losses, dtype=np.float64), rate)
@@ -125,13 +147,13 @@ def _sampled(base: NodeLossLaw, rate: float) -> NodeLossLaw:
 
 
 def _middle(map_enclosed: Callable[[FloatArray, float], EnclosureArray], values: FloatArray, rate: float) -> FloatArray:
-    """The map of log-likelihood ratios by sampling, from the middle of its enclosure."""
+    """Return the middle of the enclosure of a map of log-likelihood ratios by sampling."""
     bounds = map_enclosed(values, rate)
     return np.where(bounds.lower == bounds.upper, bounds.upper, 0.5 * bounds.lower + 0.5 * bounds.upper)
 
 
 def _grid(mu: float, step: float) -> FloatArray:
-    """Nodes in y around the humps of the tilts 0, 1 and 2; what lies between is included where it is near."""
+    """Return nodes in y around the modes of the tilts 0, 1 and 2, and between modes that are close."""
     if mu <= ONE_GRID:
         ends = [(-REACH, max(mu + REACH, 2 * mu + 13))]
     else:
@@ -143,10 +165,10 @@ def _grid(mu: float, step: float) -> FloatArray:
 
 
 def _panels(mu: float, sample_rate: float) -> tuple[FloatArray, FloatArray]:
-    """Gauss-Legendre nodes on (-mu, mu) and ln of their weights.
+    """Return Gauss-Legendre nodes on (-mu, mu), and ln of their weights.
 
-    Panels grow with their distance from the ends and from ln((1 - p)/p), beside which (+- i pi) the sampled loss
-    branches.
+    Panels grow with their distance from the endpoints and from ln((1 - p)/p). Next to this point (+- i pi) the sampled
+    loss has branch points.
     """
     anchors = [-mu, mu]
     if sample_rate < 1:

@@ -1,4 +1,4 @@
-"""What a threat model is: who attacks, as a way from a mechanism to the curves that hold against that attacker."""
+"""Abstract base class of threat models: an attacker, as a way from a mechanism to the curves that hold against it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ from service.privacy.trade_off.pair import TradeOffPair
 
 
 class AbstractThreatModel(ABC):
-    """A frozen, final value. `type` is its name on the wire; its fields have the names of the wire."""
+    """Frozen, final description of an attacker.
+
+    `type` is the name of the threat model in requests, and the fields have the names of requests.
+    """
 
     __slots__ = ()
     type: ClassVar[str]
@@ -24,24 +27,37 @@ class AbstractThreatModel(ABC):
     def plan(
         self, mechanism: AbstractMechanism, method: str = "auto", options: EngineOptions = DEFAULT_OPTIONS
     ) -> Plan:
-        """The pair of curves of the whole mechanism against this attacker, by the given or the best engine: enclosures
-        of the worst case over everything that mechanism and premises leave open (`trade_off/pair.py`); and the prices
-        of their readings. Nothing is allocated in proportion to step counts.
+        """Return the plan of the curves of the whole mechanism against this attacker, with evaluation costs.
 
-        Raises UnsupportedCombination for a mechanism (field `mechanism`) or a method (field `method`) it does not
-        cover, here or when the curves are made.
+        The curves enclose the worst case over everything that mechanism and premises leave open (`trade_off/pair.py`).
+        No allocation is proportional to step counts.
+
+        Parameters
+        ----------
+        mechanism : AbstractMechanism
+            The release.
+        method : str
+            Name of an engine; "auto" for the best engine.
+        options : EngineOptions
+            Accuracy and limits.
+
+        Raises
+        ------
+        UnsupportedCombination
+            For a mechanism (field `mechanism`) or a method (field `method`) that the threat model does not cover, here
+            or when the curves are built.
         """
 
     def curves(
         self, mechanism: AbstractMechanism, method: str = "auto", options: EngineOptions = DEFAULT_OPTIONS
     ) -> TradeOffPair:
-        """The curves of the `plan`."""
+        """Return the curves of the `plan`."""
         return self.plan(mechanism, method, options).curves
 
     def plans(
         self, mechanism: AbstractMechanism, methods: Sequence[str], options: EngineOptions = DEFAULT_OPTIONS
     ) -> dict[str, Plan]:
-        """The plans by each of the methods that can serve the mechanism, in their order."""
+        """Return the plans by each of the methods that cover the mechanism, in their order."""
         found: dict[str, Plan] = {}
         for method in methods:
             try:
@@ -52,9 +68,10 @@ class AbstractThreatModel(ABC):
 
     @abstractmethod
     def premises(self, mechanism: AbstractMechanism) -> tuple[Premise, ...]:
-        """What the curves rest on beyond what the mechanism itself rests on."""
+        """Return the premises of the curves beyond those of the mechanism itself."""
 
     def check_question(self, question: str, prior: float | None) -> None:  # noqa: B027 - most answer every question
-        """Raises UnsupportedCombination for a question, by its name on the wire, that the curves do not answer, or not
-        at this prior; None: the question has no prior.
+        """Raise UnsupportedCombination for a question (named as in requests) without an answer at this prior.
+
+        A prior of None means that the question has no prior.
         """

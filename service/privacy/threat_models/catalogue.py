@@ -1,4 +1,4 @@
-"""Every threat model, by its name on the wire."""
+"""Catalogue of all threat models, by their names in requests."""
 
 from __future__ import annotations
 

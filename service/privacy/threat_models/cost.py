@@ -24,11 +24,11 @@ SUSCEPTIBILITIES_OF_LATTICES: Final = CostModel(500_000, 12_000_000, 1_000_000)
 SHARE_OF_A_PART: Final = 1 / 4
 """Share of the cost that every further kind of step adds."""
 SHORT_MU, SHORT_STEPS, SHORT_RECORDS = 2.0, 64, 1.0
-"""mu of a step up to which, and steps and expected samples of the record from which, contours are short and narrow."""
+"""Largest mu of a step, smallest count of steps and of expected samples of the record with short, narrow contours."""
 LOOSE, COARSER = 1e-3, 1 / 4
 """Tolerance from which lattices are coarse, and the ratio of their cost."""
 CROSSING: Final = 5.0
-"""Evaluations of two curves that one evaluation of the larger one takes, as their crossing is searched for."""
+"""Evaluations of both curves per evaluation of the larger curve, because a search finds their crossing."""
 
 
 def glrt(steps: GlrtSteps, method: str) -> CostModel:

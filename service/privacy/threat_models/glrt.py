@@ -1,4 +1,4 @@
-"""The adversary who does not know in which direction a record moves a release: generalised likelihood ratio tests."""
+"""Adversary who lacks the direction in which a record moves a release: generalised likelihood ratio tests."""
 
 from __future__ import annotations
 
@@ -46,16 +46,28 @@ NO_BOUND: Final = (
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Glrt(RelaxedThreatModel):
-    """Tests by the length of the released vector of `dimension` coordinates, for a record that moves it by exactly the
-    sensitivity in a direction the adversary does not know.
+    """Tests by the length of the released vector, for a record that moves it by exactly the sensitivity.
 
-    Releases y_i ~ N(nu, sigma_i^2 I) with |nu| = 1 and one nu for all steps: the likelihood depends on them through
-    the weighted mean of weights 1/sigma_i^2 alone, whose noise has the variance 1/lambda, lambda = sum 1/sigma_i^2,
-    and its maximum over nu through the length of that mean. So T = lambda |mean|^2 ~ chi2_d against chi2'_d(lambda):
-    power R(x) = SF[chi2'_d(lambda)](SF^-1[chi2_d](x)) in the direction add, its inverse R' in the direction remove.
-    Theorem 2 says so for steps of one noise. A Poisson-sampled step is tested by its own T. The truth is the power of
-    this test, and the laws of T are known exactly for every record that meets the premises: both ends rest on one pair.
-    With fresh_each_step the values of T are independent, and their joint law is the composition itself.
+    The adversary does not know the direction of this move.
+
+    Attributes
+    ----------
+    dimension : int
+        Count d of coordinates of the vector.
+    unknown_direction : {"common_to_all_steps", "fresh_each_step"}
+        Whether all steps have one direction.
+
+    Notes
+    -----
+    Releases are y_i ~ N(nu, sigma_i^2 I) with |nu| = 1 and one nu for all steps. The likelihood depends on them only
+    through the weighted mean with weights 1/sigma_i^2. The noise of this mean has the variance 1/lambda with lambda =
+    sum 1/sigma_i^2. The maximum of the likelihood over nu depends on the mean only through its length. So T = lambda
+    |mean|^2 ~ chi2_d against chi2'_d(lambda). The power is R(x) = SF[chi2'_d(lambda)](SF^-1[chi2_d](x)) in the
+    direction add, and its inverse R' in the direction remove. Theorem 2 states this for steps of one noise.
+
+    A Poisson-sampled step has a test with its own T. The truth is the power of this test. The laws of T are known
+    exactly for every record that meets the premises, so that both bounds rest on one pair. With fresh_each_step the
+    values of T are independent, and their joint law is the composition itself.
     """
 
     type: ClassVar[str] = "glrt"
@@ -129,11 +141,11 @@ class Glrt(RelaxedThreatModel):
         return Premise("direction_differs_in_every_step", text, "no" if repeated else "unknown")
 
     def _composes(self, steps: GlrtSteps, method: str) -> bool:
-        """Whether steps are composed one by one; a single step has the same curve either way."""
+        """Return whether steps are composed one by one; a single step has the same curve in both cases."""
         return self.unknown_direction == "fresh_each_step" and (_count(steps) > 1 or method == "discretised")
 
     def _steps(self, mechanism: AbstractMechanism) -> GlrtSteps:
-        """The steps of a mechanism; UnsupportedCombination unless all of them are Gaussian, sampled or not."""
+        """Return the steps of a mechanism; raise UnsupportedCombination unless all are Gaussian, sampled or not."""
         if isinstance(mechanism, Mixture):
             raise _refusal(mechanism, "which steps are run is drawn.")
         found: list[tuple[GlrtStep, int]] = []
@@ -147,7 +159,7 @@ class Glrt(RelaxedThreatModel):
 
 
 def _composed(steps: GlrtSteps, method: str, options: EngineOptions) -> Plan:
-    """Steps with unrelated directions, by the engine that composes curves."""
+    """Plan steps with independent directions by the engine that composes curves."""
     if method not in ("auto", "discretised"):
         raise no_engine(f"{method} for several steps with fresh_each_step", ("auto", "discretised"))
     options = options.no_finer_than(GLRT_STEPS)

@@ -1,4 +1,4 @@
-"""One step of a run under the GLRT adversary's test, and the curves of a whole run of Gaussian steps."""
+"""Step of a run under the GLRT adversary, and the curves of a whole run of Gaussian steps."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from service.privacy.trade_off.pair import TradeOffPair
 
 LARGEST_NONCENTRALITY: Final = 10**12
 LARGEST_SERIES: Final = 100.0
-"""Noncentrality up to which both laws are also compared term by term."""
+"""Largest noncentrality for which both laws are also compared term by term."""
 SOURCE: Final = "Kaissis et al. 2024 (GLRT), Theorems 1 and 2"
 SAMPLED_SOURCE: Final = f"{SOURCE}; Zhu, Dong, Wang 2022, Theorem 11 (Poisson sampling)"
 LIMIT_SOURCE: Final = "Kaissis et al. 2024 (GLRT), Equation 44"
@@ -29,7 +29,7 @@ LIMIT_SOURCE: Final = "Kaissis et al. 2024 (GLRT), Equation 44"
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GlrtStep(ResolvedStep):
-    """A Gaussian step on `dimension` coordinates, on a Poisson sample where `sample_rate` is below 1."""
+    """Gaussian step on `dimension` coordinates, on a Poisson sample for a `sample_rate` below 1."""
 
     type: ClassVar[str] = "glrt"
     dimension: int
@@ -38,7 +38,10 @@ class GlrtStep(ResolvedStep):
 
     @override
     def curves(self) -> TradeOffPair:
-        """H0 = P0, H1 = (1 - p) P0 + p P1 of the step's own statistic, each direction by itself; `sensitivity` is 1."""
+        """Return the curves of H0 = P0 against H1 = (1 - p) P0 + p P1 for the statistic of this step.
+
+        `sensitivity` is 1.
+        """
         alone = exact_curves(self.dimension, noncentrality_of(((self, 1),)))
         if self.sample_rate == 1:
             return alone
@@ -52,7 +55,10 @@ GlrtSteps = Sequence[tuple[GlrtStep, int]]
 
 
 def noncentrality_of(steps: GlrtSteps) -> Enclosure:
-    """lambda = sum of counts/noise_multiplier^2, correctly rounded; UnsupportedCombination above 1e12."""
+    """Return lambda = sum of counts/noise_multiplier^2, correctly rounded.
+
+    Raises UnsupportedCombination above 1e12.
+    """
     exact = sum((Fraction(count) / Fraction(step.noise_multiplier) ** 2 for step, count in steps), Fraction(0))
     if exact > LARGEST_NONCENTRALITY:
         raise UnsupportedCombination(
@@ -68,14 +74,15 @@ def noncentrality_of(steps: GlrtSteps) -> Enclosure:
 
 
 def exact_curves(dimension: int, noncentrality: Enclosure) -> TradeOffPair:
-    """R and R' for `dimension` degrees of freedom."""
-    # Imported when first needed: the test of a request's fields answers without it.
-    from service.privacy.trade_off.chi_square.curve import ChiSquareTradeOff, ScaledChiSquare
+    """Return R and R' for `dimension` degrees of freedom."""
+    # Imported at first use, because checking the fields of a request does not need these modules.
+    from service.privacy.trade_off.chi_square.curve import ChiSquareTradeOff
     from service.privacy.trade_off.chi_square.ratio import BesselLogRatio
+    from service.privacy.trade_off.chi_square.scaled_law import ScaledChiSquare
 
     degrees = float(dimension)
-    # R is never stronger than the worst case of shift sqrt(lambda), and comes as close to it as one likes for rare
-    # false positives: -ln SF of either law is (sqrt t - c)^2/2 up to multiples of ln t, c = 0 and sqrt(lambda).
+    # R has at most the power of the worst case of shift sqrt(lambda), and approaches this power for rare false
+    # positives: -ln SF of the laws is (sqrt t - c)^2/2 up to multiples of ln t, with c = 0 and c = sqrt(lambda).
     shift = Enclosure(below(math.sqrt(noncentrality.lower)), above(math.sqrt(noncentrality.upper)), Evidence.CERTIFIED)
     null, alternative = ScaledChiSquare(degrees, Enclosure.point(0.0)), ScaledChiSquare(degrees, noncentrality)
     gain = partial(_gain, degrees, noncentrality) if noncentrality.upper <= LARGEST_SERIES else None
@@ -88,7 +95,7 @@ def exact_curves(dimension: int, noncentrality: Enclosure) -> TradeOffPair:
 
 
 def _gain(degrees: float, noncentrality: Enclosure, t: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """ln (P1(T > t) - P0(T > t)), which rises with the noncentrality."""
+    """Return bounds of ln (P1(T > t) - P0(T > t)), which rises with the noncentrality."""
     from service.privacy.numerics.chi_square.gain import log_tail_gain
 
     low, high = log_tail_gain(degrees, noncentrality.upper, t)
@@ -98,7 +105,7 @@ def _gain(degrees: float, noncentrality: Enclosure, t: FloatArray) -> tuple[Floa
 
 
 def limit_curves(dimension: int, noncentrality: Enclosure) -> TradeOffPair:
-    """The limit of many dimensions."""
+    """Return the approximate curves in the limit of many dimensions."""
     from service.privacy.trade_off.chi_square.unequal_normals import UnequalNormalsTradeOff
 
     add = UnequalNormalsTradeOff(dimension, noncentrality.upper)
@@ -110,5 +117,5 @@ def limit_curves(dimension: int, noncentrality: Enclosure) -> TradeOffPair:
 
 
 def no_engine(requested: str, supported: tuple[str, ...]) -> UnsupportedCombination:
-    """A method that does not serve this adversary."""
+    """Return the error for a method that does not cover this adversary."""
     return UnsupportedCombination("method", requested, "no engine covers it under this threat model.", supported)

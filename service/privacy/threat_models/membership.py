@@ -1,4 +1,4 @@
-"""The adversary of Gaussian membership inference privacy: knows the law of the data, but not the other records."""
+"""Adversary of Gaussian membership inference privacy, who has the law of the data, but not the other records."""
 
 from __future__ import annotations
 
@@ -40,8 +40,7 @@ from service.privacy.trade_off.pointwise_max_pair import pointwise_max_of
 SUBPOPULATIONS: Final = 64
 CLOSELY: Final = (5e-4, 3_000)
 LOOSELY: Final = (0.05, 150)
-"""How closely, and at how many levels, a law of susceptibilities is read; loosely where
-its curves are composed on lattices."""
+"""Accuracy and largest count of levels for a law of susceptibilities; `LOOSELY` for curves from lattices."""
 WORST_CASE: Final = WorstCase(neighboring_relation="replace_one")
 MIXED: Final = "Leemann et al. 2023, Definition 4.1 (stochastic composition)"
 MIX_REASON: Final = (
@@ -63,7 +62,7 @@ NOTHING_HIDDEN: Final = "Without noise or clipping the worst case sees every bat
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WeightedSusceptibility:
-    """A share of all records, and their susceptibility."""
+    """Share of all records, with their susceptibility."""
 
     weight: Annotated[float, WEIGHT]
     susceptibility: Annotated[float, SUSCEPTIBILITY]
@@ -75,15 +74,26 @@ class WeightedSusceptibility:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Membership(RelaxedThreatModel):
-    """Leemann et al. 2023: Theorem 5.1 (`step_curve` chi_square) or Corollary 5.1 (gaussian) for a step of `noisy_sgd`,
-    steps composed as they are sampled (`composition` exact), by Equation 10 (clt) or by mu sqrt(steps)
-    (root_sum_square); `population`: shares of records by susceptibility, or chi_square, mixed after all steps.
+    """Membership inference on noisy SGD by an adversary who has the law of the data (Leemann et al. 2023).
 
-    add is the direction of Theorem 5.1, remove its inverse. The curve is the larger one of this and of the worst case
-    (Theorem 4.2), at every rate; approximations have the evidence asymptotic. Theorem 5.1 is exact for gradients with
-    its laws, step by step (shares of records are mixed after all steps, and the intervals of a chi_square population
-    are a quadrature): alone, where the worst case adds nothing, it is attained. Such gradients are not bounded, so with
-    clipping no law is known that attains the smaller of both powers: a bracket, `tight` false.
+    Attributes
+    ----------
+    step_curve : {"chi_square", "gaussian"}
+        Theorem 5.1 or Corollary 5.1 for a step of `noisy_sgd`.
+    composition : {"exact", "clt", "root_sum_square"}
+        Composition of the sampled steps, Equation 10, or mu sqrt(steps).
+    population : tuple, "chi_square" or None
+        Shares of records by susceptibility, mixed after all steps.
+
+    Notes
+    -----
+    The direction add is that of Theorem 5.1, remove is its inverse. At every rate the curve is the larger one of this
+    curve and of the worst case (Theorem 4.2). Approximations have asymptotic evidence.
+
+    Theorem 5.1 is exact for gradients with its laws, step by step. Shares of records are mixed after all steps, and the
+    intervals of a chi_square population are a quadrature. So the curve is attained alone, where the worst case adds
+    nothing. Such gradients are not bounded. With clipping no law is known that attains the smaller one of both powers,
+    so that the result is a bracket with `tight` false.
     """
 
     type: ClassVar[str] = "membership"
@@ -115,7 +125,7 @@ class Membership(RelaxedThreatModel):
         return Plan(own.engine, cost.larger_of(own.cost, worst.cost), partial(_larger, own, worst))
 
     def _engine(self, run: MembershipRun) -> str:
-        """That of the largest susceptibility."""
+        """Return the engine for the largest susceptibility."""
         largest = run.susceptibility
         if self.population == "chi_square":
             largest = chi_square_reach(run.mechanism.dimension)
@@ -124,13 +134,15 @@ class Membership(RelaxedThreatModel):
         return engine_of(run, largest, self.step_curve, self.composition)
 
     def _beats_worst_case(self, run: MembershipRun) -> bool:
-        """Whether it is known to, at every rate: where batches are seen, no composition of sampled steps has more power
-        than alpha and the chance that the record is in any batch. Its approximations may have more.
+        """Return whether the curve of this adversary is known to lie above that of the worst case at every rate.
+
+        If batches are visible, no composition of sampled steps has more power than alpha plus the chance that any batch
+        holds the record. Approximations of the composition may have more power.
         """
         return run.mechanism.shows_batches and (self.composition == "exact" or not run.is_sampled)
 
     def _relaxed(self, run: MembershipRun, options: EngineOptions, method: str) -> Plan:
-        """The curves of this adversary alone."""
+        """Plan the curves of this adversary alone."""
         if self.population is None:
             return self._against(run, run.susceptibility, options, method)
         if self.population == "chi_square":
@@ -146,7 +158,7 @@ class Membership(RelaxedThreatModel):
 
     def _mixed(self, run: MembershipRun, shares: dict[float, Fraction], options: EngineOptions, method: str) -> Plan:
         options = options.for_parts(len(shares))
-        priced = self._against(run, max(shares), options, method)  # one for all: there may be a thousand
+        priced = self._against(run, max(shares), options, method)  # one plan for all of up to a thousand shares
         if len(shares) == 1:
             return priced
         return mixed_plan([priced] * len(shares), partial(self._mixture, run, shares, options, method))
@@ -165,7 +177,7 @@ class Membership(RelaxedThreatModel):
         return Plan(engine, model, partial(self._between, run, options, method, few=few))
 
     def _between(self, run: MembershipRun, options: EngineOptions, method: str, *, few: bool) -> TradeOffPair:
-        """The mixtures of the lower and of the upper ends of intervals of susceptibilities."""
+        """Return the bracket of mixtures of the lower and of the upper ends of intervals of susceptibilities."""
         population = chi_square_population(run.mechanism.dimension, FEW_CELLS if few else CELLS)
         none = Fraction(0)
         susceptibilities = sorted({*population.below, *population.above})

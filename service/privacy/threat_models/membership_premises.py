@@ -1,4 +1,4 @@
-"""What membership bounds rest on, in words."""
+"""Premises of membership bounds: sentences that answers state."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final, Literal
 from service.privacy.mechanisms.caveats import Premise
 
 Known = Literal["mean", "stated", "population", "chi_square"]
-"""How the susceptibility was given: not at all, for the record, for shares of all records, or as a law."""
+"""Source of the susceptibility: none, the record, shares of all records, or a law."""
 
 MEAN_IS_GAUSSIAN: Final = Premise(
     "mean_gradient_is_normal",
@@ -61,12 +61,15 @@ _SUSCEPTIBILITIES: Final[dict[Known, Premise]] = {
 
 
 def susceptibility(known: Known) -> Premise:
-    """That the susceptibility is what the bound takes it for."""
+    """Return the premise that the susceptibility is at most what the bound uses."""
     return _SUSCEPTIBILITIES[known]
 
 
 def independence(steps: int, *, with_noise: bool) -> Premise:
-    """That the curves of the steps compose: so with one step, and not where several without noise share their data."""
+    """Return the premise that the curves of the steps compose.
+
+    The premise holds for one step. It does not hold for several steps without noise, which share their data.
+    """
     if steps == 1:
         return Premise("steps_are_independent", _INDEPENDENCE, "yes")
     if not with_noise:

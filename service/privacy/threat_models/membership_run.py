@@ -1,4 +1,4 @@
-"""Curves of a run of noisy SGD against an adversary who knows the law of the data, for one susceptibility."""
+"""Curves of a run of noisy SGD against an adversary who has the law of the data, for one susceptibility."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ Composition = Literal["exact", "clt", "root_sum_square"]
 
 CLOSED_FORM, CONTOUR, DISCRETISED = "closed_form", "contour", "discretised"
 LARGEST_LINE_MU: Final = 5.0
-"""mu of a step from which lattices are read alone: it shows the record as good as surely, and lines are long."""
+"""Largest mu of a step for contours. Above it a step reveals the record almost surely, and contours are long."""
 LEAST_LINE_SIZE: Final = 2
-"""Effective batch sizes up to this have losses whose law is unbounded at its lower end: lattices alone."""
+"""Effective batch size up to which only lattices serve, because the density of the loss is unbounded at its minimum."""
 LARGEST_MU: Final = 1e6
-"""Beyond it everything is revealed."""
+"""Largest mu. Above it everything is revealed."""
 LARGEST_SUSCEPTIBILITY: Final = 1e150
 GAUSSIAN_STEP: Final = "Leemann et al. 2023 (Gaussian membership inference privacy), Corollary 5.1"
 LIMIT: Final = "Lemma 5.1 (Equation 10)"
@@ -55,26 +55,26 @@ LINES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class MembershipRun:
-    """All steps of a run, each as `mechanism` describes."""
+    """Run of `steps` steps, each as `mechanism` describes."""
 
     mechanism: NoisySgd
     steps: int
 
     @property
     def susceptibility(self) -> float:
-        """K of the record under attack: the dimension where it is not stated."""
+        """Susceptibility K of the record under attack; by default the dimension."""
         stated = self.mechanism.susceptibility
         return float(self.mechanism.dimension) if stated is None else stated
 
     @property
     def effective_batch_size(self) -> Fraction:
-        """N = n + tau^2 n^2/C^2."""
+        """Effective batch size N = n + tau^2 n^2/C^2."""
         step = self.mechanism
         return effective_batch_size(step.batch_size, step.noise_std, step.max_grad_norm)
 
     @property
     def is_sampled(self) -> bool:
-        """Whether a step sees a part of the data set."""
+        """Whether a step uses only a part of the data set."""
         return self.mechanism.batch_size < self.mechanism.dataset_size
 
     @property
@@ -84,7 +84,10 @@ class MembershipRun:
 
 
 def run_of(mechanism: AbstractMechanism) -> MembershipRun:
-    """A mechanism as a run of noisy SGD. Raises UnsupportedCombination with field `mechanism` for any other."""
+    """Return a mechanism as a run of noisy SGD.
+
+    Raises UnsupportedCombination with field `mechanism` for any other mechanism.
+    """
     steps, inner = 1, mechanism
     while isinstance(inner, Repeated):
         steps, inner = steps * inner.steps, inner.mechanism
@@ -97,7 +100,7 @@ def run_of(mechanism: AbstractMechanism) -> MembershipRun:
 
 
 def engine_of(run: MembershipRun, susceptibility: float, step_curve: StepCurve, composition: Composition) -> str:
-    """The engine that the curve of such a run comes from."""
+    """Return the engine that provides the curve of such a run."""
     if composition != "exact" or not run.is_sampled or run.steps == 1:
         return CLOSED_FORM
     if step_curve == "gaussian":
@@ -109,21 +112,21 @@ def engine_of(run: MembershipRun, susceptibility: float, step_curve: StepCurve, 
 
 
 def engines_of(engine: str, step_curve: StepCurve) -> tuple[str, ...]:
-    """The methods by which that curve may be asked for."""
+    """Return the methods that a request may name for this curve."""
     return (engine, DISCRETISED) if engine == CONTOUR and step_curve == "chi_square" else (engine,)
 
 
 def gaussian_run(run: MembershipRun, step_mu: float) -> Repeated:
-    """The same run of sampled steps whose own curves are Gaussian, of `step_mu`."""
+    """Return the run of sampled steps whose own curves are Gaussian with `step_mu`."""
     multiplier = min(max(1 / step_mu, NOISE_MULTIPLIER.low), NOISE_MULTIPLIER.high)
     step = PoissonSampled(sample_rate=run.mechanism.sample_rate, mechanism=Gaussian(noise_multiplier=multiplier))
     return Repeated(mechanism=step, steps=run.steps)
 
 
 def step_mu_of(run: MembershipRun, susceptibility: float) -> float:
-    """mu of one step by Corollary 5.1, infinite where everything is revealed."""
+    """Return mu of one step by Corollary 5.1, infinite if everything is revealed."""
     known = math.isfinite(susceptibility)
-    effective = run.effective_batch_size if known else Fraction(1)  # which reveals everything as well
+    effective = run.effective_batch_size if known else Fraction(1)  # size 1 reveals everything as well
     return gaussian_step_mu(run.mechanism.dimension, susceptibility if known else 0.0, effective)
 
 
@@ -135,7 +138,21 @@ def plan_of(
     options: EngineOptions,
     method: str = "auto",
 ) -> Plan:
-    """The curves of a run against a record of this susceptibility, by one of `engines_of`."""
+    """Plan the curves of a run against a record of this susceptibility.
+
+    Parameters
+    ----------
+    run : MembershipRun
+        The run of noisy SGD.
+    susceptibility : float
+        K of the record, >= 0; infinite for a record that is recognised for certain.
+    step_curve, composition : str
+        Curve of one step, and composition of the steps, as in `Membership`.
+    options : EngineOptions
+        Accuracy and limits.
+    method : str
+        "auto" or one of `engines_of`.
+    """
     engine = engine_of(run, susceptibility, step_curve, composition)
     if DISCRETISED in (engine, method):
         options = options.no_finer_than(MEMBERSHIP_STEPS)
@@ -161,7 +178,7 @@ def _exact(run: MembershipRun, susceptibility: float) -> TradeOffPair:
         curve = full_batches(dimension, susceptibility, effective, steps)
         reason = "closed_form: statistics of steps on the whole data set add up to one with a chi-square law."
         return TradeOffPair(curve, curve.reversed(), SOURCE, (reason,))
-    # A batch that is the record alone reveals it once it is drawn.
+    # A batch with only the record reveals it as soon as it is drawn.
     rate = run.mechanism.sample_rate
     ever = rate if steps == 1 else -math.expm1(steps * math.log1p(-rate))
     add = SampledAdd(full_batches(dimension, susceptibility, effective, 1), ever)
@@ -169,7 +186,7 @@ def _exact(run: MembershipRun, susceptibility: float) -> TradeOffPair:
 
 
 def _on_lines(run: MembershipRun, susceptibility: float, options: EngineOptions, method: str) -> TradeOffPair:
-    """Lines, and where they are wide lattices as well (`method` auto)."""
+    """Build the curves by contours; with `method` auto also by lattices where contours are wide."""
     from service.privacy.composition.inversion.engine import contour_pair
     from service.privacy.composition.summands.sampled_chi_square_grid import ChiSquareSteps
 
@@ -186,9 +203,11 @@ def _on_lines(run: MembershipRun, susceptibility: float, options: EngineOptions,
     def second() -> AbstractTradeOff:
         return _on_lattices(run, susceptibility, options).add
 
-    asked = SecondEngine(f"discretised: also asked, since contour was wider than {tolerance:g}; both enclosures hold.")
-    both = Intersected(add, second, tolerance, asked)
-    return replace(pair, add=both, remove=both.reversed(), second=asked)
+    counter = SecondEngine(
+        f"discretised: also asked, since contour was wider than {tolerance:g}; both enclosures hold."
+    )
+    both = Intersected(add, second, tolerance, counter)
+    return replace(pair, add=both, remove=both.reversed(), second=counter)
 
 
 def _on_lattices(run: MembershipRun, susceptibility: float, options: EngineOptions) -> TradeOffPair:
@@ -233,7 +252,7 @@ def _composed_exactly(run: MembershipRun, susceptibility: float) -> TradeOffPair
 
 
 def _rough_step_mu(run: MembershipRun, susceptibility: float) -> float:
-    """mu of one step to a few digits, for prices: the one of `step_mu_of` takes milliseconds."""
+    """Return mu of one step to a few digits, for costs; `step_mu_of` takes milliseconds."""
     dimension, size = run.mechanism.dimension, float(min(run.effective_batch_size, 10**150))
     if size == 1 or susceptibility > LARGEST_SUSCEPTIBILITY:
         return LARGEST_MU

@@ -1,4 +1,4 @@
-"""One record of noisy SGD and an adversary who knows the law of the data, but not the other records of a batch."""
+"""Step of noisy SGD against an adversary who has the law of the data, but not the other records of a batch."""
 
 from __future__ import annotations
 
@@ -20,21 +20,40 @@ from service.privacy.trade_off.sampling.sampled import SampledAdd
 
 SOURCE: Final = "Leemann et al. 2023 (Gaussian membership inference privacy), Theorem 5.1"
 MOST_DEGREES, MOST_NONCENTRALITY = 10**9, 10**12
-"""What the tails of chi-square laws are known for."""
+"""Largest parameters for which tails of chi-square laws are available."""
 
 
 def full_batches(dimension: int, susceptibility: float, effective: Fraction, steps: int) -> AbstractTradeOff:
-    """The curve of `steps` steps that all see the whole data set: Theorem 5.1 with steps d and steps K.
+    """Return the curve of `steps` steps that all use the whole data set: Theorem 5.1 with steps d and steps K.
 
-    In one step T ~ chi2'_d(N K) without the record and ((N - 1)/N) chi2'_d((N - 1) K) with it, where small T are
-    rejected: L(T) = K/2 - (d/2) ln(1 - 1/N) - T/(2 (N - 1)) is linear in T, so the loss of all steps is the same
-    function of the sum of their T, whose laws are the same with degrees and noncentralities multiplied. N = 1: the
-    batch is the record, and everything is revealed, as it is for K = infinity.
+    Parameters
+    ----------
+    dimension : int
+        Count d of parameters of the model.
+    susceptibility : float
+        K of the record, >= 0; infinite for a record that is recognised for certain.
+    effective : Fraction
+        The effective batch size N, at least 1.
+    steps : int
+        Count of steps.
+
+    Raises
+    ------
+    UnsupportedCombination
+        If the tails of the chi-square laws are not available.
+
+    Notes
+    -----
+    In one step T ~ chi2'_d(N K) without the record and ((N - 1)/N) chi2'_d((N - 1) K) with the record, and the test
+    rejects small T. L(T) = K/2 - (d/2) ln(1 - 1/N) - T/(2 (N - 1)) is linear in T. So the loss of all steps is the same
+    function of the sum of their T. The laws of this sum are the same laws with multiplied degrees and noncentralities.
+    For N = 1 the batch is the record, so that everything is revealed, as for K = infinity.
     """
     if effective == 1 or math.isinf(susceptibility):
         return ApproximateDpTradeOff(0.0, 1.0)
-    from service.privacy.trade_off.chi_square.curve import ChiSquareTradeOff, ScaledChiSquare
+    from service.privacy.trade_off.chi_square.curve import ChiSquareTradeOff
     from service.privacy.trade_off.chi_square.ratio import LinearLogRatio
+    from service.privacy.trade_off.chi_square.scaled_law import ScaledChiSquare
 
     degrees, shift = dimension * steps, Fraction(susceptibility) * steps
     if degrees > MOST_DEGREES or effective * shift > MOST_NONCENTRALITY:
@@ -47,17 +66,17 @@ def full_batches(dimension: int, susceptibility: float, effective: Fraction, ste
     null = ScaledChiSquare(degrees, _enclosed(effective * shift))
     alternative = ScaledChiSquare(degrees, _enclosed((effective - 1) * shift), _enclosed(rest))
     ratio = LinearLogRatio(_largest_ratio(degrees, shift, rest), _enclosed(1 / (2 * (effective - 1))))
-    # The laws differ in their variances: no Gaussian curve lies below theirs near alpha = 1.
+    # The variances of the laws differ, so that no Gaussian curve lies below their curve near alpha = 1.
     return ChiSquareTradeOff(null, alternative, ratio, Enclosure.point(math.inf))
 
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MembershipStep(ResolvedStep):
-    """One step of which a share `sample_rate` < 1 of all records is seen, against a record of this susceptibility.
+    """Step that uses a share `sample_rate` < 1 of all records, against a record of this susceptibility.
 
-    H1 is the mixture (1 - p) H0 + p H1 of the step that sees the record, in this direction alone: an adversary who asks
-    whether it was used does not face the reverse.
+    In the direction add alone, H1 is the mixture (1 - p) H0 + p H1 of the step that uses the record. An adversary who
+    asks whether the record was used does not face the swapped hypotheses.
     """
 
     type: ClassVar[str] = "noisy_sgd"
@@ -74,14 +93,14 @@ class MembershipStep(ResolvedStep):
 
 
 def _largest_ratio(degrees: int, shift: Fraction, rest: Fraction) -> Enclosure:
-    """K/2 - (d/2) ln(1 - 1/N): both terms are positive."""
+    """Return K/2 - (d/2) ln(1 - 1/N), a sum of two positive terms."""
     log = math.log1p(-float(1 - rest)) if rest > Fraction(1, 2) else math.log(float(rest))
-    # Rounding of the argument is at most doubled by the logarithm, whose size is at least that of 1/N.
+    # The logarithm, whose size is at least 1/N, at most doubles the rounding error of its argument.
     value = 0.5 * float(shift) - 0.5 * degrees * log
     error = value * (2 * FUNCTION_ERROR + 8 * UNIT_ROUNDOFF)
     return Enclosure(value - error, value + error, Evidence.CERTIFIED)
 
 
 def _enclosed(value: Fraction) -> Enclosure:
-    """The doubles on either side of a positive number; exact where it is one."""
+    """Enclose a positive number by the doubles on both sides; exact for a double."""
     return Enclosure(rounded(value, -1), rounded(value, 1), Evidence.EXACT)

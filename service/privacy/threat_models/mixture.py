@@ -1,4 +1,4 @@
-"""One of several adversaries: which one is drawn before the run, and stays for all of it."""
+"""Mixture of adversaries: one is drawn before the run and stays for the whole run."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ REASON = (
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Adversary:
-    """A threat model, and the probability with which it is the one that attacks."""
+    """Threat model with the probability that it attacks."""
 
     weight: Annotated[float, WEIGHT]
     threat_model: AbstractThreatModel
@@ -47,9 +47,13 @@ class Adversary:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdversaryMixture(RelaxedThreatModel):
-    """delta(eps) = sum w_i delta_i(eps) in each direction, then the larger of both; the curve is the sup-convolution
-    of the powers, never their average at one false positive rate. The adversary knows its type: attained where each
-    type's curve is, on one pair of data sets; a mixture with a bracket is one.
+    """Mixture of adversaries with the profile delta(eps) = sum w_i delta_i(eps) in each direction.
+
+    Notes
+    -----
+    The curve is the sup-convolution of the powers, not their average at one false positive rate. `both` is the larger
+    curve of both directions. The adversary knows its type, so that the curve is attained if the curve of each type is
+    attained on one pair of data sets. A mixture with a bracket is a bracket.
     """
 
     type: ClassVar[str] = "mixture"
@@ -87,7 +91,7 @@ class AdversaryMixture(RelaxedThreatModel):
 
     @override
     def worst_case(self, mechanism: AbstractMechanism) -> WorstCase:
-        """The worst of those that components are, or have beside them: any other may be exceeded by the mixture."""
+        """Return the worst of the worst cases that components are or have; the mixture may exceed any weaker one."""
         faced = (
             model if isinstance(model, WorstCase) else worst_case_beside(model, mechanism) for model in self._models
         )
@@ -95,7 +99,7 @@ class AdversaryMixture(RelaxedThreatModel):
 
     @override
     def is_bounded(self, mechanism: AbstractMechanism) -> bool:
-        """Return whether each type of adversary is: a mixture of powers stays below a concave power above them all."""
+        """Return whether each type of adversary is bounded; a mixture of powers stays below a concave bound of all."""
         return all(is_bounded_by_worst_case(model, mechanism) for model in self._models)
 
     @override

@@ -1,4 +1,4 @@
-"""The practical attacker: knows the candidates, of which half are in the data, but not which half."""
+"""Practical attacker with a list of candidates, half of which are in the data."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from service.privacy.trade_off.pair import TradeOffPair
 from service.privacy.trade_off.pointwise_max_pair import pointwise_max_of
 
 PRIOR: Final = 0.5
-"""Prior of every candidate: half of them are in the data."""
+"""Prior of every candidate, because half of the candidates are in the data."""
 METHODS: Final = ("auto", "closed_form")
 SOURCE: Final = (
     "Lowy et al. 2023 (PMP), Definition 2 and Lemmas 3 and 6, delta unchanged; Kairouz, Oh, Viswanath 2015, Theorem 2.1"
@@ -79,15 +79,20 @@ PREMISES: Final = (
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Practical(RelaxedThreatModel):
-    """An (epsilon_pmp, delta)-PMP release: the laws of the output with a candidate in, and with it out, each averaged
-    over all halves of the candidates, are (epsilon_pmp, delta)-indistinguishable in both directions.
+    """Release that is (epsilon_pmp, delta)-PMP.
 
-    f(alpha) = max(0, 1 - delta - e^eps alpha, e^-eps (1 - delta - alpha)). So the largest accuracy is
-    (e^eps + delta)/(1 + e^eps), and eta of eta-MIP half the advantage: tanh(eps/2)/2 for delta = 0. The parameter's
-    curve is attained by randomised response with parameters (eps, delta) on which of two candidates is in the data. It
-    belongs to one mechanism on one set of candidates; it is stated, not derived from the mechanism, which the worst
-    case beside is computed for: that of replacing a record, for all data have the same size. By joint convexity that
-    bounds this attacker as well, and the curve is the larger one of both.
+    Two laws of the output are (epsilon_pmp, delta)-indistinguishable in both directions: with a candidate in the data,
+    and with the candidate out, each averaged over all halves of the candidates.
+
+    Notes
+    -----
+    f(alpha) = max(0, 1 - delta - e^eps alpha, e^-eps (1 - delta - alpha)). So the largest accuracy is (e^eps +
+    delta)/(1 + e^eps), and eta of eta-MIP is half the advantage: tanh(eps/2)/2 for delta = 0. Randomised response with
+    parameters (eps, delta) on which of two candidates is in the data attains the curve of the parameter.
+
+    The parameter belongs to one mechanism on one set of candidates. It is stated, not derived from the mechanism. The
+    worst case of the mechanism is that of replacing a record, because all data have one size. By joint convexity this
+    worst case bounds the attacker as well. The curve is the larger one of both.
     """
 
     type: ClassVar[str] = "practical"
@@ -117,7 +122,7 @@ class Practical(RelaxedThreatModel):
 
     @override
     def is_bounded(self, mechanism: AbstractMechanism) -> bool:
-        """Return whether the pair of replacing a record is known: all data of this attacker have one size."""
+        """Return whether the pair of replacing a record is known; all data of this attacker have one size."""
         return _serves(REPLACED, mechanism)
 
     @override
@@ -149,12 +154,12 @@ def _larger(own: Plan, worst: Plan) -> TradeOffPair:
 
 
 def _stated(own: Plan, *notes: str) -> TradeOffPair:
-    """The curve of the stated parameter."""
+    """Return the curve of the stated parameter."""
     return replace(own.curves, source=SOURCE, notes=(STATED, NOT_COMPOSABLE, ONE_HALF, *notes))
 
 
 def _serves(model: WorstCase, mechanism: AbstractMechanism) -> bool:
-    """Whether the worst case has known curves."""
+    """Return whether the worst case has known curves."""
     parts = [part for _, part in mechanism.drawn()] if isinstance(mechanism, Mixture) else [mechanism]
     try:
         for part in parts:

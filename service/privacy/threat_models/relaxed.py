@@ -1,4 +1,4 @@
-"""Attackers weaker than that of differential privacy. Their answers never come alone: the worst case stands beside."""
+"""Base class of attackers weaker than that of differential privacy; their answers always include the worst case."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from service.privacy.trade_off.pair import TradeOffPair
 
 
 class RelaxedThreatModel(AbstractThreatModel):
-    """A threat model whose attacker knows, or may do, less than that of the worst case."""
+    """Threat model whose attacker has less knowledge, or fewer options, than that of the worst case."""
 
     __slots__ = ()
 
@@ -28,7 +28,7 @@ class RelaxedThreatModel(AbstractThreatModel):
     def plan(
         self, mechanism: AbstractMechanism, method: str = "auto", options: EngineOptions = DEFAULT_OPTIONS
     ) -> Plan:
-        """Return the plan of this attacker, whose curves have those of the worst case where these are a bound."""
+        """Return the plan of this attacker; its curves include those of the worst case if these are a bound."""
         try:
             worst = self.worst_case(mechanism).plan(mechanism, "auto", options)
         except UnsupportedCombination:
@@ -40,8 +40,19 @@ class RelaxedThreatModel(AbstractThreatModel):
 
     @abstractmethod
     def own_plan(self, mechanism: AbstractMechanism, method: str, options: EngineOptions, worst: Plan | None) -> Plan:
-        """Return the plan of this attacker. `worst`: that of `worst_case`, where it is served. Raises
-        UnsupportedCombination like `plan`.
+        """Return the plan of this attacker alone.
+
+        Parameters
+        ----------
+        mechanism, method, options
+            As in `plan`.
+        worst : Plan or None
+            The plan of `worst_case`, or None without known curves.
+
+        Raises
+        ------
+        UnsupportedCombination
+            As in `plan`.
         """
 
     def _beside_worst_case(self, own: Plan, worst: Plan, mechanism: AbstractMechanism) -> TradeOffPair:
@@ -52,16 +63,16 @@ class RelaxedThreatModel(AbstractThreatModel):
 
     @abstractmethod
     def worst_case(self, mechanism: AbstractMechanism) -> WorstCase:
-        """Return the worst case that stands beside the answers."""
+        """Return the worst case that accompanies the answers."""
 
     def is_bounded(self, mechanism: AbstractMechanism) -> bool:
-        """Return whether the worst case beside bounds this attacker at every rate."""
+        """Return whether this worst case bounds the attacker at every rate."""
         del mechanism
         return True
 
 
 def worst_case_beside(model: AbstractThreatModel, mechanism: AbstractMechanism) -> WorstCase | None:
-    """The worst case that stands beside the answers of a relaxed model; None: the model is the worst case."""
+    """Return the worst case that accompanies the answers of a relaxed model; None if the model is the worst case."""
     if type(model) is WorstCase:
         return None
     return model.worst_case(mechanism) if isinstance(model, RelaxedThreatModel) else None

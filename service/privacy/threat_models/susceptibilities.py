@@ -1,4 +1,4 @@
-"""The law of susceptibilities where gradients are Gaussian, chi-square, between two laws of finitely many values."""
+"""Chi-square law of susceptibilities for Gaussian gradients, between two laws of finitely many values."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.chi_square.law import NoncentralChiSquare
 
 CELLS, FEW_CELLS = 64, 3
-"""Intervals of susceptibilities, where curves are closed forms, and where each is composed on lattices of its own."""
+"""Count of intervals of susceptibilities: for closed forms, and for curves that are composed on their own lattices."""
 LOWEST_SCORE, HIGHEST_SCORE = -3.0, 8.0
-"""Normal scores between which they lie: beyond, less than 1e-15 of all records have their susceptibility."""
+"""Normal scores of the first and last endpoint. Less than 1e-15 of all records have a larger susceptibility."""
 EVERYTHING: Final = math.inf
-"""A susceptibility whose owner is recognised for certain."""
+"""Susceptibility of a record that is recognised for certain."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChiSquarePopulation:
-    """Susceptibilities with their shares: no smaller than those of the law (`above`), and no larger (`below`).
+    """Susceptibilities with their shares, stochastically at least (`above`) and at most (`below`) those of the law.
 
-    Larger and smaller are meant of distribution functions: for every k no more records of `above` are at most k, and no
-    fewer of `below`.
+    For every k, the share of `above` that is at most k does not exceed that of the law, and the share of `below` is not
+    less than that of the law.
     """
 
     above: dict[float, Fraction]
@@ -33,9 +33,9 @@ class ChiSquarePopulation:
 
 
 def chi_square_population(dimension: int, cells: int) -> ChiSquarePopulation:
-    """Brackets of chi2_d by the ends of intervals; masses are taken from enclosures of its distribution function."""
+    """Return brackets of chi2_d by endpoints of intervals, with masses from enclosures of its distribution function."""
     scores = np.linspace(LOWEST_SCORE, HIGHEST_SCORE, cells)
-    # Wilson and Hilferty's cube root of normal scores: any ends would do.
+    # Endpoints by the cube root of Wilson and Hilferty of normal scores. Every choice of endpoints is valid.
     spread = 2 / (9 * dimension)
     ends = np.unique(np.maximum(dimension * np.maximum(1 - spread + scores * math.sqrt(spread), 0.0) ** 3, 1e-9))
     tails = NoncentralChiSquare(float(dimension), 0.0).log_tails(ends)
@@ -49,13 +49,13 @@ def chi_square_population(dimension: int, cells: int) -> ChiSquarePopulation:
 
 
 def chi_square_reach(dimension: int) -> float:
-    """About the largest susceptibility that is not `EVERYTHING`."""
+    """Return the approximate largest susceptibility that is not `EVERYTHING`."""
     spread = 2 / (9 * dimension)
     return dimension * (1 - spread + HIGHEST_SCORE * math.sqrt(spread)) ** 3
 
 
 def _distribution(log_lower_tail: FloatArray, log_upper_tail: FloatArray, side: int) -> list[Fraction]:
-    """Ends (side -1: lower, 1: upper) of P(K <= k), from the smaller of both tails."""
+    """Return bounds (side -1: lower, 1: upper) of P(K <= k), from the smaller of both tails."""
     outward = 2.0**-50 * side
     head, rest = np.exp(log_lower_tail) * (1 + outward), np.exp(log_upper_tail) * (1 - outward)
     return [
@@ -65,7 +65,7 @@ def _distribution(log_lower_tail: FloatArray, log_upper_tail: FloatArray, side: 
 
 
 def _masses(places: list[float], distribution: list[Fraction]) -> dict[float, Fraction]:
-    """The masses at the places, from the distribution function there, which rises to 1."""
+    """Return the masses at ascending values, from the distribution function there, which rises to 1."""
     masses = {
         place: after - before
         for place, before, after in zip(places, [Fraction(0), *distribution], distribution, strict=False)

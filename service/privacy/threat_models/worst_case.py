@@ -1,4 +1,4 @@
-"""The adversary of differential privacy: knows everything but the record, and tests as Neyman and Pearson allow."""
+"""Adversary of differential privacy, who lacks only the record, with the best test by Neyman and Pearson."""
 
 from __future__ import annotations
 
@@ -22,15 +22,18 @@ from service.privacy.trade_off.pair import TradeOffPair
 @final
 @dataclass(frozen=True, slots=True)
 class WorstCase(AbstractThreatModel):
-    """The best test between data sets that are neighbours under `neighboring_relation`, and differ in `records` records
-    of one person (None: one). What a relation makes of a step, and which theorem is missing where it makes nothing of
-    it, stands in the step's `under`.
+    """Best test between data sets that are neighbours under `neighboring_relation`.
 
-    `add_or_remove_one`: k records move Gaussian and Laplace queries k times as far, and are drawn binomially by
-    Poisson samples, hypergeometrically by batches of fixed size. `replace_one` doubles the sensitivity of Gaussian and
-    Laplace, and has its own pair for Poisson-sampled Gaussian steps; `zero_out` has the pairs of `add_or_remove_one`
-    for all that sums over a Poisson sample or over all records. Stated guarantees hold for one record under the
-    relation in force, and are composed along k changes of one record.
+    The data sets differ in `records` records of one person (None: one). `under` of a step returns the step under a
+    relation, or names the missing theorem.
+
+    Notes
+    -----
+    With `add_or_remove_one`, k records move Gaussian and Laplace queries k times as far. Poisson samples draw them
+    binomially, and batches of fixed size hypergeometrically. `replace_one` doubles the sensitivity of Gaussian and
+    Laplace steps, and has its own pair for Poisson-sampled Gaussian steps. `zero_out` has the pairs of
+    `add_or_remove_one` for all sums over a Poisson sample or over all records. Stated guarantees hold for one record
+    under the relation in force, and are composed over k changes of one record.
     """
 
     type: ClassVar[str] = "worst_case"
@@ -43,7 +46,7 @@ class WorstCase(AbstractThreatModel):
 
     @property
     def neighbours(self) -> Neighbours:
-        """Which data sets the attacker tells apart."""
+        """Data sets between which the attacker distinguishes."""
         return _neighbours(self.neighboring_relation, self.records or 1)
 
     @override
@@ -62,15 +65,17 @@ def _with_origin(own: Plan, origin: tuple[WorstCase, AbstractMechanism, str, Eng
     return replace(own.curves, origin=origin)
 
 
-@lru_cache(maxsize=64)  # there are few, and all that is asked of a model asks for them
+@lru_cache(maxsize=64)  # few values, needed by every operation of a model
 def _neighbours(relation: NeighboringRelation, records: int) -> Neighbours:
     return Neighbours(relation, records)
 
 
 def worst_of(models: Iterable[WorstCase]) -> WorstCase:
-    """The worst case that none of the models exceeds, at any rate, where it is served: the relation under which a
-    record moves a release most, and the most records. An empty record is one that may come in the place of another, and
-    a record that is added has the pair of one that replaces an empty one, or a weaker one.
+    """Return a worst case that no model exceeds at any rate, if its curves are known.
+
+    The result has the relation under which a record moves a release farthest, and the most records. An empty record is
+    a special replacement of a record. An added record has the pair of a record that replaces an empty one, or a weaker
+    pair.
     """
     listed = list(models)
     return WorstCase(

@@ -191,7 +191,7 @@ class AbstractTradeOff(ABC):
         return math.inf
 
     def profile_cap(self, epsilon: float) -> float:
-        """Return an upper bound of profile(epsilon) for finite epsilon, at almost no cost; 1 if none is known."""
+        """Return an upper bound of profile(epsilon) for finite epsilon, below its cost; 1 if none is known."""
         del epsilon
         return 1.0
 

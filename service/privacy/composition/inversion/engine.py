@@ -129,10 +129,7 @@ class ContourTradeOff(AbstractTradeOff):
     @override
     def epsilon_cap(self, delta: float, enough: float = -math.inf) -> float:
         cap = epsilon_cap(self.contours, delta)
-        if cap <= enough or enough < 0:
-            return cap
-        proved = self.profile_cap(enough) <= delta
-        return enough if proved or evaluate_profile(self.contours, np.array([enough])).upper[0] <= delta else cap
+        return enough if 0 <= enough < cap and self.profile_cap(enough) <= delta else cap
 
     @override
     def profile_cap(self, epsilon: float) -> float:

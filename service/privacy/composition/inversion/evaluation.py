@@ -36,9 +36,9 @@ _SLACK_OF_ROUGH_LISTS, _ROUGH_DIGITS = 11.0, 6.0
 wide is not evaluated again.
 """
 
-_LARGEST_INVERSE, _FARTHEST_INVERSE = 20.0, 5.0
-"""Largest |epsilon|, in nats, and most deviations of -epsilon from the centre of a contour, where the contour bounds
-the profile of the inverse curve at epsilon.
+_LARGEST_INVERSE, _FARTHEST_INVERSE = 600.0, 5.0
+"""Largest |epsilon|, in nats, at which contours bound the profile of the inverse curve, and most deviations of -epsilon
+from the centre of a contour that was laid out for epsilon.
 """
 
 _LEVELS_SHARED = 2
@@ -265,22 +265,31 @@ def evaluate_profile(run: RunContours, epsilon: FloatArray) -> EnclosureArray:
     return EnclosureArray.from_logs(known.lower[0], known.upper[0])
 
 
+@np.errstate(all="ignore")
 def cap_inverse_profile(run: RunContours, epsilon: float) -> float:
-    """Return an upper bound of the inverse curve's profile at epsilon; 1 where no contour gives one without more work.
+    """Return an upper bound of the inverse curve's profile at epsilon; 1 where no bound is known.
 
-    delta(eps) = 1 - e^eps (1 - delta'(-eps)), where delta' is the profile of this run. The contour that evaluates
-    delta' at eps serves -eps as well, if both are near its saddle point.
+    delta(eps) = 1 - e^eps (1 - delta'(-eps)), where delta' is the profile of this run. The contour on which this run
+    evaluates delta' at eps serves -eps as well if both are near its saddle point. Else the best one for -eps serves.
     """
     at = np.array([epsilon])
-    grid = run.built_grid(TRUNCATION_DIGITS[run.run.level_orders_for_thresholds(at)[0, 0]])
-    if grid is None or abs(epsilon) > _LARGEST_INVERSE:
+    levels: list[int] = run.run.level_orders_for_thresholds(at)[0].tolist()
+    built = (run.built_grid(TRUNCATION_DIGITS[level]) for level in levels)
+    grid = next((grid for grid in built if grid is not None), None)
+    if grid is None or run.deforms_first or abs(epsilon) > _LARGEST_INVERSE:
         return 1.0
     tilt = grid.for_thresholds(at)[0]
-    if not tilt.has_contour or abs(epsilon + tilt.threshold) > _FARTHEST_INVERSE * tilt.deviation:
+    if not (tilt.has_contour and abs(epsilon + tilt.threshold) <= _FARTHEST_INVERSE * tilt.deviation):
+        tilt = grid.for_thresholds(-at)[0]
+    integrals = tilt.contour.integrals(-at)
+    log_scale, high = float(integrals.log_scale[2, 0]) + epsilon, float(integrals.upper[2, 0])
+    if not (log_scale <= _LARGEST_INVERSE and high < math.inf):
         return 1.0
-    log_high = float(read_profile(tilt.contour, -at).upper[0, 0])
-    rounding = 16 * UNIT_ROUNDOFF * (1 + math.exp(epsilon))
-    return min(math.exp(epsilon + log_high) * (1 + rounding) - math.expm1(epsilon) + rounding, 1.0)
+    # The integral is delta', delta' - 1 or delta' - 1 + e^-eps.
+    base = -math.expm1(epsilon) if tilt.theta > 1 else float(tilt.theta > 0)
+    term = math.exp(log_scale) * high
+    rounding = 16 * UNIT_ROUNDOFF * (1 + abs(log_scale) + 2 * abs(epsilon)) * (abs(base) + abs(term))
+    return min(base + term + rounding + 1e-300, 1.0)  # the last covers underflow
 
 
 def straight_profile(run: RunContours, epsilon: float) -> tuple[float, float]:

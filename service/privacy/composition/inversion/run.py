@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -167,7 +168,20 @@ class ContourRun:
 
     def levels(self, value: float, score: float) -> tuple[int, ...]:
         """Return the `level_orders` of one number."""
-        return tuple(self.level_orders(np.array([value]), np.array([score]))[0].tolist())
+        return self._levels_of(value, score, every=False)
+
+    def _levels_of(self, value: float, score: float, *, every: bool) -> tuple[int, ...]:
+        last = len(TRUNCATION_DIGITS) - 1
+        if not self.is_truncated:
+            return (last, *range(last)) if every else (last,)
+        wanted = 12 - math.log10(value) if value > 0 else math.inf
+        least = min(bisect_left(TRUNCATION_DIGITS, wanted), last)
+        return self._level_order(least, math.ceil(min(max(score, _SHARED_SCORE), _FARTHEST_SCORE)), every=every)
+
+    @cached_property
+    def is_truncated(self) -> bool:
+        """Whether a summand leaves out far jumps."""
+        return any(summand.decays for summand in self.summands)
 
     def level_orders(self, values: FloatArray, scores: FloatArray, *, every: bool = False) -> IndexArray:
         """Return indices in `TRUNCATION_DIGITS` of the levels to try, in order; shape (n, levels), filled with -1.
@@ -180,16 +194,14 @@ class ContourRun:
         deeper ones follow. Where that level is very deep, the shallowest comes first: jumps beyond it make contours
         longer than necessary.
         """
+        if len(values) == 1 or not self.is_truncated:
+            order = self._levels_of(float(values[0]), float(scores[0]), every=every)
+            return np.tile(np.array(order), (len(values), 1))
         last = len(TRUNCATION_DIGITS) - 1
-        if not any(summand.decays for summand in self.summands):  # nothing is truncated
-            rest = range(last) if every else range(0)
-            return np.tile(np.array([last, *rest]), (len(values), 1))
         with np.errstate(divide="ignore"):
             wanted = 12 - np.log10(values)
         least = np.minimum(np.searchsorted(TRUNCATION_DIGITS, wanted), last)
         rounded = np.ceil(np.clip(scores, _SHARED_SCORE, _FARTHEST_SCORE)).astype(np.intp)
-        if len(values) == 1:
-            return np.array([self._level_order(int(least[0]), int(rounded[0]), every=every)])
         keys, places = np.unique(least * (_FARTHEST_SCORE + 1) + rounded, return_inverse=True)
         orders = [self._level_order(*divmod(key, _FARTHEST_SCORE + 1), every=every) for key in keys.tolist()]
         found = np.full((len(orders), max(map(len, orders))), -1)

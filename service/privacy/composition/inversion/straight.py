@@ -77,6 +77,7 @@ class StraightContour:
         `center` = K'(theta) and `deviation` = sqrt K''(theta) steer the layout; nothing is proved from them.
         """
         self.theta, self.center, self.deviation = runs.theta, center, deviation
+        self.score_tables: dict[int, tuple[FloatArray, FloatArray, FloatArray]] = {}
         self._lay_out(runs, center - reach, center + reach)
         self._prepare_aliases()
         values = runs.values(self.step, self.counts)

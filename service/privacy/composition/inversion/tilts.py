@@ -273,8 +273,8 @@ class TiltGrid:
 
     def _best(self, tilts: list[Tilt], thresholds: FloatArray) -> tuple[FloatArray, IndexArray]:
         """Return the `cancellation`, shape (tilts, thresholds), and the index of the best tilt for each threshold."""
-        rows = np.array([(tilt.theta, tilt.value, tilt.deviation) for tilt in tilts])
-        lost = cancellation(rows[:, :1], rows[:, 1:2], rows[:, 2:], self.core_deviation, thresholds)
+        theta, value, deviation = np.array([(tilt.theta, tilt.value, tilt.deviation) for tilt in tilts]).T[..., None]
+        lost = cancellation(theta, value, deviation, self.core_deviation, thresholds)
         return lost, lost.argmin(axis=0)
 
     def for_thresholds(self, thresholds: FloatArray, slack: float = 0.0, *, shared: bool = True) -> list[Tilt]:

@@ -69,6 +69,7 @@ class DeformedContour:
         """`deviation`: of the core of the loss (steers)."""
         self.theta, self.center, self.deviation = contour.bend.theta, contour.center, deviation
         self._contour, self._value, self._kind = contour, contour.value, kind
+        self.score_tables: dict[int, tuple[FloatArray, FloatArray, FloatArray]] = {}
         self._steps = [grid.step for grid in contour.grids]
         # Next to the least loss, and to a reflected one's largest value, F = ((1 - p)^-z M)^N e^{...} keeps its digits.
         farthest = float(contour.panels.end.real.max())

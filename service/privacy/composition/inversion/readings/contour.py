@@ -46,6 +46,11 @@ class InversionContour(Protocol):
         """Of the loss."""
         ...
 
+    @property
+    def score_tables(self) -> dict[int, tuple[FloatArray, FloatArray, FloatArray]]:
+        """Tables from which the search for thresholds begins, by integral: kept, as every question needs them."""
+        ...
+
     def integrals(self, thresholds: FloatArray) -> Integrals:
         """Enclosures of I0, I1, ID at thresholds (C,)."""
         ...
@@ -57,4 +62,5 @@ class InversionContour(Protocol):
 
 def is_beyond(contour: InversionContour, pole: float) -> bool:
     """Whether all of it lies on the right of a pole."""
-    return bool(np.all(np.greater(contour.theta, pole)))
+    theta = contour.theta
+    return bool((theta.min() if isinstance(theta, np.ndarray) else theta) > pole)

@@ -55,7 +55,9 @@ def _first_thresholds(contour: InversionContour, row: int, sign: float, level: F
         return _centers(contour, level)
     if len(level) < _INTERPOLATED:
         level = ndtri_exp(level)
-        x, c, slope = _scores(contour, row, sign)
+        if row not in contour.score_tables:
+            contour.score_tables[row] = _scores(contour, row, sign)
+        x, c, slope = contour.score_tables[row]
     elif row == 0:
         for reach in _REACHES:
             x, c, slope = _tabulated(contour, sign, reach)

@@ -1,0 +1,1 @@
+"""Command line: commands that serve, answer requests without HTTP, draw charts and manage jobs."""

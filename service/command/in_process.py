@@ -1,0 +1,79 @@
+"""Evaluation of resources in this process, without HTTP, for the command line and for `privacy_bounds.Local`."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from pydantic import ValidationError
+
+from api_schemas.base import Result
+from api_schemas.problems import Problem
+from service.api.problems import problem_of
+from service.computations.abstract import Computation
+from service.computations.array_archive import ArchiveError
+from service.computations.catalogue import RESOURCES, resource
+from service.computations.digest import digest
+from service.engine_version import ENGINE_VERSION
+from service.execution.worker import compute_body
+from service.importers.catalogue import validate_with_imports
+from service.parsing import InvalidRequest, RequestBodyError, parse_request
+from service.privacy.errors import PrivacyComputationError
+from service.rendering.chart_catalogue import Dependency
+from service.rendering.registry import PNG, SVG, renderings_of
+
+ARCHIVE_SIGNATURE: Final = b"PK"
+
+
+def resource_by_path(path: str) -> Computation[Any, Any]:
+    """Return the resource with this path. Raise ValueError for an unknown path."""
+    for name in RESOURCES:
+        if resource(name).path == path:
+            return resource(name)
+    raise ValueError(f"There is no resource at {path}.")
+
+
+def evaluate(computation: Computation[Any, Any], body: bytes, instance: str) -> bytes | Problem:
+    """Return the response body of a request, or the problem. The bytes equal those of the service."""
+    try:
+        if computation.read_archive is not None and body.startswith(ARCHIVE_SIGNATURE):
+            request = computation.read_archive(body)
+        else:
+            request = parse_request(computation.request_type, body, validate_with_imports)
+        name = digest(computation.name, ENGINE_VERSION, request)
+        return compute_body(computation, request, name, ENGINE_VERSION).body
+    except (RequestBodyError, ArchiveError, PrivacyComputationError, ValidationError) as error:
+        known = InvalidRequest(error) if isinstance(error, ValidationError) else error
+        return problem_of(known, instance=instance, request_id="")
+
+
+def render(computation: Computation[Any, Any], body: bytes, media_type: str) -> bytes:
+    """Render a response body in JSON in another media type of the resource. Charts are rendered in this process."""
+    from service.rendering.chart_images import ChartRequest, render_chart
+
+    rendering = renderings_of(computation.name)[media_type]
+    response = computation.response_type.model_validate_json(body)
+    results = [_compute_dependency(dependency) for dependency in rendering.dependencies(response)]
+    images = [
+        render_chart(ChartRequest(spec=spec, image=rendering.image)) for spec in rendering.specs(response, results)
+    ]
+    return rendering.write(response, results, images)
+
+
+def _compute_dependency(dependency: Dependency) -> Result | None:
+    """Return a further answer, or None if the run has none."""
+    computation = resource(dependency.resource)
+    name = digest(computation.name, ENGINE_VERSION, dependency.request)
+    try:
+        found: Result = computation.response(dependency.request, name, ENGINE_VERSION)
+    except PrivacyComputationError:
+        return None
+    return found
+
+
+def draw(spec: str, media_type: str) -> bytes:
+    """Return a Vega-Lite specification as a standalone image, or unchanged."""
+    from service.rendering.chart_images import ChartRequest, as_standalone_svg, render_chart
+
+    if media_type == SVG:
+        return as_standalone_svg(render_chart(ChartRequest(spec=spec, image="svg")))
+    return render_chart(ChartRequest(spec=spec, image="png")) if media_type == PNG else spec.encode()

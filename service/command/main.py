@@ -1,0 +1,186 @@
+"""Dispatch of the `privacy-bounds` commands.
+
+A command imports its dependencies when it runs, so that `bounds` answers without loading a web framework. On a
+terminal, answers are tables; a pipe or a file receives the response bytes of the service.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from service.command.output import print_error, progress_indicator, render_output
+from service.command.parser import JSON, TABLE, build_parser
+from service.command.request_file import infer_plot_resource, load_request
+from service.computations.abstract import Computation, command_of, success
+from service.computations.catalogue import RESOURCES, resource
+from service.server.serve import (
+    PROBLEM_EXIT_CODE,
+    run_job_worker,
+    serve,
+    serve_inherited_socket,
+    serve_processes,
+    serve_shared_port,
+)
+
+NOT_COMPUTING: Final = ("serve", "worker", "jobs", "operate")
+"""Commands that compute nothing themselves."""
+SUBJECTS: Final = dict.fromkeys(("state", "wait", "results", "cancel"), "the id of a job") | {
+    "submit": "a JSON file, or -"
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code.
+
+    Return 0 on success, 1 if a policy is not met, 3 if only an attestation is missing, and 2 after a problem was
+    written to standard error.
+    """
+    sent = sys.argv[1:] if arguments is None else list(arguments)
+    names = {command_of(name): name for name in RESOURCES}
+    first = sent[0] if sent else ""
+    # Describing a resource loads it: only the help of all commands describes all of them.
+    described = [first] if first in names else [] if first in NOT_COMPUTING else list(names)
+    parser = build_parser(names, described)
+    chosen = parser.parse_args(sent)
+    match chosen.command:
+        case "serve":
+            return _serve(chosen)
+        case "worker":
+            return run_job_worker(only_check=chosen.check)
+        case "jobs":
+            return _run_jobs(parser, chosen)
+        case "operate":
+            return _run_operate(parser, chosen)
+        case "completion":
+            return print_completion(parser, chosen.shell)
+        case "plot":
+            name = chosen.resource or infer_plot_resource(chosen.request)
+            return plot(name, chosen.request, Path(chosen.output), chosen.target)
+        case command:
+            computation = resource(names[command])
+            files = {member: path for member in computation.files if (path := getattr(chosen, member)) is not None}
+            return run_resource(computation, chosen.request, files, chosen.form)
+
+
+def _serve(chosen: argparse.Namespace) -> int:
+    if chosen.workers > 1:
+        return serve_processes(chosen.workers, chosen.host, chosen.port)
+    if chosen.socket is not None:
+        return serve_inherited_socket(chosen.socket, chosen.operator_socket)
+    return serve_shared_port(chosen.host, chosen.port) if chosen.share_port else serve(chosen.host, chosen.port)
+
+
+def _run_jobs(parser: argparse.ArgumentParser, chosen: argparse.Namespace) -> int:
+    from privacy_bounds.command import run_jobs
+
+    if (chosen.subject is None) != (chosen.action == "list"):
+        parser.error("list takes no id" if chosen.subject else f"{chosen.action} needs {SUBJECTS[chosen.action]}")
+    return run_jobs(chosen.action, chosen.subject, chosen.url, chosen.key)
+
+
+def _run_operate(parser: argparse.ArgumentParser, chosen: argparse.Namespace) -> int:
+    from service.command.operate import OperateArguments, run_operate
+
+    if chosen.subject is None and chosen.action in ("show", "cancel"):
+        parser.error(f"{chosen.action} needs the id of a job")
+    if chosen.subject is not None and chosen.action == "list":
+        parser.error("list takes no id")
+    return run_operate(
+        OperateArguments(
+            action=chosen.action,
+            subject=chosen.subject,
+            requester=chosen.requester,
+            ended=chosen.ended,
+            limit=chosen.limit,
+            cursor=chosen.cursor,
+            as_json=chosen.json,
+        )
+    )
+
+
+def print_completion(parser: argparse.ArgumentParser, shell: str) -> int:
+    """Print a script with which a shell completes commands and options."""
+    import shtab
+
+    print(shtab.complete(parser, shell))
+    return 0
+
+
+def run_resource(
+    computation: Computation[Any, Any], source: str, files: Mapping[str, str], form: str | None = None
+) -> int:
+    """Write the response to standard output, or the problem to standard error.
+
+    files: further members of the request by name, as paths or as JSON. form: TABLE or a media type; by default a
+    terminal receives a table, and a program the response bytes.
+    """
+    body = compute_response(computation, source, files)
+    if body is None:
+        return PROBLEM_EXIT_CODE
+    is_terminal = sys.stdout.isatty()
+    sys.stdout.buffer.write(render_output(computation, body, form or (TABLE if is_terminal else JSON)))
+    if is_terminal and form == JSON:
+        sys.stdout.buffer.write(b"\n")
+    response = computation.response_type.model_validate_json(body) if computation.exit_code is not success else None
+    return 0 if response is None else computation.exit_code(response)
+
+
+def compute_response(computation: Computation[Any, Any], source: str, files: Mapping[str, str]) -> bytes | None:
+    """Return the response body, or None after a problem was written to standard error."""
+    from api_schemas.problems import Problem
+    from service.command.in_process import evaluate
+
+    try:
+        request = load_request(computation, source, files)
+    except OSError as error:
+        return print_error(f"cannot read {error.filename or source}: {error.strerror}")
+    except argparse.ArgumentError as error:
+        return print_error(str(error))
+    with progress_indicator():
+        body = evaluate(computation, request, instance=f"privacy-bounds {computation.name}")
+    if isinstance(body, Problem):
+        from service.rendering.tables.shell import problem_text
+
+        text = problem_text(body).encode() if sys.stderr.isatty() else body.json_bytes()
+        sys.stderr.buffer.write(text + b"\n")
+        return None
+    return body
+
+
+def plot(name: str, source: str, output: Path, targets: Sequence[float]) -> int:
+    """Draw the answer to a request into an .svg, .png or .json file.
+
+    targets: limits for the answers of a sweep, in order.
+    """
+    from service.command.in_process import draw, render
+    from service.rendering.registry import PNG, SVG, VEGA_LITE
+
+    media_types = {".svg": SVG, ".png": PNG, ".json": VEGA_LITE}
+    suffix = output.suffix.lower()
+    if suffix not in media_types:
+        print_error(f"{output.name} ends in none of {', '.join(media_types)}.")
+        return PROBLEM_EXIT_CODE
+    computation = resource(name)
+    body = compute_response(computation, source, {})
+    if body is None:
+        return PROBLEM_EXIT_CODE
+    with progress_indicator():
+        spec = json.loads(render(computation, body, VEGA_LITE))
+        limits = {each["name"]: each for each in spec.get("params", ())}
+        if any(f"target_{place}" not in limits for place in range(len(targets))):
+            print_error("there are more targets than pictures that take one: those of a sweep do.")
+            return PROBLEM_EXIT_CODE
+        for place, target in enumerate(targets):
+            limits[f"target_{place}"]["value"] = target
+        image = draw(json.dumps(spec), media_types[suffix])
+    try:
+        output.write_bytes(image)
+    except OSError as error:
+        print_error(f"cannot write {output}: {error.strerror}")
+        return PROBLEM_EXIT_CODE
+    return 0

@@ -1,0 +1,162 @@
+"""Commands and options of `privacy-bounds`. Module `main` implements the commands."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Protocol, final
+
+from typing_extensions import override
+
+from service.computations.catalogue import resource
+
+FIRST_WORDS: Final = re.compile(r"[:.\n]")
+"""Punctuation that ends the first phrase of a description."""
+LARGEST_PORT: Final = 65_535
+LARGEST_COUNT: Final = 1_000
+TABLE: Final = "table"
+JSON: Final = "application/json"
+FORMS: Final = (
+    ("--json", JSON, "the bytes of the service (what a pipe or a file gets)"),
+    ("--table", TABLE, "a table (what a terminal gets)"),
+    ("--csv", "text/csv", "a row for each number, with all its digits"),
+)
+
+
+class Commands(Protocol):
+    """Type of the result of `ArgumentParser.add_subparsers`, which has no public name."""
+
+    def add_parser(self, name: str, /, **options: Any) -> argparse.ArgumentParser:
+        """Add a command and return its parser."""
+        ...
+
+
+def build_parser(names: Mapping[str, str], described: Sequence[str]) -> argparse.ArgumentParser:
+    """Build the parser of all commands.
+
+    names: resources by their commands. described: commands of resources whose options are added; without any, only the
+    commands that compute nothing are added.
+    """
+    parser = argparse.ArgumentParser(prog="privacy-bounds", description="Certified bounds on privacy attacks.")
+    commands = parser.add_subparsers(dest="command", required=True)
+    _add_serving(commands)
+    _add_jobs(commands)
+    _add_operate(commands)
+    completing = commands.add_parser("completion", help="print what a shell needs to complete commands and options")
+    completing.add_argument("shell", choices=("bash", "zsh", "tcsh"))
+    if described:
+        _add_plot(commands)
+    for command in described:
+        _add_computation(commands, command, names[command])
+    return parser
+
+
+def _add_serving(commands: Commands) -> None:
+    serve = commands.add_parser("serve", help="serve HTTP; settings come from PRIVACY_BOUNDS_* variables")
+    serve.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
+    serve.add_argument("--port", default=8000, type=port, help="port to listen on (default: %(default)s)")
+    serve.add_argument("--workers", default=1, type=count, help="processes that accept requests (default: %(default)s)")
+    serve.add_argument(
+        "--share-port", action="store_true", help="other instances may listen on the same port (SO_REUSEPORT)"
+    )
+    serve.add_argument("--operator-socket", type=int, help=argparse.SUPPRESS)  # inherited, of one of several processes
+    serve.add_argument("--socket", type=int, help=argparse.SUPPRESS)
+
+    worker = commands.add_parser("worker", help="compute pieces of the jobs of a cluster; settings as of serve")
+    worker.add_argument("--check", action="store_true", help="only tell whether a worker of this machine runs")
+
+
+def _add_jobs(commands: Commands) -> None:
+    jobs = commands.add_parser("jobs", help="send a request to a service as a job, follow it, fetch its results")
+    jobs.add_argument("action", choices=("submit", "list", "state", "wait", "results", "cancel"), help="what to do")
+    subject = "of submit: a JSON file with resource and request, or -; of list: none; else the id of a job"
+    jobs.add_argument("subject", nargs="?", help=subject)
+    jobs.add_argument("--url", default="http://127.0.0.1:8000", help="the service (default: %(default)s)")
+    jobs.add_argument("--key", help="Idempotency-Key of submit: with the same one it is the same job")
+
+
+def _add_operate(commands: Commands) -> None:
+    operate = commands.add_parser("operate", help="for operators: jobs on their storage, while the service is down too")
+    operate.add_argument("what", choices=("jobs",), help="what to look after")
+    actions = "list: jobs that have not ended; show: why a job does not move; cancel; purge: remove what has expired"
+    operate.add_argument("action", choices=("list", "show", "cancel", "purge"), help=actions)
+    operate.add_argument("subject", nargs="?", help="the id of a job, of show, cancel and purge")
+    operate.add_argument("--json", action="store_true", help="JSON for programs")
+    operate.add_argument("--ended", action="store_true", help="of list and purge: all jobs that have ended, too")
+    operate.add_argument("--requester", help="of list: jobs of this requester alone")
+    operate.add_argument("--limit", default=50, type=count, help="of list --ended: jobs (default: %(default)s)")
+    operate.add_argument("--cursor", help="of list --ended: where the page begins")
+
+
+def _add_plot(commands: Commands) -> None:
+    from service.rendering.chart_catalogue import CHART_SOURCES
+
+    plot = commands.add_parser("plot", help="draw the answer to a request")
+    plot.add_argument("request", help="a JSON file, or - for standard input")
+    plot.add_argument(
+        "--resource", choices=CHART_SOURCES, help="who answers it (default: found out by the fields of the request)"
+    )
+    plot.add_argument("--output", required=True, help="the file to write: .svg, .png, or .json for Vega-Lite")
+    limit = "of sweeps: a limit of the first answer, the second ..."
+    plot.add_argument("--target", type=finite, action="append", default=[], help=limit)
+
+
+def _add_computation(commands: Commands, command: str, name: str) -> None:
+    from service.rendering.registry import renderings_of
+
+    computation = resource(name)
+    takes = "JSON" if computation.read_archive is None else "JSON or .npz"
+    told = computation.description
+    computing = commands.add_parser(
+        command,
+        help=f"{FIRST_WORDS.split(told)[0]} (POST {computation.path})",
+        description=f"{told} The same as POST {computation.path}.",
+    )
+    computing.add_argument("request", help=f"a {takes} file, or - for standard input")
+    for member in computation.files:
+        told = f"the member {member} of the request: a JSON file, or the JSON itself"
+        computing.add_argument(f"--{member}", help=told, action=_AtMostOnce)
+    forms = computing.add_mutually_exclusive_group()
+    for option, form, told in FORMS:
+        forms.add_argument(option, dest="form", action="store_const", const=form, help=told)
+    known = renderings_of(computation.name)
+    if known:
+        other = ", ".join(known)
+        forms.add_argument("--accept", dest="form", help=f"write it as one of {other}", choices=known)
+
+
+def port(text: str) -> int:
+    """Return a port number. Port 0 selects a free port. Raise ArgumentTypeError."""
+    if not (text.isascii() and text.isdigit() and int(text) <= LARGEST_PORT):
+        raise argparse.ArgumentTypeError(f"a port is a number from 0 to {LARGEST_PORT}, not {text!r}")
+    return int(text)
+
+
+def count(text: str) -> int:
+    """Return a number of processes or jobs. Raise ArgumentTypeError."""
+    if not (text.isascii() and text.isdigit() and 1 <= int(text) <= LARGEST_COUNT):
+        raise argparse.ArgumentTypeError(f"use a number from 1 to {LARGEST_COUNT}, not {text!r}")
+    return int(text)
+
+
+def finite(text: str) -> float:
+    """Return a finite number. Raise ValueError for any other text."""
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError
+    return number
+
+
+@final
+class _AtMostOnce(argparse.Action):
+    """Option that may be given once. A second file would otherwise silently replace the first."""
+
+    @override
+    def __call__(
+        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, option_string: Any = None
+    ) -> None:
+        if getattr(namespace, self.dest) is not None:
+            parser.error(f"{option_string} is given twice; put everything into one file, and name that.")
+        setattr(namespace, self.dest, values)

@@ -1,0 +1,87 @@
+"""Request files of the command line: complete requests, bare members, and states of other libraries."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final, cast
+
+from service.computations.abstract import Computation
+
+NO_CONTEXT: Final = (
+    "this is the state of a run, which says nothing of delta. Add "
+    """--context '{"delta": 1e-6, "dataset_size": 60000}', or name a file with that."""
+)
+DEFAULT_PLOT_RESOURCE: Final = "curves"
+PLOT_RESOURCES: Final = {"context": "assessments", "runs": "comparisons", "vary": "sweeps"}
+"""Resources with charts, by a field that only their requests have."""
+
+
+def load_request(computation: Computation[Any, Any], source: str, files: Mapping[str, str]) -> bytes:
+    """Return the request in a file, or in standard input for "-", with the members in `files` added.
+
+    A file may contain only the main member of the request, or the state of another library. Raise OSError if a file
+    cannot be read, and ArgumentError if the arguments contradict each other.
+    """
+    body = sys.stdin.buffer.read() if source == "-" else Path(source).read_bytes()
+    content: Any = decode_json(body) if computation.bare or files else None
+    if computation.bare and content is not None and not is_request(content, computation):
+        if "context" in computation.files and "context" not in files:
+            raise argparse.ArgumentError(None, NO_CONTEXT)
+        if computation.bare == "mechanism":
+            body = json.dumps({computation.bare: as_mechanism(content)}).encode()
+        else:
+            body = add_member(b"{}", computation.bare, body if content else json.dumps(content).encode())
+    for member, given in files.items():
+        if isinstance(content, dict) and member in content and is_request(content, computation):
+            raise argparse.ArgumentError(
+                None, f"the request has a {member} of its own: leave out --{member}, or take it out there."
+            )
+        body = add_member(body, member, given.encode() if given.lstrip().startswith("{") else Path(given).read_bytes())
+    return body
+
+
+def infer_plot_resource(source: str) -> str:
+    """Return the resource of the request in a file, inferred from its fields. The default is `curves`."""
+    try:
+        content: Any = json.loads(Path(source).read_bytes())
+    except (OSError, ValueError):
+        return DEFAULT_PLOT_RESOURCE
+    fields = set(cast("dict[str, Any]", content)) if isinstance(content, dict) else set[str]()
+    return next((name for field, name in PLOT_RESOURCES.items() if field in fields), DEFAULT_PLOT_RESOURCE)
+
+
+def decode_json(body: bytes) -> Any:
+    """Decode a JSON file. Return None for invalid JSON, and "" for bytes that are not text, such as a pickle."""
+    try:
+        return json.loads(body)
+    except UnicodeDecodeError:
+        return ""
+    except (ValueError, RecursionError):
+        return None
+
+
+def is_request(content: Any, computation: Computation[Any, Any]) -> bool:
+    """Whether a JSON value is a complete request. In states of other libraries, `mechanism` is a word."""
+    if not isinstance(content, dict):
+        return False
+    known = cast("dict[str, Any]", content)
+    others = computation.request_type.model_fields.keys() - {"mechanism"}
+    return bool(known.keys() & others - {"format"}) or isinstance(known.get("mechanism"), dict)
+
+
+def as_mechanism(state: Any) -> dict[str, Any]:
+    """Return a mechanism unchanged, and the state of another library as an imported mechanism."""
+    if isinstance(state, dict) and "type" in state:
+        return cast("dict[str, Any]", state)
+    return {"type": "imported", "format": "detect", "content": state}
+
+
+def add_member(body: bytes, name: str, value: bytes) -> bytes:
+    """Append a member to a JSON object. The bytes of both stay unchanged."""
+    end = body.rstrip()
+    inner = end.removesuffix(b"}").rstrip()
+    return inner + (b"" if inner.endswith(b"{") else b",") + b'"' + name.encode() + b'":' + value + b"}"

@@ -1,0 +1,1 @@
+"""Server processes: composition of the application, listening sockets, draining, and supervision."""

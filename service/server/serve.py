@@ -1,0 +1,183 @@
+"""Commands `privacy-bounds serve` and `worker`: settings, listening sockets and exit codes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NoReturn
+
+if TYPE_CHECKING:
+    import socket
+
+    from service.settings import Settings
+
+NO_WORKER_EXIT_CODE: Final = 1
+PROBLEM_EXIT_CODE: Final = 2
+UNABLE_TO_LISTEN_EXIT_CODE: Final = 3
+
+
+def serve(host: str, port: int, listening: socket.socket | None = None, operators: socket.socket | None = None) -> int:
+    """Serve until a signal arrives.
+
+    listening, operators: sockets that are already open. Without them, the settings name the addresses.
+    """
+    settings = load_settings()
+    if settings is None:
+        return PROBLEM_EXIT_CODE
+    from service.telemetry.sockets import CannotListen, ensure_host_resolves
+
+    try:
+        if listening is None:
+            ensure_host_resolves(host, port)
+        with _operator_socket(settings, operators) as for_operators:
+            return _serve(settings, host, port, listening, for_operators)
+    except CannotListen as error:
+        return _report_listen_error(error)
+
+
+def _serve(
+    settings: Settings, host: str, port: int, listening: socket.socket | None, operators: socket.socket | None
+) -> int:
+    from service.execution.forking import start_fork_server
+    from service.preloaded import preloaded_modules
+
+    start_fork_server(preloaded_modules())  # loads what workers need while this process loads the framework
+    from service.main import create_server
+
+    signal.signal(signal.SIGTERM, _exit)  # which the server raises again when it has ended
+    if settings.jobs_backend == "embedded" and settings.data_folder is None:
+        settings = settings.model_copy(update={"data_folder": create_state_folder()})
+    server = create_server(settings, host, port, operators)
+    server.run(None if listening is None else [listening])
+    return 0 if server.started else UNABLE_TO_LISTEN_EXIT_CODE
+
+
+def serve_processes(count: int, host: str, port: int) -> int:
+    """Serve with several processes until a signal arrives."""
+    settings = load_settings()
+    if settings is None:
+        return PROBLEM_EXIT_CODE
+    from service.server.supervisor import run_supervised
+    from service.telemetry.sockets import CannotListen, listen
+
+    try:
+        with listen((host, port)) as public, _operator_socket(settings, None) as operators:
+            return run_supervised(count, public, operators, settings)
+    except CannotListen as error:
+        return _report_listen_error(error)
+
+
+def serve_shared_port(host: str, port: int) -> int:
+    """Serve on a port that other instances may share. The kernel distributes connections among the instances."""
+    settings = load_settings()
+    if settings is None:
+        return PROBLEM_EXIT_CODE
+    from service.telemetry.sockets import CannotListen, listen
+
+    try:
+        with (
+            listen((host, port), share_port=True) as public,
+            _operator_socket(settings, None, share_port=True) as operators,
+        ):
+            return serve(host, port, public, operators)
+    except CannotListen as error:
+        return _report_listen_error(error)
+
+
+def serve_inherited_socket(descriptor: int, operators: int | None) -> int:
+    """Serve on sockets that a parent process opened, and exit with the parent."""
+    import socket
+
+    from service.execution.worker import end_with_parent
+
+    end_with_parent()
+    for_operators = None if operators is None else socket.socket(fileno=operators)
+    return serve("", 0, socket.socket(fileno=descriptor), for_operators)
+
+
+@contextmanager
+def _operator_socket(
+    settings: Settings, given: socket.socket | None, *, share_port: bool = False
+) -> Generator[socket.socket | None]:
+    """Yield the socket for operators: the given socket, a socket of the settings, or None. Raise CannotListen."""
+    address = settings.operator_address
+    if given is not None or address is None:
+        yield given
+        return
+    from service.telemetry.sockets import listen
+
+    with listen(address, share_port=share_port) as opened:
+        yield opened
+
+
+def _exit(*_: object) -> NoReturn:
+    """Exit through Python, so that context managers close sockets and remove files."""
+    sys.exit(0)
+
+
+def _report_listen_error(error: Exception) -> int:
+    print(f"privacy-bounds: {error}", file=sys.stderr)
+    return UNABLE_TO_LISTEN_EXIT_CODE
+
+
+def run_job_worker(*, only_check: bool) -> int:
+    """Compute chunks of jobs until a signal arrives.
+
+    With `only_check`, return 0 if a worker runs on this machine, otherwise 1.
+    """
+    settings = load_settings()
+    if settings is None:
+        return PROBLEM_EXIT_CODE
+    if settings.redis_url is None or not settings.seal_key:
+        needed = "PRIVACY_BOUNDS_REDIS_URL and PRIVACY_BOUNDS_SEAL_KEY, those of the service"
+        print(f"privacy-bounds: a worker needs {needed}.", file=sys.stderr)
+        return PROBLEM_EXIT_CODE
+    if only_check:
+        from service.jobs.celery.store import is_worker_here
+
+        return 0 if is_worker_here(settings.redis_url.get_secret_value()) else NO_WORKER_EXIT_CODE
+    from service.main import run_worker
+    from service.telemetry.sockets import CannotListen
+
+    try:
+        return run_worker(settings)
+    except CannotListen as error:
+        return _report_listen_error(error)
+
+
+def load_settings() -> Settings | None:
+    """Load the settings and set up logging. Return None after invalid settings were reported on standard error."""
+    import logging
+
+    from service.settings import ConfigurationError, read_settings
+
+    try:
+        settings = read_settings()
+    except ConfigurationError as error:
+        for sentence in error.args:
+            print(f"privacy-bounds: {sentence}", file=sys.stderr)
+        return None
+    from service.telemetry.logs import EventHandler, make_logger
+
+    logging.basicConfig(handlers=[EventHandler(make_logger(settings.log_level))], level=logging.WARNING)
+    return settings
+
+
+def default_state_folder() -> Path:
+    """Return the default folder for the jobs of this user."""
+    base = os.environ.get("XDG_STATE_HOME")
+    return (Path(base) if base else Path("~/.local/state").expanduser()) / "privacy-bounds"
+
+
+def create_state_folder() -> Path | None:
+    """Create the default folder for jobs and return it, or return None if it is not writable."""
+    try:
+        folder = default_state_folder()
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except (OSError, RuntimeError):
+        return None
+    return folder if os.access(folder, os.W_OK) else None
