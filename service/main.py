@@ -31,17 +31,17 @@ from service.api.renderings import ChartRenderer, RenderingService
 from service.api.routes import computations, decisions, discovery, guide, jobs, operations, pages, results
 from service.computations.catalogue import resources
 from service.engine_version import ENGINE_VERSION
-from service.execution.admission import Admission
-from service.execution.client import requester_of
+from service.execution.client import requester_from_scope
+from service.execution.entry_mac import EntryAuthenticator
 from service.execution.leases import RedisLeases
 from service.execution.memory_cache import InMemoryResultCache
-from service.execution.redis_link import RedisLink
+from service.execution.redis_client import RedisCircuitBreaker
+from service.execution.resource_budget import ResourceBudget
 from service.execution.result_cache import RedisResultCache
 from service.execution.runner import ComputationRunner
-from service.execution.seals import Seals
-from service.execution.shared_results import SharedResults
-from service.execution.shares import Pot
-from service.execution.siblings import Siblings, supervised_folder
+from service.execution.shared_cache import SharedCache
+from service.execution.sibling_processes import SiblingProcesses, supervised_folder
+from service.execution.worker_admission import WorkerAdmission
 from service.execution.worker_pool import WorkerPool
 from service.execution.workers import RESERVE_MEMORY_BYTES, RESERVE_SECONDS, Workers
 from service.importers.catalogue import validate_with_imports
@@ -54,9 +54,9 @@ from service.server.draining import DrainingServer, serve_on_socket
 from service.settings import Settings
 from service.telemetry.http import HttpTelemetry
 from service.telemetry.logs import make_logger
-from service.telemetry.loop_lag import watch
+from service.telemetry.loop_lag import measure_loop_lag
 from service.telemetry.metrics import Metrics
-from service.telemetry.operator_metrics import serve_metrics
+from service.telemetry.metrics_server import serve_metrics
 
 if TYPE_CHECKING:
     import socket
@@ -110,7 +110,7 @@ def create_app(settings: Settings, operators: socket.socket | None = None) -> Fa
     documentation.install(app, tuple(computation.request_type for computation in offered))
     problem_responses.install(app)
     app.add_middleware(HeadAsGet)
-    by_address = partial(telemetry, requester_of=requester_of)
+    by_address = partial(telemetry, requester_of=requester_from_scope)
     app.add_middleware(by_address)
     app.open_direct_routes(by_address)
     app.state.metrics = metrics  # for the server, which counts what never comes as far as the application
@@ -165,7 +165,7 @@ async def _running(
 ) -> AsyncGenerator[Services]:
     """The services of an application, from start to stop."""
     make_pool = _pool_maker(settings, metrics)
-    refused = partial(metrics.rejected, "share")
+    refused = partial(metrics.count_rejection, "share")
     pool = make_pool(worker_count=settings.worker_count, niceness=settings.worker_niceness)
     reserve = make_pool(
         worker_count=1,
@@ -181,12 +181,12 @@ async def _running(
         runner = _runner(settings, memory, shared, siblings, workers, metrics)
         board = _drawing_board(settings, metrics)
         readiness = Readiness(KNOWN_ANSWERS, pool, link, are_results_shared=bool(settings.seal_key))
-        watching = asyncio.create_task(watch(metrics))
+        watching = asyncio.create_task(measure_loop_lag(metrics))
         try:
             await _warmed(workers, readiness)
             for_jobs = partial(make_pool, worker_count=settings.job_workers, niceness=job_niceness(settings))
             async with (
-                nullcontext() if siblings is None else siblings.answered(),
+                nullcontext() if siblings is None else siblings.serve(),
                 _jobs(settings, for_jobs, runner, metrics, logger) as running_jobs,
             ):
                 readiness.jobs = running_jobs.condition
@@ -194,8 +194,8 @@ async def _running(
                     settings=settings,
                     runner=runner,
                     renderings=RenderingService(runner, board, memory, settings.worker_count),
-                    uploads=Pot(LARGEST_UPLOADS_AT_ONCE * settings.max_upload_bytes, refused),
-                    bodies=Pot(LARGEST_BODIES_AT_ONCE * settings.max_body_bytes, refused),
+                    uploads=ResourceBudget(LARGEST_UPLOADS_AT_ONCE * settings.max_upload_bytes, refused),
+                    bodies=ResourceBudget(LARGEST_BODIES_AT_ONCE * settings.max_body_bytes, refused),
                     readiness=readiness,
                     jobs=running_jobs,
                     validate=validate_with_imports,
@@ -211,26 +211,26 @@ async def _running(
 @asynccontextmanager
 async def _redis(
     settings: Settings, metrics: Metrics, logger: FilteringBoundLogger
-) -> AsyncGenerator[tuple[RedisLink | None, SharedResults | None]]:
+) -> AsyncGenerator[tuple[RedisCircuitBreaker | None, SharedCache | None]]:
     """The link to Redis and what is shared through it, where one is set."""
     if settings.redis_url is None:
         yield None, None
         return
-    link = RedisLink(settings.redis_url.get_secret_value(), settings.redis_timeout_seconds, metrics, logger)
+    link = RedisCircuitBreaker(settings.redis_url.get_secret_value(), settings.redis_timeout_seconds, metrics, logger)
     await link.start()
     shared = _shared_results(settings, link, metrics)
     try:
         yield link, shared
     finally:
-        await shared.cache.settle()
+        await shared.cache.flush()
         await link.stop()
 
 
 def _runner(
     settings: Settings,
     memory: InMemoryResultCache,
-    shared: SharedResults | None,
-    siblings: Siblings | None,
+    shared: SharedCache | None,
+    siblings: SiblingProcesses | None,
     workers: Workers,
     metrics: Metrics,
 ) -> ComputationRunner:
@@ -241,18 +241,18 @@ def _runner(
         siblings=siblings,
         workers=workers,
         metrics=metrics,
-        known_bodies=settings.memory_cache_entries,
+        max_remembered_bodies=settings.memory_cache_entries,
         validate=validate_with_imports,
     )
 
 
-def _siblings(memory: InMemoryResultCache) -> Siblings | None:
+def _siblings(memory: InMemoryResultCache) -> SiblingProcesses | None:
     folder = supervised_folder()
-    return None if folder is None else Siblings(folder, memory.lookup)
+    return None if folder is None else SiblingProcesses(folder, memory.lookup)
 
 
-def _admission(settings: Settings, worker_count: int, reserve_count: int = 0) -> Admission:
-    return Admission(
+def _admission(settings: Settings, worker_count: int, reserve_count: int = 0) -> WorkerAdmission:
+    return WorkerAdmission(
         max_cost=settings.max_cost,
         worker_count=worker_count,
         reserve_count=reserve_count,
@@ -310,8 +310,8 @@ def _jobs(
         limits=job_limits(settings),
         validate=validate_with_imports,
         describe=describe,
-        find_answer=lambda computation, digest: runner.find((computation.name,), digest),
-        store_answer=runner.keep,
+        find_answer=lambda computation, digest: runner.find_stored((computation.name,), digest),
+        store_answer=runner.store,
         metrics=metrics,
         logger=logger,
     )
@@ -375,19 +375,19 @@ def _drawing_board(settings: Settings, metrics: Metrics) -> ChartRenderer:
     return ChartRenderer(pool, Workers(pool, _admission(settings, 1)))
 
 
-def _shared_results(settings: Settings, link: RedisLink, metrics: Metrics) -> SharedResults:
+def _shared_results(settings: Settings, link: RedisCircuitBreaker, metrics: Metrics) -> SharedCache:
     """What this instance shares with others through Redis."""
     cache = RedisResultCache(
         link,
         ttl_seconds=settings.result_ttl_seconds,
         ground_truth_ttl_seconds=settings.ground_truth_ttl * SECONDS_PER_DAY,
-        seals=Seals([key.get_secret_value() for key in settings.seal_key]),
+        authenticator=EntryAuthenticator([key.get_secret_value() for key in settings.seal_key]),
         metrics=metrics,
     )
-    return SharedResults(
+    return SharedCache(
         cache=cache,
         leases=RedisLeases(link, cache),
         cost_floor=settings.redis_cost_floor,
         longest_lease_seconds=settings.time_limit_seconds + LEASE_BEYOND_TIME_LIMIT_SECONDS,
-        dear_timeout_seconds=settings.redis_dear_timeout_seconds,
+        expensive_timeout_seconds=settings.redis_expensive_timeout_seconds,
     )

@@ -9,7 +9,7 @@ import time
 from contextlib import closing
 
 from benchmarks.jobs.setting import SEAL_KEY, clustered
-from service.execution.seals import Seals
+from service.execution.entry_mac import EntryAuthenticator
 from service.jobs.celery.store import RedisStore
 from service.jobs.job import StoredJob, new_id
 from service.jobs.lines import packed
@@ -23,7 +23,7 @@ def seconds_for_a_piece() -> float:
     """Return the median over some hundred pieces of 500 lines."""
     with clustered(1) as setting:
         url = f"redis://127.0.0.1:{setting.redis_port}/0"
-        with closing(RedisStore(url, Seals([SEAL_KEY]))) as store:
+        with closing(RedisStore(url, EntryAuthenticator([SEAL_KEY]))) as store:
             now = time.time()
             job = StoredJob(
                 id=new_id(),

@@ -20,11 +20,11 @@ from service.api.negotiation import header, preferred, takes_gzip
 from service.api.problems import BodyTooLarge, UnsupportedMediaType
 from service.computations.abstract import Computation
 from service.execution.client import WaitingClient
-from service.execution.request_body import InvalidRequest
-from service.execution.runner import Answer
-from service.execution.shares import Pace, Share
+from service.execution.resource_budget import Reservation, TransferDeadline
+from service.execution.runner import ComputedResult
+from service.parsing import InvalidRequest
 from service.rendering.registry import JSON, Rendering, media_types, renderings_of
-from service.telemetry.http import record_of
+from service.telemetry.http import request_context
 from service.telemetry.metrics import CacheOutcome
 
 CACHE_STATUS: dict[CacheOutcome, str] = {
@@ -75,7 +75,7 @@ async def answer_computation(computation: Computation[Any, Any], request: Reques
         answer = await _answer_archive(computation, computation.read_archive, request, sent.get(b"content-length"))
     else:
         raise UnsupportedMediaType
-    record = record_of(request.scope)
+    record = request_context(request.scope)
     record.digest, record.cache, record.compute_seconds = answer.digest, answer.cache, answer.compute_seconds
     if computation.decision is not None:
         read = computation.response_type.model_validate_json
@@ -92,7 +92,11 @@ async def answer_computation(computation: Computation[Any, Any], request: Reques
 
 
 async def _answer_in_form(
-    form: Rendering, computation: Computation[Any, Any], answer: Answer, request: Request, headers: dict[str, str]
+    form: Rendering,
+    computation: Computation[Any, Any],
+    answer: ComputedResult,
+    request: Request,
+    headers: dict[str, str],
 ) -> Response:
     """An answer in another form: with a tag of its own, as it is no stored result, and compressed where that is
     accepted and it is text.
@@ -130,14 +134,14 @@ async def _read_json(request: Request, services: Services, sent: dict[bytes, byt
     body, is_complete = await _receive(request, limit)
     if is_complete:
         return body
-    async with services.bodies.hold(record_of(request.scope).requester) as share:
+    async with services.bodies.reserve(request_context(request.scope).requester) as share:
         return await _read_rest(request, body, limit, share)
 
 
 async def _answer_archive(
     computation: Computation[Any, Any], read: Callable[[bytes], Any], request: Request, declared: bytes | None
-) -> Answer:
-    """Answer an archive of arrays, which may be much longer than JSON and is not kept for a second look.
+) -> ComputedResult:
+    """ComputedResult an archive of arrays, which may be much longer than JSON and is not kept for a second look.
 
     It counts as a share of its requester until it is answered. When the requester has to give way, the archives that
     are still arriving go first, then those that are computed: their computation ends as if the client had gone.
@@ -147,15 +151,15 @@ async def _answer_archive(
     _check_length(declared or b"0", limit)
     client = client_of(request)
     body, is_complete = await _receive(request, limit)
-    async with services.uploads.hold(client.requester) as share:
-        share.grow(len(body))
+    async with services.uploads.reserve(client.requester) as share:
+        share.extend(len(body))
         if not is_complete:
             body = await _read_rest(request, body, limit, share)
         try:
             parsed = await asyncio.to_thread(read, body)
         except ValidationError as error:
             raise InvalidRequest(error) from None
-        return await services.runner.run_long(computation, parsed, client)
+        return await services.runner.run_in_thread(computation, parsed, client)
 
 
 def client_of(request: Request) -> WaitingClient:
@@ -165,7 +169,7 @@ def client_of(request: Request) -> WaitingClient:
         while (await request.receive())["type"] != "http.disconnect":
             pass
 
-    return WaitingClient(record_of(request.scope).requester, gone)
+    return WaitingClient(request_context(request.scope).requester, gone)
 
 
 def stored_response(
@@ -234,20 +238,20 @@ async def _receive(request: Request, left: int) -> tuple[bytes, bool]:
     return piece, not message.get("more_body", False)
 
 
-async def _read_rest(request: Request, begin: bytes, limit: int, share: Share) -> bytes:
+async def _read_rest(request: Request, begin: bytes, limit: int, share: Reservation) -> bytes:
     """Return the whole body, which begins like this; read as little as possible of one that is too long."""
     loop = asyncio.get_running_loop()
-    pace = Pace(loop.time(), PATIENCE_SECONDS, LEAST_BYTES_PER_SECOND)
+    pace = TransferDeadline(loop.time(), PATIENCE_SECONDS, LEAST_BYTES_PER_SECOND)
     pieces, size, is_complete = [begin], len(begin), False
-    share.grow(size - share.size)
+    share.extend(size - share.size)
     while not is_complete:
-        share.due = pace.due
+        share.overdue_at = pace.at
         piece, is_complete = await _receive(request, limit - size)
         size += len(piece)
-        share.grow(len(piece))
-        pace.moved(loop.time(), len(piece))
+        share.extend(len(piece))
+        pace.advance(loop.time(), len(piece))
         pieces.append(piece)
-    share.due = math.inf
+    share.overdue_at = math.inf
     return b"".join(pieces)
 
 

@@ -16,7 +16,7 @@ from typing import Any, Final, cast, final
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from service.api.limited_protocol import LimitedProtocol
-from service.execution.client import requester_at
+from service.execution.client import requester_from_address
 from service.settings import Settings
 from service.telemetry.metrics import Metrics
 
@@ -42,7 +42,7 @@ class Connections:
 
     def add(self, connection: LimitedProtocol) -> None:
         """Take a new connection, in place of another one where there are too many; or refuse it."""
-        client = None if self._is_of_proxy(connection) else requester_at(_peer(connection))
+        client = None if self._is_of_proxy(connection) else requester_from_address(_peer(connection))
         self._count(connection, client)
         if not self._sweeping:
             self._sweeping = True
@@ -68,7 +68,7 @@ class Connections:
         lines = [value for name, value in connection.headers if name == b"x-forwarded-for"]
         address, _ = self._proxies.get_trusted_client_address(b", ".join(lines).decode("latin-1"))
         self.remove(connection)
-        self._count(connection, requester_at(address) if address else None)
+        self._count(connection, requester_from_address(address) if address else None)
 
     def _count(self, connection: LimitedProtocol, client: str | None) -> None:
         self._open[connection] = client

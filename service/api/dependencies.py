@@ -9,10 +9,10 @@ from fastapi import Depends, Request
 
 from service.api.readiness import Readiness
 from service.api.renderings import RenderingService
-from service.execution.request_body import Validate
+from service.execution.resource_budget import ResourceBudget
 from service.execution.runner import ComputationRunner
-from service.execution.shares import Pot
 from service.jobs.jobs import Jobs
+from service.parsing import RequestValidator
 from service.settings import Settings
 from service.telemetry.metrics import Metrics
 
@@ -24,11 +24,11 @@ class Services:
     settings: Settings
     runner: ComputationRunner
     renderings: RenderingService
-    uploads: Pot
-    bodies: Pot
+    uploads: ResourceBudget
+    bodies: ResourceBudget
     readiness: Readiness
     jobs: Jobs
-    validate: Validate
+    validate: RequestValidator
     metrics: Metrics
     version: str
 

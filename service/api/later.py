@@ -15,12 +15,12 @@ from service.api.problems import InvalidParameter
 from service.api.told_jobs import accepted
 from service.computations.abstract import Computation, Quote
 from service.engine_version import ENGINE_VERSION
-from service.execution.request_body import Validate
-from service.execution.runner import Answer
+from service.execution.runner import ComputedResult
 from service.jobs.jobs import Sender
 from service.jobs.lines import response_in
 from service.jobs.work import JobWork, work_of
-from service.telemetry.http import record_of
+from service.parsing import RequestValidator
+from service.telemetry.http import request_context
 
 LONGEST_WAIT_SECONDS: Final = 20
 """Less than what a service that ends leaves to requests under way."""
@@ -38,25 +38,27 @@ def preferred_wait(given: Sequence[str]) -> int | None:
 
 def sender_of(request: Request) -> Sender:
     """Return who sends a job, with its Idempotency-Key. Raises InvalidParameter."""
-    record = record_of(request.scope)
+    record = request_context(request.scope)
     key = request.headers.get("idempotency-key")
     if key is not None and not re.fullmatch(rf"[\x21-\x7e]{{1,{LONGEST_KEY}}}", key):
         raise InvalidParameter("Idempotency-Key", f"Must have 1 to {LONGEST_KEY} visible characters of ASCII.")
     return Sender(record.requester, record.request_id, key)
 
 
-def _read(computation: Computation[Any, Any], body: bytes, validate: Validate) -> tuple[JobWork, str, Quote]:
+def _read(computation: Computation[Any, Any], body: bytes, validate: RequestValidator) -> tuple[JobWork, str, Quote]:
     work = work_of(computation, body, validate)
     return work, work.digest(ENGINE_VERSION), work.quote
 
 
 async def answer_later(
     computation: Computation[Any, Any], body: bytes, wait_seconds: int, services: Services, sender: Sender
-) -> Answer | Response:
+) -> ComputedResult | Response:
     """The answer, where it is there or comes within that time; else 202 with the place of its job."""
     jobs, runner = services.jobs, services.runner
-    work, digest, quote = await runner.aside.call(sender.requester, _read, computation, body, services.validate)
-    known = runner.at_hand(computation, digest) if work.total == 1 else None
+    work, digest, quote = await runner.request_thread.call(
+        sender.requester, _read, computation, body, services.validate
+    )
+    known = runner.cached(computation, digest) if work.total == 1 else None
     if known is not None:
         return known
     job = await jobs.accept(work, body, quote, sender)
@@ -71,6 +73,6 @@ async def answer_later(
     kept = await jobs.whole(job.id)
     if kept is None:  # cancelled
         return accepted(job)
-    answer = Answer(job.digest, response_in(kept.lines), "computed")
-    runner.keep(computation, answer.digest, answer.body, job.cost, job.requester)
+    answer = ComputedResult(job.digest, response_in(kept.lines), "computed")
+    runner.store(computation, answer.digest, answer.body, job.cost, job.requester)
     return answer

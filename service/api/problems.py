@@ -1,11 +1,11 @@
 """Every error that a caller can meet, in one tree, and the problem (RFC 9457) that each is answered with.
 
 Exception
-- RequestBodyError            execution/request_body.py: what can be wrong with a body
+- RequestBodyError            parsing.py: what can be wrong with a body
   - MalformedJson
   - NotANumber
   - InvalidRequest
-  - TooManyValues
+  - TooManyJsonValues
   - DuplicateKeys
 - ArchiveError                computations/array_archive.py: what can be wrong with an archive of arrays
 - PrivacyComputationError     privacy/errors.py: what the numeric core refuses, or cannot vouch for
@@ -50,7 +50,6 @@ from typing import Any, Final, Literal
 from api_schemas.problems import FieldError, Problem, ProblemType, field_errors
 from service.computations.array_archive import ArchiveError
 from service.execution.errors import ComputeBudgetExceeded, OutOfMemory, OutOfTime, QueueFull, WorkerDied
-from service.execution.request_body import DuplicateKeys, InvalidRequest, MalformedJson, NotANumber, TooManyValues
 from service.jobs.errors import (
     IdempotencyKeyReused,
     InvalidCursor,
@@ -61,6 +60,7 @@ from service.jobs.errors import (
     PageBeyondEnd,
     ResultsTooLarge,
 )
+from service.parsing import DuplicateKeys, InvalidRequest, MalformedJson, NotANumber, TooManyJsonValues
 from service.privacy.errors import DeadlinePassed, NumericalFailure, OutOfDomain, UnsupportedCombination
 
 
@@ -199,12 +199,12 @@ KINDS: Final[dict[type[Exception], ProblemKind]] = {
         "/problems/malformed-json", "Body is not JSON", 400, "JSON has no NaN and no infinity; send a finite number."
     ),
     InvalidRequest: ProblemKind("/problems/invalid-request", "Invalid request", 422),
-    TooManyValues: ProblemKind(
+    TooManyJsonValues: ProblemKind(
         "/problems/invalid-request",
         "Invalid request",
         422,
-        f"A request may hold at most {TooManyValues.limit} values and {TooManyValues.object_limit} objects. Send equal "
-        "neighbours of a schedule or history as one.",
+        f"A request may hold at most {TooManyJsonValues.limit} values and {TooManyJsonValues.object_limit} objects. "
+        "Send equal neighbours of a schedule or history as one.",
     ),
     DuplicateKeys: ProblemKind(
         "/problems/invalid-request", "Invalid request", 422, "This key is given more than once; give it once."
@@ -351,7 +351,7 @@ def _particulars(error: Exception, remedy: str) -> dict[str, Any]:
             return _in_the_body(tuple(field_errors(error.validation)))
         case ArchiveError():
             return _in_the_body((FieldError(pointer=error.pointer, detail=error.sentence),))
-        case TooManyValues():
+        case TooManyJsonValues():
             return _in_the_body((FieldError(pointer="", detail=remedy),))
         case NotANumber() | DuplicateKeys():
             return _in_the_body(tuple(FieldError(pointer=pointer, detail=remedy) for pointer in error.pointers))

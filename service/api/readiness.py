@@ -8,7 +8,7 @@ from typing import Final, Literal, final
 
 from api_schemas.operations import Check, ReadyResponse
 from service.api.known_answers import KnownAnswer
-from service.execution.redis_link import RedisLink
+from service.execution.redis_client import RedisCircuitBreaker
 from service.execution.worker_pool import WorkerPool
 from service.jobs.diagnosis import remedy_for
 from service.jobs.jobs import Condition
@@ -29,7 +29,7 @@ class Readiness:
         self,
         known_answers: tuple[KnownAnswer, ...],
         pool: WorkerPool,
-        redis: RedisLink | None,
+        redis: RedisCircuitBreaker | None,
         *,
         are_results_shared: bool,
     ) -> None:

@@ -11,7 +11,7 @@ from fcntl import ioctl
 from termios import TIOCOUTQ
 from typing import Any, Final, final
 
-from service.execution.shares import Pace
+from service.execution.resource_budget import TransferDeadline
 
 LEAST_BYTES_PER_SECOND: Final = 4096
 DRAINED_BYTES: Final = 48 * 1024
@@ -31,7 +31,7 @@ class Taking:
     def __init__(self, transport: asyncio.Transport, patience: float) -> None:
         self._transport = transport
         self._patience = patience
-        self._pace: Pace | None = None
+        self._pace: TransferDeadline | None = None
         self._taken = self._target = self._untaken = self._drained = 0
         self.since: float | None = None
         """Since when nothing was taken of what the transport keeps; None: it keeps nothing."""
@@ -50,12 +50,12 @@ class Taking:
             return False
         is_late = False
         if self._pace is None or taken >= self._target:
-            self._pace, self._target = Pace(now, self._patience, LEAST_BYTES_PER_SECOND), taken + untaken
+            self._pace, self._target = TransferDeadline(now, self._patience, LEAST_BYTES_PER_SECOND), taken + untaken
             self.since = None
         else:
-            is_late = now > self._pace.due
+            is_late = now > self._pace.at
             if moved > 0:
-                self._pace.moved(now, moved)
+                self._pace.advance(now, moved)
                 self.since = None
         if self.since is None and kept:
             self.since = now

@@ -14,9 +14,9 @@ from service.computations.array_archive import ArchiveError
 from service.computations.catalogue import RESOURCES, resource
 from service.computations.digest import digest
 from service.engine_version import ENGINE_VERSION
-from service.execution.request_body import InvalidRequest, RequestBodyError, parse_request
 from service.execution.worker import compute_body
 from service.importers.catalogue import validate_with_imports
+from service.parsing import InvalidRequest, RequestBodyError, parse_request
 from service.privacy.errors import PrivacyComputationError
 from service.rendering.chart_catalogue import Dependency
 from service.rendering.registry import PNG, SVG, renderings_of

@@ -16,16 +16,16 @@ from api_schemas.jobs import ENDED, JobLimits, JobRequest
 from api_schemas.problems import FieldError, field_errors
 from service.computations.abstract import Computation, Quote
 from service.computations.digest import canonical_bytes, text_digest
-from service.execution.admission import COST_UNITS_PER_SECOND
 from service.execution.errors import ComputeBudgetExceeded
-from service.execution.request_body import InvalidRequest, Validate, parse_request
-from service.execution.shares import Pot, Share
+from service.execution.resource_budget import Reservation, ResourceBudget
+from service.execution.worker_admission import COST_UNITS_PER_SECOND
 from service.jobs.errors import InvalidJob, PageBeyondEnd
 from service.jobs.job import StoredJob, StoredPiece, new_id
 from service.jobs.lines import unpacked
 from service.jobs.repository import JobRepository, Page
 from service.jobs.sizes import first_points
 from service.jobs.work import JobWork, Limits, computation_at, name_of, work_of
+from service.parsing import InvalidRequest, RequestValidator, parse_request
 from service.privacy.errors import PrivacyComputationError
 from service.telemetry.metrics import Metrics
 
@@ -72,7 +72,7 @@ class Jobs:
         limits: Limits,
         about: JobLimits,
         engine_version: str,
-        validate: Validate,
+        validate: RequestValidator,
         look: Callable[[StoredJob], Any],
         metrics: Metrics,
         condition: Callable[[], Condition],
@@ -86,7 +86,7 @@ class Jobs:
         self._look = look
         self._metrics = metrics
         self._threads = ThreadPoolExecutor(THREADS, "jobs")
-        self._streams = Pot(LARGEST_STREAMS, partial(metrics.rejected, "share"))
+        self._streams = ResourceBudget(LARGEST_STREAMS, partial(metrics.count_rejection, "share"))
 
     def close(self) -> None:
         """No more calls."""
@@ -204,9 +204,9 @@ class Jobs:
         found = await self._off_loop(self.repository.results, name, 0, 1)
         return found[0] if found else None
 
-    def stream(self, requester: str) -> AbstractAsyncContextManager[Share]:
+    def stream(self, requester: str) -> AbstractAsyncContextManager[Reservation]:
         """A place among those who follow jobs. Raises QueueFull, also in the block when the requester gives way."""
-        return self._streams.hold(requester, 1)
+        return self._streams.reserve(requester, 1)
 
     def _accept(self, work: JobWork, sent: bytes, quote: Quote, sender: Sender) -> StoredJob:
         if work.total > self.limits.points:
@@ -214,7 +214,7 @@ class Jobs:
             raise InvalidJob((FieldError(pointer=WITHIN, detail=sentence),))
         largest = self.largest_cost(work.computation)
         if quote.least > largest:
-            self._metrics.rejected("budget")
+            self._metrics.count_rejection("budget")
             raise ComputeBudgetExceeded(quote.least, largest)
         now = time.time()
         job = StoredJob(
@@ -235,7 +235,7 @@ class Jobs:
         size = first_points(job.cost, job.total, work.largest_piece)
         accepted = self.repository.add(job, sent, sender.key, fingerprint, self.limits.quota, size)
         if accepted is job:
-            self._metrics.job_accepted(job.resource)
+            self._metrics.count_job_accepted(job.resource)
         return accepted
 
     def _accepted(self, job: StoredJob) -> StoredJob:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Final
 
 from service.computations.abstract import BLOCK_POINTS
-from service.execution.admission import COST_UNITS_PER_SECOND
+from service.execution.worker_admission import COST_UNITS_PER_SECOND
 
 TARGET_SECONDS: Final = 0.5
 LARGEST_STRETCH: Final = 2.0

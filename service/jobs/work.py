@@ -13,12 +13,12 @@ from api_schemas.problems import FieldError
 from service.computations.abstract import Computation, Quote
 from service.computations.catalogue import RESOURCES, resource
 from service.computations.digest import digest as request_digest
-from service.execution.request_body import Validate, parse_request
 from service.jobs.errors import InvalidJob
 from service.jobs.job import Piece, StoredJob
 from service.jobs.lines import PieceOf
 from service.jobs.repository import Quota
 from service.jobs.sizes import LARGEST_PIECE, PIECE_LIMIT_SECONDS
+from service.parsing import RequestValidator, parse_request
 
 VERSION: Final = "/v1/"
 StoreAnswer: TypeAlias = Callable[[Computation[Any, Any], str, bytes, int, str], None]
@@ -117,7 +117,7 @@ def name_of(computation: Computation[Any, Any]) -> str:
     return computation.path.removeprefix(VERSION)
 
 
-def work_of(computation: Computation[Any, Any], sent: bytes, validate: Validate) -> JobWork:
+def work_of(computation: Computation[Any, Any], sent: bytes, validate: RequestValidator) -> JobWork:
     """The work that a request is, as it was sent. Raises RequestBodyError."""
     pieces = computation.pieces
     if pieces is None:
@@ -126,6 +126,6 @@ def work_of(computation: Computation[Any, Any], sent: bytes, validate: Validate)
     return JobWork(computation, request, pieces.points(request))
 
 
-def work_of_job(job: StoredJob, request: bytes, validate: Validate) -> JobWork:
+def work_of_job(job: StoredJob, request: bytes, validate: RequestValidator) -> JobWork:
     """Return the work of a job that was accepted."""
     return work_of(computation_at(job.resource), request, validate)

@@ -14,14 +14,14 @@ from api_schemas.problems import Problem
 from service.api import problems
 from service.api.problems import HTTP_KINDS, INVALID_PARAMETER, KINDS, SERVER_KINDS, UNKNOWN, kind_of
 from service.execution.errors import ClientGone
-from service.execution.redis_link import RedisAway
+from service.execution.redis_client import RedisUnavailable
 from service.execution.worker import ForeignError
 from service.settings import ConfigurationError
-from service.telemetry.listening import CannotListen
+from service.telemetry.sockets import CannotListen
 
 ROOT = Path(__file__).parents[2]
 FILE = "service/api/problems.py"
-NO_ANSWERS = {CannotListen, ConfigurationError, ForeignError, RedisAway}
+NO_ANSWERS = {CannotListen, ConfigurationError, ForeignError, RedisUnavailable}
 """Said on standard error before anything runs (two); an unknown error of a library; caught in its room."""
 UNANSWERED = {ClientGone, *NO_ANSWERS}
 """And nobody is left to be answered."""

@@ -31,6 +31,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "service.rendering.tables.sweeps",
     },
     "service.rendering": {"api_schemas", "service.computations"},
+    "service.parsing": set(),
     "service.telemetry": set(),
     "service.execution": {
         "api_schemas",
@@ -39,6 +40,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "service.computations.deadlines",
         "service.computations.digest",
         "service.computations.violations",
+        "service.parsing",
     },
     "service.jobs": {
         "api_schemas",
@@ -50,6 +52,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "service.privacy.errors",
         "service.settings",
         "service.telemetry",
+        "service.parsing",
     },
     "service.api": {
         "api_schemas",
@@ -61,6 +64,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "service.settings",
         "service.rendering",
         "service.telemetry",
+        "service.parsing",
     },
     "service.engine_version": set(),
     "service.settings": set(),

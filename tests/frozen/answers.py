@@ -18,8 +18,8 @@ from pydantic import ValidationError
 
 from service.api.problems import problem_of
 from service.computations.catalogue import resource
-from service.execution.request_body import InvalidRequest, RequestBodyError, parse_request
 from service.importers.catalogue import validate_with_imports
+from service.parsing import InvalidRequest, RequestBodyError, parse_request
 from service.privacy.errors import PrivacyComputationError
 from tests.frozen.space import request
 

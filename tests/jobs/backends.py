@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import redis
 
-from service.execution.seals import Seals
+from service.execution.entry_mac import EntryAuthenticator
 from service.jobs.celery import scripts
 from service.jobs.celery.store import RedisStore
 from service.jobs.embedded.store import SqliteStore
@@ -97,7 +97,7 @@ def cluster(folder: Path) -> Generator[Backend]:
                 database.set("clock", clock.seconds)
 
             wait(0)
-            with closing(RedisStore(server.url, Seals())) as store:
+            with closing(RedisStore(server.url, EntryAuthenticator())) as store:
                 yield Backend(store, wait, clock, 0.001)
     finally:
         server.stop()

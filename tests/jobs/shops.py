@@ -11,8 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
-from service.execution.request_body import by_itself
-from service.execution.worker import Computed
+from service.execution.worker import WorkerResult
 from service.execution.worker_pool import WorkerPool
 from service.jobs.computing import Workshop
 from service.jobs.embedded.dispatcher import Dispatcher
@@ -21,6 +20,7 @@ from service.jobs.job import Piece, StoredJob, new_id
 from service.jobs.repository import JobRepository, Quota
 from service.jobs.work import Limits
 from service.main import describe
+from service.parsing import validate_plain
 from service.telemetry.logs import make_logger
 from tests.execution.fakes import make_metrics
 from tests.jobs.backends import lines
@@ -45,14 +45,14 @@ class FakePool:
     pieces: list[Piece] = field(default_factory=list[Piece])
     closed: bool = False
 
-    async def compute(self, task: Any, request: Any, _digest: str, version: str, _limit: float) -> Computed:
+    async def compute(self, task: Any, request: Any, _digest: str, version: str, _limit: float) -> WorkerResult:
         vary = getattr(request, "vary", None)
         points = 1 if vary is None else len(next(iter(vary.values())).values)
         piece = Piece(task.start, task.start + points)
         self.pieces.append(piece)
         made = self.act(piece, version)
         body = await made if asyncio.iscoroutine(made) else made
-        return Computed(body, 0.001, 0.001, 0)
+        return WorkerResult(body, 0.001, 0.001, 0)
 
     async def close(self) -> None:
         self.closed = True
@@ -81,7 +81,7 @@ def make_shop(repository: JobRepository, version: str = "1", name: str = "worker
     log = io.BytesIO()
     made: dict[str, Any] = {
         "limits": LIMITS,
-        "validate": by_itself,
+        "validate": validate_plain,
         "describe": describe,
         "find_answer": nothing_stored,
         "store_answer": lambda *_: None,

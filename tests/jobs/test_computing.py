@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from service.execution.errors import OutOfMemory, OutOfTime, WorkerDied
-from service.execution.worker import Computed
+from service.execution.worker import WorkerResult
 from service.jobs import computing
 from service.jobs.computing import Housekeeping, PieceWorker
 from service.jobs.embedded.store import SqliteStore
@@ -134,8 +134,8 @@ async def test_violations_that_an_answer_survives_are_counted(store: SqliteStore
     add(store, clock(), 1)
     shop = make_shop(store)
 
-    async def compute(*_: Any) -> Computed:
-        return Computed(lines("1", Piece(0, 1)), 0.1, 0.1, 3)
+    async def compute(*_: Any) -> WorkerResult:
+        return WorkerResult(lines("1", Piece(0, 1)), 0.1, 0.1, 3)
 
     shop.pool.compute = compute  # type: ignore[method-assign]
     worker = PieceWorker(replace_store_answer(shop), shop.make_pool)

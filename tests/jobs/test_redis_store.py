@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 import redis
 
+from service.execution.entry_mac import EntryAuthenticator
 from service.execution.errors import QueueFull
-from service.execution.seals import Seals
 from service.jobs.celery.client import PROBE_SECONDS, TIMEOUT_SECONDS
 from service.jobs.celery.migration import migrate
 from service.jobs.celery.scripts import PREFIX, SCHEMA_KEY
@@ -60,7 +60,7 @@ TYPES: dict[str, tuple[str, ...]] = {
 
 @pytest.fixture
 def store(redis_url: str) -> Iterator[RedisStore]:
-    with closing(RedisStore(redis_url, Seals([SEAL_KEY]))) as store:
+    with closing(RedisStore(redis_url, EntryAuthenticator([SEAL_KEY]))) as store:
         yield store
 
 
@@ -152,7 +152,7 @@ def test_records_that_are_given_up_are_reported_once(store: RedisStore, redis_ur
 
 def test_who_looks_with_another_key_ends_nothing(store: RedisStore, redis_url: str) -> None:
     jobs = [accepted(store), accepted(store)]
-    with closing(RedisStore(redis_url, Seals(["x" * 40]))) as another:
+    with closing(RedisStore(redis_url, EntryAuthenticator(["x" * 40]))) as another:
         assert list(another.active()) == []
         assert another.list(None, 10, None).jobs == ()
     assert [job.state for job in store.active()] == ["queued", "queued"]
@@ -297,7 +297,7 @@ def test_what_a_newer_version_wrote_is_refused_in_one_sentence(store: RedisStore
 def test_who_asks_while_redis_hangs_fails_fast(own_redis: RedisServer) -> None:
     """Four threads of a service, 48 clients: each thread waits once, and all others hear at once."""
     assert own_redis.process is not None
-    with closing(RedisStore(own_redis.url, Seals([SEAL_KEY]))) as store, ThreadPoolExecutor(4) as threads:
+    with closing(RedisStore(own_redis.url, EntryAuthenticator([SEAL_KEY]))) as store, ThreadPoolExecutor(4) as threads:
         job = accepted(store)
 
         def fails() -> bool:
@@ -323,7 +323,7 @@ def test_a_server_without_room_refuses_jobs_and_keeps_what_it_has(tmp_path: Path
     server.start()
     try:
         with (
-            closing(RedisStore(server.url, Seals([SEAL_KEY]))) as store,
+            closing(RedisStore(server.url, EntryAuthenticator([SEAL_KEY]))) as store,
             redis.Redis.from_url(server.url) as database,
         ):
             ended, expiring = accepted(store), accepted(store)
@@ -371,20 +371,20 @@ class Silent:
 
 def write_earlier(database: Any, name: str, state: str, pieces: list[str], **fields: Any) -> None:
     """A job as version 0.5.0 of the service kept it."""
-    seals, now = Seals([SEAL_KEY]), time.time()
+    seals, now = EntryAuthenticator([SEAL_KEY]), time.time()
     record: dict[str, Any] = {"resource": "bounds", "digest": "sha256:0", "engine_version": "0", "cost": 4, "total": 4}
     record |= {"created": now, "expires": now + 60}
     done = sum(int(piece[2]) - int(piece[0]) for piece in pieces)
     key = f"privacy_bounds:job:{name}"
     held: dict[str, Any] = {
-        "record": seals.seal("job", name, json.dumps(record).encode()),
-        "request": seals.seal("request", name, b"{}"),
+        "record": seals.sign("job", name, json.dumps(record).encode()),
+        "request": seals.sign("request", name, b"{}"),
     }
     held |= {"total": 4, "urgency": 0, "at_once": 64, "size": 2, "cursor": 4, "done": done, "failed": 0}
     held |= {"state": state, "updated": now, "revision": 3, "idempotency": "privacy_bounds:jobs:key:0"}
     database.hset(key, mapping=held | fields)
     for piece in pieces:
-        database.hset(f"{key}:lines", piece, seals.seal("lines", f"{name}:{piece}", lines(2)))
+        database.hset(f"{key}:lines", piece, seals.sign("lines", f"{name}:{piece}", lines(2)))
         database.zadd(f"{key}:index", {piece: int(piece[0])})
     database.zadd("privacy_bounds:job:expiry", {name: now + 60})
     if state in ("queued", "running"):

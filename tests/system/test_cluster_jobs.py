@@ -18,7 +18,7 @@ import pytest
 import redis
 
 from service.engine_version import ENGINE_VERSION
-from service.execution.seals import Seals
+from service.execution.entry_mac import EntryAuthenticator
 from service.jobs.celery.cluster import KEY_PREFIX, queue_of
 from service.jobs.celery.scripts import PREFIX
 from service.jobs.celery.store import RedisStore
@@ -267,7 +267,10 @@ def test_a_worker_that_hears_nothing_begins_by_itself(tmp_path: Path) -> None:
 @pytest.mark.parametrize("promised", ["accepted", "cancelled"])
 def test_what_was_promised_is_kept_while_the_disk_is_slow(tmp_path: Path, promised: str) -> None:
     """Redis answers up to two seconds before it writes while its disk is busy: nobody is told before it has."""
-    with cluster(tmp_path, workers=0) as made, closing(RedisStore(made.redis.url, Seals([SEAL_KEY]))) as store:
+    with (
+        cluster(tmp_path, workers=0) as made,
+        closing(RedisStore(made.redis.url, EntryAuthenticator([SEAL_KEY]))) as store,
+    ):
         before = store.add(a_job(), b"{}", None, b"", Quota(10, 2**20), 1)
         assert made.redis.process is not None
         server = made.redis.process.pid

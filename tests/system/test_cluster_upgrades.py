@@ -12,7 +12,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from service.execution.seals import Seals
+from service.execution.entry_mac import EntryAuthenticator
 from service.jobs.celery.store import RedisStore
 from tests.patience import PATIENCE
 from tests.system.jobs import SEAL_KEY, Cluster, cluster, done, submit, sweep, wait_for, wait_until_ended
@@ -55,7 +55,7 @@ def test_no_job_mixes_versions_through_upgrades_and_rollbacks(tmp_path: Path) ->
     source = random.Random(SEED)
     with (
         cluster(tmp_path, workers=0) as made,
-        closing(RedisStore(made.redis.url, Seals([SEAL_KEY]))) as store,
+        closing(RedisStore(made.redis.url, EntryAuthenticator([SEAL_KEY]))) as store,
         served_by(tmp_path, made, "1") as first,
         served_by(tmp_path, made, "2") as second,
     ):

@@ -49,7 +49,7 @@ from service.jobs.jobs import Jobs
 from service.jobs.lines import whole_response
 from service.jobs.tables import ResultTable
 from service.jobs.work import JobWork, computation_at, name_of
-from service.telemetry.http import record_of
+from service.telemetry.http import request_context
 
 router = APIRouter(tags=["jobs"])
 
@@ -119,10 +119,10 @@ class Followed(StreamingResponse):
             await send(message)
 
         try:
-            async with self._jobs.stream(record_of(scope).requester) as share:
-                share.due = asyncio.get_running_loop().time() + STEADY_SECONDS
+            async with self._jobs.stream(request_context(scope).requester) as share:
+                share.overdue_at = asyncio.get_running_loop().time() + STEADY_SECONDS
                 if connection is not None:
-                    connection.at_shutdown = share.end
+                    connection.at_shutdown = share.revoke
                 await super().__call__(scope, receive, tell)
         except QueueFull:  # for another follower, or because the server ends
             if not is_begun:
@@ -150,7 +150,7 @@ async def submit_job(request: Request, services: UsedServices, _idempotency_key:
     """Accept a request of any resource to be computed later; sweeps of up to a million points a piece at a time."""
     sender = sender_of(request)
     body = await read_json_body(request, services)
-    read = await services.runner.aside.call(sender.requester, services.jobs.read, body)
+    read = await services.runner.request_thread.call(sender.requester, services.jobs.read, body)
     return accepted(await services.jobs.accept(*read, sender))
 
 
@@ -164,14 +164,14 @@ def _estimated(jobs: Jobs, body: bytes) -> tuple[JobWork, str, Quote]:
 )
 async def estimate(request: Request, services: UsedServices) -> Response:
     """What a request would cost, by which engine and where. Nothing is computed."""
-    body, requester = await read_json_body(request, services), record_of(request.scope).requester
-    work, digest, quote = await services.runner.aside.call(requester, _estimated, services.jobs, body)
+    body, requester = await read_json_body(request, services), request_context(request.scope).requester
+    work, digest, quote = await services.runner.request_thread.call(requester, _estimated, services.jobs, body)
     settings = services.settings
     job_limit = services.jobs.largest_cost(work.computation)
     place: Place = "nowhere" if quote.least > job_limit or work.total > services.jobs.limits.points else "job"
     pieces = work.computation.pieces
     waits = pieces is None or work.total <= pieces.largest_points
-    if place == "job" and waits and services.runner.admits(work.computation, quote):
+    if place == "job" and waits and services.runner.is_within_budget(work.computation, quote):
         place = "event_loop" if quote.inline else "worker"
     waits = place in ("event_loop", "worker")
     seconds = settings.time_limit_seconds if waits else settings.job_time_limit_seconds * work.total
@@ -204,7 +204,7 @@ async def list_jobs(
     ] = None,
 ) -> Response:
     """The client's own jobs, newest first: those that were sent from its address (of IPv6, from its /64 network)."""
-    page = await services.jobs.list(record_of(request.scope).requester, limit, cursor)
+    page = await services.jobs.list(request_context(request.scope).requester, limit, cursor)
     told = JobsPage(jobs=tuple(map(job_response, page.jobs)), next=page.next)
     return Response(told.json_bytes(), headers=NO_STORE, media_type=JSON)
 
@@ -274,7 +274,7 @@ async def job_results(
         computation = computation_at(read.resource)
         if read.state == "succeeded" and computation.pieces is None and lines:
             # Clients ask for other forms of the answer next.
-            services.runner.keep(computation, read.digest, whole_response(lines[0]), read.cost, read.requester)
+            services.runner.store(computation, read.digest, whole_response(lines[0]), read.cost, read.requester)
         head = JobResultsPage(id=job_id, state=read.state, progress=progress_of(read), points=(), next=following)
         before, _, after = head.json_bytes().partition(b'"points":[')
         return SlicedResponse(before + b'"points":[' + b",".join(lines) + after, headers=NO_STORE, media_type=JSON)

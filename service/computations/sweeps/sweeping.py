@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final, final
 
-from api_schemas.caveats import Assumption, Hazard
+from api_schemas.assumptions_and_hazards import Assumption, Hazard
 from api_schemas.sweep_examples import SWEEPS_EXAMPLES
 from api_schemas.sweeps import SweepsRequest, SweepsResponse
 from api_schemas.threat_models import ThreatModelSpec

@@ -12,7 +12,6 @@ from typing import Any, Final, final
 from structlog.typing import FilteringBoundLogger
 
 from api_schemas.jobs import ENDED
-from service.execution.request_body import Validate
 from service.jobs.celery.cluster import make_cluster, wake
 from service.jobs.celery.migration import migrate
 from service.jobs.celery.store import SEEN_SECONDS, RedisStore
@@ -21,6 +20,7 @@ from service.jobs.errors import JobsUnavailable
 from service.jobs.job import StoredJob
 from service.jobs.jobs import Condition, Jobs
 from service.jobs.work import Limits
+from service.parsing import RequestValidator
 from service.settings import Settings
 from service.telemetry.metrics import Metrics
 
@@ -47,7 +47,7 @@ async def celery_jobs(
     *,
     engine_version: str,
     limits: Limits,
-    validate: Validate,
+    validate: RequestValidator,
     metrics: Metrics,
     logger: FilteringBoundLogger,
 ) -> AsyncGenerator[Jobs]:

@@ -12,7 +12,7 @@ from typing import Any, Final
 from structlog.typing import FilteringBoundLogger
 
 from api_schemas.jobs import ENDED
-from service.execution.seals import Seals
+from service.execution.entry_mac import EntryAuthenticator
 from service.jobs.celery.store import RedisStore
 from service.jobs.errors import JobNotFound
 from service.jobs.job import Piece, StoredJob, StoredPiece
@@ -53,16 +53,16 @@ def _carry_over(store: RedisStore, name: str) -> None:
         lines = client.hgetall(f"{JOB}{name}:lines")
         if b"idempotency" in held:  # which were not those of a requester
             client.unlink(held[b"idempotency"])
-    job, request = _job(store.seals, name, held), store.seals.open("request", name, held.get(b"request", b""))
+    job, request = _job(store.seals, name, held), store.seals.verify("request", name, held.get(b"request", b""))
     if request is None:
         raise JobNotFound
     pieces = [_kept(store.seals, name, *piece) for piece in lines.items()] if job.state in ENDED else []
     store.carry_over(job, request, pieces)
 
 
-def _job(seals: Seals, name: str, held: dict[bytes, bytes]) -> StoredJob:
+def _job(seals: EntryAuthenticator, name: str, held: dict[bytes, bytes]) -> StoredJob:
     """Return the job of an earlier record. Raises JobNotFound where nobody with the key wrote it."""
-    record = seals.open("job", name, held.get(b"record", b""))
+    record = seals.verify("job", name, held.get(b"record", b""))
     if record is None:
         raise JobNotFound
     fields: dict[str, Any] = json.loads(record)
@@ -79,12 +79,12 @@ def _job(seals: Seals, name: str, held: dict[bytes, bytes]) -> StoredJob:
         failed=int(held[b"failed"]),
         revision=int(held[b"revision"]),
         updated=float(held.get(b"updated", 0)),
-        problem=None if problem is None else seals.open("problem", name, problem),
+        problem=None if problem is None else seals.verify("problem", name, problem),
     )
 
 
-def _kept(seals: Seals, name: str, text: bytes, sealed: bytes) -> StoredPiece:
-    lines = seals.open("lines", f"{name}:{text.decode()}", sealed)
+def _kept(seals: EntryAuthenticator, name: str, text: bytes, sealed: bytes) -> StoredPiece:
+    lines = seals.verify("lines", f"{name}:{text.decode()}", sealed)
     if lines is None:
         raise JobNotFound
     start, _, stop = text.decode().partition("-")

@@ -16,8 +16,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, cast, final
 
 from api_schemas.jobs import ENDED, JobState
+from service.execution.entry_mac import EntryAuthenticator
 from service.execution.errors import QueueFull
-from service.execution.seals import Seals
 from service.jobs.celery import scripts
 from service.jobs.celery.client import TIMEOUT_SECONDS, JobsClient
 from service.jobs.celery.overview import RedisOverview
@@ -56,7 +56,7 @@ LONGEST_COUNT: Final = len(str(LARGEST_COUNT))
 class RedisStore(RedisOverview):
     """The jobs of a cluster: a JobRepository whose steps are scripts. Any thread may call."""
 
-    def __init__(self, url: str, seals: Seals) -> None:
+    def __init__(self, url: str, seals: EntryAuthenticator) -> None:
         self.client = JobsClient(url)
         self.seals = seals
         self._scripts: dict[str, Any] = {}
@@ -99,8 +99,8 @@ class RedisStore(RedisOverview):
     ) -> str:
         """Write a job. Return its name, that of the job that has the key, `reused` or `full`. `stored`: bytes."""
         fields: dict[str, Any] = {
-            "record": self.seals.seal("job", job.id, _json(job, STATIC)),
-            "about": self.seals.seal("version of a job", job.id, _json(job, VERSIONED)),
+            "record": self.seals.sign("job", job.id, _json(job, STATIC)),
+            "about": self.seals.sign("version of a job", job.id, _json(job, VERSIONED)),
             "version": job.engine_version,
             **{name: getattr(job, name) for name in PLAIN},
             "point_cost": job.cost / job.total,
@@ -110,10 +110,10 @@ class RedisStore(RedisOverview):
             "bytes": 0,
         }
         if job.problem is not None:
-            fields["problem"] = self.seals.seal("problem", job.id, job.problem)
+            fields["problem"] = self.seals.sign("problem", job.id, job.problem)
         hashed = "" if key is None else hashlib.sha256(f"{job.requester}\n{key}".encode()).hexdigest()
         text = hashlib.sha256(fingerprint).hexdigest()
-        sealed = self.seals.seal("request", job.id, request)
+        sealed = self.seals.sign("request", job.id, request)
         limits = quota.jobs, quota.stored_bytes, sealed, OVERHEAD_BYTES + stored, secrets.token_hex(8)
         listed = [part for pair in fields.items() for part in pair]
         return cast("str", self._run(scripts.ADD, job.id, job.requester, hashed, text, *limits, *listed).decode())
@@ -126,7 +126,7 @@ class RedisStore(RedisOverview):
         """Return the request of an active job."""
         held, sealed = self._run(scripts.REQUEST, name)
         self._job(name, held)
-        request = self.seals.open("request", name, sealed or b"")
+        request = self.seals.verify("request", name, sealed or b"")
         if request is None:
             raise JobNotFound
         return request
@@ -148,7 +148,7 @@ class RedisStore(RedisOverview):
 
     def fail(self, name: str, generation: int, problem: bytes) -> StoredJob:
         """End an active job of this generation with a problem."""
-        sealed = self.seals.seal("problem", name, problem)
+        sealed = self.seals.sign("problem", name, problem)
         return self._job(name, self._run(scripts.END, name, "failed", sealed, generation))
 
     def results(self, name: str, start: int, most: int = 1) -> Sequence[StoredPiece]:
@@ -158,7 +158,7 @@ class RedisStore(RedisOverview):
         kept: list[StoredPiece] = []
         for text, sealed in found:
             piece = _piece(job, text)
-            lines = self.seals.open("lines", _name_of_lines(job, piece), sealed or b"")
+            lines = self.seals.verify("lines", _name_of_lines(job, piece), sealed or b"")
             if lines is None:
                 raise JobsUnavailable("a result was not sealed by this service")
             kept.append(StoredPiece(piece, lines))
@@ -194,7 +194,7 @@ class RedisStore(RedisOverview):
     def begin_anew(self, name: str, generation: int, engine_version: str, digest: str, size: int) -> StoredJob:
         """Delete the results of an active job and make it one of this version."""
         body = {"digest": digest, "engine_version": engine_version, "generation": generation + 1}
-        sealed = self.seals.seal("version of a job", name, json.dumps(body).encode())
+        sealed = self.seals.sign("version of a job", name, json.dumps(body).encode())
         return self._job(name, self._run(scripts.BEGIN_ANEW, name, generation, engine_version, sealed, size))
 
     def announce(self, worker: str, engine_version: str) -> None:
@@ -238,7 +238,7 @@ class RedisStore(RedisOverview):
             return int(client.llen(queue))
 
     def _sealed_lines(self, job: StoredJob, piece: Piece, lines: bytes) -> bytes:
-        return self.seals.seal("lines", _name_of_lines(job, piece), lines)
+        return self.seals.sign("lines", _name_of_lines(job, piece), lines)
 
     def _readable(self, found: Iterable[Any], *, give_up: bool = True) -> Iterator[StoredJob]:
         """Yield the jobs of those records that are ours. `give_up`: end the other jobs, as workers do. A process that
@@ -256,8 +256,8 @@ class RedisStore(RedisOverview):
         itself.
         """
         held = dict(zip(pairs[::2], pairs[1::2], strict=True))
-        record = self.seals.open("job", name, held.get(b"record", b""))
-        about = self.seals.open("version of a job", name, held.get(b"about", b""))
+        record = self.seals.verify("job", name, held.get(b"record", b""))
+        about = self.seals.verify("version of a job", name, held.get(b"about", b""))
         if record is None or about is None:
             raise JobNotFound
         problem = held.get(b"problem")
@@ -271,7 +271,7 @@ class RedisStore(RedisOverview):
             updated=_time(held.get(b"updated")),
             expires=_time(held.get(b"expires")),
             state=cast("JobState", held.get(b"state", b"").decode(errors="replace")),
-            problem=None if problem is None else self.seals.open("problem", name, problem),
+            problem=None if problem is None else self.seals.verify("problem", name, problem),
         )
         plain = held.get(b"version"), held.get(b"generation"), held.get(b"requester"), held.get(b"total")
         sealed = job.engine_version, job.generation, job.requester, job.total
@@ -310,7 +310,7 @@ class RedisStore(RedisOverview):
 
 def is_worker_here(url: str) -> bool:
     """Whether a worker of this machine announced itself a few seconds ago."""
-    store = RedisStore(url, Seals())
+    store = RedisStore(url, EntryAuthenticator())
     try:
         return any(name.startswith(f"{socket.gethostname()}:") for name, _ in store.workers(SEEN_SECONDS))
     except JobsUnavailable:

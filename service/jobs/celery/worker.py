@@ -20,10 +20,9 @@ from celery import Celery, signals
 from structlog.typing import FilteringBoundLogger
 
 from service.computations.abstract import Computation
-from service.execution.redis_link import RedisLink
-from service.execution.request_body import Validate
+from service.execution.entry_mac import EntryAuthenticator
+from service.execution.redis_client import RedisCircuitBreaker
 from service.execution.result_cache import RedisResultCache
-from service.execution.seals import Seals
 from service.execution.worker_pool import WorkerPool
 from service.jobs.celery.cluster import make_cluster, wake
 from service.jobs.celery.migration import migrate
@@ -32,6 +31,7 @@ from service.jobs.celery.transport import TASK
 from service.jobs.computing import Housekeeping, PieceWorker, Workshop, worker_name
 from service.jobs.errors import JobsUnavailable
 from service.jobs.work import Limits
+from service.parsing import RequestValidator
 from service.settings import Settings
 from service.telemetry.metrics import Metrics
 
@@ -52,7 +52,7 @@ def run_worker(
     limits: Limits,
     engine_version: str,
     make_pool: Callable[[], WorkerPool],
-    validate: Validate,
+    validate: RequestValidator,
     describe: Callable[[Exception], bytes],
     metrics: Metrics,
     logger: FilteringBoundLogger,
@@ -60,7 +60,7 @@ def run_worker(
     """Compute pieces until a signal comes. Return the exit code."""
 
     def dropped(reason: str) -> None:
-        metrics.bad_entry()
+        metrics.count_bad_entry()
         logger.warning("jobs", state="message dropped", cause=reason)
 
     answers, store = Answers(settings, metrics, logger), store_of(settings)
@@ -96,10 +96,10 @@ class Answers:
     """The results that all instances of the service share, as a worker reads and writes them."""
 
     def __init__(self, settings: Settings, metrics: Metrics, logger: FilteringBoundLogger) -> None:
-        self.link = RedisLink(_url(settings), settings.redis_dear_timeout_seconds, metrics, logger)
+        self.link = RedisCircuitBreaker(_url(settings), settings.redis_expensive_timeout_seconds, metrics, logger)
         self._cost_floor = settings.redis_cost_floor
         self._cache = RedisResultCache(
-            self.link, ttl_seconds=settings.result_ttl_seconds, seals=_seals(settings), metrics=metrics
+            self.link, ttl_seconds=settings.result_ttl_seconds, authenticator=_seals(settings), metrics=metrics
         )
 
     async def find(self, computation: Computation[Any, Any], digest: str) -> bytes | None:
@@ -117,7 +117,12 @@ class Computing:
     """The thread that computes. `has_worked`: whether it ended because it was told to."""
 
     def __init__(
-        self, shop: Workshop, app: Celery, store: RedisStore, make_pool: Callable[[], WorkerPool], link: RedisLink
+        self,
+        shop: Workshop,
+        app: Celery,
+        store: RedisStore,
+        make_pool: Callable[[], WorkerPool],
+        link: RedisCircuitBreaker,
     ) -> None:
         self.has_worked = True
         self._shop = shop
@@ -205,7 +210,7 @@ class Computing:
         migrate(self._store, self._shop.logger)
         self._housekeeping.run()
         for name in self._store.given_up():
-            self._shop.metrics.bad_entry()
+            self._shop.metrics.count_bad_entry()
             self._shop.logger.error("jobs", state="record given up", job=name, cause=UNREADABLE)
         return wake(self._app, self._store, self._shop.engine_version)
 
@@ -227,8 +232,8 @@ def _url(settings: Settings) -> str:
     return "" if settings.redis_url is None else settings.redis_url.get_secret_value()
 
 
-def _seals(settings: Settings) -> Seals:
-    return Seals([key.get_secret_value() for key in settings.seal_key])
+def _seals(settings: Settings) -> EntryAuthenticator:
+    return EntryAuthenticator([key.get_secret_value() for key in settings.seal_key])
 
 
 def _run(app: Celery, threads: int) -> int:

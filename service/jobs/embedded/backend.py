@@ -12,13 +12,13 @@ from typing import Final
 
 from structlog.typing import FilteringBoundLogger
 
-from service.execution.request_body import Validate
 from service.execution.worker_pool import WorkerPool
 from service.jobs.computing import FindAnswer, Workshop, worker_name
 from service.jobs.embedded.dispatcher import Dispatcher
 from service.jobs.embedded.store import SqliteStore
 from service.jobs.jobs import Jobs
 from service.jobs.work import Limits, StoreAnswer
+from service.parsing import RequestValidator
 from service.telemetry.metrics import Metrics
 
 PROMISES: Final = (
@@ -39,7 +39,7 @@ async def embedded_jobs(
     worker_count: int,
     engine_version: str,
     limits: Limits,
-    validate: Validate,
+    validate: RequestValidator,
     describe: Callable[[Exception], bytes],
     find_answer: FindAnswer,
     store_answer: StoreAnswer,

@@ -20,7 +20,7 @@ from service.privacy.enclosure import SMALLEST
 from service.privacy.errors import NumericalFailure
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
-from service.privacy.numerics.work import count_work, counted_apart
+from service.privacy.numerics.work import count_separately, count_work
 from service.privacy.trade_off.symmetric_polygon import PolygonReadings, SymmetricPolygon
 
 MOST_CELLS: Final = 512
@@ -106,7 +106,7 @@ def curve_of(groups: Groups, tolerance: float) -> SymmetricPolygon:
 
 @lru_cache(maxsize=KEPT_POLYGONS)
 def _curve_of(groups: Groups, tolerance: float) -> tuple[SymmetricPolygon, float]:
-    with counted_apart() as work:
+    with count_separately() as work:
         found = _made(groups, tolerance)
     return found, work.done
 

@@ -1,9 +1,9 @@
-"""The `discretised` engine: certified curves of any steps that have curves of their own, on a lattice of losses.
+"""The `discretised` engine: certified curves of any steps with trade-off curves, on a lattice of losses.
 
-For steps with atoms (Laplace, pure and approximate DP), with bounded losses, of mixed kinds, or so few and rare that
-the `contour` engine is wide. `law.py` brackets a step between two laws on a lattice, `windows.py` composes
-them at a tilt, `beside.py` adds steps of two losses, whose losses stay between the nodes, `readings.py`
-says what they prove, `search.py` chooses lattices and tilts.
+It serves steps with atoms (Laplace, pure and approximate DP), with bounded losses, and of mixed kinds. It also serves
+steps that are so few and rare that the `contour` engine is wide. `law.py` bounds a step by two laws on a lattice.
+`windows.py` composes the laws at a tilt. `beside.py` adds steps of two losses, whose losses stay between the nodes.
+`readings.py` derives bounds of points and of the profile. `search.py` chooses lattices and tilts.
 """
 
 from __future__ import annotations
@@ -39,14 +39,18 @@ _SLOPE_STEP = 1e-3
 """Relative distance of the rates between which slopes are enclosed."""
 
 _ROUGH = 0.1
-"""Relative width of a first look at a profile, which mostly tells on which side of a number it is."""
+"""Relative width of a first evaluation of a profile, which mostly decides on which side of a number it is."""
 
 _LAST_RATE = math.nextafter(1.0, 0.0)
 
 
 def discretised_pair(steps: Steps, options: EngineOptions) -> TradeOffPair:
-    """The curves of any composition of steps with curves of their own. Raises UnsupportedCombination for steps that
-    have none under this relation.
+    """Build the curves of any composition of steps with trade-off curves.
+
+    Raises
+    ------
+    UnsupportedCombination
+        For steps without a curve under this relation.
     """
     parts: list[LatticeStep] = []
     for step, count in steps:
@@ -65,8 +69,9 @@ def discretised_pair(steps: Steps, options: EngineOptions) -> TradeOffPair:
 
 
 class DiscretisedTradeOff(AbstractTradeOff):
-    """One direction of a composition. Relative width about N/(4 c^2) with c cells in a standard deviation of the
-    loss.
+    """Trade-off curve of one direction of a composition.
+
+    The relative width is about N/(4 c^2) with c cells in a standard deviation of the loss.
     """
 
     evidence = Evidence.CERTIFIED
@@ -79,9 +84,9 @@ class DiscretisedTradeOff(AbstractTradeOff):
 
     @staticmethod
     def of(steps: tuple[LatticeStep, ...], tolerance: float) -> DiscretisedTradeOff:
-        """The add direction."""
+        """Build the curve of the add direction."""
         known = [(part.two_point, part.count) for part in steps if part.two_point is not None]
-        # Some step is always on nodes.
+        # At least one step is always on nodes.
         aside = few(known) if len(known) < len(steps) else []
         on_nodes = tuple(part for part in steps if (part.two_point, part.count) not in aside)
         lattices = LatticeSearch(LatticeRuns(on_nodes, Beside.of(aside)), mirrored=False)
@@ -89,12 +94,12 @@ class DiscretisedTradeOff(AbstractTradeOff):
 
     @property
     def largest_log_ratio(self) -> Enclosure:
-        """Sum of the steps' largest ratios."""
+        """Sum of the largest log ratios of the steps."""
         return self._total([(part.remove if self._mirrored else part.add).largest_log_ratio for part in self._steps])
 
     @property
     def smallest_log_ratio(self) -> Enclosure:
-        """Sum of the steps' smallest ratios."""
+        """Sum of the smallest log ratios of the steps."""
         return self._total([(part.remove if self._mirrored else part.add).smallest_log_ratio for part in self._steps])
 
     def _total(self, ratios: list[Enclosure]) -> Enclosure:
@@ -108,7 +113,7 @@ class DiscretisedTradeOff(AbstractTradeOff):
 
     @property
     def singular_power(self) -> Enclosure:
-        """1 - prod (1 - q)^N over the steps' singular masses q."""
+        """1 - prod (1 - q)^N over the singular masses q of the steps."""
         masses = [(part.remove if self._mirrored else part.add).singular_power for part in self._steps]
         ends: list[float] = []
         for end in ("lower", "upper"):
@@ -119,7 +124,7 @@ class DiscretisedTradeOff(AbstractTradeOff):
         return Enclosure(ends[0] * (1 - slack), min(ends[1] * (1 + slack), 1.0), Evidence.CERTIFIED)
 
     def reversed(self) -> DiscretisedTradeOff:
-        """The other direction of the same steps, whose laws are the same."""
+        """Return the curve of the other direction, with the same laws."""
         return self._reversed
 
     @cached_property
@@ -129,7 +134,7 @@ class DiscretisedTradeOff(AbstractTradeOff):
     @np.errstate(all="ignore")
     def _points_formula(self, alpha: FloatArray) -> CurvePoints:
         n, shift = len(alpha), np.minimum(_SLOPE_STEP, 0.5 * (1 - alpha) / alpha)
-        # Next to 1 there may be no rate to the right: a slope between equal rates is unknown.
+        # A rate next to 1 may have no neighbour to the right: a slope between equal rates is unknown.
         rates = np.concatenate([alpha, alpha * (1 - shift), np.minimum(alpha * (1 + shift), _LAST_RATE)])
         read = self._read_points(rates)
         slope = _slopes(read, rates)
@@ -139,11 +144,11 @@ class DiscretisedTradeOff(AbstractTradeOff):
 
     def _read_points(self, alpha: FloatArray) -> Readings:
         known = nothing_known(len(alpha))
-        for part in self._steps:  # forgetting all other steps makes no attack stronger
+        for part in self._steps:  # ignoring all other steps makes no attack stronger
             alone = (part.remove if self._mirrored else part.add).points(alpha)
             known.lower[0] = np.maximum(known.lower[0], log_ends(alone.power)[0])
             known.upper[1] = np.minimum(known.upper[1], log_ends(alone.type_two_error)[1])
-        # Nor does it to look for the singular mass only: power q + (1 - q) alpha.
+        # An attack that uses the singular mass only has the power q + (1 - q) alpha.
         least, slack = self.singular_power.lower, 8 * UNIT_ROUNDOFF
         known.lower[0] = np.maximum(known.lower[0], log_down((least + (1 - least) * alpha) * (1 - slack)))
         known.upper[1] = np.minimum(known.upper[1], log_up(np.minimum((1 - least) * (1 - alpha) * (1 + slack), 1.0)))
@@ -168,7 +173,7 @@ class DiscretisedTradeOff(AbstractTradeOff):
         return self._profile_within(epsilon, self._tolerance)
 
     def _profile_within(self, epsilon: FloatArray, tolerance: float) -> EnclosureArray:
-        """The profile, to about this relative width."""
+        """Return the profile to about this relative width."""
         beyond = epsilon >= self.largest_log_ratio.upper
         singular = self.singular_power
         log_singular, top = log_down(np.array([singular.lower])), log_up(np.array([singular.upper]))
@@ -200,18 +205,18 @@ class DiscretisedTradeOff(AbstractTradeOff):
 
     @np.errstate(all="ignore")
     def epsilon_cap(self, delta: float, enough: float = -math.inf) -> float:  # noqa: ARG002 - none costs less
-        """By Markov's inequality, from the upper law of the lattice that steers."""
+        """Return an upper bound of epsilon by Markov's inequality, from the upper law of the coarse lattice."""
         return self._lattices.epsilon_cap(delta)
 
     @np.errstate(all="ignore")
     def profile_cap(self, epsilon: float) -> float:
-        """From the first, coarse lattice."""
+        """Return an upper bound of the profile from the first, coarse lattice."""
         return float(self._profile_within(np.array([epsilon]), _ROUGH).upper[0])
 
     @np.errstate(all="ignore")
     def _epsilon_formula(self, delta: float) -> Enclosure:
         curves = [part.remove if self._mirrored else part.add for part in self._steps]
-        # Forgetting all other steps makes no attack stronger: mostly a part alone tells that it is not 0.
+        # Ignoring all other steps makes no attack stronger: mostly a single part proves that epsilon is not 0.
         if max(curve.profile_at(0.0).lower for curve in curves) <= delta:
             for tolerance in (_ROUGH, self._tolerance):
                 at_zero = self._profile_within(np.zeros(1), tolerance).at(0, self.evidence)
@@ -237,10 +242,10 @@ class DiscretisedTradeOff(AbstractTradeOff):
 
 
 def _slopes(read: Readings, alpha: FloatArray) -> EnclosureArray:
-    """ln of the slope at the first third of the rates; the others are their neighbours to the left and to the right.
+    """Return ln of the slope at the first third of the rates; the other thirds are their left and right neighbours.
 
-    A concave curve is less steep than its chord to the left and steeper than the one to the right; power and type II
-    error give the same differences, the smaller of them with more digits.
+    A concave curve is less steep than its chord to the left and steeper than its chord to the right. Power and type II
+    error have equal differences, and the smaller of both numbers gives the more accurate difference.
     """
     here, left, right = (slice(k * len(alpha) // 3, (k + 1) * len(alpha) // 3) for k in range(3))
     lower, upper = np.exp(read.lower[:2]), np.exp(read.upper[:2])

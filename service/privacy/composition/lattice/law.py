@@ -1,19 +1,22 @@
-"""Two laws on a lattice of losses that bracket one step: `upper` is easier for the attacker, `lower` harder.
+"""Two laws on a lattice of losses that bound a step: `upper` is easier for the attacker, `lower` harder.
 
-X = dH1/dH0 under H0. With D(x) = E(X - x)_+ (the profile), G(x) = E(x - X)_+ and H(x) = E min(X, x) the composition of
-two independent steps is a mixture with positive weights, D_12(x) = E0[X_2 D_1(x/X_2)], and the same for G and H:
-bounds of one step's D, G or H carry over to any number of steps, factors included. Both laws are polygons of the
-profile on the nodes x_k = e^{kh}, built from nothing but its values there:
+Let X = dH1/dH0 under H0, D(x) = E(X - x)_+ (the profile), G(x) = E(x - X)_+ and H(x) = E min(X, x). The composition of
+two independent steps is a mixture with positive weights: D_12(x) = E0[X_2 D_1(x/X_2)], and likewise for G and H. Bounds
+of a step's D, G or H therefore hold for any number of steps, with their factors. Both laws are polygons of the profile
+on the nodes x_k = e^{kh}, built from its values at the nodes alone:
 
 - `upper` connects the dots (Doroshenko et al. 2022): chords lie above a convex function.
-- `lower` connects lowered dots. In a cell the profile lies above the extensions of its neighbours' chords, hence at
-  most gap = dx P_k P_{k+1}/(P_k + P_{k+1}) below the chord (P: masses of `upper`); every dot is lowered by the larger
-  gap of its two cells, and the convex minorant is taken. Atoms are taken out before and moved to a node; where one is
-  meant to lie on a node, but may be off it by roundings d, X' <= X e^d gives D'(x) <= e^d D(x e^-d), and X' >= X e^-d
-  gives G'(x) <= e^-d G(x e^d): a factor, and a shift of the threshold (`shift`), which composition adds up.
+- `lower` connects lowered dots. In a cell the profile lies above the extensions of its neighbours' chords. It is
+therefore
+  at most gap = dx P_k P_{k+1}/(P_k + P_{k+1}) below the chord (P: masses of `upper`). Every dot is lowered by the
+  larger gap of its two cells, and the convex minorant is taken. Atoms are removed before and moved to a node. An atom
+  that should lie on a node may be off by roundings d. Then X' <= X e^d gives D'(x) <= e^d D(x e^-d), and X' >= X e^-d
+  gives G'(x) <= e^-d G(x e^d). These are a factor and a shift of the threshold (`shift`), which add up under
+  composition.
 
-Nothing rests on how the masses were computed: sums over the finished laws are compared with the profile at every node,
-and for `lower` at the kink of the extensions in every cell. What is missing is a factor (`slack_...`) of the law.
+No proof depends on the computation of the masses. Sums over the finished laws are compared with the profile at every
+node, and for `lower` at the kink of the extensions in every cell. A factor (`log_slack_...`) of the law covers the
+difference.
 """
 
 from __future__ import annotations
@@ -31,19 +34,27 @@ from service.privacy.numerics.running_sums import running_sum_error, running_sum
 from service.privacy.trade_off.abstract import AbstractTradeOff
 
 LARGEST_LOSS = 600.0
-"""Nats: losses beyond are out of the range of e^L."""
+"""Largest loss in nats, within the range of e^L."""
 
 _ROUNDED = 1e-12
-"""Relative difference of D and G at x = 1, which are equal there: less is rounding."""
+"""Relative difference of D and G at x = 1 that counts as rounding. Exact values are equal there."""
 
 
 @dataclass(frozen=True, slots=True)
 class LatticeLaw:
-    """Masses under H0 at losses offset + (first + i) h; H1 has e^L times as much there. Where the other hypothesis has
-    nothing H1 has the mass `infinite` and H0 the mass `vanishing`.
+    """Law of a step on a lattice.
 
-    `log_slack_profile`, `log_slack_left`, `log_slack_middle`: s with D e^s, G e^s, H e^-s beyond the truth for
-    `upper`, and D e^-s, G e^-s, H e^s for `lower`.
+    Attributes
+    ----------
+    first, offset : int, float
+        The losses are offset + (first + i) h.
+    masses : array
+        Masses under H0; H1 has e^L times these masses.
+    infinite, vanishing : float
+        H1-mass where H0 has none, and H0-mass where H1 has none.
+    log_slack_profile, log_slack_left, log_slack_middle : float
+        s for which D e^s, G e^s and H e^-s bound the true functions for `upper`, and D e^-s, G e^-s and H e^s for
+        `lower`.
     """
 
     first: int
@@ -55,20 +66,20 @@ class LatticeLaw:
     log_slack_left: float
     log_slack_middle: float
     shift: float
-    """`lower`: how far (nats) its losses may be off; its D is read that much further right, its G further left."""
+    """Error bound (nats) of the losses of `lower`. Its D is evaluated further right by `shift`, its G further left."""
 
     @property
     def is_sound(self) -> bool:
-        """Whether there are masses, and roundings did not take all that bounds them: what has no bound is not read."""
+        """Whether there are masses with finite slacks. Without finite slacks the law gives no bound."""
         slacks = self.log_slack_profile, self.log_slack_left, self.log_slack_middle
         return bool(self.masses.any()) and any(map(math.isfinite, slacks)) and not any(map(math.isnan, slacks))
 
     def losses(self, step: float) -> FloatArray:
-        """The losses of the masses on a lattice with this spacing."""
+        """Return the losses of the masses on a lattice with this spacing."""
         return self.offset + np.arange(self.first, self.first + len(self.masses), dtype=np.float64) * step
 
     def mirrored(self, step: float) -> LatticeLaw:
-        """The law of -L with the hypotheses exchanged: the step in the other direction."""
+        """Return the law of -L with swapped hypotheses: the step in the other direction."""
         last = self.first + len(self.masses) - 1
         losses = self.losses(step)
         rounding = 2 * FUNCTION_ERROR + 4 * UNIT_ROUNDOFF * (1 + float(np.abs(losses).max()))
@@ -88,10 +99,17 @@ class LatticeLaw:
 def bracketing_laws(
     add: AbstractTradeOff, remove: AbstractTradeOff, atoms: Atoms, lattice: Lattice
 ) -> tuple[LatticeLaw, LatticeLaw]:
-    """(upper, lower) of one step on the nodes of a lattice.
+    """Build the laws (upper, lower) of a step on the nodes of a lattice.
 
-    `atoms`: (loss, H0-mass) of the atoms of the loss, within 16 u of both. `lower` takes them out of the profile, which
-    would not show that they are no short pieces, and moves them to the next node towards 0.
+    Parameters
+    ----------
+    add, remove : AbstractTradeOff
+        Curves of the step in both directions.
+    atoms : sequence of (loss, H0-mass)
+        Atoms of the loss, each within 16 u. `lower` removes them from the profile, which does not distinguish atoms
+        from short pieces, and moves them to the next node towards 0.
+    lattice : Lattice
+        The lattice.
     """
     nodes = read_nodes(add, remove, lattice)
     right, left = nodes.profile.upper[nodes.zero :], nodes.left.upper[: nodes.zero + 1]
@@ -114,16 +132,16 @@ def bracketing_laws(
 
 
 def _polygon(nodes: LatticeNodes, left: FloatArray, right: FloatArray, total: float) -> FloatArray:
-    """H0-masses at the nodes of the largest convex function below the dots: G up to x = 1, D from there on; `total` in
-    all.
+    """Return the H0-masses at the nodes of the largest convex function below the dots, with the sum `total`.
 
-    Slopes on either side of 1 are those of the small one of the two functions, so that nothing cancels.
+    The dots are G up to x = 1 and D from there on. Slopes on either side of 1 are those of the smaller function, so
+    that nothing cancels.
     """
     width, zero = nodes.width, nodes.zero
     rising = _monotone(np.diff(left) / width[:zero], width[:zero])
     falling = _monotone(np.diff(right) / width[zero:], width[zero:])
     if total + falling[0] < rising[-1]:
-        # Not convex at x = 1: pooled across it, at the price of some digits on the left.
+        # Not convex at x = 1: the slopes are pooled across it, with some loss of accuracy on the left.
         joint = _monotone(np.concatenate([rising - total, falling]), width)
         rising, falling = joint[:zero] + total, joint[zero:]
     masses = np.empty(len(nodes.x))
@@ -136,7 +154,7 @@ def _polygon(nodes: LatticeNodes, left: FloatArray, right: FloatArray, total: fl
 
 
 def _monotone(slopes: FloatArray, weights: FloatArray) -> FloatArray:
-    """The slopes of the largest convex function below a polygon."""
+    """Return the slopes of the largest convex function below a polygon."""
     from scipy.optimize import isotonic_regression
 
     regression: Any = isotonic_regression(slopes, weights=weights)
@@ -149,26 +167,28 @@ def _harmonic(a: FloatArray, b: FloatArray) -> FloatArray:
 
 
 def _lowered(nodes: LatticeNodes, gaps: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """The dots of `lower`: G up to x = 1 and D from there on, less the gaps, 0 from shortly before they would be
-    negative.
+    """Return the dots of `lower`: G up to x = 1 and D from there on, less the gaps.
+
+    The dots are 0 from shortly before they would be negative.
     """
     padded = np.concatenate([[0.0], gaps, [0.0]])
     lowering = np.maximum(padded[:-1], padded[1:]) * (1 + 1e-9)
     zero = nodes.zero
     true_right, true_left = np.maximum(nodes.profile.lower[zero:], 0.0), np.maximum(nodes.left.lower[zero::-1], 0.0)
     right, left = _ended(true_right, lowering[zero:]), _ended(true_left, lowering[zero::-1])
-    # Both sides meet: D and G are lowered by the same amount there, or the law would not have its mean.
+    # D and G must be lowered by equal amounts at x = 1, or the law would not have its mean.
     common = min(max(true_right[0] - right[0], true_left[0] - left[0]), true_right[0], true_left[0])
     right[0], left[0] = true_right[0] - common, true_left[0] - common
     for side in (right, left):
-        # Rounding is no mass: beside it the law would end above a truth that has ended.
+        # Rounding must not count as mass, or the law would exceed a true function that has already ended.
         side[0] = side[0] if side[0] > _ROUNDED * common else 0.0
     return left[::-1], right
 
 
 def _ended(truth: FloatArray, lowering: FloatArray) -> FloatArray:
-    """truth - lowering, and 0 from where that is not positive; one node earlier where 0 lowers less than the cell
-    needs.
+    """Return truth - lowering, and 0 from the first node where this is not positive.
+
+    The result is 0 one node earlier if 0 lowers by less than the cell needs.
     """
     values = np.maximum(truth - lowering, 0.0)
     dead = np.flatnonzero(values == 0)
@@ -182,7 +202,7 @@ def _ended(truth: FloatArray, lowering: FloatArray) -> FloatArray:
 def _sums(
     nodes: LatticeNodes, masses: FloatArray, below: float, beyond: float
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """D, G, H of a law at the nodes, as sums of positive terms."""
+    """Return D, G and H of a law at the nodes, as sums of positive terms."""
     width = nodes.width
     above = running_sums(masses[::-1])[::-1]  # H0-mass at this node and to its right
     up_to = below + running_sums(masses)
@@ -198,7 +218,7 @@ def _checked_upper(
     profile, left, middle = _sums(nodes, masses, below, beyond)
     rounding = _rounding(len(masses), lattice)
     total, mean = float(masses.sum()) + below, float((nodes.x * masses).sum()) + beyond
-    # Beyond the nodes D, G and H are lines or end in points that only the whole masses of both hypotheses decide.
+    # Beyond the nodes D, G and H are straight lines or end in points. Only the total masses of both hypotheses count.
     short = (
         max(_log_excess(nodes.profile.upper, profile), _size_of_log(mean)),
         max(_log_excess(nodes.left.upper, left), _size_of_log(total)),
@@ -222,7 +242,7 @@ def _checked_lower(
     over = _over(nodes, rest, _sums(nodes, masses, 0.0, 0.0), moved.rest, kinks)
     whole = masses + moved.masses
     mean, total = float((nodes.x * whole).sum()), float(whole.sum())
-    # Towards x = 0 and beyond the last node laws are lines, less G there (D here).
+    # Towards x = 0 and beyond the last node the laws are straight lines, less G there (D here).
     slacks = (
         _log_of_sum(over[0], nodes.left.upper[0] / nodes.profile.lower[0], _size_of_log(mean + moved.infinite))
         + moved.slack_profile,
@@ -240,12 +260,12 @@ def _checked_lower(
 
 
 def _rounding(nodes: int, lattice: Lattice) -> float:
-    """Relative rounding of x_k, widths and two nested sums over the masses, and of the sums of all masses."""
+    """Return the relative rounding of x_k, widths, two nested sums over the masses, and the sums of all masses."""
     return 2 * running_sum_error(nodes) + 4 * FUNCTION_ERROR + 16 * UNIT_ROUNDOFF + lattice.blur
 
 
 def _size_of_log(value: float, over: float = 1.0) -> float:
-    """|ln(value/over)|; infinite where either has vanished among roundings."""
+    """Return |ln(value/over)|; infinite if either number is 0 or negative after rounding."""
     return abs(math.log(value / over)) if value > 0 and over > 0 and value / over > 0 else math.inf
 
 
@@ -254,7 +274,7 @@ def _log_of_sum(excess: float, other: float, logarithm: float) -> float:
 
 
 def _log_excess(least: FloatArray, most: FloatArray) -> float:
-    """The largest ln(least/most), where least may not exceed most; infinite where only `most` vanishes."""
+    """Return the largest ln(least/most), where least should not exceed most; infinite if only `most` is 0."""
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = np.where(least > 0, least / np.maximum(most, 0.0), 0.0)
     return math.log(max(float(ratio.max()), 1e-300))
@@ -267,10 +287,11 @@ def _over(
     mass: float,
     kinks: FloatArray,
 ) -> tuple[float, float, float]:
-    """By how much D and G of a law are above those of the rest, and H below, relative to the whole D, G and H.
+    """Return the excess of D and G of a law over those of the rest, and the deficit of H.
 
-    What continues the nodes on either side: G = H = 0 at x = 0, where D has at most risen by the whole mass times x;
-    and at infinity D and H are flat, and G has the slope of the whole mass.
+    All are relative to the whole D, G and H. The nodes are continued as follows. At x = 0, G = H = 0, and D has
+    increased by at most the whole mass times x. At infinity D and H are constant, and G has the slope of the whole
+    mass.
     """
     up = 1 + 16 * UNIT_ROUNDOFF
     steepest = mass * up
@@ -287,8 +308,10 @@ def _over(
 
 @dataclass(frozen=True, slots=True)
 class _Convex:
-    """Ends of a convex function at the nodes, its largest value at x = 0, its largest slope beyond the last node, and a
-    number it is never below.
+    """Bounds of a convex function at the nodes, and its continuation.
+
+    `at_zero` is its largest value at x = 0, `last_slope` its largest slope beyond the last node, and `least` a lower
+    bound.
     """
 
     lower: FloatArray
@@ -301,13 +324,14 @@ class _Convex:
 def _relative_excess(
     law: FloatArray, truth: _Convex, nodes: LatticeNodes, whole: FloatArray, kinks: FloatArray
 ) -> float:
-    """By how much a polygon is above a convex function, relative to the least of `whole` in the cell.
+    """Return the excess of a polygon over a convex function, relative to the smallest `whole` in the cell.
 
-    At a share `kinks` of each cell it is compared with both extensions of the neighbouring chords, each of which the
-    function lies above; lines that are ordered at both ends of an interval are ordered on it.
+    At a share `kinks` of each cell, the polygon is compared with both extensions of the neighbouring chords. The
+    function lies above each extension. Straight lines that are ordered at both endpoints of an interval are ordered
+    within the interval.
     """
     width = nodes.width
-    # Slopes of the chords to the left (at most) and to the right (at least) of each cell, between the safe ends.
+    # Slopes of the chords to the left (at most) and to the right (at least) of each cell, between the safe bounds.
     before = np.concatenate([[nodes.x[0]], width[:-1]])
     share = kinks * width / before
     onward = truth.lower[:-1] * (1 + share) - np.concatenate([[truth.at_zero], truth.upper[:-2]]) * share

@@ -1,4 +1,4 @@
-"""The nodes of a lattice of losses, what a step's profile is there, and the atoms of its loss."""
+"""Nodes of a lattice of losses, a step's profile at the nodes, and the atoms of its loss."""
 
 from __future__ import annotations
 
@@ -17,19 +17,23 @@ Atoms = tuple[tuple[float, float], ...]
 """(loss, H0-mass) of each atom of a step's loss."""
 
 _VALUE_SLACK = 2 * FUNCTION_ERROR + 8 * UNIT_ROUNDOFF
-"""Relative rounding of x = e^loss, of expm1 and of the few operations that make D, G and H of a profile."""
+"""Relative rounding of x = e^loss, of expm1, and of the few operations from a profile to D, G and H."""
 
 _ATOM_SLACK = 64 * UNIT_ROUNDOFF
-"""Relative to what an atom adds to D, G or H: its mass within 16 u, two elementary functions, and sums."""
+"""Error of an atom's contribution to D, G or H, relative to that contribution.
+
+It covers the mass within 16 u, two elementary functions, and sums.
+"""
 
 _NEARLY = 1e-9
-"""Share of a cell: atoms this close to a node are taken to be meant to lie there."""
+"""Relative distance in cells below which an atom counts as lying on a node."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lattice:
-    """Losses offset + k h, first <= k <= last with first < 0 < last; |offset| <= h/2 puts node 0 next to a loss of
-    0.
+    """Losses offset + k h for first <= k <= last, with first < 0 < last.
+
+    |offset| <= h/2 puts node 0 next to a loss of 0.
     """
 
     step: float
@@ -39,7 +43,7 @@ class Lattice:
 
     @property
     def losses(self) -> FloatArray:
-        """All nodes."""
+        """Losses of all nodes."""
         return self.offset + np.arange(self.first, self.last + 1, dtype=np.float64) * self.step
 
     @property
@@ -52,8 +56,9 @@ class Lattice:
 
 @dataclass(frozen=True, slots=True)
 class LatticeNodes:
-    """x_k and enclosures of D, G, H there, which hold at the exact nodes of the lattice; `zero`: index of the node
-    next to x = 1.
+    """Points x_k and enclosures of D, G and H, which hold at the exact nodes of the lattice.
+
+    `zero` is the index of the node next to x = 1.
     """
 
     losses: FloatArray
@@ -66,22 +71,22 @@ class LatticeNodes:
 
     @property
     def width(self) -> FloatArray:
-        """x_{k+1} - x_k; a difference of rounded numbers would have lost its last digits."""
+        """Widths x_{k+1} - x_k, computed without a difference of rounded numbers."""
         return self.x[:-1] * math.expm1(self.step)
 
 
 _A_NODE = 0.2
-"""Work of reading both profiles at a node, in microseconds, where they are closed forms."""
+"""Work of both profiles at a node, in microseconds, for closed forms."""
 
 
 def read_nodes(add: AbstractTradeOff, remove: AbstractTradeOff, lattice: Lattice) -> LatticeNodes:
-    """D, G and H of a step from its profiles in both directions, each where it is the smaller one."""
+    """Compute D, G and H of a step from its profiles in both directions, each where it is the smaller number."""
     losses = lattice.losses
     count_work(_A_NODE * len(losses))
     x, zero = np.exp(losses), -lattice.first
     right, mirrored = add.profile(losses[zero:]), remove.profile(-losses[zero::-1])
     plus, minus = 1 + _VALUE_SLACK, 1 - _VALUE_SLACK
-    # E(x - X)_+ = x delta_remove(-ln x); a product that underflows is no upper end.
+    # E(x - X)_+ = x delta_remove(-ln x). A product that underflows is not an upper bound.
     most = x[: zero + 1] * mirrored.upper[::-1] * plus + SMALLEST * (mirrored.upper[::-1] > 0)
     left = EnclosureArray(x[: zero + 1] * mirrored.lower[::-1] * minus, most)
     head, tail, below_one = x[:zero], np.expm1(losses[zero + 1 :]), -np.expm1(losses[:zero])
@@ -101,10 +106,10 @@ def read_nodes(add: AbstractTradeOff, remove: AbstractTradeOff, lattice: Lattice
 
 
 def _at_exact_nodes(nodes: LatticeNodes, blur: float) -> LatticeNodes:
-    """The enclosures widened by what D, G and H may change while a loss moves by `blur`.
+    """Widen the enclosures by the changes of D, G and H when a loss moves by `blur`.
 
-    Convex functions are less steep than their chords further out, and D, G and H are never steeper than 1 in x; H is
-    concave with H(0) = 0, so that it is less steep than H/x.
+    Convex functions are less steep than their chords further out, and D, G and H have slopes of at most 1 in x. H is
+    concave with H(0) = 0, so it is less steep than H/x.
     """
     if blur == 0:
         return nodes
@@ -112,7 +117,7 @@ def _at_exact_nodes(nodes: LatticeNodes, blur: float) -> LatticeNodes:
     over = 1.01 * blur / -math.expm1(-nodes.step)
     falls = np.concatenate([[np.inf], np.maximum(nodes.profile.upper[:-1] - nodes.profile.lower[1:], 0.0) * over])
     rises = np.concatenate([np.maximum(nodes.left.upper[1:] - nodes.left.lower[:-1], 0.0) * over, [np.inf]])
-    # Chords that end or begin at a node that is itself off by `blur` of a cell: the 1.01 covers both.
+    # The factor 1.01 also covers chords whose endpoints are off by `blur`.
     changes = np.minimum(falls, most), np.minimum(rises, most), np.minimum(1.01 * blur * nodes.middle.upper, most)
     ends = [
         EnclosureArray(whole.lower - change, whole.upper + change)
@@ -123,14 +128,24 @@ def _at_exact_nodes(nodes: LatticeNodes, blur: float) -> LatticeNodes:
 
 @dataclass(frozen=True, slots=True)
 class MovedAtoms:
-    """Atoms of a loss at nodes of the lattice, moved towards 0, what is left beside them, and what the move may change.
+    """Atoms of a loss, moved towards 0 to nodes of the lattice, and the effect of the move.
 
-    `shift`: how far (nats) the atoms that were meant to lie on a node may be off it. `slack_...`: s with D e^-s, G
-    e^-s, H e^s of the law beyond the truth because of the other moves.
+    Attributes
+    ----------
+    masses : array
+        H0-masses of the atoms at the nodes.
+    infinite, vanishing : float
+        Masses that only one hypothesis has.
+    rest : float
+        H0-mass of the rest of the law.
+    shift : float
+        Error bound (nats) of the positions of atoms that should lie on a node.
+    slack_profile, slack_left, slack_middle : float
+        s for which D e^-s, G e^-s and H e^s of the law bound the true functions, because of the other moves.
     """
 
     places: tuple[tuple[float, float], ...]
-    """(loss, H0-mass) before the move."""
+    """Pairs (loss, H0-mass) before the move."""
     masses: FloatArray
     infinite: float
     vanishing: float
@@ -142,7 +157,10 @@ class MovedAtoms:
 
     @staticmethod
     def of(atoms: Atoms, nodes: LatticeNodes, lattice: Lattice, infinite: float, vanishing: float) -> MovedAtoms:
-        """The atoms that lie within the nodes, and the masses that only one hypothesis has."""
+        """Move the atoms that lie within the nodes.
+
+        `infinite` and `vanishing` are the masses that only one hypothesis has.
+        """
         masses, slack, shift = np.zeros(len(nodes.x)), [0.0, 0.0, 0.0], 0.0
         places: list[tuple[float, float]] = []
         for loss, mass in atoms:
@@ -159,7 +177,8 @@ class MovedAtoms:
             if meant:
                 shift = max(shift, moved)
                 continue
-            # D falls everywhere when an atom moves down, and G rises from its new place on, by at most this; H falls.
+            # When an atom moves down, D decreases everywhere, G increases from the new node on, and H decreases.
+            # `change` bounds each change.
             change = mass * math.exp(max(loss, float(nodes.losses[at]))) * math.expm1(moved) * (1 + 1e-12)
             if loss > 0:
                 slack[1] += change / max(float(nodes.left.lower[at]), 1e-300)
@@ -170,7 +189,7 @@ class MovedAtoms:
         return MovedAtoms(tuple(places), masses, infinite, vanishing, rest, shift, *slack)
 
     def taken_out(self, nodes: LatticeNodes) -> LatticeNodes:
-        """The same nodes with D, G and H of the rest of the law."""
+        """Return the nodes with D, G and H of the rest of the law."""
         parts = [np.full_like(nodes.x, self.infinite), self.vanishing * nodes.x, np.zeros_like(nodes.x)]
         blurred = np.zeros_like(nodes.x)
         for loss, mass in self.places:
@@ -178,7 +197,7 @@ class MovedAtoms:
             parts[0] += np.maximum(distance, 0.0)
             parts[1] += np.maximum(-distance, 0.0)
             parts[2] += mass * np.minimum(nodes.x, math.exp(loss))
-            # Of the loss, of the node, and of their difference.
+            # Rounding of the loss, of the node, and of their difference.
             off = 32 * UNIT_ROUNDOFF * (abs(loss) + np.abs(nodes.losses))
             blurred += off * mass * np.maximum(nodes.x, math.exp(loss))
         ends: list[EnclosureArray] = []
@@ -189,5 +208,5 @@ class MovedAtoms:
 
 
 def log_of_rest(lost: float) -> float:
-    """-ln(1 - lost)."""
+    """Return -ln(1 - lost), which is infinite from 1 on."""
     return -math.log1p(-lost) if lost < 1 else math.inf

@@ -1,11 +1,13 @@
-"""What two lattice laws composed at one tilt prove about points of the curve and about the profile.
+"""Bounds of points of the curve and of the profile from two lattice laws, composed at one tilt.
 
-With the profile D, G(x) = E(x - X)_+ and H(x) = E min(X, x) (`law.py`)
+With the profile D, G(x) = E(x - X)_+ and H(x) = E min(X, x) (`law.py`):
 
-    power(alpha) = min_c D(c) + e^c alpha,    beta(alpha) = max_c H(c) - e^c alpha = max_c e^c (1 - alpha) - G(c).
+    power(alpha) = min_c D(c) + e^c alpha;
+    beta(alpha) = max_c H(c) - e^c alpha = max_c e^c (1 - alpha) - G(c).
 
-`upper` bounds D from above, G from above and H from below, at every c: any c will do. `lower` does the reverse, and is
-itself the law of a test: what it attains is read off its vertices (alpha(c), power(c)), between which curves are lines.
+`upper` bounds D and G from above and H from below at every c, so any c gives a bound. `lower` does the reverse. It is
+itself the law of a test, and its vertices (alpha(c), power(c)) are attained. Between vertices curves are straight
+lines.
 """
 
 from __future__ import annotations
@@ -22,15 +24,15 @@ from service.privacy.numerics.arrays import FloatArray, IndexArray
 
 _SECTIONS = 33
 _SECTION_ROUNDS = 12
-"""Places at once, and rounds, in which a level of the profile is located."""
+"""Points per round, and rounds, of the search for a level of the profile."""
 _CLOSE = 1e-13
-"""Relative distance of places between which it is not sought further."""
+"""Relative distance of points at which the search stops."""
 _NUDGES = np.array([-1e3, -10.0, -0.4, 0.4, 10.0, 1e3])
-"""How far from the place that a line suggests its neighbours are read, in these."""
+"""Offsets of the neighbours of an interpolated point, in units of _CLOSE."""
 
 
 def read_lattice_points(pair: LatticePair, alpha: FloatArray) -> Readings:
-    """ln power, ln type II error and ln slope (unknown) at rates strictly between 0 and 1."""
+    """Compute bounds of ln power, ln type II error and ln slope (unknown) at rates strictly between 0 and 1."""
     with np.errstate(all="ignore"):
         if pair.theta > 1:
             log_alpha = np.log(alpha)
@@ -52,7 +54,7 @@ def read_lattice_points(pair: LatticePair, alpha: FloatArray) -> Readings:
 
 
 def _moved(logarithms: FloatArray, sign: int) -> FloatArray:
-    """Logarithms with their rounding, added or taken away."""
+    """Return logarithms moved by their rounding, upwards (sign 1) or downwards (sign -1)."""
     return logarithms + sign * EXPONENT_ROUNDING * (1 + np.abs(logarithms))
 
 
@@ -67,7 +69,7 @@ def _both(lower: FloatArray, upper: FloatArray, *, power_first: bool) -> Reading
 
 
 def _nearest(thresholds: FloatArray, log_rates: FloatArray, wanted: FloatArray, *, falling: bool) -> IndexArray:
-    """Indices of three neighbouring thresholds around the one with the wanted rate; shape (3, rates)."""
+    """Return indices of three neighbouring thresholds around the one with the wanted rate; shape (3, rates)."""
     order = -log_rates if falling else log_rates
     at = np.searchsorted(np.maximum.accumulate(np.nan_to_num(order)), -wanted if falling else wanted)
     return np.clip(at + np.arange(-1, 2)[:, None], 0, len(thresholds) - 1)
@@ -82,7 +84,7 @@ def _least_power(pair: LatticePair, log_alpha: FloatArray) -> FloatArray:
 
 
 def _largest_beta(pair: LatticePair, log_rate: FloatArray) -> FloatArray:
-    """ln of H(c) - e^c alpha, or of e^c (1 - alpha) - G(c), the largest of three neighbours."""
+    """Return ln of H(c) - e^c alpha, or of e^c (1 - alpha) - G(c), the largest of three neighbours."""
     if pair.theta > 0:
         side = pair.low_upper
         at = _nearest(side.c, side.alpha, log_rate, falling=True)
@@ -98,10 +100,10 @@ def _largest_beta(pair: LatticePair, log_rate: FloatArray) -> FloatArray:
 
 
 def _vertices(log_rate: FloatArray, log_value: FloatArray, wanted: FloatArray, *, rising: bool) -> FloatArray:
-    """ln of the line between neighbouring vertices at the wanted ln rate; NaN outside them.
+    """Return ln of the straight line between neighbouring vertices at the wanted ln rate; NaN outside them.
 
-    `rising`: whether the value rises with the rate. Every vertex lies on the safe side of the curve and stays there
-    when it is moved towards worse neighbours, which makes them monotone.
+    `rising` tells whether the value increases with the rate. Every vertex lies on the safe side of the curve. It stays
+    there when it is moved towards worse neighbours, which makes the vertices monotone.
     """
     order = np.argsort(log_rate, kind="stable")
     rate, value = log_rate[order], log_value[order]
@@ -116,11 +118,11 @@ def _vertices(log_rate: FloatArray, log_value: FloatArray, wanted: FloatArray, *
 
 
 LEAST_PROFILE = -690.0
-"""ln delta below which no upper end is claimed: masses of laws that are no normal doubles are lost on the way there."""
+"""Smallest upper bound of ln delta. Below it, masses of the laws may have underflowed."""
 
 
 def read_lattice_profile(pair: LatticePair, epsilon: FloatArray) -> Readings:
-    """ln delta at finite epsilons within the thresholds of both lines; unknown elsewhere."""
+    """Compute bounds of ln delta at finite epsilons within the thresholds of both laws; unknown elsewhere."""
     with np.errstate(all="ignore"):
         if pair.theta > 1:
             lower, upper = _profile_right(pair, epsilon)
@@ -135,23 +137,23 @@ def read_lattice_profile(pair: LatticePair, epsilon: FloatArray) -> Readings:
 
 
 def _ends_of(pair: LatticePair, epsilon: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """By how much thresholds are moved to be safe: for rounding alone, and for what losses of `lower` may be off."""
+    """Return the safe shifts of thresholds: for rounding alone, and with the error of the losses of `lower`."""
     rounding = 2 * EXPONENT_ROUNDING * (np.abs(epsilon) + abs(float(pair.upper.thresholds[0])) + pair.upper.step)
     rounding = rounding + max(pair.upper.blur, pair.lower.blur)
     return rounding, rounding + pair.lower_slack.shift
 
 
 def _profile_right(pair: LatticePair, epsilon: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """From D, which falls."""
+    """Return bounds from D, which decreases."""
     low, high, (rounding, shift) = pair.low_lower, pair.high_upper, _ends_of(pair, epsilon)
     lower = _on_lower(pair, low.profile, lambda: low.alpha, epsilon + shift, rising=False) - pair.lower_slack.profile
-    # D falls: beyond the last threshold it is at most what it is there.
+    # D decreases: beyond the last threshold it is at most its value there.
     upper = _between(high.c, high.profile, np.minimum(epsilon - rounding, high.c[-1])) + pair.upper_slack.profile
     return np.logaddexp(lower, pair.lower_slack.log_infinite), np.logaddexp(upper, pair.upper_slack.log_infinite)
 
 
 def _profile_middle(pair: LatticePair, epsilon: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """From H = 1 - delta, which rises."""
+    """Return bounds from H = 1 - delta, which increases."""
     low, high, (rounding, shift) = pair.low_upper, pair.high_lower, _ends_of(pair, epsilon)
     smaller = _between(low.c, low.middle, epsilon - rounding) - pair.upper_slack.middle - LOG_ROUNDING
     larger = _on_lower(pair, high.middle, lambda: high.alpha, epsilon + shift, rising=True)
@@ -160,7 +162,7 @@ def _profile_middle(pair: LatticePair, epsilon: FloatArray) -> tuple[FloatArray,
 
 
 def _profile_left(pair: LatticePair, epsilon: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """From G, which rises: delta = 1 - e^eps + G."""
+    """Return bounds from G, which increases: delta = 1 - e^eps + G."""
     low, high, (rounding, shift) = pair.low_lower, pair.high_upper, _ends_of(pair, epsilon)
     lower = _on_lower(pair, low.left, lambda: low.rest, epsilon - shift, rising=True) - pair.lower_slack.left
     upper = _between(high.c, high.left, epsilon + rounding) + pair.upper_slack.left
@@ -172,12 +174,12 @@ def _profile_left(pair: LatticePair, epsilon: FloatArray) -> tuple[FloatArray, F
 
 
 def solve_lattice_profile(pair: LatticePair, log_delta: float) -> tuple[float, float]:
-    """Enclosure of the smallest eps >= 0 with delta(eps) <= delta: -inf and inf where it is not within the thresholds
-    read.
+    """Compute an enclosure of the smallest eps >= 0 with delta(eps) <= delta.
 
-    The profile falls: wherever its lower end is above the level eps is larger, and wherever its upper end is not, eps
-    is at most that. So no more of it has to be read than leads there: some thresholds, then those between two of them,
-    then places between two neighbours, with the one where a line in e^c has the level.
+    A bound is -inf or inf if it is not within the thresholds. The profile decreases. If its lower bound is above the
+    level, eps is larger. If its upper bound is not above the level, eps is at most that point. The search therefore
+    evaluates few points: first some thresholds, then those between two of them. Finally it evaluates points between two
+    neighbours, including the point where a straight line in e^c has the level.
     """
     rounding = EXPONENT_ROUNDING * (1 + abs(log_delta))
     levels = log_delta + rounding, log_delta - rounding
@@ -197,14 +199,17 @@ def solve_lattice_profile(pair: LatticePair, log_delta: float) -> tuple[float, f
 
 
 def _sparse(nodes: FloatArray) -> FloatArray:
-    """Some of the nodes, the first and the last among them."""
+    """Return some of the nodes, including the first and the last."""
     return nodes if len(nodes) <= 2 * _SECTIONS else np.append(nodes[: -1 : len(nodes) // _SECTIONS], nodes[-1])
 
 
 def _next_section(
     nodes: FloatArray, grid: FloatArray, values: FloatArray, level: float, known: float, side: int
 ) -> tuple[FloatArray, float]:
-    """Where to read next, and what is known: the last place above the level (`side` -1), or the first that is not."""
+    """Return the next points, and the best known bound.
+
+    The bound is the last point above the level (`side` -1), or the first that is not above.
+    """
     if len(grid) == 0:
         return grid, known
     proved = np.flatnonzero(values > level if side < 0 else values <= level)
@@ -238,10 +243,11 @@ def _on_lower(
     *,
     rising: bool,
 ) -> FloatArray:
-    """ln of D, H or G of `lower` between its thresholds; NaN outside them.
+    """Return ln of D, H or G of `lower` between its thresholds; NaN outside them.
 
-    A law on nodes has lines there. With losses between the nodes, D and G lie above, and H below, the line from one
-    threshold with its slope in e^c: D from the next one on the right (`rising` false), the others from the left.
+    A law on nodes is piecewise linear. With losses between the nodes, D and G lie above, and H below, the tangent in
+    e^c at a threshold. D uses the tangent at the next threshold on the right (`rising` false), the others that on the
+    left.
     """
     c = pair.lower.thresholds
     if pair.lower.beside is None:
@@ -254,7 +260,7 @@ def _on_lower(
 
 
 def _between(c: FloatArray, log_values: FloatArray, epsilon: FloatArray) -> FloatArray:
-    """ln of a function that is linear in e^c between neighbouring thresholds; NaN outside them."""
+    """Return ln of a function that is linear in e^c between neighbouring thresholds; NaN outside them."""
     at = np.clip(np.searchsorted(c, epsilon), 1, len(c) - 1)
     left, right = c[at - 1], c[at]
     inside = (epsilon >= left) & (epsilon <= right)

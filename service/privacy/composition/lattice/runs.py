@@ -1,4 +1,4 @@
-"""A run of steps on lattices: which lattice for which accuracy, and which tilts to read it at."""
+"""Lattices of a run of steps for a given accuracy, and the tilts for their evaluation."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from service.privacy.composition.lattice.law import LARGEST_LOSS, bracketing_law
 from service.privacy.composition.lattice.nodes import Atoms, Lattice
 from service.privacy.composition.lattice.sums import LatticePair, run_slack
 from service.privacy.composition.lattice.windows import (
+    ComposedLattice,
     CountedLaw,
-    LatticeLine,
-    log_moment_held,
+    log_moment_in_range,
     tilted_cumulants,
     weight_rounding,
     window,
@@ -28,41 +28,52 @@ from service.privacy.numerics.work import counted_work, is_spent
 from service.privacy.trade_off.abstract import AbstractTradeOff
 
 _COARSE_CELLS = 4096
-"""Cells of the widest step of the lattice that only steers."""
+"""Number of cells of the widest step on the coarse lattice, which only guides the search."""
 
 _NEAR = 2
-"""Cells: atoms no farther from 0 stay in the law. On nodes below it, with one at 0, there is then next to no step; to
-move them would cost more.
+"""Distance from 0, in cells, within which all atoms of a step stay in the law.
+
+A move to nodes towards 0 would leave almost nothing of such a step.
 """
 
 _ATOM_CHOICES = 4000
-"""Multiples tried to put all atoms of the losses on the lattice."""
+"""Number of candidate spacings for a lattice that contains all atoms of the losses."""
 
 _SHORT_LOSS = 30.0
-"""Nats: a loss with a smaller bound is followed to its end; one with a larger bound may be next to never as large."""
+"""Nats: a lattice covers all losses up to a smaller bound. A larger bound may be almost never reached."""
 
 LARGEST_CELLS = 1 << 20
-"""Cells of all steps' laws, or of the window, together: bounds time and memory."""
+"""Largest number of cells of all steps' laws, or of the window. It limits time and memory."""
 
 FARTHEST_NODE = 700.0
-"""Nats: beyond it e^loss or e^-loss is no normal double. Runs whose losses reach so far have lattices of few cells."""
+"""Largest loss in nats for which e^loss and e^-loss are normal doubles. Larger losses occur on coarse lattices only."""
 
 _LESS = 0.6
-"""Windows of coarse lattices are longer than others, by roundings to their cells and to lengths of transforms."""
+"""Factor for windows of coarse lattices, which are longer because of rounding to cells and to transform lengths."""
 
 _CAP_TILTS = (1.0, 1.5, 2.0, 2.7, 3.6, 4.8, 6.5, 9.0)
-"""Distances of tilts from 1, over 1/deviation of the loss, at which a first bound of epsilon is taken."""
+"""Distances of tilts from 1, in units of 1/deviation of the loss, for a first bound of epsilon."""
 _CAP_SLACK = 1e-11
-"""Far above the rounding of that bound, far below its looseness."""
+"""Relative margin of that bound, far above its rounding and far below its excess."""
 
 KEPT_CELLS = 1 << 22
-"""Cells of all lattices and lines of a curve that are kept for further readings; the least recently used go first."""
+"""Largest number of cells of all cached lattices and tilted laws of a curve. The least recently used go first."""
 
 
 @dataclass(frozen=True, slots=True)
 class LatticeStep:
-    """One kind of step: its curves, where its loss has atoms (to steer the lattice), and how often it is taken; what it
-    is if it has two losses alone.
+    """One kind of step.
+
+    Attributes
+    ----------
+    add, remove : AbstractTradeOff
+        Curves in both directions.
+    atoms : sequence of (loss, H0-mass)
+        Atoms of the loss, which determine the lattice.
+    count : int
+        Number of such steps.
+    two_point : TwoPointPart or None
+        Description of a step with only two losses.
     """
 
     add: AbstractTradeOff
@@ -72,7 +83,7 @@ class LatticeStep:
     two_point: TwoPointPart | None = None
 
     def reach(self, log_cut: float) -> tuple[float, float]:
-        """Losses (> 0) to the left and right beyond which less than e^log_cut of H0 and of H1 is left."""
+        """Return the losses (> 0) to the left and right beyond which H0 and H1 have less than e^log_cut of mass."""
         return _reach(self.remove, log_cut), _reach(self.add, log_cut)
 
 
@@ -95,21 +106,22 @@ def _reach(curve: AbstractTradeOff, log_cut: float) -> float:
 
 @dataclass
 class LatticeRun:
-    """Steps on one lattice, and the tilts they were composed at."""
+    """Steps on one lattice, and the tilts at which they are composed."""
 
     step: float
     upper: tuple[CountedLaw, ...]
     lower: tuple[CountedLaw, ...]
     beside: Beside | None = None
-    lines: dict[float, LatticePair | None] = field(default_factory=dict["float", "LatticePair | None"])
+    composed: dict[float, LatticePair | None] = field(default_factory=dict["float", "LatticePair | None"])
 
     @staticmethod
     def build(
         steps: tuple[LatticeStep, ...], beside: Beside | None, spacing: float, log_cut: float
     ) -> LatticeRun | None:
-        """The run in the add direction with about this spacing; None where it would need too many cells, or so few that
-        doubles do not hold e^loss at the outermost ones, and where a step tells everything so surely that rounding
-        leaves no mass to the cells.
+        """Build the run in the add direction with about this spacing.
+
+        The result is None in three cases: the run needs too many cells, e^loss is out of range at the outermost cells,
+        or a step reveals everything so surely that rounding leaves no mass to the cells.
         """
         chosen = _aligned([part.atoms for part in steps], spacing)
         steps = tuple(
@@ -132,7 +144,7 @@ class LatticeRun:
         return LatticeRun(chosen, tuple(upper), tuple(lower), beside)
 
     def mirrored(self) -> LatticeRun | None:
-        """The same run in the other direction; None where rounding leaves no mass to the cells there."""
+        """Return the run in the other direction; None if rounding leaves no mass to the cells there."""
         upper, lower = (
             tuple(CountedLaw(counted.law.mirrored(self.step), counted.count) for counted in laws)
             for laws in (self.upper, self.lower)
@@ -141,31 +153,34 @@ class LatticeRun:
             return None
         return LatticeRun(self.step, upper, lower, self.beside)
 
-    def line(self, tilt: float) -> LatticePair | None:
-        """Both laws composed at a tilt; None where the window would be too large, or doubles do not hold the laws."""
-        if tilt not in self.lines:
-            self.lines[tilt] = self._composed(tilt)
-        return self.lines[tilt]
+    def compose(self, tilt: float) -> LatticePair | None:
+        """Compose both laws at a tilt; None if the window would be too large, or the laws are out of range."""
+        if tilt not in self.composed:
+            self.composed[tilt] = self._composed(tilt)
+        return self.composed[tilt]
 
     def _composed(self, tilt: float) -> LatticePair | None:
         first = window(self.upper, tilt, self.step)
-        second = None if first is None else window(self.lower, tilt, self.step, first)
+        second = None if first is None else window(self.lower, tilt, self.step)
         if first is None or second is None:
             return None
         size = max(first.size, second.size)
         if size * len(self.upper) > 2 * LARGEST_CELLS:
             return None
-        while self.lines and self.cells + size > KEPT_CELLS:
-            del self.lines[next(iter(self.lines))]
-        high = LatticeLine(self.upper, tilt, self.step, first, self.beside)
-        low = LatticeLine(self.lower, tilt, self.step, second, self.beside)
+        while self.composed and self.cells + size > KEPT_CELLS:
+            del self.composed[next(iter(self.composed))]
+        high = ComposedLattice(self.upper, tilt, self.step, first, self.beside)
+        low = ComposedLattice(self.lower, tilt, self.step, second, self.beside)
         return LatticePair(high, low, run_slack(self.upper, self.beside, 1), run_slack(self.lower, self.beside, -1))
 
     def epsilon_cap(self, delta: float) -> float:
-        """An upper bound of epsilon(delta), without composing anything; infinite where none is found.
+        """Return an upper bound of epsilon(delta) without a composition; infinite if no bound is found.
 
-        D(c) = E(X - e^c)_+ <= E X^z sup (x - e^c)_+ x^-z = e^{K(z) - (z-1) c} (1 - 1/z)^z/(z - 1) for the upper law and
-        any z > 1 (Markov); the truth is below e^slack D + P1(an infinite loss).
+        For the upper law and any z > 1 (Markov):
+
+            D(c) = E(X - e^c)_+ <= E X^z sup (x - e^c)_+ x^-z = e^{K(z) - (z-1) c} (1 - 1/z)^z/(z - 1).
+
+        The true profile is at most e^slack D + P1(an infinite loss).
         """
         slack = run_slack(self.upper, self.beside, 1)
         left = delta * (1 - _CAP_SLACK) - math.exp(min(slack.log_infinite, 0.0))
@@ -175,7 +190,7 @@ class LatticeRun:
         least = math.inf
         for distance in _CAP_TILTS:
             tilt = 1 + distance / max(math.sqrt(max(variance, 0.0)), self.step)
-            value = log_moment_held(self.upper, tilt, self.step)
+            value = log_moment_in_range(self.upper, tilt, self.step)
             rounding = weight_rounding(self.upper, tilt, self.step)
             if self.beside is not None:
                 value += self.beside.cumulants(tilt)[0]
@@ -188,13 +203,13 @@ class LatticeRun:
 
     @property
     def law_cells(self) -> int:
-        """Cells of its laws."""
+        """Number of cells of the laws."""
         return sum(len(counted.law.masses) for counted in self.upper)
 
     @property
     def cells(self) -> int:
-        """Cells of its laws and lines."""
-        return self.law_cells + sum(line.upper.cells for line in self.lines.values() if line is not None)
+        """Number of cells of the laws and of the composed laws."""
+        return self.law_cells + sum(pair.upper.cells for pair in self.composed.values() if pair is not None)
 
 
 def _reaches(steps: tuple[LatticeStep, ...], log_cut: float) -> list[tuple[float, float]]:
@@ -202,7 +217,7 @@ def _reaches(steps: tuple[LatticeStep, ...], log_cut: float) -> list[tuple[float
 
 
 def _lattice(part: LatticeStep, spacing: float, reach: tuple[float, float]) -> Lattice:
-    """The lattice that covers a step's losses, and has its first atom on a node."""
+    """Return the lattice that covers a step's losses, with the first atom on a node."""
     first = part.atoms[0][0] if part.atoms else 0.0
     offset = first - round(first / spacing) * spacing
     left, right = (math.ceil(side / spacing) + 2 for side in reach)
@@ -210,32 +225,33 @@ def _lattice(part: LatticeStep, spacing: float, reach: tuple[float, float]) -> L
 
 
 def _aligned(atoms: list[Atoms], spacing: float) -> float:
-    """A spacing of at most the given one of which the distances between each step's atoms are nearly multiples."""
+    """Return a spacing, at most the given one, that nearly divides the distances between each step's atoms."""
     distances = {abs(loss - step[0][0]) for step in atoms for loss, _ in step[1:]}
     sizes = np.array(sorted(distance for distance in distances if distance > spacing))
     if len(sizes) == 0:
         short = 2.0 ** (math.floor(math.log2(spacing)) - 20)
         return math.floor(spacing / short) * short
     first = math.ceil(float(sizes[-1]) / spacing)
-    # Spread out: short distances come near to multiples only where the spacing changes by as much as they need.
+    # The candidates are spread out: short distances become multiples only if the spacing changes sufficiently.
     spread: FloatArray = np.linspace(first, max(1.5 * first, first + 2), _ATOM_CHOICES)
     multiples: FloatArray = np.round(spread)
     places: FloatArray = sizes[:, None] / (sizes[-1] / multiples)
-    # The last atom of a step, mostly above 0, is moved down to a node.
+    # The last atom of a step, mostly above 0, moves down to a node.
     off = np.maximum(places - np.floor(places + 1e-9 * (1 + places)), 0.0).max(axis=0)
     return float(sizes[-1] / multiples[int(np.argmin(np.where(off < 1e-9, 0.0, off)))])
 
 
 class CoarseTransform:
-    """Cumulants of a coarse lattice, in the manner of `LossTransform`: they choose tilts, nothing is proved from
-    them. `mirrored`: those of the other direction, K(1 - z).
+    """Cumulants of a coarse lattice with the interface of `LossTransform`. They choose tilts; no proof depends on them.
+
+    With `mirrored` they are those of the other direction, K(1 - z).
     """
 
     def __init__(self, run: LatticeRun, *, mirrored: bool) -> None:
         self._run, self._mirrored = run, mirrored
 
     def cumulants(self, tilts: FloatArray) -> RealCumulants:
-        """K, K', K'' at real tilts; errors are not known and given as 0."""
+        """Return K, K' and K'' at real tilts. Their errors are unknown and given as 0."""
         run, sign = self._run, -1.0 if self._mirrored else 1.0
         there = 1 - tilts if self._mirrored else tilts
         rows = np.array([tilted_cumulants(run.upper, float(tilt), run.step, run.beside) for tilt in there])
@@ -244,7 +260,7 @@ class CoarseTransform:
 
 
 class LatticeRuns:
-    """The lattices of a run, for both of its directions: laws are made once, and mirrored for the other one."""
+    """Lattices of a run in both directions. Laws are computed once and mirrored for the other direction."""
 
     def __init__(self, steps: tuple[LatticeStep, ...], beside: Beside | None) -> None:
         self.steps, self.beside = steps, beside
@@ -254,32 +270,35 @@ class LatticeRuns:
         self._work_of_a_cell = 0.0
 
     def farthest(self, digits: float) -> float:
-        """The largest loss of a step beyond which 10^-digits of its mass is left."""
+        """Return the largest loss of a step beyond which 10^-digits of its mass remains."""
         if digits not in self._farthest:
             self._farthest[digits] = max(max(part.reach(-digits * math.log(10))) for part in self.steps)
         return self._farthest[digits]
 
     def coarse(self, digits: float) -> LatticeRun | None:
-        """A lattice of a few thousand cells, which ends where 10^-digits is left or doubles hold no larger loss."""
+        """Return a lattice of a few thousand cells.
+
+        The lattice ends where 10^-digits of mass remains, or at the largest finite e^loss.
+        """
         if digits not in self._coarse:
             widest = max(max(pair) for pair in _reaches(self.steps, -digits * math.log(10)))
             self._coarse[digits] = self._built(digits, widest / _COARSE_CELLS)
         return self._coarse[digits]
 
     def span(self, digits: float, tilt: float) -> float:
-        """About how far (nats) the composed loss reaches at a tilt, rather less; 0 where that is not known."""
+        """Return an approximate, rather small range (nats) of the composed loss at a tilt; 0 if unknown."""
         coarse = self.coarse(digits)
         part = None if coarse is None else window(coarse.upper, tilt, coarse.step)
         return 0.0 if part is None or coarse is None else _LESS * part.size * coarse.step
 
     def at(self, digits: float, spacing: float, *, mirrored: bool) -> LatticeRun | None:
-        """Return the run on a lattice of about this spacing; None as for `LatticeRun.build`.
+        """Return the run on a lattice of about this spacing, or None as in `LatticeRun.build`.
 
-        Runs that were used least recently are forgotten where too many cells are kept.
+        The least recently used runs are removed if too many cells are cached.
         """
         key = digits, spacing, mirrored
         if key in self._kept:
-            self._kept[key] = self._kept.pop(key)  # the last to be forgotten
+            self._kept[key] = self._kept.pop(key)  # now the most recently used
             return self._kept[key]
         known = self._kept.get((digits, spacing, False))
         self._forget()
@@ -291,13 +310,13 @@ class LatticeRuns:
             self._kept[key] = None if run is None else run.mirrored()
         return self._kept[key]
 
-    def finest_lines(self, count: int, *, mirrored: bool) -> list[LatticePair]:
-        """Return so many of what is composed in this direction, at any tilt, finest spacing first."""
+    def finest_composed(self, count: int, *, mirrored: bool) -> list[LatticePair]:
+        """Return up to `count` cached composed laws in this direction, at any tilt, finest spacing first."""
         runs = [run for (_, _, direction), run in self._kept.items() if run is not None and direction is mirrored]
-        lines = (
-            pair for run in sorted(runs, key=lambda run: run.step) for pair in run.lines.values() if pair is not None
+        pairs = (
+            pair for run in sorted(runs, key=lambda run: run.step) for pair in run.composed.values() if pair is not None
         )
-        return list(islice(lines, count))
+        return list(islice(pairs, count))
 
     def _forget(self) -> None:
         while sum(run.cells for run in self._kept.values() if run is not None) > KEPT_CELLS:
@@ -311,13 +330,16 @@ class LatticeRuns:
         return run
 
     def _is_too_much(self, digits: float, spacing: float) -> bool:
-        """Whether such a lattice is more than the work that is left, by what the cells of the last one took."""
+        """Return whether such a lattice needs more than the remaining work.
+
+        The estimate uses the work per cell of the last lattice.
+        """
         coarse = self._coarse.get(digits)
         return coarse is not None and is_spent(coarse.law_cells * coarse.step / spacing * self._work_of_a_cell)
 
 
 def coarse_grid(runs: LatticeRuns, digits: float, *, mirrored: bool) -> TiltGrid | None:
-    """Tilts to read a run at, from a lattice of a few thousand cells."""
+    """Return the tilts for evaluations of a run, from a lattice of a few thousand cells."""
     run = runs.coarse(digits)
     if run is None:
         return None

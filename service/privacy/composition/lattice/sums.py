@@ -1,6 +1,7 @@
-"""The sums of two lattice laws composed at one tilt, near its threshold, with every rounding in the ends.
+"""Sums of two lattice laws composed at one tilt, near its threshold, with rounding included in the bounds.
 
-`_Side` has one law's sums as logarithms, `LatticePair` both laws', `Slack` what holds for all thresholds of a run.
+`_Side` has the sums of one law as logarithms, `LatticePair` those of both laws, and `Slack` the factors that hold for
+all thresholds of a run.
 """
 
 from __future__ import annotations
@@ -16,25 +17,26 @@ import numpy as np
 
 from service.privacy.composition.lattice.beside import Beside
 from service.privacy.composition.lattice.law import LatticeLaw
-from service.privacy.composition.lattice.windows import CountedLaw, LatticeLine
+from service.privacy.composition.lattice.windows import ComposedLattice, CountedLaw
 from service.privacy.numerics.arrays import FloatArray
 
 LOG_ROUNDING = 1e-14
-"""Relative rounding of the few operations between the sums of a line and a reading; exponents carry their own."""
+"""Relative rounding of the few operations between sums and results, without the rounding of exponents."""
 
 EXPONENT_ROUNDING = 1e-15
-"""Rounding of logarithms that a reading adds up, relative to their size."""
+"""Rounding of the logarithms that a result adds up, relative to their size."""
 
 KEPT_BYTES: Final = 384 * 2**20
-"""Of sums that this process keeps for further readings, whatever curves they are of."""
+"""Largest size of all cached sums of this process, for all curves together."""
 _BYTES_OF_A_THRESHOLD: Final = 64
-"""Of all sums at it, roughly."""
+"""Approximate size of all sums at a threshold."""
 
 
 @dataclass(frozen=True, slots=True)
 class Slack:
-    """Factors e^{+-s} of one side's laws for a whole run, the masses outside the lattice of a whole run, and how far
-    (nats) its losses may be off.
+    """Factors e^{+-s} of the laws of a whole run, and its masses outside the lattice.
+
+    `shift` is the error bound (nats) of the losses.
     """
 
     profile: float
@@ -51,94 +53,94 @@ def _log(values: FloatArray) -> FloatArray:
 
 
 class _Side:
-    """Logarithms of the sums of one line at its thresholds, lower (sign -1) or upper (sign 1) ends."""
+    """Logarithms of the sums of one law at its thresholds, as lower (sign -1) or upper (sign 1) bounds."""
 
-    def __init__(self, line: LatticeLine, sign: int) -> None:
-        self.line, self.sign = line, sign
+    def __init__(self, lattice: ComposedLattice, sign: int) -> None:
+        self.lattice, self.sign = lattice, sign
         self._above_known: dict[int, FloatArray] = {}
-        self.slack = line.log_rounding + LOG_ROUNDING
-        self.size = _BYTES_OF_A_THRESHOLD * line.threshold_count
+        self.slack = lattice.log_rounding + LOG_ROUNDING
+        self.size = _BYTES_OF_A_THRESHOLD * lattice.threshold_count
 
     def forget(self) -> None:
-        """Give the memory of the sums back: they are made again, the same to the last bit, when they are asked for."""
+        """Release the memory of the sums. A later use recomputes them with identical results."""
         for name in ("c", "rounding", "alpha", "rest", "power", "beta", "profile", "middle", "left"):
             self.__dict__.pop(name, None)
         self._above_known = {}
 
     @cached_property
     def c(self) -> FloatArray:
-        """Thresholds."""
-        return self.line.thresholds
+        """Thresholds of the sums."""
+        return self.lattice.thresholds
 
     @cached_property
     def rounding(self) -> FloatArray:
-        """Of exponents."""
-        return EXPONENT_ROUNDING * (1 + abs(self.line.value) + np.abs(self.line.theta * self.c))
+        """Rounding of the exponents."""
+        return EXPONENT_ROUNDING * (1 + abs(self.lattice.value) + np.abs(self.lattice.theta * self.c))
 
     def _scaled(self, sums: list[tuple[FloatArray, float]], slope: float, sign: float = 1.0) -> FloatArray:
-        """ln(first sum +- second +- errors) + K - slope c, with its rounding; `sums`: (values, rate) each."""
+        """Return ln(first sum +- second +- errors) + K - slope c, with its rounding; `sums`: (values, rate) pairs."""
         values = sums[0][0] if len(sums) == 1 else sums[0][0] + sign * sums[1][0]
-        # Roundings of a difference are relative to its two parts.
-        errors = [self.line.error(rate) + self.line.sum_rounding(rate) * np.abs(part) for part, rate in sums]
-        scaled = _log(values + self.sign * np.sum(errors, axis=0)) + (self.line.value - slope * self.c)
+        # The rounding of a difference is relative to its two terms.
+        errors = [self.lattice.error(rate) + self.lattice.sum_rounding(rate) * np.abs(part) for part, rate in sums]
+        scaled = _log(values + self.sign * np.sum(errors, axis=0)) + (self.lattice.value - slope * self.c)
         return scaled + self.sign * (self.slack + self.rounding)
 
     @cached_property
     def alpha(self) -> FloatArray:
         """ln P0(S > c), theta > 0."""
-        return self._scaled([self._above(0)], self.line.theta)
+        return self._scaled([self._above(0)], self.lattice.theta)
 
     @cached_property
     def rest(self) -> FloatArray:
         """ln P0(S <= c), theta < 0."""
-        return self._scaled([self._below(0)], self.line.theta)
+        return self._scaled([self._below(0)], self.lattice.theta)
 
     @cached_property
     def power(self) -> FloatArray:
         """ln P1(S > c), theta > 1."""
-        return self._scaled([self._above(1)], self.line.theta - 1)
+        return self._scaled([self._above(1)], self.lattice.theta - 1)
 
     @cached_property
     def beta(self) -> FloatArray:
         """ln P1(S <= c), theta < 1."""
-        return self._scaled([self._below(1)], self.line.theta - 1)
+        return self._scaled([self._below(1)], self.lattice.theta - 1)
 
     @cached_property
     def profile(self) -> FloatArray:
         """ln D(c) of the finite losses, theta > 1."""
-        return self._scaled([self._above(1), self._above(0)], self.line.theta - 1, sign=-1.0)
+        return self._scaled([self._above(1), self._above(0)], self.lattice.theta - 1, sign=-1.0)
 
     @cached_property
     def middle(self) -> FloatArray:
         """ln H(c), 0 < theta < 1."""
-        return self._scaled([self._below(1), self._above(0)], self.line.theta - 1, sign=1.0)
+        return self._scaled([self._below(1), self._above(0)], self.lattice.theta - 1, sign=1.0)
 
     @cached_property
     def left(self) -> FloatArray:
         """ln G(c) of the positive X, theta < 0."""
-        return self._scaled([self._below(0), self._below(1)], self.line.theta - 1, sign=-1.0)
+        return self._scaled([self._below(0), self._below(1)], self.lattice.theta - 1, sign=-1.0)
 
     def _above(self, hypothesis: int) -> tuple[FloatArray, float]:
-        rate, known = self.line.theta - hypothesis, self._above_known
+        rate, known = self.lattice.theta - hypothesis, self._above_known
         if hypothesis not in known:
-            known[hypothesis] = self.line.above(rate)
+            known[hypothesis] = self.lattice.above(rate)
         return known[hypothesis], rate
 
     def _below(self, hypothesis: int) -> tuple[FloatArray, float]:
-        rate = hypothesis - self.line.theta
-        return self.line.below(rate), rate
+        rate = hypothesis - self.lattice.theta
+        return self.lattice.below(rate), rate
 
 
 @final
-class _LatelyRead:
-    """Sides by when they were read last: the oldest forget their sums where those of all are too large."""
+class _RecentlyUsed:
+    """Recently used sides. The oldest release their sums if the total size is too large."""
 
     def __init__(self) -> None:
         self._sides: dict[int, tuple[weakref.ref[_Side], int]] = {}
         self.total = 0
 
     def read(self, side: _Side) -> _Side:
-        """The same, as the one that was read last."""
+        """Return the side after marking it as the most recently used."""
         key = id(side)
         known = self._sides.pop(key, None)
         if known is None:
@@ -158,72 +160,72 @@ class _LatelyRead:
         self.total -= size
 
 
-LATELY_READ: Final = _LatelyRead()
+RECENTLY_USED: Final = _RecentlyUsed()
 
 
 @dataclass(frozen=True)
 class LatticePair:
-    """Both lines at one tilt, with their slack."""
+    """Both composed laws at one tilt, with their slack."""
 
-    upper: LatticeLine
-    lower: LatticeLine
+    upper: ComposedLattice
+    lower: ComposedLattice
     upper_slack: Slack
     lower_slack: Slack
     _sides: dict[tuple[bool, int], _Side] = field(default_factory=dict[tuple[bool, int], _Side])
 
     @property
     def theta(self) -> float:
-        """The tilt of both."""
+        """Tilt of both laws."""
         return self.upper.theta
 
     @property
     def high_upper(self) -> _Side:
-        """Upper ends of the upper law's sums."""
+        """Upper bounds of the upper law's sums."""
         return self._side(self.upper, 1)
 
     @property
     def low_upper(self) -> _Side:
-        """Lower ends of the upper law's sums."""
+        """Lower bounds of the upper law's sums."""
         return self._side(self.upper, -1)
 
     @property
     def high_lower(self) -> _Side:
-        """Upper ends of the lower law's sums."""
+        """Upper bounds of the lower law's sums."""
         return self._side(self.lower, 1)
 
     @property
     def low_lower(self) -> _Side:
-        """Lower ends of the lower law's sums."""
+        """Lower bounds of the lower law's sums."""
         return self._side(self.lower, -1)
 
-    def _side(self, line: LatticeLine, sign: int) -> _Side:
-        key = line is self.upper, sign
+    def _side(self, lattice: ComposedLattice, sign: int) -> _Side:
+        key = lattice is self.upper, sign
         if key not in self._sides:
-            self._sides[key] = _Side(line, sign)
-        return LATELY_READ.read(self._sides[key])
+            self._sides[key] = _Side(lattice, sign)
+        return RECENTLY_USED.read(self._sides[key])
 
 
 def run_slack(laws: tuple[CountedLaw, ...], beside: Beside | None, sign: int) -> Slack:
-    """Slack of all steps; masses outside the lattice are rounded up (`sign` 1) or down (-1)."""
+    """Return the slack of all steps; masses outside the lattice are rounded up (`sign` 1) or down (-1)."""
 
     def total(value: Callable[[LatticeLaw], float]) -> float:
         return math.fsum(counted.count * value(counted.law) for counted in laws) * (1 + 1e-12)
 
     profile, left = total(lambda law: law.log_slack_profile), total(lambda law: law.log_slack_left)
-    tells = [] if beside is None else list(beside.tells)
-    # Twice: a law's other masses may add up to a little more or less than what these leave.
+    deltas = [] if beside is None else list(beside.deltas)
+    # The factor 2 covers finite masses that add up to slightly more or less than the rest.
     return Slack(
         profile,
         left,
         total(lambda law: law.log_slack_middle),
-        _log_some([*((counted.law.infinite, counted.count) for counted in laws), *tells], 2 * sign * profile),
-        _log_some([*((counted.law.vanishing, counted.count) for counted in laws), *tells], 2 * sign * left),
+        _log_some([*((counted.law.infinite, counted.count) for counted in laws), *deltas], 2 * sign * profile),
+        _log_some([*((counted.law.vanishing, counted.count) for counted in laws), *deltas], 2 * sign * left),
         total(lambda law: law.shift),
     )
 
 
 def _log_some(masses: list[tuple[float, int]], slack: float) -> float:
-    """ln of the chance that some step has such a mass, 1 - prod (1 - q)^N, with the slack."""
+    """Return ln of the probability that some step has such a mass, 1 - prod (1 - q)^N, with the slack."""
     none = math.fsum(count * (math.log1p(-mass) if mass < 1 else -math.inf) for mass, count in masses)
     some = -math.expm1(none)
     return math.log(some) + slack + math.copysign(1e-13, slack) if some > 0 else -math.inf

@@ -1,13 +1,15 @@
-"""The composition of lattice laws at one tilt, by the discrete Fourier transform, with every error bounded.
+"""Composition of lattice laws at one tilt by the discrete Fourier transform, with all errors bounded.
 
-Tilted masses m_k = P_k e^{theta k h - K} of a run add up to 1; those of the composition are the inverse transform of
-the product of the steps' transforms, each to the power of its count. Errors, all absolute beside that 1:
+The tilted masses m_k = P_k e^{theta k h - K} of a run add up to 1. Those of the composition are the inverse transform
+of the product of the steps' transforms, each to the power of its count. The errors are absolute, relative to that sum
+of 1:
 
-- a transform of n non-negative numbers has error <= 8 u log2(n) times their sum at every frequency (each term passes
-  log2 n products and sums); to the power N it is N times as much, where the transform has not decayed;
-- mass outside the window of n cells wraps around: Chernoff bounds it on both sides (`overflow`).
+- A transform of n non-negative numbers has an error of at most 8 u log2(n) times their sum at every frequency, because
+each
+  term passes log2 n products and sums. The N-th power has N times this error where the transform has not decayed.
+- Mass outside the window of n cells wraps around. Chernoff's bound limits it on both sides (`overflow`).
 
-Sums over the composed law are taken relative to e^{K - theta c} near the threshold c, where they are of order one.
+Sums over the composed law are computed relative to e^{K - theta c} near the threshold c, where they are of order one.
 """
 
 from __future__ import annotations
@@ -26,68 +28,69 @@ from service.privacy.numerics.transform_length import fast_length
 from service.privacy.numerics.work import count_work
 
 _TRANSFORM_ERROR = 8 * UNIT_ROUNDOFF
-"""Per level of a fast Fourier transform, relative to the sum of what is transformed."""
+"""Error per level of a fast Fourier transform, relative to the sum of its terms."""
 
 _REACH = 3.0
-"""Thresholds are read within this many standard deviations of the tilted loss around its mean."""
+"""Range of the thresholds around the tilted mean, in standard deviations of the tilted loss."""
 
 _JUMPS, _LITTLE = 4e-3, 1e-11
-"""Tilted mass beyond those, several times that of a normal law, from which thresholds are read further out, to where
-this little is left: digits enough above the noise.
+"""Tilted mass beyond that range above which thresholds extend further, and the mass that remains beyond them.
+
+The first is several times that of a normal law. The second is sufficiently far above the noise.
 """
 
 _CHERNOFF_DISTANCES = (1.5, 3.0, 5.0, 8.0, 12.0)
-"""Tilts, over 1/deviation away, at which mass outside the window is bounded."""
-_USUAL_DISTANCE = 3
+"""Distances of the tilts that bound the mass outside the window, in units of 1/deviation."""
+_DEFAULT_DISTANCE = 3
 """Index of the distance that bounds the tails of a normal law best."""
 
 _OVERFLOW_GOAL = 37.0
-"""Nats: mass outside the window is about e^-goal."""
+"""Nats: the mass outside the window is about e^-_OVERFLOW_GOAL."""
 
 _LEAST_WEIGHT = 1e-290
-"""Weight of a tilted law, relative to the farthest loss, that doubles hold: smaller ones lose digits, or all."""
+"""Smallest weight of a tilted law, relative to the farthest loss, that keeps its accuracy in doubles."""
 
 _BLOCK_EXPONENT = 300.0
-"""Decaying sums are taken in blocks that decay by at most e^-300."""
+"""Nats by which a block of a decaying sum may decay."""
 _MOST_DISTANCES = 128
-"""Cells within which sums decay that much, up to which they are taken one distance after another."""
+"""Largest decay length, in cells, of sums that are computed distance by distance."""
 
 _LARGEST_SPREAD = 1 << 21
-"""Thresholds times losses between the nodes for which sums are made; of more thresholds some are left out."""
+"""Largest product of thresholds and losses between the nodes. With more, only every `stride`-th threshold is used."""
 
 _UNDERFLOW = 1e-280
-"""Above what products lose that are no normal doubles."""
+"""Upper bound of the error of products below the normal doubles."""
 
 _FAR_CELLS = 1e-120
-"""Above what cells that decayed by more than e^-300 add to a sum: masses and noise are at most of order one."""
+"""Upper bound of the sum over cells that decayed by more than e^-300. Masses and noise are at most of order one."""
 
 
 @dataclass(frozen=True, slots=True)
 class CountedLaw:
-    """A step's law on the lattice, and how often the step is taken."""
+    """Law of a step on the lattice, and the number of such steps."""
 
     law: LatticeLaw
     count: int
 
     def log_moment(self, tilt: float, step: float) -> tuple[float, float, float]:
-        """K, K', K'' of all these steps at a real tilt (`infinite` left out)."""
+        """Return K, K' and K'' of all these steps at a real tilt, without `infinite`."""
         losses, weights, top = self._tilted(tilt, step)
         total = float(weights.sum())
         mean = float(weights @ losses) / total
         variance = float(weights @ (losses - mean) ** 2) / total
         return self.count * (top + math.log(total)), self.count * mean, self.count * variance
 
-    def log_moment_held(self, tilt: float, step: float) -> float:
-        """K alone; infinite where doubles do not hold the weights."""
+    def log_moment_in_range(self, tilt: float, step: float) -> float:
+        """Return K; infinite if the weights are out of range."""
         _, weights, top = self._tilted(tilt, step)
         total = float(weights.sum())
         return self.count * (top + math.log(total)) if total >= _LEAST_WEIGHT else math.inf
 
     def _tilted(self, tilt: float, step: float) -> tuple[FloatArray, FloatArray, float]:
-        """Losses, their masses times e^(tilt loss - top), and top: the largest exponent where there is mass."""
+        """Return the losses, their masses times e^(tilt loss - top), and top, the largest exponent with mass."""
         count_work(_A_CALL + _A_WEIGHT * len(self.law.masses))
         losses, some = self.law.losses(step), self.law.masses > 0
-        exponents = tilt * losses  # falls or rises
+        exponents = tilt * losses  # monotone
         ends = int(np.argmax(some)), len(some) - 1 - int(np.argmax(some[::-1]))
         top = float(max(exponents[end] for end in ends))
         exponents -= top
@@ -98,23 +101,26 @@ class CountedLaw:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Cells start <= k < start + size of the composed loss less its offset, and a bound of the tilted mass outside.
+    """Cells start <= k < start + size of the composed loss less its offset.
 
-    `cumulants`: K, K', K'' of the laws at the tilt. `tilts`: indices of the distances that bound the mass on the left
-    and on the right.
+    Attributes
+    ----------
+    overflow : float
+        Bound of the tilted mass outside the window.
+    cumulants : (float, float, float)
+        K, K' and K'' of the laws at the tilt.
     """
 
     start: int
     size: int
     overflow: float
     cumulants: tuple[float, float, float]
-    tilts: tuple[int, int]
 
 
 def tilted_cumulants(
     laws: tuple[CountedLaw, ...], tilt: float, step: float, beside: Beside | None = None
 ) -> tuple[float, float, float]:
-    """K, K', K'' of the run at a real tilt."""
+    """Return K, K' and K'' of the run at a real tilt."""
     rows = [law.log_moment(tilt, step) for law in laws]
     if beside is not None:
         rows.append(beside.cumulants(tilt))
@@ -122,48 +128,50 @@ def tilted_cumulants(
     return math.fsum(values), math.fsum(means), math.fsum(variances)
 
 
-def log_moment_held(laws: tuple[CountedLaw, ...], tilt: float, step: float) -> float:
-    """K of the run at a real tilt, within `weight_rounding`; infinite where doubles do not hold its weights."""
-    return math.fsum(law.log_moment_held(tilt, step) for law in laws)
+def log_moment_in_range(laws: tuple[CountedLaw, ...], tilt: float, step: float) -> float:
+    """Return K of the run at a real tilt, within `weight_rounding`; infinite if its weights are out of range."""
+    return math.fsum(law.log_moment_in_range(tilt, step) for law in laws)
 
 
 def total_offset(laws: tuple[CountedLaw, ...]) -> float:
-    """Offset of the lattice of the composition."""
+    """Return the offset of the lattice of the composition."""
     return math.fsum(counted.count * counted.law.offset for counted in laws)
 
 
-def window(laws: tuple[CountedLaw, ...], tilt: float, step: float, like: Window | None = None) -> Window | None:
-    """Return the smallest window outside which the tilted mass is about e^-goal, and the bound that was reached.
+def window(laws: tuple[CountedLaw, ...], tilt: float, step: float) -> Window | None:
+    """Return the smallest window with a tilted mass of about e^-goal outside, and the proved bound of this mass.
 
-    `like`: window of laws that are nearly the same, whose mass the same tilts bound. None where doubles do not hold the
-    tilted law.
+    Parameters
+    ----------
+    laws : tuple of CountedLaw
+        Laws of the steps.
+    tilt, step : float
+        Tilt, and spacing of the lattice.
+
+    Returns
+    -------
+    Window or None
+        None if the tilted law is out of the range of doubles.
     """
-    if not math.isfinite(log_moment_held(laws, tilt, step)):
+    if not math.isfinite(log_moment_in_range(laws, tilt, step)):
         return None
-    value, mean, variance = tilted_cumulants(laws, tilt, step)
-    unit = 1 / max(math.sqrt(max(variance, 0.0)), step)
-    sides: list[float] = []
-    tilts: list[int] = []
-    for side, sign in enumerate((-1.0, 1.0)):
-        tails = _Tails(laws, tilt, step, value, sign * unit)
-        found = (math.inf, 0) if like is None else (tails.end(like.tilts[side]), like.tilts[side])
-        end, chosen = found if math.isfinite(found[0]) else tails.nearest()
-        if not math.isfinite(end):
-            return None
-        sides.append(sign * end - total_offset(laws))
-        tilts.append(chosen)
-    start, last = math.floor(sides[0] / step) - 1, math.ceil(sides[1] / step) + 1
-    far = max(abs(tilt + sign * unit * _CHERNOFF_DISTANCES[at]) for sign, at in zip((-1.0, 1.0), tilts, strict=True))
-    slack = weight_rounding(laws, far, step) + weight_rounding(laws, tilt, step) + 1e-9 + 1e-13 * _OVERFLOW_GOAL
+    cumulants = tilted_cumulants(laws, tilt, step)
+    unit = 1 / max(math.sqrt(max(cumulants[2], 0.0)), step)
+    tails = [_Tails(laws, tilt, step, cumulants[0], side) for side in (-unit, unit)]
+    (left, first), (right, second) = (tail.nearest() for tail in tails)
+    if not (math.isfinite(left) and math.isfinite(right)):
+        return None
+    offset = total_offset(laws)
+    start, end = math.floor((-left - offset) / step) - 1, math.ceil((right - offset) / step) + 1
+    farthest = max(abs(tilt - first * unit), abs(tilt + second * unit))
+    slack = weight_rounding(laws, farthest, step) + weight_rounding(laws, tilt, step) + 1e-9 + 1e-13 * _OVERFLOW_GOAL
     overflow = 2 * math.exp(min(-_OVERFLOW_GOAL + slack, 700.0))
-    return Window(
-        start, fast_length(max(last - start + 1, 16)), overflow, (value, mean, variance), (tilts[0], tilts[1])
-    )
+    return Window(start, fast_length(max(end - start + 1, 16)), overflow, cumulants)
 
 
 @dataclass(frozen=True, slots=True)
 class _Tails:
-    """One side of a tilted law, whose mass Chernoff bounds by moments `unit` times the distances away."""
+    """One side of a tilted law, whose mass Chernoff's bound limits by moments at distances in units of `unit`."""
 
     laws: tuple[CountedLaw, ...]
     tilt: float
@@ -171,28 +179,32 @@ class _Tails:
     value: float
     unit: float
 
-    def end(self, at: int) -> float:
-        """Return |x| with e^{K(s) - K(theta) - (s - theta) x} = e^-goal; infinite where doubles do not hold K(s)."""
-        shift = self.unit * _CHERNOFF_DISTANCES[at]
-        return (log_moment_held(self.laws, self.tilt + shift, self.step) - self.value + _OVERFLOW_GOAL) / abs(shift)
+    def nearest(self) -> tuple[float, float]:
+        """Return the nearest endpoint, counted outwards, and its distance.
 
-    def nearest(self) -> tuple[float, int]:
-        """Return the nearest end, and the index of its distance: ends first fall and then rise in the distance."""
-        best, at = self.end(_USUAL_DISTANCE), _USUAL_DISTANCE
+        The endpoint x has e^{K(s) - K(theta) - (s - theta) x} = e^-goal, and is infinite if K(s) is out of range. As
+        a function of the distance, endpoints first decrease and then increase.
+        """
+        best, at = self._end(_DEFAULT_DISTANCE), _DEFAULT_DISTANCE
         for direction in (-1, 1):
             while 0 <= at + direction < len(_CHERNOFF_DISTANCES):
-                other = self.end(at + direction)
+                other = self._end(at + direction)
                 if best < math.inf and not other < best:
                     break
                 best, at = other, at + direction
-            if at != _USUAL_DISTANCE:
+            if at != _DEFAULT_DISTANCE:
                 break
-        return best, at
+        return best, _CHERNOFF_DISTANCES[at]
+
+    def _end(self, at: int) -> float:
+        shift = self.unit * _CHERNOFF_DISTANCES[at]
+        return (log_moment_in_range(self.laws, self.tilt + shift, self.step) - self.value + _OVERFLOW_GOAL) / abs(shift)
 
 
 def weight_rounding(laws: tuple[CountedLaw, ...], tilt: float, step: float) -> float:
-    """Bound of the relative rounding of all tilted weights of a run, and of e^K: a factor of the law, like its
-    slack.
+    """Return a bound of the relative rounding of all tilted weights of a run, and of e^K.
+
+    The rounding is a factor of the law, like its slack.
     """
     rounding = 0.0
     for counted in laws:
@@ -203,12 +215,12 @@ def weight_rounding(laws: tuple[CountedLaw, ...], tilt: float, step: float) -> f
     return rounding
 
 
-class LatticeLine:
-    """A run of lattice laws composed at one tilt: sums over the law near its tilted mean.
+class ComposedLattice:
+    """Run of lattice laws composed at one tilt, with sums over the law near its tilted mean.
 
-    `center`: the lattice index nearest to the mean; `low`, `high`: the indices that are read. All sums are on scales
-    e^{K - theta c} (alpha and 1 - alpha) or e^{K - (theta - 1) c} (power, beta, profile, ...) of the threshold c, and
-    come with one absolute error per kind.
+    `center` is the lattice index nearest to the mean. `low` and `high` are the first and last index of the thresholds.
+    Sums are relative to e^{K - theta c} (alpha and 1 - alpha) or e^{K - (theta - 1) c} (power, beta, profile, ...) at
+    the threshold c. Each kind of sum has one absolute error.
     """
 
     def __init__(
@@ -232,37 +244,38 @@ class LatticeLine:
         left, right = self._reaches(math.ceil(_REACH * self.deviation / step) + 2)
         self.low = max(self.center - left, chosen.start + min(cells) + 1)
         high = min(self.center + right, chosen.start + chosen.size - 1 + max(cells))
-        # Laws on nodes have corners there; beside other losses thresholds need not lie on all of them.
+        # Laws on nodes have corners at the nodes. With losses between the nodes, thresholds may skip nodes.
         work = (high - self.low + 1) * len(cells)
         stride = 1 if beside is None else -(-work // _LARGEST_SPREAD)
         self.high = high - (high - self.low) % stride
         self._grid = Thresholds((self.high - self.low) // stride + 1, stride, step)
         self.log_rounding = weight_rounding(laws, theta, step) + 8 * UNIT_ROUNDOFF * abs(self.value)
         self.blur = 0.0
-        """How far (nats) losses may be off, beside what `shift` of the laws says."""
+        """Error bound (nats) of the losses, in addition to `shift` of the laws."""
         if beside is not None:
             self.blur = beside.blur + 8 * UNIT_ROUNDOFF * float(np.abs(self.thresholds[[0, -1]]).max())
             self.log_rounding += beside.rounding(theta) + self.blur * (2 + abs(theta))
 
     def _reaches(self, usual: int) -> tuple[int, int]:
-        """How many cells to the left and right of the center are read: the usual number, or, where rare jumps lead
-        beyond, as many as hold all but a little.
+        """Return the numbers of cells left and right of the center.
+
+        These are the default number, or more if rare jumps lead further, until only a negligible mass is beyond.
         """
         at = min(max(self.center - self._start, 0), self.cells - 1)
         return _reach(self._masses[at::-1], usual), _reach(self._masses[at:], usual)
 
     @property
     def thresholds(self) -> FloatArray:
-        """The losses that are read."""
+        """Losses at which sums are evaluated."""
         return self._offset + np.arange(self.low, self.high + 1, self._grid.stride, dtype=np.float64) * self.step
 
     @property
     def threshold_count(self) -> int:
-        """How many they are."""
+        """Number of the thresholds at which sums are evaluated."""
         return (self.high - self.low) // self._grid.stride + 1
 
     def above(self, rate: float) -> FloatArray:
-        """sum over losses above the thresholds of m e^{-rate (loss - c)} (rate > 0)."""
+        """Return the sums over losses above the thresholds of m e^{-rate (loss - c)}, for rate > 0."""
         cells = self._between.cells
         first = max(self.low - max(cells), self._start)
         masses = self._masses[first - self._start :]
@@ -270,7 +283,7 @@ class LatticeLine:
         return self._between.summed(sums, self.low - first, self._grid, rate)
 
     def below(self, rate: float) -> FloatArray:
-        """sum over losses at or below the thresholds of m e^{-rate (c - loss)} (rate > 0)."""
+        """Return the sums over losses at or below the thresholds of m e^{-rate (c - loss)}, for rate > 0."""
         between = self._between.mirrored(self.step)
         last = min(self.high + max(between.cells), self._start + self.cells - 1)
         masses = self._masses[last - self._start :: -1]
@@ -278,20 +291,20 @@ class LatticeLine:
         return between.summed(sums, last - self.high, self._grid, rate)[::-1]
 
     def error(self, rate: float) -> float:
-        """Absolute error of the sums with this rate: noise in every cell, wrapped mass, and far cells."""
+        """Return the absolute error of the sums with this rate: noise in every cell, wrapped mass, and far cells."""
         cells = min(1 / -math.expm1(-rate * self.step), float(self.cells))
         squares = min(1 / -math.expm1(-2 * rate * self.step), float(self.cells))
         noise = min(self._noise * cells, self._root_noise * math.sqrt(squares))
         return 1.001 * (self._overflow + noise) + _FAR_CELLS
 
     def sum_rounding(self, rate: float) -> float:
-        """Relative error of the sums with this rate, noise and the masses' own rounding aside."""
+        """Return the relative error of the sums with this rate, without noise and rounding of the masses."""
         exponent = min(rate * self.step * self.cells, 2 * _BLOCK_EXPONENT)
         return running_sum_error(self.cells) + 4 * FUNCTION_ERROR + UNIT_ROUNDOFF * (16 + 8 * exponent)
 
 
 def _reach(masses: FloatArray, usual: int) -> int:
-    """Cells of these, outwards, that are read."""
+    """Return the number of cells to evaluate outwards."""
     beyond = np.cumsum(masses[:usual:-1]) if len(masses) > usual + 1 else masses[:0]
     if len(beyond) == 0 or not beyond[-1] > _JUMPS:
         return usual
@@ -299,10 +312,10 @@ def _reach(masses: FloatArray, usual: int) -> int:
 
 
 def decayed_sums(masses: FloatArray, read: int, decay: float) -> FloatArray:
-    """sum_{k >= j} masses_k e^{-decay (k - j)} for j < read.
+    """Compute sum_{k >= j} masses_k e^{-decay (k - j)} for j < read.
 
-    In blocks so short that no factor underflows; cells further away than e^{-_BLOCK_EXPONENT} are left out. Where few
-    are left, and blocks are short, each distance is added for all j at once: no more additions for any j.
+    Blocks are so short that no factor underflows. Cells further away than e^{-_BLOCK_EXPONENT} are omitted. With few
+    cells per sum, and short blocks, each distance is added for all j together, which needs no more additions.
     """
     reach = math.ceil(min(_BLOCK_EXPONENT / decay, float(len(masses))))
     if reach <= min(_MOST_DISTANCES, math.isqrt(len(masses))):
@@ -327,14 +340,16 @@ def decayed_sums(masses: FloatArray, read: int, decay: float) -> FloatArray:
 _A_CALL, _A_WEIGHT = 16.0, 0.008
 """Work of the moment of a law at a tilt, and of each of its masses, in microseconds, roughly."""
 _A_LINE, _A_CELL = 200.0, 0.04
-"""Work of composing laws at a tilt, and of one cell of one law there, in microseconds."""
+"""Work of a composition at a tilt, and of each cell of each law, in microseconds."""
 
 
 def _composed(
     laws: tuple[CountedLaw, ...], theta: float, step: float, chosen: Window
 ) -> tuple[FloatArray, float, float]:
-    """The tilted masses of the composition over the window, a bound of the error of each, and one of the root of the
-    sum of squared errors (Parseval: that of the transform, over the root of n).
+    """Return the tilted masses of the composition over the window, and bounds of their errors.
+
+    The bounds are that of the error of each mass, and that of the Euclidean norm of all errors. By Parseval's identity
+    the norm is that of the transform, divided by sqrt(n).
     """
     n = chosen.size
     count_work(_A_LINE + _A_CELL * n * len(laws))
@@ -348,10 +363,11 @@ def _composed(
             log_most += counted.count * np.log(most)
             relative += (counted.count * error) / most
             composed *= _power(transform, counted.count)
-        # |F^N - computed^N| <= N error (|F| + error)^{N-1}, or both of them; and a product at a time, N - 1 in all.
+        # |F^N - computed^N| is at most N error (|F| + error)^{N-1}, and at most the sum of both powers. Each of the
+        # N - 1 products is rounded too.
         products = 4 * UNIT_ROUNDOFF * math.fsum(counted.count for counted in laws)
         bound = np.exp(np.minimum(log_most, 700.0)) * (np.minimum(1.001 * relative, 2.0) + 2 * products) + _UNDERFLOW
-    # All but the first frequency (and the middle one of an even length) stand for two.
+    # All frequencies but the first (and the middle one of an even length) count twice.
     size = np.abs(composed)
     noise = 2 * (float(bound.sum()) + error * float(size.sum())) / n
     root_noise = math.sqrt(2 * float((bound**2).sum()) / n) + error * math.sqrt(2 * float((size**2).sum()) / n)
@@ -360,7 +376,7 @@ def _composed(
 
 
 def _power(values: ComplexArray, count: int) -> ComplexArray:
-    """values^count by repeated squares: the roundings of all products weigh as much as count - 1 of them, 3 u each."""
+    """Return values^count by repeated squaring; all roundings together equal those of count - 1 products, 3 u each."""
     found: ComplexArray | None = None
     while True:
         if count & 1:
@@ -372,7 +388,7 @@ def _power(values: ComplexArray, count: int) -> ComplexArray:
 
 
 def _wrapped(law: LatticeLaw, theta: float, step: float, n: int) -> FloatArray:
-    """Tilted masses with sum 1 at their indices modulo n."""
+    """Return tilted masses with sum 1 at their indices modulo n."""
     exponents = theta * law.losses(step)
     top = float(exponents[law.masses > 0].max())
     weights = law.masses * np.exp(np.minimum(exponents - top, 0.0))

@@ -172,7 +172,8 @@ class TrapezoidOnContour(LineSummand):
         best = self.strip_errors(heights, q[-1:])[0]
         if not np.all(self.parts.over_run(best) < _NEGLIGIBLE):
             heights = np.array([[0.15], [0.3], [0.5], [0.7], [1.0]]) * top
-            best = np.fmin.reduce(self.strip_errors(heights, q), axis=0)
+            strips = np.split(q, len(q)) if self.parts.separate else [q]  # arrays of one strip fit into caches
+            best = np.fmin.reduce([np.fmin.reduce(self.strip_errors(heights, each), axis=0) for each in strips])
         best = best + 4 * (self.cut + self.omitted)
         if not self.parts.separate:
             return best[np.searchsorted(heights[:, 0] * (1 + 1e-12), t)].T

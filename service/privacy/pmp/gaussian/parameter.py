@@ -11,10 +11,10 @@ import numpy as np
 from service.privacy.enclosure import Enclosure, Evidence
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
-from service.privacy.pmp.gaussian.lower_bound import KnownExposure, known_exposure
+from service.privacy.pmp.gaussian.lower_bound import ExposureLowerBound, exposure_lower_bound
 from service.privacy.pmp.gaussian.points import QueryPoints
 from service.privacy.pmp.gaussian.profile import epsilon_at
-from service.privacy.pmp.gaussian.upper_bound import exposure_bound
+from service.privacy.pmp.gaussian.upper_bound import exposure_upper_bound
 from service.privacy.trade_off.enclosed.ulps import around
 
 Query = Literal["sum", "mean"]
@@ -71,13 +71,13 @@ class GaussianPmp:
         The parameter in nats.
     point : int
         Index of the point that determines the upper bound.
-    known : KnownExposure or None
+    known : ExposureLowerBound or None
         Source of the lower bound; None if both bounds are known without a search.
     """
 
     epsilon: Enclosure
     point: int
-    known: KnownExposure | None
+    known: ExposureLowerBound | None
 
     @property
     def bracket(self) -> str | None:
@@ -130,8 +130,8 @@ def gaussian_pmp(points: FloatArray, release: GaussianRelease, delta: float) -> 
         return GaussianPmp(Enclosure.point(0.0), 0, None)
     if delta == 0:
         return GaussianPmp(_without_delta(placed, release.data_size), int(np.argmax(placed.radii)), None)
-    bound = exposure_bound(placed, delta)
-    known = known_exposure(placed, release.data_size, bound, delta)
+    bound = exposure_upper_bound(placed, delta)
+    known = exposure_lower_bound(placed, release.data_size, bound, delta)
     upper = min(bound.epsilon, worst_case_epsilon(release, delta).upper)
     return GaussianPmp(Enclosure(known.epsilon, upper, Evidence.CERTIFIED), bound.point, known)
 

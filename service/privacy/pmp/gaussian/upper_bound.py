@@ -41,7 +41,7 @@ CONVERGED = 1e-14
 
 @final
 @dataclass(frozen=True, slots=True)
-class ExposureBound:
+class ExposureUpperBound:
     """Bound of Proposition 12 over all points.
 
     Attributes
@@ -56,7 +56,7 @@ class ExposureBound:
     point: int
 
 
-def exposure_bound(points: QueryPoints, delta: float) -> ExposureBound:
+def exposure_upper_bound(points: QueryPoints, delta: float) -> ExposureUpperBound:
     """Compute the smallest epsilon (nats), rounded up, at which every point meets the condition; 0 < delta <= 1.
 
     Notes
@@ -78,7 +78,7 @@ def exposure_bound(points: QueryPoints, delta: float) -> ExposureBound:
             left, allowed = left[solved:], allowed - solved
         elif left.size:
             search.widen()
-    return ExposureBound(search.epsilon, search.point)
+    return ExposureUpperBound(search.epsilon, search.point)
 
 
 @final

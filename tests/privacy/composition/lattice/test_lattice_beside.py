@@ -16,7 +16,7 @@ from mpmath import mpf
 
 from service.privacy.composition.lattice.beside import Beside
 from service.privacy.composition.lattice.law import LatticeLaw
-from service.privacy.composition.lattice.windows import CountedLaw, LatticeLine, window
+from service.privacy.composition.lattice.windows import ComposedLattice, CountedLaw, window
 from service.privacy.composition.planning.choose import pair
 from service.privacy.composition.planning.options import EngineOptions
 from service.privacy.enclosure import Enclosure
@@ -192,7 +192,7 @@ def test_sums_over_losses_between_the_nodes(theta: float) -> None:
         beside = Beside.of([(TwoPointPart(float(random.uniform(0.01, 2)), 0.0), n) for n in (1, 3)])
         assert chosen is not None
         assert beside is not None
-        line = LatticeLine(laws, theta, step, chosen, beside)
+        line = ComposedLattice(laws, theta, step, chosen, beside)
         both = np.convolve(law.masses, law.masses)
         losses = ((np.arange(len(both)) - 24) * step)[:, None] + beside.losses + 2 * law.offset
         weights = both[:, None] * np.exp(beside.log_masses + theta * losses - line.value)

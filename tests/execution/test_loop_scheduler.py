@@ -8,8 +8,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from service.execution import turns
-from service.execution.turns import SLICE_SECONDS, Turns
+from service.execution import loop_scheduler
+from service.execution.loop_scheduler import SLICE_SECONDS, LoopTimeSlicer
 
 SEED = 20261
 
@@ -18,12 +18,12 @@ async def test_the_loop_looks_up_between_steps(monkeypatch: pytest.MonkeyPatch) 
     """By a clock that only steps move: between two looks pass one slice and one step, however many steps are ready."""
     source = random.Random(SEED)
     clock = SimpleNamespace(now=0.0)
-    monkeypatch.setattr(turns, "time", SimpleNamespace(perf_counter=lambda: clock.now))
-    gate = Turns()
+    monkeypatch.setattr(loop_scheduler, "time", SimpleNamespace(perf_counter=lambda: clock.now))
+    gate = LoopTimeSlicer()
     done: list[int] = []
 
     async def step(number: int, seconds: float) -> None:
-        await gate.turn()
+        await gate.acquire()
         clock.now += seconds
         done.append(number)
 
@@ -50,8 +50,8 @@ async def test_the_loop_looks_up_between_steps(monkeypatch: pytest.MonkeyPatch) 
 
 
 async def test_a_step_alone_waits_for_nothing() -> None:
-    gate = Turns()
+    gate = LoopTimeSlicer()
     for _ in range(3):
         with pytest.raises(StopIteration):
-            gate.turn().send(None)
+            gate.acquire().send(None)
         await asyncio.sleep(0)

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from service.execution import siblings as siblings_module
+from service.execution import sibling_processes as siblings_module
 from service.execution.memory_cache import InMemoryResultCache
-from service.execution.siblings import Siblings
+from service.execution.sibling_processes import SiblingProcesses
 from service.telemetry.metrics import Metrics
 from tests.execution.fakes import FAKE, FakeRequest, make_pool, make_runner
 
-Start = Callable[[int], tuple[Siblings, InMemoryResultCache]]
+Start = Callable[[int], tuple[SiblingProcesses, InMemoryResultCache]]
 DIGEST = "sha256:" + "a" * 64
 
 
@@ -25,10 +25,10 @@ DIGEST = "sha256:" + "a" * 64
 def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Start:
     """Make the process with this number."""
 
-    def make(process: int) -> tuple[Siblings, InMemoryResultCache]:
+    def make(process: int) -> tuple[SiblingProcesses, InMemoryResultCache]:
         monkeypatch.setattr(os, "getpid", lambda: process)
         memory = InMemoryResultCache(10, 10**6)
-        made = Siblings(tmp_path, memory.lookup)
+        made = SiblingProcesses(tmp_path, memory.lookup)
         monkeypatch.undo()
         return made, memory
 
@@ -39,7 +39,7 @@ async def test_each_finds_what_the_others_have(start: Start) -> None:
     processes = [start(number) for number in range(3)]
     async with AsyncExitStack() as stack:
         for siblings, _ in processes:
-            await stack.enter_async_context(siblings.answered())
+            await stack.enter_async_context(siblings.serve())
         large = os.urandom(700_000)
         processes[2][1].put("curves", DIGEST, large)
         for siblings, _ in processes[:2]:
@@ -59,7 +59,7 @@ async def test_a_killed_process_is_forgotten_and_a_stuck_one_passed_over(
     stuck.listen()
     dead.bind(str(tmp_path / "3.sock"))
     dead.close()
-    async with asking.answered(), answering.answered():
+    async with asking.serve(), answering.serve():
         assert await asking.find(("bounds",), DIGEST) == b"{}"
         assert await asking.find(("bounds",), "sha256:0") is None
     assert {each.name for each in tmp_path.iterdir()} == {"2.sock"}
@@ -69,7 +69,7 @@ async def test_a_killed_process_is_forgotten_and_a_stuck_one_passed_over(
 @pytest.mark.parametrize("sent", [b"\xff\xfe\n", b"\n", b"x" * 10_000, b""])
 async def test_questions_that_are_none(start: Start, tmp_path: Path, sent: bytes) -> None:
     siblings, _ = start(1)
-    async with siblings.answered():
+    async with siblings.serve():
         reader, writer = await asyncio.open_unix_connection(tmp_path / "1.sock")
         writer.write(sent)
         writer.write_eof()
@@ -82,7 +82,7 @@ async def test_a_runner_finds_results_of_its_siblings(start: Start, metrics: Met
     pool = make_pool(metrics)
     computing, asking = (make_runner(metrics, pool, siblings=each) for each in (other, mine))
     computing._memory = memory
-    async with mine.answered(), other.answered():
+    async with mine.serve(), other.serve():
         answer = await computing.run(FAKE, FakeRequest(amount=4.0))
-        assert await asking.find((FAKE.name,), answer.digest) == answer.body
+        assert await asking.find_stored((FAKE.name,), answer.digest) == answer.body
     await pool.close()

@@ -7,11 +7,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from service.execution import admission as admission_module
-from service.execution.admission import Admission
-from service.execution.client import requester_at
+from service.execution import worker_admission as admission_module
+from service.execution.client import requester_from_address
 from service.execution.errors import ComputeBudgetExceeded, QueueFull
-from service.execution.fair_queue import QueuedWork
+from service.execution.fair_queue import QueuedComputation
+from service.execution.worker_admission import WorkerAdmission
 
 
 @pytest.fixture
@@ -19,8 +19,10 @@ def no_time_passes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(admission_module, "time", SimpleNamespace(monotonic=lambda: 1e6))
 
 
-def make_admission(worker_count: int = 2, queue_limit: int = 3, queue_wait_limit_seconds: float = 100.0) -> Admission:
-    return Admission(
+def make_admission(
+    worker_count: int = 2, queue_limit: int = 3, queue_wait_limit_seconds: float = 100.0
+) -> WorkerAdmission:
+    return WorkerAdmission(
         max_cost=1_000_000,
         worker_count=worker_count,
         queue_limit=queue_limit,
@@ -30,17 +32,17 @@ def make_admission(worker_count: int = 2, queue_limit: int = 3, queue_wait_limit
 
 def test_the_limits_are_the_last_that_is_allowed() -> None:
     admission = make_admission()
-    admission.check(0)
-    admission.check(1_000_000)
+    admission.ensure_within_budget(0)
+    admission.ensure_within_budget(1_000_000)
     with pytest.raises(ComputeBudgetExceeded) as raised:
-        admission.check(1_000_001)
+        admission.ensure_within_budget(1_000_001)
     assert (raised.value.estimate, raised.value.limit) == (1_000_001, 1_000_000)
 
 
 class Crowd:
     """Computations of several clients, which run until they are told to end."""
 
-    def __init__(self, admission: Admission) -> None:
+    def __init__(self, admission: WorkerAdmission) -> None:
         self.admission = admission
         self.served: list[str] = []
         self.tasks: list[asyncio.Task[None]] = []
@@ -51,7 +53,7 @@ class Crowd:
         await asyncio.sleep(0)
 
     async def _compute(self, client: str, cost: int) -> None:
-        async with self.admission.place(QueuedWork(client), cost):
+        async with self.admission.slot(QueuedComputation(client), cost):
             self.served.append(client)
             await self._end.wait()
 
@@ -66,12 +68,12 @@ async def test_as_many_wait_as_the_queue_holds() -> None:
     await crowd.send("one", 5)
     assert crowd.admission.admitted == 5
     with pytest.raises(QueueFull):
-        async with crowd.admission.place(QueuedWork("one"), 1):
+        async with crowd.admission.slot(QueuedComputation("one"), 1):
             pass
     assert crowd.admission.admitted == 5
     assert await crowd.end() == [None] * 5
     assert crowd.admission.admitted == 0
-    async with crowd.admission.place(QueuedWork("one"), 1):
+    async with crowd.admission.slot(QueuedComputation("one"), 1):
         assert crowd.admission.admitted == 1
 
 
@@ -112,7 +114,7 @@ async def test_nobody_is_let_in_to_wait_too_long() -> None:
     crowd = Crowd(make_admission(worker_count=1, queue_limit=100, queue_wait_limit_seconds=1.5))
     await crowd.send("one", 2, cost=1_000_000)
     with pytest.raises(QueueFull) as raised:
-        async with crowd.admission.place(QueuedWork("one"), 1_000_000):
+        async with crowd.admission.slot(QueuedComputation("one"), 1_000_000):
             pass
     assert raised.value.retry_after_seconds == 1
     await crowd.end()
@@ -125,7 +127,7 @@ async def test_retry_after_is_the_wait_for_the_next_free_place() -> None:
     await crowd.send("one", cost=3_500_000)
     await crowd.send("one", cost=1)
     with pytest.raises(QueueFull) as raised:
-        async with crowd.admission.place(QueuedWork("one"), 1):
+        async with crowd.admission.slot(QueuedComputation("one"), 1):
             pass
     assert raised.value.retry_after_seconds == 4
     await crowd.end()
@@ -147,11 +149,11 @@ async def test_a_turn_that_comes_as_its_client_leaves_goes_to_the_next() -> None
     leaving_is_told = asyncio.Event()
 
     async def first() -> None:
-        async with admission.place(QueuedWork("one"), 1):
+        async with admission.slot(QueuedComputation("one"), 1):
             await leaving_is_told.wait()
 
     async def waits() -> str:
-        async with admission.place(QueuedWork("one"), 1):
+        async with admission.slot(QueuedComputation("one"), 1):
             return "served"
 
     tasks = [asyncio.create_task(first()), asyncio.create_task(waits()), asyncio.create_task(waits())]
@@ -166,7 +168,7 @@ async def test_a_turn_that_comes_as_its_client_leaves_goes_to_the_next() -> None
 async def test_a_place_is_free_again_after_a_failure() -> None:
     admission = make_admission()
     with pytest.raises(ZeroDivisionError):
-        async with admission.place(QueuedWork("one"), 1):
+        async with admission.slot(QueuedComputation("one"), 1):
             raise ZeroDivisionError
     assert admission.admitted == 0
 
@@ -184,4 +186,4 @@ async def test_a_place_is_free_again_after_a_failure() -> None:
     ],
 )
 def test_one_machine_is_one_client(address: str | None, key: str) -> None:
-    assert requester_at(address) == key
+    assert requester_from_address(address) == key

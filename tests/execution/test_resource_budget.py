@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from service.execution.errors import QueueFull
-from service.execution.shares import Pace, Pot, Share
+from service.execution.resource_budget import Reservation, ResourceBudget, TransferDeadline
 
 SEED = 20263
 CASES = 200
@@ -21,15 +21,15 @@ CASES = 200
 class Holder:
     """Holds a share until it is told to leave, or has to."""
 
-    def __init__(self, pot: Pot, requester: str, size: int = 0) -> None:
+    def __init__(self, pot: ResourceBudget, requester: str, size: int = 0) -> None:
         self.requester = requester
         self.left = asyncio.Event()
-        self.share: Share | None = None
+        self.share: Reservation | None = None
         self.task = asyncio.create_task(self._hold(pot, size))
 
-    async def _hold(self, pot: Pot, size: int) -> str:
+    async def _hold(self, pot: ResourceBudget, size: int) -> str:
         try:
-            async with pot.hold(self.requester, size) as self.share:
+            async with pot.reserve(self.requester, size) as self.share:
                 await self.left.wait()
         except QueueFull as error:
             return "ended" if self.share is not None and error.retry_after_seconds > 0 else "refused"
@@ -39,7 +39,7 @@ class Holder:
         return await asyncio.wait_for(self.task, 5)
 
 
-async def held(pot: Pot, *given: tuple[str, int]) -> list[Holder]:
+async def held(pot: ResourceBudget, *given: tuple[str, int]) -> list[Holder]:
     holders = [Holder(pot, requester, size) for requester, size in given]
     await asyncio.sleep(0)
     return holders
@@ -52,7 +52,7 @@ async def leave(holders: list[Holder]) -> list[str]:
 
 
 async def test_the_largest_holder_gives_way_and_never_the_newcomer() -> None:
-    pot = Pot(4)
+    pot = ResourceBudget(4)
     large = await held(pot, *[("large", 1)] * 4)
     small = await held(pot, ("small", 1), ("other", 1), ("small", 1))
     assert sorted(await leave(large)) == ["ended", "ended", "left", "left"]
@@ -60,60 +60,60 @@ async def test_the_largest_holder_gives_way_and_never_the_newcomer() -> None:
 
 
 async def test_units_are_free_before_the_holder_has_noticed() -> None:
-    pot = Pot(10)
+    pot = ResourceBudget(10)
     [large] = await held(pot, ("large", 10))
-    async with pot.hold("small") as share:
-        share.grow(6)
+    async with pot.reserve("small") as share:
+        share.extend(6)
         assert large.share is not None
         assert (share.size, large.share.size) == (6, 0)
     assert await leave([large]) == ["ended"]
-    async with pot.hold("next", 10):
+    async with pot.reserve("next", 10):
         pass
 
 
 async def test_of_equal_holders_the_one_without_progress_gives_way() -> None:
-    pot = Pot(3)
+    pot = ResourceBudget(3)
     holders = await held(pot, ("a", 1), ("b", 1), ("c", 1))
     with pytest.raises(QueueFull):
-        async with pot.hold("d", 1):
+        async with pot.reserve("d", 1):
             pass
     assert holders[1].share is not None
-    holders[1].share.due = 0.0
-    async with pot.hold("d", 1):
+    holders[1].share.overdue_at = 0.0
+    async with pot.reserve("d", 1):
         pass
     assert await leave(holders) == ["left", "ended", "left"]
 
 
 async def test_an_own_holder_without_progress_gives_way_to_the_same_requester() -> None:
-    pot = Pot(2)
+    pot = ResourceBudget(2)
     holders = await held(pot, ("a", 1), ("a", 1))
     assert holders[0].share is not None
-    holders[0].share.due = 0.0
-    async with pot.hold("a", 1):
+    holders[0].share.overdue_at = 0.0
+    async with pot.reserve("a", 1):
         pass
     assert await leave(holders) == ["ended", "left"]
 
 
 async def test_what_the_block_raises_goes_through_and_gives_back() -> None:
-    pot = Pot(1)
+    pot = ResourceBudget(1)
     for error in (ValueError, TimeoutError, asyncio.CancelledError):
         with pytest.raises(error):
-            async with pot.hold("a", 1):
+            async with pot.reserve("a", 1):
                 raise error
-    async with pot.hold("b", 1):
+    async with pot.reserve("b", 1):
         pass
 
 
 async def test_whatever_is_awaited_ends(awaited: Callable[[], Coroutine[Any, Any, object]]) -> None:
-    pot = Pot(2)
+    pot = ResourceBudget(2)
 
     async def hold() -> None:
-        async with pot.hold("large", 2):
+        async with pot.reserve("large", 2):
             await awaited()
 
     task = asyncio.create_task(hold())
     await asyncio.sleep(0.01)
-    async with pot.hold("small", 1):
+    async with pot.reserve("small", 1):
         with pytest.raises(QueueFull):
             await asyncio.wait_for(task, 5)
 
@@ -141,18 +141,18 @@ async def test_nobody_with_less_than_a_fair_share_is_refused_or_ended() -> None:
     source = random.Random(SEED)
     for _ in range(CASES):
         units = source.randint(2, 30)
-        pot = Pot(units)
+        pot = ResourceBudget(units)
         holders: list[Holder] = []
         for _ in range(40):
             requester = source.choice("abcd")
             size = source.randint(1, max(1, units // 3))
-            now = [(each, each.share) for each in holders if each.share is not None and not each.share.has_given_way]
+            now = [(each, each.share) for each in holders if each.share is not None and not each.share.is_revoked]
             totals = Counter(dict.fromkeys("abcd", 0))
             for each, share in now:
                 totals[each.requester] += share.size
             newcomer = Holder(pot, requester, size)
             await asyncio.sleep(0)
-            ended = [each for each, share in now if share.has_given_way]
+            ended = [each for each, share in now if share.is_revoked]
             if newcomer.task.done():
                 assert await newcomer.outcome() == "refused"
                 assert not ended
@@ -167,16 +167,16 @@ async def test_nobody_with_less_than_a_fair_share_is_refused_or_ended() -> None:
             taken = sum(each.share.size for each in holders if each.share is not None)
             assert taken <= units
         await leave(holders)
-        async with pot.hold("last", units):
+        async with pot.reserve("last", units):
             pass
 
 
 def test_a_pace_is_kept_by_the_rate_alone() -> None:
-    steady, trickle, burst = (Pace(0.0, 10.0, 100.0) for _ in range(3))
-    burst.moved(0.0, 10**9)
-    assert burst.due == 10.0, "what was quick once does not buy rest for ever"
+    steady, trickle, burst = (TransferDeadline(0.0, 10.0, 100.0) for _ in range(3))
+    burst.advance(0.0, 10**9)
+    assert burst.at == 10.0, "what was quick once does not buy rest for ever"
     for second in range(1, 100):
-        steady.moved(float(second), 100)
-        trickle.moved(float(second), 1)
-        assert steady.due >= second
-    assert trickle.due < 100
+        steady.advance(float(second), 100)
+        trickle.advance(float(second), 1)
+        assert steady.at >= second
+    assert trickle.at < 100

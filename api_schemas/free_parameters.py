@@ -1,4 +1,4 @@
-"""Numbers of a request that are put in the place of others: which may be, and the request with them there."""
+"""Free parameters of a request: which numbers may vary, and the request with other numbers in their positions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from pydantic_core import PydanticCustomError
 
 from api_schemas.base import Request
-from api_schemas.limits import refusal
+from api_schemas.limits import limit_error
 from api_schemas.pointers import NoSuchNumber, Place, as_sent, place_of, replaced
 
 TIED: Final = ("weight", "weights", "prior_probabilities")
@@ -24,27 +24,29 @@ DOES_NOT_FIT: Final = (ValidationError, PydanticCustomError)
 
 
 def free_place(request: Request, pointer: str, at: str, parts: Mapping[str, str]) -> Place:
-    """The place of a number that may be another. `at`: where the request says so; `parts`: the parts of the request
-    that it may be in, each with what it is called in words. Raises PydanticCustomError.
+    """Return the position of a number that may vary. Raise PydanticCustomError for any other pointer.
+
+    at: pointer of the request that names the position. parts: parts of the request that may contain it, with their
+    names in error messages.
     """
     try:
         place = place_of(request, pointer)
     except NoSuchNumber as error:
-        raise refusal(at, str(error)) from None
+        raise limit_error(at, str(error)) from None
     if not any(step in parts for step in place.steps[:3]):
         *others, last = parts.values()
-        raise refusal(at, f"Must lead into {', '.join(others)}, or {last}.")
+        raise limit_error(at, f"Must lead into {', '.join(others)}, or {last}.")
     if place.name in TIED:
-        raise refusal(at, f"{place.name} sums to 1 with others, which would have to change as well.")
+        raise limit_error(at, f"{place.name} sums to 1 with others, which would have to change as well.")
     if place.number is None and place.name not in ABSENT:
-        raise refusal(at, f"There is no {place.name} in the request: send a number to start from.")
+        raise limit_error(at, f"There is no {place.name} in the request: send a number to start from.")
     if place.kind == "dpsgd":
         _check_tied(place, at)
     return place
 
 
 def follows(place: Place) -> tuple[str, ...]:
-    """The fields beside a place that follow from what stands there, and are left out with another number."""
+    """Return the fields that are derived from a number. They are omitted when the number changes."""
     if place.kind != "dpsgd":
         return ()
     found = FOLLOWS.get(place.name, ())
@@ -52,8 +54,9 @@ def follows(place: Place) -> tuple[str, ...]:
 
 
 def with_numbers(request: Request, numbers: Iterable[tuple[Place, float]]) -> dict[str, Any]:
-    """The top-level parts of a request that change when these numbers stand in their places, as they would be sent: to
-    be validated anew.
+    """Return the top-level members of a request with new numbers, in the form in which a client would send them.
+
+    The members have to be validated again.
     """
     sent: dict[str, Any] = {}
     for place, number in numbers:
@@ -65,9 +68,9 @@ def with_numbers(request: Request, numbers: Iterable[tuple[Place, float]]) -> di
 
 
 def _check_tied(place: Place, at: str) -> None:
-    """Raises PydanticCustomError for a number of dpsgd that follows from others that were sent."""
+    """Raise PydanticCustomError for a number of dpsgd that other given fields determine."""
     held = place.owner.__dict__
     if place.name == "sample_rate" and held["batch_size"] is not None:
-        raise refusal(at, "sample_rate follows from batch_size and dataset_size: free one of these, or send none.")
+        raise limit_error(at, "sample_rate follows from batch_size and dataset_size: free one of these, or send none.")
     if place.name == "steps" and held["epochs"] is not None:
-        raise refusal(at, "steps follow from epochs: free these, or leave them out.")
+        raise limit_error(at, "steps follow from epochs: free these, or leave them out.")

@@ -1,7 +1,7 @@
-"""Results of the other processes of one supervisor (`serve --workers N`), found without Redis.
+"""Lookup of results in the other processes of one supervisor (`serve --workers N`), without Redis.
 
-Each process answers the others on a socket in the folder of their supervisor, which only this user can enter. A result
-is asked for by its digest where this process does not have it; nothing is written, and nothing is kept twice.
+Each process serves the bodies in its memory on a Unix socket in the folder of the supervisor, which only the user of
+the service can enter. A process that lacks a result requests it by digest. Requests change nothing in either process.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Final, final
 
 FOLDER_VARIABLE: Final = "PROCESSES_OF_ONE_SUPERVISOR"
-"""The environment variable by which a supervisor tells its processes their folder."""
-LONGEST_QUESTION_BYTES: Final = 4_096
+"""Environment variable with the folder of the sockets, set by the supervisor."""
+MAX_REQUEST_BYTES: Final = 4_096
 LENGTH_BYTES: Final = 8
 TIMEOUT_SECONDS: Final = 1.0
 
@@ -23,23 +23,23 @@ Lookup = Callable[[str, str], bytes | None]
 
 
 def supervised_folder() -> Path | None:
-    """Return the folder that the processes of a supervisor share; None for a process without one."""
+    """Return the folder that the processes of a supervisor share, or None for a process without a supervisor."""
     folder = os.environ.get(FOLDER_VARIABLE)
     return Path(folder) if folder else None
 
 
 @final
-class Siblings:
-    """The other processes. `lookup` finds a body in the memory of this one, by computation and digest."""
+class SiblingProcesses:
+    """Client and server of the sibling sockets. `lookup` finds a body in this process by computation and digest."""
 
     def __init__(self, folder: Path, lookup: Lookup) -> None:
         self._own = folder / f"{os.getpid()}.sock"
         self._lookup = lookup
 
     @asynccontextmanager
-    async def answered(self) -> AsyncGenerator[None]:
-        """Answer the others while the block runs."""
-        server = await asyncio.start_unix_server(self._answer, self._own, limit=LONGEST_QUESTION_BYTES)
+    async def serve(self) -> AsyncGenerator[None]:
+        """Serve requests of the other processes while the block runs."""
+        server = await asyncio.start_unix_server(self._answer, self._own, limit=MAX_REQUEST_BYTES)
         try:
             yield
         finally:
@@ -47,19 +47,22 @@ class Siblings:
             self._own.unlink(missing_ok=True)
 
     async def find(self, names: Sequence[str], digest: str) -> bytes | None:
-        """Return the result of one of these computations from the first sibling that has it, else None."""
+        """Return the first result with this digest among the other processes, or None.
+
+        `names` are the computations that the digest may belong to. Each process has one second to respond.
+        """
         question = " ".join((digest, *names)).encode() + b"\n"
         for socket in self._own.parent.glob("*.sock"):
             if socket != self._own:
                 with suppress(OSError, TimeoutError, asyncio.IncompleteReadError):
                     async with asyncio.timeout(TIMEOUT_SECONDS):
-                        body = await _ask(socket, question)
+                        body = await _request(socket, question)
                     if body:
                         return body
         return None
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with suppress(OSError, ValueError, TimeoutError):  # it went away, or is none of us
+        with suppress(OSError, ValueError, TimeoutError):  # the client disconnected, or does not know the protocol
             async with asyncio.timeout(TIMEOUT_SECONDS):
                 digest, *names = (await reader.readline()).decode().split()
                 found = (self._lookup(name, digest) for name in names)
@@ -69,7 +72,7 @@ class Siblings:
         writer.close()
 
 
-async def _ask(socket: Path, question: bytes) -> bytes:
+async def _request(socket: Path, question: bytes) -> bytes:
     try:
         reader, writer = await asyncio.open_unix_connection(socket)
     except ConnectionRefusedError:  # its process was killed

@@ -1,4 +1,4 @@
-"""What answers rest on, and what they do not cover: closed sets of codes, each with its sentence."""
+"""Assumptions behind answers, and hazards that the answers do not cover: closed sets of codes with sentences."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from api_schemas.base import Response, component
+from api_schemas.base import Response, named_schema
 from api_schemas.choices import Holds
 
 AssumptionCode = Annotated[
@@ -54,7 +54,9 @@ AssumptionCode = Annotated[
         "trials_are_independent",
         "weights_are_exponential",
     ],
-    component("AssumptionCode", "Names the assumption; its sentence may say more.", examples=["sensitivity_bounded"]),
+    named_schema(
+        "AssumptionCode", "Names the assumption; its sentence may say more.", examples=["sensitivity_bounded"]
+    ),
 ]
 HazardCode = Annotated[
     Literal[
@@ -76,7 +78,7 @@ HazardCode = Annotated[
         "stated_parameters_alone",
         "tuning_not_accounted",
     ],
-    component("HazardCode", "Names the hazard.", examples=["poisson_sampling_assumed"]),
+    named_schema("HazardCode", "Names the hazard.", examples=["poisson_sampling_assumed"]),
 ]
 
 

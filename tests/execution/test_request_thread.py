@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from service.execution import aside as module
-from service.execution.aside import LARGEST_LINE, Aside
+from service.execution import request_thread as module
 from service.execution.errors import QueueFull
+from service.execution.request_thread import MAX_QUEUED_CALLS, RequestThread
 from tests.computations.large_requests import KINDS, large_request
 from tests.execution.loop_steps import runner_without_workers, seen, steps
 from tests.thorough import thorough
@@ -21,7 +21,7 @@ LONGEST_SECONDS = 0.05
 
 
 async def test_requesters_take_turns() -> None:
-    aside, gate, order = Aside(), threading.Event(), list[str]()
+    aside, gate, order = RequestThread(), threading.Event(), list[str]()
     first = asyncio.create_task(aside.call("first", gate.wait))
     await asyncio.sleep(0)
     calls = [aside.call(name[0], order.append, name) for name in ("a1", "a2", "a3", "b1", "b2", "c1")]
@@ -33,7 +33,7 @@ async def test_requesters_take_turns() -> None:
 
 
 async def test_what_is_raised_arrives_and_the_next_has_its_turn() -> None:
-    aside = Aside()
+    aside = RequestThread()
     found = await asyncio.gather(
         aside.call("a", int, "no number"), aside.call("a", int, "7"), aside.call("b", int, "8"), return_exceptions=True
     )
@@ -42,10 +42,10 @@ async def test_what_is_raised_arrives_and_the_next_has_its_turn() -> None:
 
 
 async def test_a_newcomer_takes_the_last_place_of_whom_has_most() -> None:
-    aside, gate = Aside(), threading.Event()
+    aside, gate = RequestThread(), threading.Event()
     running = asyncio.create_task(aside.call("flood", gate.wait))
     await asyncio.sleep(0)
-    flood = [asyncio.create_task(aside.call("flood", int, number)) for number in range(LARGEST_LINE)]
+    flood = [asyncio.create_task(aside.call("flood", int, number)) for number in range(MAX_QUEUED_CALLS)]
     await asyncio.sleep(0)
     with pytest.raises(QueueFull):
         await aside.call("flood", int, 1)
@@ -54,11 +54,11 @@ async def test_a_newcomer_takes_the_last_place_of_whom_has_most() -> None:
         await flood[-1]
     gate.set()
     assert await polite == 5
-    assert await asyncio.gather(running, *flood[:-1]) == [True, *range(LARGEST_LINE - 1)]
+    assert await asyncio.gather(running, *flood[:-1]) == [True, *range(MAX_QUEUED_CALLS - 1)]
 
 
 async def test_who_leaves_the_line_or_the_thread_holds_nobody_up() -> None:
-    aside, gate = Aside(), threading.Event()
+    aside, gate = RequestThread(), threading.Event()
     calls = [asyncio.create_task(aside.call(name, gate.wait)) for name in ("a", "b", "b", "c")]
     await asyncio.sleep(0.02)
     calls[1].cancel()
@@ -77,8 +77,8 @@ def parts(count: int, first: float) -> dict[str, Any]:
 @pytest.mark.parametrize("seed", range(20))
 async def test_no_order_of_arrivals_and_hang_ups_breaks_the_line(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing but QueueFull is raised, and who comes afterwards has a turn at once."""
-    monkeypatch.setattr(module, "LARGEST_LINE", 6)
-    random, line = np.random.default_rng(seed), Aside()
+    monkeypatch.setattr(module, "MAX_QUEUED_CALLS", 6)
+    random, line = np.random.default_rng(seed), RequestThread()
     calls: list[asyncio.Task[int]] = []
     for _ in range(300):
         if random.random() < 0.6:

@@ -1,4 +1,4 @@
-"""The questions that a notebook asks, once for everybody who can have them answered."""
+"""Questions about runs, as methods that every client shares."""
 
 from __future__ import annotations
 
@@ -18,20 +18,21 @@ from api_schemas.claims import ClaimsResponse
 from api_schemas.comparisons import ComparisonsResponse
 from api_schemas.imports import ImportsResponse
 from api_schemas.sweeps import SweepsResponse
-from privacy_bounds.values import Bounds, Number, Power, Sweep, valued
+from privacy_bounds.values import Bounds, Number, Power, Sweep, to_value
 
 Run: TypeAlias = Mapping[str, Any] | BaseModel | Sequence[Any] | object
-"""What was run: a mechanism of the contract (a dict with its `type`, or a model), the state of another library (a dict
-without), an accountant with a `state_dict`, its history, or an event of dp_accounting."""
+"""Training run or release. A run is a mechanism of the contract (a model, or a dict with a `type`), the state of
+another library (a dict without a `type`), an accountant with a `state_dict`, its history, or an event of dp_accounting.
+"""
 Object: TypeAlias = Mapping[str, Any] | BaseModel
-"""Any other object of the contract: a dict, or a model."""
+"""Object of the contract: a dict or a model."""
 ResponseT = TypeVar("ResponseT", bound=Response)
 JSON: Final = "application/json"
 ROW: Final = 3
 
 
 class Options(TypedDict, total=False):
-    """Members of a request for bounds beside mechanism and questions; what is absent has its default."""
+    """Optional members of a request for bounds. Absent members have their defaults."""
 
     threat_model: Object
     dataset_subsampling: Object
@@ -41,30 +42,30 @@ class Options(TypedDict, total=False):
 
 
 class Asking(ABC):
-    """Whoever answers requests of the contract. Every method raises PrivacyBoundsError."""
+    """Client that answers requests of the contract. Every method raises PrivacyBoundsError."""
 
     @abstractmethod
     def send(self, path: str, body: bytes, media_type: str = JSON) -> bytes:
-        """The response to a request as JSON, or in another form that the resource has. Raises PrivacyBoundsError."""
+        """Send a request and return the response body in a media type. Raise PrivacyBoundsError."""
 
     @final
     def epsilon(self, run: Run, delta: float, **options: Unpack[Options]) -> Number:
-        """Smallest epsilon at this delta, in nats."""
+        """Compute the smallest epsilon at this delta, in nats."""
         return self._number(run, {"type": "epsilon", "delta": delta}, options)
 
     @final
     def delta(self, run: Run, epsilon: float, **options: Unpack[Options]) -> Number:
-        """Smallest delta at this epsilon."""
+        """Compute the smallest delta at this epsilon."""
         return self._number(run, {"type": "delta", "epsilon": epsilon}, options)
 
     @final
     def advantage(self, run: Run, **options: Unpack[Options]) -> Number:
-        """The most by which true and false positive rate of an attack differ."""
+        """Compute the largest difference between true and false positive rate of an attack."""
         return self._number(run, {"type": "advantage"}, options)
 
     @final
     def gdp_mu(self, run: Run, **options: Unpack[Options]) -> Number:
-        """Smallest mu of Gaussian differential privacy, where both error rates are at least 1e-9."""
+        """Compute the smallest mu of Gaussian differential privacy, where both error rates are at least 1e-9."""
         return self._number(run, {"type": "gdp_mu"}, options)
 
     @final
@@ -76,8 +77,10 @@ class Asking(ABC):
         candidates: int | None = None,
         **options: Unpack[Options],
     ) -> Number:
-        """Largest chance to reconstruct a record that is guessed with this chance without the run; or one of so many
-        equally likely candidates.
+        """Compute the largest probability to reconstruct a record.
+
+        baseline_success: probability without the run. candidates: number of equally likely records, instead of a
+        probability.
         """
         sent = {"baseline_success": baseline_success, "candidates": candidates}
         given = {name: value for name, value in sent.items() if value is not None}
@@ -87,39 +90,41 @@ class Asking(ABC):
     def power(
         self, run: Run, false_positive_rates: Iterable[float], direction: str = "add", **options: Unpack[Options]
     ) -> Power:
-        """Largest power of an attack at each false positive rate: any iterable, an array as well."""
+        """Compute the largest power of an attack at each false positive rate, given as any iterable or array."""
         question = {"type": "trade_off", "false_positive_rates": false_positive_rates, "direction": direction}
         found = self.bounds(run, [question], **options)[0]
         return cast("Power", found)
 
     @final
     def bounds(self, run: Run, questions: Iterable[Object], **options: Unpack[Options]) -> Bounds:
-        """The answers to up to 256 questions at once."""
+        """Answer up to 256 questions about one run."""
         request = {"mechanism": mechanism_of(run), "questions": list(questions), **options}
-        return Bounds(self.ask("/v1/bounds", request, BoundsResponse))
+        return Bounds(self.post("/v1/bounds", request, BoundsResponse))
 
     @final
     def calibrate(
         self, run: Run, targets: Iterable[Object], free: str = "/mechanism/noise_multiplier", **more: Any
     ) -> CalibrationsResponse:
-        """The least private number at which every target is met, and the `witness` beside it at which one fails.
+        """Find the least private number at which every target is met.
 
-        A target is a question with `at_most` or `at_least`; `free` is a JSON pointer to any number of the request, and
-        leads into the mechanism that is read where the run is a state of another library.
+        The response also has the `witness`, a neighbouring number at which a target fails. A target is a question with
+        `at_most` or `at_least`. `free` is a JSON pointer to a number of the request. If the run is a state of another
+        library, the pointer refers to the imported mechanism.
         """
         request = {"mechanism": mechanism_of(run), "free": free, "targets": list(targets), **more}
-        return self.ask("/v1/calibrations", request, CalibrationsResponse)
+        return self.post("/v1/calibrations", request, CalibrationsResponse)
 
     @final
     def compare(self, runs: Mapping[str, Run], questions: Iterable[Object], **more: Any) -> ComparisonsResponse:
-        """Runs side by side, by their names: who is better in what, and whose curve is harder to attack. `table` makes
-        columns of it.
+        """Compare named runs: the best run for each question, and the run whose curve is harder to attack.
+
+        The function `table` converts the response to columns.
         """
         if not isinstance(runs, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance] - notebooks have no type checker
             raise TypeError("runs: a mapping of names to runs")
         named = [{"name": name, "mechanism": mechanism_of(run)} for name, run in runs.items()]
         request = {"runs": named, "questions": list(questions), **more}
-        return self.ask("/v1/comparisons", request, ComparisonsResponse)
+        return self.post("/v1/comparisons", request, ComparisonsResponse)
 
     @final
     def sweep(
@@ -130,49 +135,57 @@ class Asking(ABC):
         combine: str = "product",
         **more: Any,
     ) -> Sweep:
-        """The same questions about many runs. `vary`: JSON pointers to numbers of the request, each with its numbers,
-        or with `from`, `to`, `count` and `spacing`.
+        """Answer the same questions about many runs.
+
+        vary: JSON pointers to numbers of the request, each with a list of numbers, or with `from`, `to`, `count` and
+        `spacing`.
         """
         numbers: dict[str, Any] = {
             pointer: each if isinstance(each, Mapping | BaseModel) else {"values": each}
             for pointer, each in vary.items()
         }
         request: dict[str, Any] = {"mechanism": mechanism_of(run), "vary": numbers, "combine": combine, **more}
-        return Sweep(self.ask("/v1/sweeps", {**request, "questions": list(questions)}, SweepsResponse))
+        return Sweep(self.post("/v1/sweeps", {**request, "questions": list(questions)}, SweepsResponse))
 
     @final
     def assess(self, run: Run, context: Object, policy: Object | None = None, **more: Any) -> AssessmentsResponse:
-        """What to say about a run, and whether it keeps a policy."""
-        return self.ask("/v1/assessments", _assessment(run, context, policy, more), AssessmentsResponse)
+        """Evaluate the standard questions about a run, and decide whether the run meets a policy."""
+        return self.post("/v1/assessments", _assessment(run, context, policy, more), AssessmentsResponse)
 
     @final
     def report(
         self, run: Run, context: Object, policy: Object | None = None, form: str = "text/markdown", **more: Any
     ) -> str:
-        """Return an assessment in another form, by its media type: Markdown for a model card, `text/plain`,
-        `application/vnd.mlflow.run+json`, `application/vnd.cyclonedx+json`, `application/ld+json`, `application/yaml`.
+        """Return an assessment in another media type: Markdown for a model card, `text/plain`,
+        `application/vnd.mlflow.run+json`, `application/vnd.cyclonedx+json`, `application/ld+json` or
+        `application/yaml`.
         """
-        return self.send("/v1/assessments", encoded(_assessment(run, context, policy, more)), form).decode()
+        return self.send("/v1/assessments", encode(_assessment(run, context, policy, more)), form).decode()
 
     @final
     def check(self, run: Run, claims: Iterable[Object], **more: Any) -> ClaimsResponse:
-        """Verdicts on numbers that are claimed: each a question and its `value`."""
+        """Return verdicts on claimed numbers. A claim is a question with a `value`."""
         request = {"mechanism": mechanism_of(run), "claims": list(claims), **more}
-        return self.ask("/v1/claims", request, ClaimsResponse)
+        return self.post("/v1/claims", request, ClaimsResponse)
 
     @final
     def read(self, state: Run, format: str = "detect") -> ImportsResponse:  # noqa: A002 - the name on the wire
-        """The mechanism that the state of another library describes."""
-        return self.ask("/v1/imports", {"format": format, "content": content_of(state)}, ImportsResponse)
+        """Return the mechanism that the state of another library describes."""
+        return self.post("/v1/imports", {"format": format, "content": foreign_state(state)}, ImportsResponse)
 
     @final
-    def ask(self, path: str, request: Mapping[str, Any], response_type: type[ResponseT]) -> ResponseT:
-        """The response of any resource. Values of numpy and models of the contract are written as what they mean."""
-        return response_type.model_validate_json(self.send(path, encoded(request)))
+    def post(self, path: str, request: Mapping[str, Any], response_type: type[ResponseT]) -> ResponseT:
+        """Send a request to any resource and return its response. NumPy values and models of the contract are converted
+        to JSON.
+        """
+        return response_type.model_validate_json(self.send(path, encode(request)))
+
+    ask = post
+    """Former name of `post`."""
 
     def _number(self, run: Run, question: Mapping[str, Any], options: Options) -> Number:
         bounds = self.bounds(run, [question], **options)
-        return cast("Number", valued(bounds.response.answers[0], bounds.response))
+        return cast("Number", to_value(bounds.response.answers[0], bounds.response))
 
 
 def _assessment(run: Run, context: Object, policy: Object | None, more: Mapping[str, Any]) -> dict[str, Any]:
@@ -181,8 +194,8 @@ def _assessment(run: Run, context: Object, policy: Object | None, more: Mapping[
 
 
 def mechanism_of(run: Run) -> Any:
-    """A run as a mechanism of the contract: itself, or what is imported."""
-    content: object = content_of(run)
+    """Return a run as a mechanism: unchanged if it is one, otherwise as an imported mechanism."""
+    content: object = foreign_state(run)
     if isinstance(content, BaseModel):
         return content
     if isinstance(content, dict) and "type" in content:
@@ -190,18 +203,22 @@ def mechanism_of(run: Run) -> Any:
     return {"type": "imported", "content": cast("object", content)}
 
 
-def content_of(run: Run) -> Any:
-    """What other libraries keep of a run, as they write it; equal neighbours of a history are one row."""
+def foreign_state(run: Run) -> Any:
+    """Return the state of another library as the library serialises it. Equal neighbouring rows of a history are
+    merged.
+    """
     if callable(made := getattr(run, "state_dict", None)) or callable(made := getattr(run, "to_named_tuple", None)):
         run = made()
     if isinstance(run, Mapping):
         held = dict(cast("Mapping[str, Any]", run))
-        return held | {"history": _merged(held["history"])} if "history" in held else held
-    return _merged(cast("Any", run)) if isinstance(run, list | tuple) else run
+        return held | {"history": _merge_rows(held["history"])} if "history" in held else held
+    return _merge_rows(cast("Any", run)) if isinstance(run, list | tuple) else run
 
 
-def _merged(history: Any) -> Any:
-    """Rows of noise, rate and steps: an accountant that is stepped by hand may have a million equal ones."""
+def _merge_rows(history: Any) -> Any:
+    """Merge equal neighbouring rows of noise, rate and steps. A manually stepped accountant may have a million equal
+    rows.
+    """
     merged: list[Any] = []
     for row in history:
         if not isinstance(row, list | tuple) or len(cast("list[Any]", row)) != ROW:
@@ -214,12 +231,12 @@ def _merged(history: Any) -> Any:
     return merged
 
 
-def encoded(request: Mapping[str, Any]) -> bytes:
-    """A request as it is sent."""
-    return json.dumps(request, default=_plain).encode()
+def encode(request: Mapping[str, Any]) -> bytes:
+    """Encode a request as JSON."""
+    return json.dumps(request, default=_to_json).encode()
 
 
-def _plain(value: Any) -> Any:
+def _to_json(value: Any) -> Any:
     if isinstance(value, BaseModel):
         return value.model_dump(mode="json", exclude_none=True)
     if isinstance(value, Mapping):

@@ -43,7 +43,7 @@ _ATAN_TERMS = 13
 
 
 @dataclass(frozen=True, slots=True)
-class ChiSquareLineValues:
+class ChiSquareContourValues:
     """Results divided by e^{exponent}, with error bounds; arrays of shape (n,).
 
     Attributes
@@ -78,7 +78,7 @@ class _Layout:
     nodes: int
 
 
-def line_values(degrees: float, noncentrality: float, x: FloatArray) -> ChiSquareLineValues:
+def contour_values(degrees: float, noncentrality: float, x: FloatArray) -> ChiSquareContourValues:
     """Compute the smaller tail and the density at each x; shape (n,), 1e-290 <= x <= 1e30.
 
     The results are accurate for degrees >= 50 or b >= 60. Elsewhere the error bounds are valid, but wide. The density
@@ -102,7 +102,7 @@ def line_values(degrees: float, noncentrality: float, x: FloatArray) -> ChiSquar
     alias = layout.right_alias + layout.left_alias
     alias_of_density = layout.right_alias * (1 + layout.right_tilt) + layout.left_alias
     known, known_error = _pole_part(at, layout)
-    return ChiSquareLineValues(
+    return ChiSquareContourValues(
         at,
         np.where(at.pole >= 0, tail, -tail) + known,
         (tail_error + truncated_tail + alias + known_error) * _SECOND_ORDER,
