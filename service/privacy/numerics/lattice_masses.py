@@ -12,7 +12,7 @@ from typing import Final, TypeVar, final
 
 import numpy as np
 
-from service.privacy.numerics.arrays import FloatArray
+from service.privacy.numerics.arrays import FloatArray, IndexArray
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
 
 FAINTEST: Final = 1e-150
@@ -62,6 +62,11 @@ class LatticeMasses:
             LatticeMasses.plus,
             lambda law, terms: law.trimmed(mass * terms / count),
         )
+
+
+def gathered(index: IndexArray, masses: FloatArray) -> FloatArray:
+    """Return the sums of masses with equal indices >= 0, within (n + 1) u of each for n masses."""
+    return np.bincount(index, masses).astype(np.float64)
 
 
 def window(left: FloatArray, right: FloatArray, mass: float) -> tuple[int, int]:

@@ -16,7 +16,7 @@ from typing import Final, final
 import numpy as np
 
 from service.privacy.numerics.arrays import FloatArray, IndexArray
-from service.privacy.numerics.lattice_masses import FAINTEST, folded, window
+from service.privacy.numerics.lattice_masses import FAINTEST, folded, gathered, window
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
 from service.privacy.trade_off.polygon import Corners
 
@@ -92,7 +92,7 @@ class TwoLaws:
 
     def _gathered(self, index: IndexArray) -> TwoLaws:
         """Return the laws of an index of the statistic."""
-        absent, present = (np.bincount(index, masses) for masses in (self.absent, self.present))
+        absent, present = (gathered(index, masses) for masses in (self.absent, self.present))
         rounding = (len(index) + 4) * UNIT_ROUNDOFF
         return TwoLaws(absent, present, self.relative + rounding, self.extra, self.missing)
 

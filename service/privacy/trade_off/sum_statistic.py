@@ -21,7 +21,7 @@ from typing import Final
 import numpy as np
 
 from service.privacy.numerics.arrays import FloatArray, IndexArray
-from service.privacy.numerics.lattice_masses import LatticeMasses
+from service.privacy.numerics.lattice_masses import LatticeMasses, gathered
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 from service.privacy.trade_off.losses_on_lattice import TwoLaws
 from service.privacy.trade_off.max_statistic import LargestOfMany
@@ -63,11 +63,8 @@ def sum_laws(mu: float, count: int) -> TwoLaws:
     numbers = [_masses(edges, LargestOfMany(1, moved * mu)) for moved in (0.0, 1.0, 2.0)]
     terms = _rounded_terms(edges, numbers[0][0], mu, count)
     threshold = len(terms)
-    length, rounding = int(terms.max()) + 1, (threshold + 4) * UNIT_ROUNDOFF
-    laws = [
-        LatticeMasses(0, np.bincount(terms, masses[:threshold], length), 0.0, error + rounding)
-        for masses, error in numbers
-    ]
+    rounding = (threshold + 4) * UNIT_ROUNDOFF
+    laws = [LatticeMasses(0, gathered(terms, masses[:threshold]), 0.0, error + rounding) for masses, error in numbers]
     others = laws[0].sum_of(count - 1, MASS)
     sums = [others.plus(law) for law in laws[1:]]
     largest = [_masses(edges[threshold - 1 :], LargestOfMany(count, moved * mu)) for moved in (1.0, 2.0)]
