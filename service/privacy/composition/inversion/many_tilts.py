@@ -118,7 +118,7 @@ class Steps:
 
 @final
 class Table:
-    """Cumulants of single steps at some tilts s around 1/2, arrays (S, P), by `law`; `parts` have nodes for contours."""
+    """Cumulants of single steps at some tilts s around 1/2, by `law`, arrays (S, P); `parts` are for contours."""
 
     def __init__(self, steps: Steps, places: IndexArray) -> None:
         self.parts = steps.parts(places)
