@@ -54,9 +54,9 @@ from service.server.draining import DrainingServer, serve_on_socket
 from service.settings import Settings
 from service.telemetry.http import HttpTelemetry
 from service.telemetry.logs import make_logger
-from service.telemetry.loop_lag import watch
+from service.telemetry.loop_lag import measure_loop_lag
 from service.telemetry.metrics import Metrics
-from service.telemetry.operator_metrics import serve_metrics
+from service.telemetry.metrics_server import serve_metrics
 
 if TYPE_CHECKING:
     import socket
@@ -165,7 +165,7 @@ async def _running(
 ) -> AsyncGenerator[Services]:
     """The services of an application, from start to stop."""
     make_pool = _pool_maker(settings, metrics)
-    refused = partial(metrics.rejected, "share")
+    refused = partial(metrics.count_rejection, "share")
     pool = make_pool(worker_count=settings.worker_count, niceness=settings.worker_niceness)
     reserve = make_pool(
         worker_count=1,
@@ -181,7 +181,7 @@ async def _running(
         runner = _runner(settings, memory, shared, siblings, workers, metrics)
         board = _drawing_board(settings, metrics)
         readiness = Readiness(KNOWN_ANSWERS, pool, link, are_results_shared=bool(settings.seal_key))
-        watching = asyncio.create_task(watch(metrics))
+        watching = asyncio.create_task(measure_loop_lag(metrics))
         try:
             await _warmed(workers, readiness)
             for_jobs = partial(make_pool, worker_count=settings.job_workers, niceness=job_niceness(settings))

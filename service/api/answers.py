@@ -24,7 +24,7 @@ from service.execution.resource_budget import Reservation, TransferDeadline
 from service.execution.runner import ComputedResult
 from service.parsing import InvalidRequest
 from service.rendering.registry import JSON, Rendering, media_types, renderings_of
-from service.telemetry.http import record_of
+from service.telemetry.http import request_context
 from service.telemetry.metrics import CacheOutcome
 
 CACHE_STATUS: dict[CacheOutcome, str] = {
@@ -75,7 +75,7 @@ async def answer_computation(computation: Computation[Any, Any], request: Reques
         answer = await _answer_archive(computation, computation.read_archive, request, sent.get(b"content-length"))
     else:
         raise UnsupportedMediaType
-    record = record_of(request.scope)
+    record = request_context(request.scope)
     record.digest, record.cache, record.compute_seconds = answer.digest, answer.cache, answer.compute_seconds
     if computation.decision is not None:
         read = computation.response_type.model_validate_json
@@ -134,7 +134,7 @@ async def _read_json(request: Request, services: Services, sent: dict[bytes, byt
     body, is_complete = await _receive(request, limit)
     if is_complete:
         return body
-    async with services.bodies.reserve(record_of(request.scope).requester) as share:
+    async with services.bodies.reserve(request_context(request.scope).requester) as share:
         return await _read_rest(request, body, limit, share)
 
 
@@ -169,7 +169,7 @@ def client_of(request: Request) -> WaitingClient:
         while (await request.receive())["type"] != "http.disconnect":
             pass
 
-    return WaitingClient(record_of(request.scope).requester, gone)
+    return WaitingClient(request_context(request.scope).requester, gone)
 
 
 def stored_response(

@@ -11,7 +11,7 @@ from fastapi.routing import APIRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 from typing_extensions import override
 
-from service.telemetry.http import record_of
+from service.telemetry.http import request_context
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 Handler = Callable[[Request, Exception], Awaitable[Response]]
@@ -79,6 +79,6 @@ class Application(FastAPI):
             if handler is None:
                 raise
             response = await cast("Handler", handler)(request, error)  # all of ours are coroutine functions
-            if record_of(scope).error is not error:  # the log needs the traceback of what is our fault
+            if request_context(scope).error is not error:  # the log needs the traceback of what is our fault
                 error.__traceback__ = None
         await response(scope, receive, send)

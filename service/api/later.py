@@ -20,7 +20,7 @@ from service.jobs.jobs import Sender
 from service.jobs.lines import response_in
 from service.jobs.work import JobWork, work_of
 from service.parsing import RequestValidator
-from service.telemetry.http import record_of
+from service.telemetry.http import request_context
 
 LONGEST_WAIT_SECONDS: Final = 20
 """Less than what a service that ends leaves to requests under way."""
@@ -38,7 +38,7 @@ def preferred_wait(given: Sequence[str]) -> int | None:
 
 def sender_of(request: Request) -> Sender:
     """Return who sends a job, with its Idempotency-Key. Raises InvalidParameter."""
-    record = record_of(request.scope)
+    record = request_context(request.scope)
     key = request.headers.get("idempotency-key")
     if key is not None and not re.fullmatch(rf"[\x21-\x7e]{{1,{LONGEST_KEY}}}", key):
         raise InvalidParameter("Idempotency-Key", f"Must have 1 to {LONGEST_KEY} visible characters of ASCII.")

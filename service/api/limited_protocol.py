@@ -186,7 +186,7 @@ class LimitedProtocol(HttpToolsProtocol):
             return
         is_sent = self._running is not None or not self.is_read
         if is_sent and self._taking is not None and self._taking.is_behind(now):
-            self._connections.metrics.refused("response-not-taken")
+            self._connections.metrics.count_refused_connection("response-not-taken")
             self.transport.abort()
             return
         since = self.waiting_since
@@ -204,7 +204,7 @@ class LimitedProtocol(HttpToolsProtocol):
             return
         self._refused = True
         self.waiting_since = None
-        self._connections.metrics.refused(reason)
+        self._connections.metrics.count_refused_connection(reason)
         running = self._running
         is_own = self._begun and not self._in_head and running is self.cycle
         is_other_answer_due = running is not None and (not is_own or running.response_started)

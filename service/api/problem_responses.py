@@ -21,12 +21,12 @@ from service.api.problems import (
     problem_of,
 )
 from service.execution.errors import ClientGone, QueueFull
-from service.telemetry.http import RequestRecord, record_of
+from service.telemetry.http import RequestContext, request_context
 
 MEDIA_TYPE = "application/problem+json"
 
 
-def problem_response(problem: Problem, record: RequestRecord, headers: dict[str, str] | None = None) -> Response:
+def problem_response(problem: Problem, record: RequestContext, headers: dict[str, str] | None = None) -> Response:
     """A problem as an HTTP response; the log gets its kind."""
     record.problem = problem.type
     return Response(problem.json_bytes(), problem.status, {"Cache-Control": "no-store", **(headers or {})}, MEDIA_TYPE)
@@ -34,7 +34,7 @@ def problem_response(problem: Problem, record: RequestRecord, headers: dict[str,
 
 def error_response(error: Exception, scope: MutableMapping[str, Any]) -> Response:
     """The response to an exception. What is not the client's fault goes to the log with its traceback."""
-    record = record_of(scope)
+    record = request_context(scope)
     problem = problem_of(error, scope["path"], record.request_id)
     if problem.status == HTTPStatus.INTERNAL_SERVER_ERROR and record.error is None:
         record.error = error
@@ -73,7 +73,7 @@ async def _refused_by_framework(request: Request, error: Exception) -> Response:
     kind = HTTP_KINDS.get(error.status_code)
     if kind is None:
         kind = ProblemKind("/problems/http-error", "Request refused", error.status_code, "The request was refused.")
-    record = record_of(request.scope)
+    record = request_context(request.scope)
     problem = kind.problem(instance=request.scope["path"], request_id=record.request_id)
     return problem_response(problem, record, _with_head(dict(error.headers or {})))
 
@@ -98,7 +98,7 @@ async def _invalid_parameters(request: Request, error: Exception) -> Response:
     if not isinstance(error, RequestValidationError):
         raise error
     names = [".".join(str(part) for part in entry["loc"]) for entry in error.errors()]
-    record = record_of(request.scope)
+    record = request_context(request.scope)
     problem = INVALID_PARAMETER.problem(
         instance=request.scope["path"],
         request_id=record.request_id,

@@ -154,7 +154,7 @@ def _read(curves: TradeOffPair, question: QuestionSpec, tolerance: float) -> Eng
         return _gdp_mu(curves, curve, question, tolerance, worst)
     if question.type == "unlearning_guarantee":
         return _guarantee(curves, curve, question, tolerance, worst)
-    before = curves.asked
+    before = curves.second_uses
     return _of_reading(curves, curve, READINGS[type(question)](curve, question), tolerance, before, worst)
 
 
@@ -165,7 +165,7 @@ def _guarantee(
     tolerance: float,
     worst: tuple[Any, ...],
 ) -> EngineAnswer:
-    before = curves.asked
+    before = curves.second_uses
     found = unlearning.unlearning_guarantee(curve, question.prior, question.confidence)
     return _of_reading(curves, curve, found.reading, tolerance, before, worst, found.holds)
 
@@ -251,7 +251,7 @@ def _trade_off(
     tolerance: float,
     worst: tuple[Any, ...],
 ) -> EngineAnswer:
-    before = curves.asked
+    before = curves.second_uses
     read = curve.points(np.array(question.false_positive_rates))
     if worst and curve.evidence.is_certain and worst[1].is_certain:
         read = capped_points(read, worst[0])
@@ -283,7 +283,7 @@ def written_points(question: TradeOffQuestion, read: CurvePoints, evidence: Evid
 def _gdp_mu(
     curves: TradeOffPair, curve: AbstractTradeOff, question: GdpMuQuestion, tolerance: float, worst: tuple[Any, ...]
 ) -> EngineAnswer:
-    before = curves.asked
+    before = curves.second_uses
     reading = gaussian_dp.mu(curve, question.false_positive_rate_min, question.type_two_error_min)
     own, own_global = as_sure_as(curve, reading.value), as_sure_as(curve, reading.global_mu)
     mu, global_mu = own, own_global

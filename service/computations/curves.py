@@ -140,7 +140,7 @@ def _curves(
             for direction in request.directions:
                 curve: AbstractTradeOff = getattr(curves, direction)
                 if curve not in known:
-                    before = curves.asked
+                    before = curves.second_uses
                     begin_limits(curves)
                     with at_most(share(work, request.curve_count - len(read))):
                         known[curve] = points_of(curves, direction, rates), curves.notes_since(before)

@@ -44,4 +44,4 @@ class CostCalibration:
         most = math.log(MAX_RATIO)
         after = min(max(before + NEWEST_WEIGHT * (min(max(newest, -most), most) - before), -most), most)
         self._log_ratios[computation, engine] = after
-        self._metrics.price_ratio(computation, engine, math.exp(after))
+        self._metrics.set_cost_ratio(computation, engine, math.exp(after))

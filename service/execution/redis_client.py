@@ -87,7 +87,7 @@ class RedisCircuitBreaker:
         if failure is None:
             self._transition("answers", "it answers")
         else:
-            self._metrics.redis_failed("connect")
+            self._metrics.count_redis_failure("connect")
             self._transition("away", failure)
 
     async def stop(self) -> None:
@@ -117,7 +117,7 @@ class RedisCircuitBreaker:
             answer, seconds = await self._timed(command, timeout)
         except TimeoutError as error:
             self._consecutive_timeouts += 1
-            self._metrics.redis_failed(operation)
+            self._metrics.count_redis_failure(operation)
             if is_patient:
                 self._transition("away", f"no answer to a {operation} within {timeout:g} s")
             elif self._consecutive_timeouts >= TIMEOUTS_UNTIL_SLOW and self._state == "answers":
@@ -126,10 +126,10 @@ class RedisCircuitBreaker:
                 )
             raise RedisUnavailable from error
         except self._response_errors as error:  # Redis is up but rejects the command (type of a key, out of memory)
-            self._metrics.redis_failed(operation)
+            self._metrics.count_redis_failure(operation)
             raise RedisUnavailable from error
         except self._errors as error:
-            self._metrics.redis_failed(operation)
+            self._metrics.count_redis_failure(operation)
             self._transition("away", f"{type(error).__name__} at a {operation}")
             raise RedisUnavailable from error
         self._consecutive_timeouts = 0

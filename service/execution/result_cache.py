@@ -146,7 +146,7 @@ class RedisResultCache:
             return
         size = _size(command)
         if len(self._queue) >= self.MAX_QUEUED or self._queued_bytes + size > self.MAX_QUEUED_BYTES:
-            self._metrics.redis_failed("write")
+            self._metrics.count_redis_failure("write")
             return
         self._queue.append(command)
         self._queued_bytes += size
@@ -181,7 +181,7 @@ class RedisResultCache:
         else:
             body = await asyncio.to_thread(self.authenticator.verify, kind, name, entry)
         if body is None:
-            self._metrics.bad_entry()
+            self._metrics.count_bad_entry()
         return body
 
     async def _drain(self) -> None:
@@ -201,7 +201,7 @@ class RedisResultCache:
                 self._queued_bytes = 0
             else:
                 for _ in range(refused):
-                    self._metrics.redis_failed("write")
+                    self._metrics.count_redis_failure("write")
 
     def _signed(self, commands: Sequence[Command]) -> list[list[str | bytes | int]]:
         return [

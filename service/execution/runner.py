@@ -82,7 +82,7 @@ class ComputationRunner:
         self._digest_by_body = InMemoryResultCache(max_remembered_bodies, max_remembered_bodies * DIGEST_BYTES)
         """Digests of requests by the SHA-256 of their bodies."""
         self._in_flight: InFlightComputations[ComputedResult] = InFlightComputations(
-            workers.admission, metrics.computation_abandoned
+            workers.admission, metrics.count_abandoned
         )
         self._time_slicer = LoopTimeSlicer()
         self.request_thread = RequestThread()
@@ -102,7 +102,7 @@ class ComputationRunner:
             digest = known.decode()
             body = self._memory.lookup(computation.name, digest)
             if body is not None:
-                self._metrics.result(computation.name, "memory")
+                self._metrics.count_result(computation.name, "memory")
                 return ComputedResult(digest, body, "memory")
         if len(raw) <= INLINE_BODY_BYTES:
             request = parse_request(computation.request_type, raw, self._validate)
@@ -157,7 +157,7 @@ class ComputationRunner:
                 answer, is_first = await self._in_flight.compute_once(digest, client, fly)
                 shared = not is_first and answer.cache != "unstored"
                 answer = ComputedResult(digest, answer.body, "collapsed") if shared else answer
-        self._metrics.result(computation.name, answer.cache)
+        self._metrics.count_result(computation.name, answer.cache)
         return answer
 
     def is_within_budget(self, computation: AnyComputation, quote: Quote) -> bool:
@@ -171,7 +171,7 @@ class ComputationRunner:
         body = self._memory.lookup(computation.name, digest)
         if body is None:
             return None
-        self._metrics.result(computation.name, "memory")
+        self._metrics.count_result(computation.name, "memory")
         return ComputedResult(digest, body, "memory")
 
     def store(
@@ -245,7 +245,7 @@ class ComputationRunner:
                 self._calibration.rejection_cost(computation.name, quote.engine, quote.least)
             )
         except ComputeBudgetExceeded:
-            self._metrics.rejected("budget")
+            self._metrics.count_rejection("budget")
             raise
 
     async def _compute_shared(
@@ -287,7 +287,7 @@ class ComputationRunner:
                 work, expected, quote.begun or computation, request, digest, self._engine_version
             )
         except QueueFull as error:
-            self._metrics.rejected(error.reason)
+            self._metrics.count_rejection(error.reason)
             raise
         except Exception as error:
             if isinstance(error, OutOfTime):
@@ -303,13 +303,13 @@ class ComputationRunner:
         self, computation: AnyComputation, request: Any, place: Literal["inline", "worker"], computed: WorkerResult
     ) -> None:
         mechanism = getattr(request, "mechanism", None)
-        self._metrics.computed(computation.name, getattr(mechanism, "type", "none"), place, computed.seconds)
+        self._metrics.observe_computation(computation.name, getattr(mechanism, "type", "none"), place, computed.seconds)
         if computed.violations:
-            self._metrics.violated(computed.violations)
+            self._metrics.count_violations(computed.violations)
 
     def _record_failure(self, computation: AnyComputation, error: Exception) -> None:
-        self._metrics.failed(computation.name, error)
-        self._metrics.violated(int(is_violation(error)))
+        self._metrics.count_failure(computation.name, error)
+        self._metrics.count_violations(int(is_violation(error)))
 
     def _store_computed(
         self,

@@ -111,7 +111,7 @@ class WorkerPool:
                 outcome = await self._call(worker, call)
             except (BrokenProcessPool, RuntimeError):
                 # The process died while idle, before it received this call, so the call is repeated in a new process.
-                self._metrics.worker_lost("idle")
+                self._metrics.count_worker_loss("idle")
                 worker = await self._replace(worker)
                 outcome = await self._call(worker, call)
             if outcome.retained_bytes > MAX_RETAINED_SHARE * self._memory_limit_bytes:
@@ -125,7 +125,7 @@ class WorkerPool:
         if isinstance(outcome, WorkerResult):
             return outcome
         if issubclass(outcome.error_type, MemoryError):
-            self._metrics.worker_lost("memory_limit")
+            self._metrics.count_worker_loss("memory_limit")
             raise OutOfMemory(self._memory_limit_bytes)
         raise outcome.restore()
 
@@ -151,7 +151,7 @@ class WorkerPool:
                 self._idle.put_nowait(other)
             if missing is not None:
                 if worker is not None:
-                    self._metrics.worker_lost("idle")
+                    self._metrics.count_worker_loss("idle")
                 try:
                     worker = await self._replace(worker)
                     continue
@@ -169,10 +169,10 @@ class WorkerPool:
         try:
             return await asyncio.wrap_future(future)
         except TimeoutError as error:
-            self._metrics.worker_lost("time_limit")
+            self._metrics.count_worker_loss("time_limit")
             raise OutOfTime(limit) from error
         except ProcessExpired as error:
-            self._metrics.worker_lost("died")
+            self._metrics.count_worker_loss("died")
             raise WorkerDied from error
 
     async def _replace(self, worker: ProcessPool | None) -> ProcessPool:

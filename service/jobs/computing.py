@@ -165,14 +165,14 @@ class PieceWorker:
 
     async def _keep(self, claim: ClaimedPiece, known: RememberedJob, computed: WorkerResult) -> None:
         shop, work, points = self._shop, known.work, claim.piece.points
-        shop.metrics.violated(computed.violations)
+        shop.metrics.count_violations(computed.violations)
         if computed.seconds:
             known.seconds_per_point = measured(known.seconds_per_point, computed.seconds, computed.cpu_seconds, points)
         size = next_points(points, known.seconds_per_point or 0.0, work.largest_piece)
         if work.computation.pieces is None:
             await self._hand_over(claim.job, work, computed.body)
         await self._until_written(shop.repository.save, claim, computed.body, size)
-        shop.metrics.piece("done", points)
+        shop.metrics.count_chunk("done", points)
 
     async def _hand_over(self, job: StoredJob, work: JobWork, lines: bytes) -> None:
         """Store the answer of a job of one request with answers to requests, and log its decision."""
@@ -192,7 +192,7 @@ class PieceWorker:
         else:
             return False
         self._report(claim, error, "piece begun again")
-        self._shop.metrics.piece("again", piece.points)
+        self._shop.metrics.count_chunk("again", piece.points)
         await self._until_written(self._shop.repository.requeue, claim, pieces, tries)
         return True
 
@@ -200,7 +200,7 @@ class PieceWorker:
         """Give every point of a piece a problem for an answer."""
         shop, job, piece = self._shop, claim.job, claim.piece
         self._report(claim, error, "piece failed")
-        shop.metrics.piece("failed", piece.points)
+        shop.metrics.count_chunk("failed", piece.points)
         problem = shop.describe(error)
         known = self._known.get((job.id, job.generation))
         if known is None or known.work.computation.pieces is None:
@@ -211,8 +211,8 @@ class PieceWorker:
     def _report(self, claim: ClaimedPiece, error: Exception, state: str) -> None:
         """Count and log a failure inside a job."""
         shop, job = self._shop, claim.job
-        shop.metrics.failed(job.resource, error)
-        shop.metrics.violated(int(is_violation(error)))
+        shop.metrics.count_failure(job.resource, error)
+        shop.metrics.count_violations(int(is_violation(error)))
         shop.logger.warning(
             "jobs",
             state=state,
@@ -278,7 +278,7 @@ class Housekeeping:
     def _fail(self, job: StoredJob, error: Exception) -> None:
         shop = self._shop
         shop.logger.warning("jobs", state="job ended", **_origin(job), resource=job.resource, exc_info=error)
-        shop.metrics.failed(job.resource, error)
+        shop.metrics.count_failure(job.resource, error)
         failed = shop.repository.fail(job.id, job.generation, shop.describe(error))
         if failed.state == "failed":
             _ended(shop, failed)
@@ -304,5 +304,5 @@ def _origin(job: StoredJob) -> dict[str, str]:
 
 
 def _ended(shop: Workshop, job: StoredJob) -> None:
-    shop.metrics.job_ended(job.resource, job.state)
+    shop.metrics.count_job_ended(job.resource, job.state)
     shop.logger.info("job", **_origin(job), job_state=job.state, resource=job.resource, points=job.total)

@@ -86,7 +86,7 @@ class Jobs:
         self._look = look
         self._metrics = metrics
         self._threads = ThreadPoolExecutor(THREADS, "jobs")
-        self._streams = ResourceBudget(LARGEST_STREAMS, partial(metrics.rejected, "share"))
+        self._streams = ResourceBudget(LARGEST_STREAMS, partial(metrics.count_rejection, "share"))
 
     def close(self) -> None:
         """No more calls."""
@@ -214,7 +214,7 @@ class Jobs:
             raise InvalidJob((FieldError(pointer=WITHIN, detail=sentence),))
         largest = self.largest_cost(work.computation)
         if quote.least > largest:
-            self._metrics.rejected("budget")
+            self._metrics.count_rejection("budget")
             raise ComputeBudgetExceeded(quote.least, largest)
         now = time.time()
         job = StoredJob(
@@ -235,7 +235,7 @@ class Jobs:
         size = first_points(job.cost, job.total, work.largest_piece)
         accepted = self.repository.add(job, sent, sender.key, fingerprint, self.limits.quota, size)
         if accepted is job:
-            self._metrics.job_accepted(job.resource)
+            self._metrics.count_job_accepted(job.resource)
         return accepted
 
     def _accepted(self, job: StoredJob) -> StoredJob:

@@ -17,7 +17,7 @@ from service.execution.errors import ClientGone
 from service.execution.redis_client import RedisUnavailable
 from service.execution.worker import ForeignError
 from service.settings import ConfigurationError
-from service.telemetry.listening import CannotListen
+from service.telemetry.sockets import CannotListen
 
 ROOT = Path(__file__).parents[2]
 FILE = "service/api/problems.py"

@@ -14,7 +14,7 @@ from service.api.dependencies import UsedServices
 from service.api.documentation import problems
 from service.api.problems import DecisionNotFound
 from service.api.routes.results import PRIVATE
-from service.telemetry.http import record_of
+from service.telemetry.http import request_context
 
 DECIDING: Final = ("assessments",)
 """The computations whose results have a decision."""
@@ -45,7 +45,7 @@ async def decision(request: Request, name: DecisionId, services: UsedServices) -
     """The decision of an assessment as it was stored, with its subject, its date and the digest of its result. It is
     kept as long as the result, and never changes.
     """
-    record_of(request.scope).digest = name
+    request_context(request.scope).digest = name
     # The id of a decision is the digest of the assessment: nothing beside the result is stored for it.
     body = await services.runner.find_stored(DECIDING, name)
     stored = None if body is None else await asyncio.to_thread(decision_in, body, name)

@@ -49,7 +49,7 @@ from service.jobs.jobs import Jobs
 from service.jobs.lines import whole_response
 from service.jobs.tables import ResultTable
 from service.jobs.work import JobWork, computation_at, name_of
-from service.telemetry.http import record_of
+from service.telemetry.http import request_context
 
 router = APIRouter(tags=["jobs"])
 
@@ -119,7 +119,7 @@ class Followed(StreamingResponse):
             await send(message)
 
         try:
-            async with self._jobs.stream(record_of(scope).requester) as share:
+            async with self._jobs.stream(request_context(scope).requester) as share:
                 share.overdue_at = asyncio.get_running_loop().time() + STEADY_SECONDS
                 if connection is not None:
                     connection.at_shutdown = share.revoke
@@ -164,7 +164,7 @@ def _estimated(jobs: Jobs, body: bytes) -> tuple[JobWork, str, Quote]:
 )
 async def estimate(request: Request, services: UsedServices) -> Response:
     """What a request would cost, by which engine and where. Nothing is computed."""
-    body, requester = await read_json_body(request, services), record_of(request.scope).requester
+    body, requester = await read_json_body(request, services), request_context(request.scope).requester
     work, digest, quote = await services.runner.request_thread.call(requester, _estimated, services.jobs, body)
     settings = services.settings
     job_limit = services.jobs.largest_cost(work.computation)
@@ -204,7 +204,7 @@ async def list_jobs(
     ] = None,
 ) -> Response:
     """The client's own jobs, newest first: those that were sent from its address (of IPv6, from its /64 network)."""
-    page = await services.jobs.list(record_of(request.scope).requester, limit, cursor)
+    page = await services.jobs.list(request_context(request.scope).requester, limit, cursor)
     told = JobsPage(jobs=tuple(map(job_response, page.jobs)), next=page.next)
     return Response(told.json_bytes(), headers=NO_STORE, media_type=JSON)
 

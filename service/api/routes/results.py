@@ -11,7 +11,7 @@ from service.api.dependencies import UsedServices
 from service.api.documentation import any_answer, problems
 from service.api.problems import ResultNotFound
 from service.computations.abstract import Computation
-from service.telemetry.http import record_of
+from service.telemetry.http import request_context
 
 PRIVATE = "private, max-age=31536000, immutable"
 """A result holds the whole request, with its names and policy: for who knows the digest, and for no shared cache."""
@@ -40,7 +40,7 @@ def router(offered: tuple[Computation[Any, Any], ...]) -> APIRouter:
     )
     async def result(request: Request, digest: Digest, services: UsedServices) -> Response:
         """A stored result. What a digest names never changes; it may be forgotten."""
-        record_of(request.scope).digest = digest
+        request_context(request.scope).digest = digest
         body = await services.runner.find_stored(names, digest)
         if body is None:
             raise ResultNotFound

@@ -126,7 +126,7 @@ def _proved(number: Enclosure) -> ProvedNumber:
 
 def _verdict(rates: Region, curves: TradeOffPair, attacker: ThreatModelSpec, *, relaxed: bool) -> BoundVerdict:
     curve = curves.add  # H0 is the data without the record
-    sides, asked = rates.oriented(), curves.asked
+    sides, asked = rates.oriented(), curves.second_uses
     read = points_of(curves, "add", np.array([side.false_positive_rate.upper for side in sides]))
     excesses = [
         # Near one the rates are told apart by their complements.

@@ -60,7 +60,7 @@ def run_worker(
     """Compute pieces until a signal comes. Return the exit code."""
 
     def dropped(reason: str) -> None:
-        metrics.bad_entry()
+        metrics.count_bad_entry()
         logger.warning("jobs", state="message dropped", cause=reason)
 
     answers, store = Answers(settings, metrics, logger), store_of(settings)
@@ -210,7 +210,7 @@ class Computing:
         migrate(self._store, self._shop.logger)
         self._housekeeping.run()
         for name in self._store.given_up():
-            self._shop.metrics.bad_entry()
+            self._shop.metrics.count_bad_entry()
             self._shop.logger.error("jobs", state="record given up", job=name, cause=UNREADABLE)
         return wake(self._app, self._store, self._shop.engine_version)
 

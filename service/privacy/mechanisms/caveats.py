@@ -58,12 +58,12 @@ class Caveats:
     hazards: tuple[MechanismHazard, ...]
 
 
-Said = TypeVar("Said", Premise, MechanismHazard)
+Caveat = TypeVar("Caveat", Premise, MechanismHazard)
 
 
-def in_order(said: Iterable[Said]) -> tuple[Said, ...]:
+def in_order(caveats: Iterable[Caveat]) -> tuple[Caveat, ...]:
     """Return each caveat once, ordered by subject; caveats with one subject keep their order."""
-    return tuple(sorted(dict.fromkeys(said), key=lambda each: PLACES[each.about]))
+    return tuple(sorted(dict.fromkeys(caveats), key=lambda each: PLACES[each.about]))
 
 
 SENSITIVITY_BOUNDED: Final = Premise(

@@ -144,10 +144,23 @@ class LineGuide:
         )[1]
 
     def plan(self, tilt: float, threshold: float, reach: float, need: float, second: bool) -> LinePlan:
-        """Plan a contour at `tilt` for thresholds within `reach` of `threshold`.
+        """Plan a contour for thresholds within `reach` of `threshold`.
 
-        The errors are e^-need times e^{K(tilt) - tilt threshold}. `second` selects other inner nodes, so that two
-        contours share no node. Raises UnsupportedCombination, before any allocation, if the contour would be too long.
+        Parameters
+        ----------
+        tilt : float
+            Real part of the contour.
+        threshold, reach : float
+            Middle and half-width of the range of thresholds, in nats.
+        need : float
+            Errors are e^-need times e^{K(tilt) - tilt threshold}.
+        second : bool
+            Whether to use other inner nodes, so that two contours share no node.
+
+        Raises
+        ------
+        UnsupportedCombination
+            Before any allocation, if the contour would be too long.
         """
         need += _SLACK
         values, _ = self.cumulants(np.array([tilt]))

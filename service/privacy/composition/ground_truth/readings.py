@@ -32,7 +32,22 @@ _Residual = Callable[[arb, Threshold], tuple[arb, arb, arb]]
 
 
 def read_point(source: ThresholdSource, false_positive_rate: Fraction, guess: float) -> Reading:
-    """Return power and threshold of the best test at a rate in (0, 1), with a search that starts from `guess`."""
+    """Return power and threshold of the best test at a false positive rate.
+
+    Parameters
+    ----------
+    source : ThresholdSource
+        Tests for exact thresholds.
+    false_positive_rate : Fraction
+        In (0, 1).
+    guess : float
+        Threshold at which the search starts.
+
+    Returns
+    -------
+    Reading
+        Balls of power, threshold and type II error, or None if nothing is proved; and the last threshold.
+    """
     with ctx.workprec(source.bits):
         rate, upper = ball(false_positive_rate), false_positive_rate < 0.5
 
@@ -59,7 +74,22 @@ def read_profile(source: ThresholdSource, epsilon: arb) -> arb:
 
 
 def read_epsilon(source: ThresholdSource, level: Fraction, guess: float) -> Reading:
-    """Return the root of delta(eps) = delta with a search that starts from `guess`; its ball may extend below 0."""
+    """Return the root of delta(eps) = delta; its ball may extend below 0.
+
+    Parameters
+    ----------
+    source : ThresholdSource
+        Tests for exact thresholds.
+    level : Fraction
+        delta, in (0, 1).
+    guess : float
+        Threshold at which the search starts.
+
+    Returns
+    -------
+    Reading
+        The ball of epsilon, or None if nothing is proved; and the last threshold.
+    """
     with ctx.workprec(source.bits):
         delta = ball(level)
 

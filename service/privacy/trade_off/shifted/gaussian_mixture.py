@@ -113,29 +113,29 @@ class Humps:
         """Return bounds of ln sum w Phi(x + sign d), for finite and infinite x."""
         low, high = self.distances[:, :, np.newaxis] if sign > 0 else -self.distances[::-1, :, np.newaxis]
         count_work(A_HUMP * x.size * len(self.weights))
-        asked, x = x, np.clip(x, -FARTHEST, FARTHEST)
+        requested, x = x, np.clip(x, -FARTHEST, FARTHEST)
         wobble = 2 * UNIT_ROUNDOFF * (np.abs(x) + np.abs(low))
         points = np.stack((x + low - wobble, x + high + wobble))
         logs, error = NORMAL.log_cdf(points)
         below, above = log_sums(np.minimum(logs + SIDES * error, 0.0) + self.log_weights)
-        above = np.where(asked > FARTHEST, 0.0, np.minimum(above, 0.0))
-        return np.where(asked < -FARTHEST, -np.inf, below), above
+        above = np.where(requested > FARTHEST, 0.0, np.minimum(above, 0.0))
+        return np.where(requested < -FARTHEST, -np.inf, below), above
 
     def log_density(self, t: FloatArray, sign: int) -> Ends:
         """Return bounds of ln sum w e^{sign d t - d^2/2}, the density relative to that of N(0, 1)."""
-        seen, rest = self.seen(t, sign)
+        seen, rest = self.relevant(t, sign)
         count_work(A_SUM + A_HUMP * t.size * len(seen.weights))
-        return log_sums(_beside(seen.exponents(t, sign) + seen.log_weights, rest))
+        return log_sums(_append_bound(seen.exponents(t, sign) + seen.log_weights, rest))
 
-    def seen(self, t: FloatArray, sign: int) -> tuple[Humps, float]:
+    def relevant(self, t: FloatArray, sign: int) -> tuple[Humps, float]:
         """Return the components that may count in the density at some threshold, and ln of a bound of all others."""
         if len(self.weights) <= FEW_HUMPS or t.size == 0:
             return self, -math.inf
         # Exponents are affine in t.
         logs = self.exponents(np.array([t.min(), t.max()]), sign) + self.log_weights
-        return self._without(logs[1].max(axis=1), float(logs[0].min(axis=1).max()))
+        return self._drop(logs[1].max(axis=1), float(logs[0].min(axis=1).max()))
 
-    def tails_seen(self, t: FloatArray) -> tuple[Humps, float]:
+    def relevant_to_tails(self, t: FloatArray) -> tuple[Humps, float]:
         """Return the components that may count in masses to the right of thresholds, and ln of a bound of all others.
 
         The components are on the right, where Phi(d - t) <= e^{-(t - d)^2/2} for t >= d.
@@ -145,9 +145,9 @@ class Humps:
         ends = np.array([t.min(), t.max()])
         beyond = np.maximum((ends - self.distances[1][:, np.newaxis]) * (1 - 1e-12) - 1e-12 * np.abs(ends), 0.0)
         logs = self.log_weights[1] - 0.5 * beyond**2 * (1 - 1e-12)
-        return self._without(logs[:, 0], float(logs[:, 1].max()))
+        return self._drop(logs[:, 0], float(logs[:, 1].max()))
 
-    def _without(self, most: FloatArray, largest: float) -> tuple[Humps, float]:
+    def _drop(self, most: FloatArray, largest: float) -> tuple[Humps, float]:
         """Drop components whose bounds are far below the largest bound.
 
         The results are the other components, and ln of a bound of the dropped ones.
@@ -219,14 +219,14 @@ class GaussianMixtureTradeOff(AbstractTradeOff):
 
     def log_ratio(self, t: FloatArray) -> Ends:
         """Return bounds of ln dH1/dH0 at t, for finite and infinite t."""
-        asked, t = t, np.clip(t, -FARTHEST, FARTHEST)
+        requested, t = t, np.clip(t, -FARTHEST, FARTHEST)
         (present_low, present_high), (absent_low, absent_high) = (
             self.present.log_density(t, 1),
             self.absent.log_density(t, -1),
         )
         slack = 2 * UNIT_ROUNDOFF * (np.abs(present_low) + np.abs(absent_high))
         low, high = present_low - absent_high - slack, present_high - absent_low + slack
-        return np.where(asked < -FARTHEST, -np.inf, low), np.where(asked > FARTHEST, np.inf, high)
+        return np.where(requested < -FARTHEST, -np.inf, low), np.where(requested > FARTHEST, np.inf, high)
 
     @override
     def _points_formula(self, alpha: FloatArray) -> CurvePoints:
@@ -370,7 +370,7 @@ class GaussianMixtureTradeOff(AbstractTradeOff):
         for all_humps, sign in ((self.present, 1), (self.absent, -1)):
             if all_humps.is_at_zero:
                 continue
-            humps, _ = all_humps.seen(t, sign)
+            humps, _ = all_humps.relevant(t, sign)
             d = humps.distances[0][:, np.newaxis]
             exponents = sign * d * t + (np.log(humps.weights)[:, np.newaxis] - 0.5 * d * d)
             top = exponents.max(axis=0)
@@ -409,13 +409,13 @@ class GaussianMixtureTradeOff(AbstractTradeOff):
     def _log_delta(self, t: FloatArray) -> Ends:
         """Return bounds of ln delta at the eps that is the loss at t."""
         t = np.where(np.isfinite(t), t, np.copysign(FARTHEST, t))
-        present, rest = self.present.tails_seen(t)
+        present, rest = self.present.relevant_to_tails(t)
         terms = [_tails(present, present.exponents(t, 1), None)]
         if not self.absent.is_at_zero:
             shrunk = self.absent.exponents(t, -1)
             terms.append(_tails(self.absent, -shrunk[::-1], shrunk + np.stack(self.log_ratio(t))[:, np.newaxis]))
         known = np.concatenate([term for term in terms if term is not None], axis=1)
-        below, above = log_sums(_beside(known, rest))
+        below, above = log_sums(_append_bound(known, rest))
         return below, np.minimum(above, 0.0)
 
     @override
@@ -443,7 +443,7 @@ class GaussianMixtureTradeOff(AbstractTradeOff):
         return Enclosure(max(float(below[0]), 0.0), max(float(above[1]), 0.0), self.evidence)
 
 
-def _beside(logs: FloatArray, rest: float) -> FloatArray:
+def _append_bound(logs: FloatArray, rest: float) -> FloatArray:
     """Append one term of which only an upper bound is known."""
     if rest == -math.inf:
         return logs

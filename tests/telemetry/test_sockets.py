@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from typing_extensions import override
 
-from service.telemetry.listening import CannotListen, check, listening
-from service.telemetry.operator_metrics import serve_metrics
+from service.telemetry.metrics_server import serve_metrics
+from service.telemetry.sockets import CannotListen, ensure_host_resolves, listen
 from tests.conftest import port_of, reserved_port
 
 
@@ -62,21 +62,21 @@ def test_a_stale_socket_is_replaced_and_a_live_one_is_not(tmp_path: Path) -> Non
     path = tmp_path / "operator.sock"
     with socket.socket(socket.AF_UNIX) as left_behind:
         left_behind.bind(str(path))
-    with listening(path):
+    with listen(path):
         with pytest.raises(CannotListen, match=r"^cannot listen on unix:.*operator\.sock: Address already in use$"):
-            listening(path).__enter__()
+            listen(path).__enter__()
         assert path.exists(), "the socket of the one that runs stays"
     file = tmp_path / "file"
     file.write_text("kept")
     with pytest.raises(CannotListen, match="no socket"):
-        listening(file).__enter__()
+        listen(file).__enter__()
     assert file.read_text() == "kept"
 
 
 def test_a_socket_of_a_successor_stays(tmp_path: Path) -> None:
     path = tmp_path / "operator.sock"
     with socket.socket(socket.AF_UNIX) as successor:
-        with listening(path):
+        with listen(path):
             path.unlink()
             successor.bind(str(path))
         assert path.exists()
@@ -96,21 +96,21 @@ def test_a_socket_of_a_successor_stays(tmp_path: Path) -> None:
 )
 def test_an_address_that_is_none_is_one_sentence(address: Any) -> None:
     with pytest.raises(CannotListen) as caught:
-        listening(address).__enter__()
+        listen(address).__enter__()
     assert str(caught.value).startswith("cannot listen on ")
     assert "\n" not in str(caught.value)
 
 
 def test_a_host_is_checked_before_anything_starts() -> None:
-    check("127.0.0.1", 8000)
-    check("localhost", 0)
+    ensure_host_resolves("127.0.0.1", 8000)
+    ensure_host_resolves("localhost", 0)
     for host in ("no.such.host.invalid", "a..b"):
         with pytest.raises(CannotListen):
-            check(host, 8000)
+            ensure_host_resolves(host, 8000)
 
 
 def test_a_port_in_use_is_one_sentence() -> None:
-    with listening(("127.0.0.1", 0)) as first:
+    with listen(("127.0.0.1", 0)) as first:
         port = first.getsockname()[1]
         with pytest.raises(CannotListen, match=f"^cannot listen on 127.0.0.1:{port}: Address already in use$"):
-            listening(("127.0.0.1", port)).__enter__()
+            listen(("127.0.0.1", port)).__enter__()

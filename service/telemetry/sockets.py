@@ -1,4 +1,4 @@
-"""Sockets to listen on: a host and a port, or the path of a Unix socket."""
+"""Listening sockets at a host and port, or at the path of a Unix socket."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from typing import Final, TypeAlias
 
 Address: TypeAlias = "tuple[str, int] | Path"
 BACKLOG: Final = 2048
-OWNER_ALONE: Final = 0o177
-"""The umask under which a Unix socket is made: mode 0600."""
+OWNER_ONLY_UMASK: Final = 0o177
+"""Umask for the creation of a Unix socket, which gives the socket mode 0600."""
 
 
 class CannotListen(Exception):
-    """Nobody can listen at an address. The message is one sentence for the operator."""
+    """Failure to listen at an address. The message is one sentence for the operator."""
 
     def __init__(self, address: Address, reason: str) -> None:
         place = f"unix:{address}" if isinstance(address, Path) else f"{address[0]}:{address[1]}"
@@ -25,14 +25,14 @@ class CannotListen(Exception):
 
 
 @contextmanager
-def listening(address: Address, *, share_port: bool = False) -> Generator[socket.socket]:
-    """Yield a socket that listens at an address while the block runs. Raises CannotListen.
+def listen(address: Address, *, share_port: bool = False) -> Generator[socket.socket]:
+    """Listen at an address while the block runs, and yield the socket. Raise CannotListen.
 
-    A Unix socket has mode 0600 and is removed at the end. A socket on which nobody listens any more is replaced.
-    `share_port`: other processes may listen on the same port (SO_REUSEPORT).
+    A Unix socket has mode 0600 and is removed at the end. A stale Unix socket, on which no process listens, is
+    replaced. With `share_port`, other processes may listen on the same port (SO_REUSEPORT).
     """
     try:
-        opened = _at_path(address) if isinstance(address, Path) else _at_port(*address, share_port=share_port)
+        opened = _bind_path(address) if isinstance(address, Path) else _bind_port(*address, share_port=share_port)
     except (OSError, UnicodeError) as error:
         raise CannotListen(address, _reason(error)) from error
     own = _identity(address) if isinstance(address, Path) else None
@@ -45,24 +45,24 @@ def listening(address: Address, *, share_port: bool = False) -> Generator[socket
                 address.unlink()
 
 
-def check(host: str, port: int) -> None:
-    """Raise CannotListen where the host is no address or name of this machine."""
+def ensure_host_resolves(host: str, port: int) -> None:
+    """Check that the host resolves to an address. Raise CannotListen otherwise."""
     try:
         socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except (OSError, UnicodeError) as error:
         raise CannotListen((host, port), _reason(error)) from error
 
 
-def _at_port(host: str, port: int, *, share_port: bool) -> socket.socket:
+def _bind_port(host: str, port: int, *, share_port: bool) -> socket.socket:
     found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     family, _, _, _, place = found[0]
     return socket.create_server(place[:2], family=family, backlog=BACKLOG, reuse_port=share_port)
 
 
-def _at_path(path: Path) -> socket.socket:
+def _bind_path(path: Path) -> socket.socket:
     _remove_stale(path)
     opened = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    before = os.umask(OWNER_ALONE)
+    before = os.umask(OWNER_ONLY_UMASK)
     try:
         opened.bind(str(path))
         opened.listen(BACKLOG)
@@ -75,7 +75,7 @@ def _at_path(path: Path) -> socket.socket:
 
 
 def _remove_stale(path: Path) -> None:
-    """Remove a socket on which nobody listens. Raises OSError where somebody does, or where it is another file."""
+    """Remove a stale Unix socket. Raise OSError if a process listens on it, or if the file is not a socket."""
     try:
         is_socket = stat.S_ISSOCK(path.lstat().st_mode)
     except FileNotFoundError:
@@ -98,7 +98,7 @@ def _reason(error: OSError | UnicodeError) -> str:
     if not isinstance(error, OSError):
         return "the host is no name"
     number = error.errno or 0
-    return os.strerror(number) if number > 0 else str(error.strerror)  # the resolver has texts of its own
+    return os.strerror(number) if number > 0 else str(error.strerror)  # errors of the resolver have negative numbers
 
 
 def _identity(path: Path) -> tuple[int, int] | None:

@@ -1,7 +1,7 @@
-"""Counts of processes that share a folder (the multi-process mode of prometheus_client), added up.
+"""Aggregation of the metrics of several processes that share a folder (multiprocess mode of prometheus_client).
 
-prometheus_client leaves files of every process in the folder. Here the counts of processes that have ended are moved to
-one file for each kind of metric, so that the folder does not grow with every restart and no count is lost.
+prometheus_client keeps files of every process in the folder. This module moves the counts of ended processes to one
+file per kind of metric, so that the folder does not grow with every restart and no count is lost.
 """
 
 from __future__ import annotations
@@ -19,41 +19,41 @@ from prometheus_client.mmap_dict import MmapedDict
 from prometheus_client.multiprocess import MultiProcessCollector
 
 GAUGE: Final = "gauge"
-ENDED: Final = "0"
-"""Stands for the processes that have ended where a file is named after a process."""
+ENDED_PROCESSES: Final = "0"
+"""Process number in the names of the files that hold the counts of ended processes."""
 LOCK_NAME: Final = "lock"
 LOCK_SECONDS: Final = 0.05
-"""The longest wait for another process that adds up: the event loop stands still meanwhile."""
+"""Longest wait for the lock of another process in seconds. The wait blocks the event loop."""
 ATTEMPTS: Final = 3
 
 
-def exposition_of(folder: Path) -> bytes:
-    """Return the metrics of all processes of a folder in the Prometheus text format."""
+def aggregated_exposition(folder: Path) -> bytes:
+    """Return the aggregated metrics of all processes of a folder in the Prometheus text format."""
     with _locked(folder) as is_ours:
         if is_ours:
-            _move_counts_of_ended(folder)
+            _collect_ended_processes(folder)
         for _ in range(ATTEMPTS - 1):
             try:
-                return _together(folder)
-            except FileNotFoundError:  # another process moves counts just now
+                return _merge_registries(folder)
+            except FileNotFoundError:  # another process is moving counts
                 continue
-        return _together(folder)
+        return _merge_registries(folder)
 
 
-def _together(folder: Path) -> bytes:
+def _merge_registries(folder: Path) -> bytes:
     together = CollectorRegistry()
     MultiProcessCollector(together, str(folder))
     return generate_latest(together)
 
 
-def _move_counts_of_ended(folder: Path) -> None:
-    """Add counts of processes that have ended to one file of each kind. Their gauges describe nothing any more."""
+def _collect_ended_processes(folder: Path) -> None:
+    """Add the counts of ended processes to one file per kind of metric, and delete their files and gauges."""
     for file in sorted(folder.glob("*_*.db")):
         kind, _, number = file.stem.rpartition("_")
-        if number == ENDED or not number.isdigit() or _is_running(int(number)):
+        if number == ENDED_PROCESSES or not number.isdigit() or _is_running(int(number)):
             continue
         if not kind.startswith(GAUGE):
-            _add(file, folder / f"{kind}_{ENDED}.db")
+            _add(file, folder / f"{kind}_{ENDED_PROCESSES}.db")
         file.unlink(missing_ok=True)
 
 
@@ -79,7 +79,7 @@ def _is_running(process: int) -> bool:
 
 @contextmanager
 def _locked(folder: Path) -> Generator[bool]:
-    """Whether no other process moves counts while the block runs."""
+    """Acquire the lock of the folder for the block, and yield whether this process holds the lock."""
     with (folder / LOCK_NAME).open("w") as file:
         until = time.monotonic() + LOCK_SECONDS
         while True:

@@ -1,4 +1,4 @@
-"""`/metrics` and `/livez` of a process that serves nothing else: a worker of a cluster."""
+"""HTTP server with `/metrics` and `/livez`, for worker processes of a cluster."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any, Final, cast, final
 from prometheus_client import CONTENT_TYPE_LATEST
 from typing_extensions import override
 
-from service.telemetry.listening import Address, listening
+from service.telemetry.sockets import Address, listen
 
 CLIENT_SECONDS: Final = 10.0
 LIVE: Final = b'{"status":"live"}'
@@ -20,14 +20,14 @@ LIVE: Final = b'{"status":"live"}'
 
 @contextmanager
 def serve_metrics(address: Address | None, exposition: Callable[[], bytes]) -> Generator[None]:
-    """Serve metrics at an address while the block runs; None: serve nothing. Raises CannotListen.
+    """Serve metrics at an address while the block runs. Do nothing for None. Raise CannotListen.
 
-    `exposition` is called for each request in a thread of its own (`Metrics.exposition`).
+    Each request calls `exposition` in a thread of its own and returns its bytes (`Metrics.exposition`).
     """
     if address is None:
         yield
         return
-    with listening(address) as opened:
+    with listen(address) as opened:
         server = _Server(opened, exposition)
         thread = threading.Thread(target=server.serve_forever, name="metrics", daemon=True)
         thread.start()
@@ -56,7 +56,7 @@ class _Server(ThreadingHTTPServer):
 
     @override
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Say nothing: a client that goes away is no fault of this process."""
+        """Ignore errors of connections, because clients may disconnect at any time."""
 
 
 @final
@@ -64,7 +64,7 @@ class _Handler(BaseHTTPRequestHandler):
     timeout = CLIENT_SECONDS
 
     def do_GET(self) -> None:
-        """Answer one request for metrics or for liveness."""
+        """Respond to a request for `/metrics` or `/livez`, and with 404 to other paths."""
         path = self.path.partition("?")[0]
         if path == "/metrics":
             self._answer(200, CONTENT_TYPE_LATEST, cast("_Server", self.server).exposition())
@@ -82,4 +82,4 @@ class _Handler(BaseHTTPRequestHandler):
 
     @override
     def log_message(self, format: str, *args: Any) -> None:
-        """Say nothing: standard error holds JSON."""
+        """Write no access log, because standard error contains only JSON."""

@@ -11,8 +11,8 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from service.telemetry.metrics import SEVERAL_PROCESSES
-from service.telemetry.shared_counts import exposition_of
+from service.telemetry.metrics import MULTIPROCESS_FOLDER_VARIABLE
+from service.telemetry.multiprocess_metrics import aggregated_exposition
 
 COUNT = """
 import sys
@@ -33,7 +33,7 @@ def processes(folder: Path, *requests: int) -> list[subprocess.Popen[bytes]]:
     started = [
         subprocess.Popen(
             [sys.executable, "-c", COUNT.format(requests=count)],
-            env=os.environ | {SEVERAL_PROCESSES: str(folder)},
+            env=os.environ | {MULTIPROCESS_FOLDER_VARIABLE: str(folder)},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
         )
@@ -56,7 +56,7 @@ def number(text: str, name: str) -> float:
 
 
 def assert_counts(folder: Path, requests: int) -> str:
-    text = exposition_of(folder).decode()
+    text = aggregated_exposition(folder).decode()
     assert number(text, 'http_requests_total{method="POST",route="/v1/bounds",status="200"}') == requests
     assert number(text, 'http_request_duration_seconds_count{route="/v1/bounds"}') == requests
     assert number(text, 'http_request_duration_seconds_bucket{le="0.005",route="/v1/bounds"}') == requests
