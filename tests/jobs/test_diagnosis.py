@@ -11,7 +11,6 @@ import pytest
 
 from api_schemas.jobs import ENDED
 from service.api.administration import Administration
-from service.api.problems import problem_of
 from service.jobs.computing import PRESENT_SECONDS
 from service.jobs.diagnosis import STORE_TROUBLES, Scene, store_trouble, why
 from service.jobs.embedded.store import SqliteStore
@@ -19,6 +18,7 @@ from service.jobs.errors import JobNotFound, JobTooOld
 from service.jobs.job import Piece, StoredJob
 from service.jobs.lines import packed
 from service.jobs.repository import Held, Quota, Worker
+from service.problems import problem_of
 from tests.system.jobs import a_job
 
 QUOTA = Quota(1_000, 2**30)
