@@ -15,7 +15,7 @@ from typing_extensions import override
 
 from service.api.compression import SHORTEST_BYTES, TAGGED, packed
 from service.api.dependencies import Services, services_of
-from service.api.later import answer_later, preferred_wait, sender_of
+from service.api.later import job_sender, parse_prefer_wait, respond_async
 from service.api.negotiation import header, preferred, takes_gzip
 from service.api.problems import BodyTooLarge, UnsupportedMediaType
 from service.computations.abstract import Computation
@@ -63,9 +63,9 @@ async def answer_computation(computation: Computation[Any, Any], request: Reques
     media_type = _media_type(sent.get(b"content-type", b"").decode("latin-1"))
     if media_type == JSON:
         body = await _read_json(request, services, sent)
-        patience = None if b"prefer" not in sent else preferred_wait(request.headers.getlist("prefer"))
+        patience = None if b"prefer" not in sent else parse_prefer_wait(request.headers.getlist("prefer"))
         if patience is not None:
-            later = await answer_later(computation, body, patience, services, sender_of(request))
+            later = await respond_async(computation, body, patience, services, job_sender(request))
             if isinstance(later, Response):
                 return later
             answer = later

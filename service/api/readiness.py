@@ -11,7 +11,7 @@ from service.api.known_answers import KnownAnswer
 from service.execution.redis_client import RedisCircuitBreaker
 from service.execution.worker_pool import WorkerPool
 from service.jobs.diagnosis import remedy_for
-from service.jobs.jobs import Condition
+from service.jobs.service import Condition
 
 PROBE_VALID_SECONDS: Final = 5.0
 NOT_SHARED: Final = "results are not shared, because PRIVACY_BOUNDS_SEAL_KEY is not set"
