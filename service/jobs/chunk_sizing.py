@@ -62,7 +62,7 @@ def priority_class(work: float) -> int:
 
 
 def chunk_end(start: int, size: int, total: int) -> int:
-    """Return the end of a chunk of up to `size` points. The chunk ends at a block boundary of the sweep if it has one."""
+    """Return the end of a chunk of up to `size` points, at a block boundary of the sweep if the chunk contains one."""
     stop = min(start + size, total)
     last_block = stop - stop % BLOCK_POINTS
     return last_block if start < last_block and stop < total else stop

@@ -198,7 +198,7 @@ class ChunkWorker:
             context.logger.info("decision", **_log_origin(job), **decided)
 
     async def _retry_or_split(self, claim: ClaimedChunk, error: Exception) -> bool:
-        """Requeue a chunk whose computation was killed, and return whether the chunk was requeued.
+        """Return a killed chunk to the queue, if the chunk may be tried again, and return whether it was.
 
         Requeue the chunk as a whole after the death of a worker, and as halves otherwise. A single point is not
         requeued after it exceeded a limit.

@@ -139,14 +139,14 @@ class JobRepository(Protocol):
         ...
 
     def requeue(self, claim: ClaimedChunk, chunks: Sequence[Chunk], tries: int) -> None:
-        """Requeue a claimed chunk as `chunks` with this number of tries. Do nothing for a stale claim.
+        """Return a claimed chunk to the queue as `chunks` with this number of tries. Do nothing for a stale claim.
 
         Later chunks of the job have no more points than the first of `chunks`.
         """
         ...
 
     def fail(self, name: str, generation: int, problem: bytes) -> StoredJob:
-        """End an active job of this generation with a problem document, and return the job. Otherwise change nothing."""
+        """End an active job of this generation with a problem document. Return the job, changed or not."""
         ...
 
     def restart(self, name: str, generation: int, engine_version: str, digest: str, size: int) -> StoredJob:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import zlib
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final, final
 
@@ -34,11 +32,6 @@ def decompress(kept: bytes) -> bytes:
 def failure_count(kept: bytes) -> int:
     """Return the number of failed points of a stored chunk, without decompressing the chunk."""
     return int.from_bytes(kept[:COUNT_BYTES], "big")
-
-
-def iter_points(kept: bytes) -> Iterator[dict[str, Any]]:
-    """The objects of these lines."""
-    return map(json.loads, decompress(kept).splitlines())
 
 
 def failure_lines(chunk: Chunk, problem: bytes) -> bytes:
