@@ -53,9 +53,9 @@ from service.execution.worker_admission import WorkerAdmission
 from service.execution.worker_pool import WorkerPool
 from service.execution.workers import RESERVE_MEMORY_BYTES, RESERVE_SECONDS, Workers
 from service.importers.catalogue import validate_with_imports
-from service.jobs.embedded.backend import embedded_jobs
-from service.jobs.jobs import Jobs
-from service.jobs.work import Limits
+from service.jobs.job_plan import JobConstraints
+from service.jobs.local.backend import local_jobs
+from service.jobs.service import JobService
 from service.preloaded import LOADED_FOR_PRICES, preloaded_modules
 from service.problems import problem_of
 from service.rendering import chart_images
@@ -298,7 +298,7 @@ def _jobs(
     runner: ComputationRunner,
     metrics: Metrics,
     logger: FilteringBoundLogger,
-) -> AbstractAsyncContextManager[Jobs]:
+) -> AbstractAsyncContextManager[JobService]:
     """Jobs, by the backend that the settings name."""
     if settings.jobs_backend == "celery":
         from service.jobs.celery.backend import celery_jobs
@@ -311,7 +311,7 @@ def _jobs(
             metrics=metrics,
             logger=logger,
         )
-    return embedded_jobs(
+    return local_jobs(
         folder=settings.data_folder,
         temporary=supervised_folder(),
         make_pool=make_pool,
@@ -352,9 +352,9 @@ def job_niceness(settings: Settings) -> int:
     return min(settings.worker_niceness + NICER, LARGEST_NICENESS)
 
 
-def job_limits(settings: Settings) -> Limits:
+def job_limits(settings: Settings) -> JobConstraints:
     """What a job may be."""
-    return Limits(
+    return JobConstraints(
         points=settings.job_points,
         cost=settings.job_max_cost,
         single_seconds=settings.job_time_limit_seconds,

@@ -15,7 +15,7 @@ from api_schemas.operators import (
     PurgedJobs,
 )
 from service.api.told_jobs import job_response
-from service.jobs.diagnosis import Scene, store_trouble, why
+from service.jobs.diagnosis import QueueState, explain_state, explain_store_failure
 from service.jobs.errors import JobNotFound, JobsUnavailable
 from service.jobs.job import StoredJob
 from service.jobs.repository import JobRepository
@@ -46,13 +46,13 @@ class Administration:
         """Return a job with everything that its progress depends on. Raise JobNotFound."""
         job = self._repository.get(name)
         scene = self._scene()
-        held = self._repository.held(name)
+        held = self._repository.dispatched_chunks(name)
         return OperatedJobDetails(
             **_members(job, self._why(job, scene, self._trouble())),
             pieces=tuple(
                 HeldPiece(
-                    start=each.piece.start,
-                    stop=each.piece.stop,
+                    start=each.chunk.start,
+                    stop=each.chunk.stop,
                     tries=each.tries,
                     worker=each.worker,
                     seconds_left=max(0.0, each.until - scene.now),
@@ -100,28 +100,30 @@ class Administration:
             return False
         return True
 
-    def _scene(self) -> Scene:
-        active, workers = self._repository.active(), self._repository.announced()
-        return Scene(active=active, workers=workers, age_seconds=self._age_seconds, now=time.time())
+    def _scene(self) -> QueueState:
+        active, workers = self._repository.active(), self._repository.announced_workers()
+        return QueueState(active=active, workers=workers, age_seconds=self._age_seconds, now=time.time())
 
     def _trouble(self) -> str | None:
         """Return why the storage is not writable, or None."""
         try:
             self._repository.probe()
         except JobsUnavailable as error:
-            return store_trouble(error.reason)
+            return explain_store_failure(error.reason)
         return None
 
-    def _why(self, job: StoredJob, scene: Scene, trouble: str | None) -> str:
+    def _why(self, job: StoredJob, scene: QueueState, trouble: str | None) -> str:
         if trouble is not None and job.state not in ENDED:
             return trouble
         try:
-            held = () if job.state in ENDED else self._repository.held(job.id)
+            held = () if job.state in ENDED else self._repository.dispatched_chunks(job.id)
         except JobNotFound:
             held = ()
-        return why(job, held, scene)
+        return explain_state(job, held, scene)
 
-    def _told(self, jobs: list[StoredJob] | tuple[StoredJob, ...], scene: Scene, following: str | None) -> OperatedJobs:
+    def _told(
+        self, jobs: list[StoredJob] | tuple[StoredJob, ...], scene: QueueState, following: str | None
+    ) -> OperatedJobs:
         trouble = self._trouble()
         told = tuple(OperatedJob(**_members(job, self._why(job, scene, trouble))) for job in jobs)
         return OperatedJobs(jobs=told, next=following)

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from service.api.compression import GZIP_ETAG_SUFFIX, SHORTEST_BYTES, compress
 from service.api.content_negotiation import accepts_gzip, joined_header, negotiate_media_type
 from service.api.dependencies import AppServices, services_of
-from service.api.later import answer_later, preferred_wait, sender_of
+from service.api.later import job_sender, parse_prefer_wait, respond_async
 from service.api.request_reading import (
     check_length,
     media_type_of,
@@ -80,9 +80,9 @@ async def _compute(
     media_type = media_type_of(sent)
     if media_type == JSON:
         body = await read_json(request, services, sent)
-        wait_seconds = None if b"prefer" not in sent else preferred_wait(request.headers.getlist("prefer"))
+        wait_seconds = None if b"prefer" not in sent else parse_prefer_wait(request.headers.getlist("prefer"))
         if wait_seconds is not None:
-            return await answer_later(computation, body, wait_seconds, services, sender_of(request))
+            return await respond_async(computation, body, wait_seconds, services, job_sender(request))
         return await services.runner.answer(computation, body, waiting_client(request))
     if media_type in ARCHIVE_TYPES and computation.read_archive is not None:
         return await _answer_archive(computation, computation.read_archive, request, sent.get(b"content-length"))

@@ -11,7 +11,7 @@ from service.api.readiness import Readiness
 from service.api.renderings import RenderingService
 from service.execution.resource_budget import ResourceBudget
 from service.execution.runner import ComputationRunner
-from service.jobs.jobs import Jobs
+from service.jobs.service import JobService
 from service.parsing import RequestValidator
 from service.settings import Settings
 from service.telemetry.metrics import Metrics
@@ -27,7 +27,7 @@ class AppServices:
     upload_memory: ResourceBudget
     json_memory: ResourceBudget
     readiness: Readiness
-    jobs: Jobs
+    jobs: JobService
     validate: RequestValidator
     metrics: Metrics
     version: str

@@ -10,7 +10,7 @@ from api_schemas.operations import Check, ReadyResponse
 from service.execution.redis_client import RedisCircuitBreaker
 from service.execution.worker_pool import WorkerPool
 from service.jobs.diagnosis import remedy_for
-from service.jobs.jobs import Condition
+from service.jobs.service import Condition
 from service.self_test import ReferenceCase
 
 PROBE_VALID_SECONDS: Final = 5.0

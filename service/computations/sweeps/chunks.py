@@ -6,7 +6,7 @@ from typing import Final
 
 from api_schemas.long_sweeps import LongSweepsRequest, PieceOfSweep
 from api_schemas.sweeps import LARGEST_POINTS, LARGEST_SWEPT_NUMBERS, SweepsRequest, SweepsResponse, SweptNumbers
-from service.computations.abstract import BLOCK_POINTS, Pieces
+from service.computations.abstract import BLOCK_POINTS, Chunking
 from service.computations.sweeps.blocks import block_points
 from service.computations.sweeps.estimates import sweeps_quote
 from service.rendering.tables.sweeps import cells_of_json_line, to_json_lines
@@ -17,12 +17,12 @@ def points_of(request: LongSweepsRequest) -> int:
     return request.point_count
 
 
-def largest_piece(request: LongSweepsRequest) -> int:
+def max_chunk_points(request: LongSweepsRequest) -> int:
     """So many points make a sweep, with the rest of their blocks."""
     return max(1, min(LARGEST_POINTS - 2 * BLOCK_POINTS, LARGEST_SWEPT_NUMBERS // request.quantity_count))
 
 
-def piece_of(request: LongSweepsRequest, start: int, stop: int) -> SweepsRequest:
+def chunk_request(request: LongSweepsRequest, start: int, stop: int) -> SweepsRequest:
     """The points from `start` up to `stop`, and the others of their blocks: zipped, whatever the whole is."""
     held = request.__dict__
     sent = {name: held[name] for name in SweepsRequest.model_fields if held[name] is not None}
@@ -39,12 +39,12 @@ def lines_of(body: bytes, start: int) -> bytes:
     return to_json_lines(SweepsResponse.model_validate_json(body), start).encode()
 
 
-PIECES: Final = Pieces(
+CHUNKING: Final = Chunking(
     request_type=LongSweepsRequest,
     points=points_of,
     largest_points=LARGEST_POINTS,
-    largest_piece=largest_piece,
-    piece=piece_of,
+    max_chunk_points=max_chunk_points,
+    chunk_request=chunk_request,
     lines=lines_of,
     cells=cells_of_json_line,
     quote=sweeps_quote,

@@ -14,8 +14,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, final
 
-from service.jobs.embedded.schema import migrate, schema_of, transaction
 from service.jobs.errors import JobsUnavailable
+from service.jobs.local.schema import migrate, schema_version, transaction
 
 FILE_NAME: Final = "jobs.sqlite"
 WAIT_SECONDS: Final = 5.0
@@ -37,15 +37,15 @@ class JobsFile:
     def close(self) -> None:
         """Close the connection."""
         with self._lock:
-            self._let_go()
+            self._close()
 
     @contextmanager
-    def reading(self) -> Generator[sqlite3.Connection]:
+    def read_connection(self) -> Generator[sqlite3.Connection]:
         """Give the block the connection. Raises JobsUnavailable for whatever the file does not take or give."""
         with self._lock:
             try:
                 database = self._open()
-                schema_of(database)
+                schema_version(database)
                 yield database
             except sqlite3.Error as error:
                 raise JobsUnavailable(_reason(error)) from error
@@ -53,16 +53,16 @@ class JobsFile:
                 raise JobsUnavailable(f"{type(error).__name__}: {error.strerror}") from error
 
     @contextmanager
-    def changing(self) -> Generator[sqlite3.Connection]:
+    def write_transaction(self) -> Generator[sqlite3.Connection]:
         """The same, in one transaction."""
-        with self.reading() as database, transaction(database):
+        with self.read_connection() as database, transaction(database):
             yield database
 
     def _open(self) -> sqlite3.Connection:
         """Return the connection to the file that is there now: a data folder may be mounted, or replaced, later."""
         if self._connection is not None and self._identity == _identity(self._path):
             return self._connection
-        self._let_go()
+        self._close()
         self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         os.close(os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
         self._path.chmod(0o600)  # SQLite gives its other files the same mode
@@ -70,7 +70,7 @@ class JobsFile:
         try:
             opened.execute(f"PRAGMA journal_size_limit = {LARGEST_LOG_BYTES}")
             opened.execute("PRAGMA synchronous = FULL")
-            schema_of(opened)  # nothing of a file of a newer version is changed
+            schema_version(opened)  # nothing of a file of a newer version is changed
             migrate(opened)
             opened.execute("PRAGMA journal_mode = WAL")
         except BaseException:
@@ -79,7 +79,7 @@ class JobsFile:
         self._connection, self._identity = opened, _identity(self._path)
         return opened
 
-    def _let_go(self) -> None:
+    def _close(self) -> None:
         if self._connection is not None:
             self._connection.close()
             self._connection = None

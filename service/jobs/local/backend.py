@@ -13,11 +13,11 @@ from typing import Final
 from structlog.typing import FilteringBoundLogger
 
 from service.execution.worker_pool import WorkerPool
-from service.jobs.computing import FindAnswer, Workshop, worker_name
-from service.jobs.embedded.dispatcher import Dispatcher
-from service.jobs.embedded.store import SqliteStore
-from service.jobs.jobs import Jobs
-from service.jobs.work import Limits, StoreAnswer
+from service.jobs.chunk_worker import FindAnswer, WorkerContext, worker_name
+from service.jobs.job_plan import JobConstraints, StoreAnswer
+from service.jobs.local.scheduler import LocalScheduler
+from service.jobs.local.store import SqliteStore
+from service.jobs.service import JobService
 from service.parsing import RequestValidator
 from service.telemetry.metrics import Metrics
 
@@ -31,28 +31,28 @@ PROMISES: Final = (
 
 
 @asynccontextmanager
-async def embedded_jobs(
+async def local_jobs(
     *,
     folder: Path | None,
     temporary: Path | None = None,
     make_pool: Callable[[], WorkerPool],
     worker_count: int,
     engine_version: str,
-    limits: Limits,
+    limits: JobConstraints,
     validate: RequestValidator,
     describe: Callable[[Exception], bytes],
     find_answer: FindAnswer,
     store_answer: StoreAnswer,
     metrics: Metrics,
     logger: FilteringBoundLogger,
-) -> AsyncGenerator[Jobs]:
+) -> AsyncGenerator[JobService]:
     """Jobs while the block runs. `folder`: absent, they are forgotten at its end, or with the folder `temporary` of
     several processes.
     """
     own = folder is None
     folder = folder or temporary or Path(tempfile.mkdtemp(prefix="privacy-bounds-"))
     store = SqliteStore(folder)
-    shop = Workshop(
+    context = WorkerContext(
         repository=store,
         limits=limits,
         engine_version=engine_version,
@@ -64,14 +64,14 @@ async def embedded_jobs(
         logger=logger,
         worker=worker_name(),
     )
-    dispatcher = Dispatcher(store, folder, shop, make_pool, worker_count)
-    jobs = Jobs(
+    dispatcher = LocalScheduler(store, folder, context, make_pool, worker_count)
+    jobs = JobService(
         repository=store,
         limits=limits,
-        about=limits.told("embedded", PROMISES[1:] if own else PROMISES, survives_restart=not own),
+        about=limits.to_limits_response("embedded", PROMISES[1:] if own else PROMISES, survives_restart=not own),
         engine_version=engine_version,
         validate=validate,
-        look=lambda _: dispatcher.look(),
+        on_change=lambda _: dispatcher.wake(),
         metrics=metrics,
         condition=dispatcher.condition,
     )

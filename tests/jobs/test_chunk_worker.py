@@ -15,17 +15,17 @@ import pytest
 
 from service.execution.errors import OutOfMemory, OutOfTime, WorkerDied
 from service.execution.worker import WorkerResult
-from service.jobs import computing
-from service.jobs.computing import Housekeeping, PieceWorker
-from service.jobs.embedded.store import SqliteStore
+from service.jobs import chunk_worker
+from service.jobs.chunk_worker import ChunkWorker, Housekeeping
 from service.jobs.errors import JobsUnavailable
-from service.jobs.job import Piece
-from service.jobs.lines import response_in, unpacked
+from service.jobs.job import Chunk
+from service.jobs.local.store import SqliteStore
+from service.jobs.results_codec import decompress, stored_response
 from service.privacy.enclosure import Enclosure, Evidence
 from service.privacy.errors import NumericalFailure, OutOfDomain
 from tests.execution.fakes import counted
 from tests.jobs.backends import Clock, lines, points_and_makers
-from tests.jobs.shops import LIMITS, Shop, add, make_shop
+from tests.jobs.worker_contexts import LIMITS, Shop, add, make_shop
 
 FAILURES = "privacy_bounds_computation_failures_total"
 
@@ -43,16 +43,16 @@ def store(tmp_path: Path, clock: Clock) -> Iterator[SqliteStore]:
 
 async def work_through(shop: Shop) -> int:
     """Compute all there is; how many pieces that were."""
-    worker = PieceWorker(shop.shop, shop.make_pool)
+    worker = ChunkWorker(shop.shop, shop.make_pool)
     count = 0
-    while await worker.work_once():
+    while await worker.process_next():
         count += 1
     return count
 
 
 def problems_of(store: SqliteStore, name: str) -> dict[int, str | None]:
     """The type of the problem of each point, in their order."""
-    rows = [json.loads(line) for kept in store.results(name, 0, 10_000) for line in unpacked(kept.lines).splitlines()]
+    rows = [json.loads(line) for kept in store.results(name, 0, 10_000) for line in decompress(kept.lines).splitlines()]
     return {row["point"]: row["problem"]["type"] if "problem" in row else None for row in rows}
 
 
@@ -77,7 +77,7 @@ async def test_a_piece_that_does_not_end_is_halved_down_to_the_point(
     job = add(store, clock(), 16)
     shop = make_shop(store)
 
-    def act(piece: Piece, version: str) -> bytes:
+    def act(piece: Chunk, version: str) -> bytes:
         if piece.start <= 5 < piece.stop:
             raise error
         return lines(version, piece)
@@ -89,7 +89,7 @@ async def test_a_piece_that_does_not_end_is_halved_down_to_the_point(
     assert [point for point, problem in found.items() if problem] == [5]
     ended = store.get(job.id)
     assert (ended.state, ended.done, ended.failed) == ("succeeded", 16, 1)
-    tried = [piece for piece in shop.pool.pieces if piece == Piece(5, 6)]
+    tried = [piece for piece in shop.pool.pieces if piece == Chunk(5, 6)]
     assert len(tried) == (2 if isinstance(error, WorkerDied) else 1), "halves have been tried once"
     name = type(error).__name__
     assert counted(shop.shop.metrics, f'{FAILURES}{{computation="sweeps",error="{name}"}}') > 0
@@ -111,7 +111,7 @@ async def test_a_failure_inside_a_job_is_logged_and_counted(
     job = add(store, clock(), points)
     shop = make_shop(store)
 
-    def act(piece: Piece, version: str) -> bytes:
+    def act(piece: Chunk, version: str) -> bytes:
         if piece.start == 0:
             raise error
         return lines(version, piece)
@@ -135,11 +135,11 @@ async def test_violations_that_an_answer_survives_are_counted(store: SqliteStore
     shop = make_shop(store)
 
     async def compute(*_: Any) -> WorkerResult:
-        return WorkerResult(lines("1", Piece(0, 1)), 0.1, 0.1, 3)
+        return WorkerResult(lines("1", Chunk(0, 1)), 0.1, 0.1, 3)
 
     shop.pool.compute = compute  # type: ignore[method-assign]
-    worker = PieceWorker(replace_store_answer(shop), shop.make_pool)
-    assert await worker.work_once()
+    worker = ChunkWorker(replace_store_answer(shop), shop.make_pool)
+    assert await worker.process_next()
     assert counted(shop.shop.metrics, "privacy_bounds_invariant_violations_total") == 3
 
 
@@ -160,14 +160,14 @@ async def test_an_answer_that_is_stored_is_not_computed(store: SqliteStore, cloc
     await work_through(shop)
     assert (asked, shop.pool.pieces) == ([("bounds", "sha256:0")], [])
     [found] = store.results(job.id, 0)
-    assert response_in(found.lines) == b'{"digest":"x"}'
+    assert stored_response(found.lines) == b'{"digest":"x"}'
     assert kept == [b'{"digest":"x"}'], "and is stored where this process has its own"
 
 
 async def test_a_cancelled_job_ends_its_computation(
     store: SqliteStore, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(computing, "HEARTBEAT_SECONDS", 0.01)
+    monkeypatch.setattr(chunk_worker, "HEARTBEAT_SECONDS", 0.01)
     job = add(store, clock(), 1)
     shop = make_shop(store)
     begun, ended = asyncio.Event(), asyncio.Event()
@@ -180,7 +180,7 @@ async def test_a_cancelled_job_ends_its_computation(
             ended.set()
 
     shop.pool.act = lambda *_: forever()
-    working = asyncio.create_task(PieceWorker(shop.shop, shop.make_pool).work_once())
+    working = asyncio.create_task(ChunkWorker(shop.shop, shop.make_pool).process_next())
     await begun.wait()
     store.cancel(job.id)
     assert await working
@@ -199,20 +199,20 @@ async def test_a_worker_that_is_told_to_end_gives_its_piece_back(store: SqliteSt
         return await asyncio.get_running_loop().create_future()
 
     shop.pool.act = lambda *_: forever()
-    working = asyncio.create_task(PieceWorker(shop.shop, shop.make_pool).work_once())
+    working = asyncio.create_task(ChunkWorker(shop.shop, shop.make_pool).process_next())
     await begun.wait()
     working.cancel()
     with pytest.raises(asyncio.CancelledError):
         await working
     again = store.claim("1", "other", 9)
     assert again is not None
-    assert (again.job.id, again.piece, again.tries) == (job.id, Piece(0, 4), 0)
+    assert (again.job.id, again.chunk, again.tries) == (job.id, Chunk(0, 4), 0)
 
 
 async def test_what_was_computed_waits_for_the_storage(
     store: SqliteStore, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(computing, "RETRY_SECONDS", 0.01)
+    monkeypatch.setattr(chunk_worker, "RETRY_SECONDS", 0.01)
     job = add(store, clock(), 4)
     shop = make_shop(store)
     saved, failures = store.save, [JobsUnavailable("SQLite: SQLITE_FULL")] * 3
@@ -224,7 +224,7 @@ async def test_what_was_computed_waits_for_the_storage(
 
     monkeypatch.setattr(store, "save", save)
     await work_through(shop)
-    assert (store.get(job.id).state, shop.pool.pieces) == ("succeeded", [Piece(0, 4)])
+    assert (store.get(job.id).state, shop.pool.pieces) == ("succeeded", [Chunk(0, 4)])
     assert len(shop.logged("jobs")) == 3
 
 
@@ -233,8 +233,8 @@ async def test_a_piece_that_is_larger_than_a_computation_may_be_is_parted(store:
     job = add(store, clock(), 9_000)
     claim = store.claim("1", "worker", 9)
     assert claim is not None
-    store.requeue(claim, [Piece(0, 4)], 0)
-    with store._file.changing() as database:
+    store.requeue(claim, [Chunk(0, 4)], 0)
+    with store._file.write_transaction() as database:
         database.execute("UPDATE claims SET stop = 9000")
         database.execute("UPDATE jobs SET cursor = 9000")
     shop = make_shop(store)
@@ -246,9 +246,9 @@ async def test_a_piece_that_is_larger_than_a_computation_may_be_is_parted(store:
 async def test_a_job_of_a_version_that_is_gone_is_begun_anew(store: SqliteStore, clock: Clock) -> None:
     broken = add(store, clock(), 4, resource="nothing")
     job = add(store, clock(), 40)
-    assert await PieceWorker((old := make_shop(store)).shop, old.make_pool).work_once()
+    assert await ChunkWorker((old := make_shop(store)).shop, old.make_pool).process_next()
     shop = make_shop(store, "2")
-    clock.wait(computing.PRESENT_SECONDS + 1)
+    clock.wait(chunk_worker.WORKER_TIMEOUT_SECONDS + 1)
     Housekeeping(shop.shop).run()
     renewed = store.get(job.id)
     assert (renewed.engine_version, renewed.generation, renewed.done) == ("2", 1, 0)

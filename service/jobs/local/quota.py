@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from service.execution.errors import QueueFull
-from service.jobs.embedded.schema import ACTIVE, NAMES, job_of
 from service.jobs.job import StoredJob
+from service.jobs.local.schema import ACTIVE, NAMES, job_from_row
 from service.jobs.repository import Quota
 
 RETRY_SECONDS: Final = 5
@@ -50,7 +50,7 @@ def largest_active(database: sqlite3.Connection) -> Sequence[StoredJob]:
     """The largest job of the requester that stores most."""
     holder = "(SELECT requester FROM jobs GROUP BY requester ORDER BY sum(bytes) DESC LIMIT 1)"
     found = f"SELECT {NAMES} FROM jobs WHERE requester = {holder} AND {ACTIVE} ORDER BY bytes DESC LIMIT 1"
-    return [job_of(row) for row in database.execute(found)]
+    return [job_from_row(row) for row in database.execute(found)]
 
 
 def remove(database: sqlite3.Connection, name: str) -> None:

@@ -10,34 +10,37 @@ import pytest
 from mpmath import mpf
 
 from service.privacy.numerics.arrays import FloatArray
-from service.privacy.trade_off.shifted.gaussian_mixture import FARTHEST, GaussianMixtureTradeOff, Humps
+from service.privacy.trade_off.shifted.gaussian_mixture import FARTHEST, GaussianMixtureTradeOff, NormalComponents
 
-AT_ZERO = Humps(np.zeros((2, 1)), np.ones(1), 0.0)
+AT_ZERO = NormalComponents(np.zeros((2, 1)), np.ones(1), 0.0)
 
 
-def _far_humps(random: np.random.Generator) -> Humps:
+def _far_components(random: np.random.Generator) -> NormalComponents:
     """One near 0, the others anywhere up to what may be asked: 1e15 over a noise of 1e-4."""
     count = int(random.integers(2, 6))
     places = np.concatenate(([random.choice([0.0, 0.1])], 10.0 ** random.uniform(-4, 19, count)))
     weights = random.dirichlet(np.full(count + 1, 0.5)) + 1e-6
-    return Humps(np.stack((places, places)), weights / weights.sum(), 1e-15)
+    return NormalComponents(np.stack((places, places)), weights / weights.sum(), 1e-15)
 
 
 def _curves(seed: int) -> tuple[np.random.Generator, list[GaussianMixtureTradeOff]]:
     random = np.random.default_rng(seed)
-    humps = _far_humps(random)
-    pairs = ((humps, humps), (humps, AT_ZERO), (AT_ZERO, humps))
+    components = _far_components(random)
+    pairs = ((components, components), (components, AT_ZERO), (AT_ZERO, components))
     return random, [GaussianMixtureTradeOff(absent, present) for absent, present in pairs]
 
 
-def _mass(humps: Humps, t: mpf, sign: int) -> mpf:
+def _mass(components: NormalComponents, t: mpf, sign: int) -> mpf:
     """sum w Phi(t + sign d), with weights of sum 1."""
-    total = mpmath.fsum(map(mpf, humps.weights))
-    terms = (mpf(w) * mpmath.ncdf(t + sign * mpf(d)) for d, w in zip(humps.distances[0], humps.weights, strict=True))
+    total = mpmath.fsum(map(mpf, components.weights))
+    terms = (
+        mpf(w) * mpmath.ncdf(t + sign * mpf(d))
+        for d, w in zip(components.distances[0], components.weights, strict=True)
+    )
     return mpmath.fsum(terms) / total
 
 
-def _threshold(absent: Humps, rate: float) -> mpf:
+def _threshold(absent: NormalComponents, rate: float) -> mpf:
     """t with H0(x > t) = rate, by halving."""
     low, high = -mpf(float(absent.distances.max())) - 50, mpf(50)
     while high - low > mpf(10) ** -45 * (1 + abs(low)):

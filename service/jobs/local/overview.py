@@ -5,29 +5,29 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Sequence
 
-from service.jobs.embedded.schema import ACTIVE, NAMES, job_of, read_job
-from service.jobs.job import Piece, StoredJob
-from service.jobs.repository import Held, Worker
+from service.jobs.job import Chunk, StoredJob
+from service.jobs.local.schema import ACTIVE, NAMES, job_from_row, read_job
+from service.jobs.repository import DispatchedChunk, Worker
 
 
-def active(database: sqlite3.Connection) -> Sequence[StoredJob]:
+def active_jobs(database: sqlite3.Connection) -> Sequence[StoredJob]:
     """Return all jobs that have not ended, the oldest first."""
-    return [job_of(row) for row in database.execute(f"SELECT {NAMES} FROM jobs WHERE {ACTIVE} ORDER BY place")]
+    return [job_from_row(row) for row in database.execute(f"SELECT {NAMES} FROM jobs WHERE {ACTIVE} ORDER BY place")]
 
 
-def workers(database: sqlite3.Connection) -> Sequence[Worker]:
+def announced_workers(database: sqlite3.Connection) -> Sequence[Worker]:
     """Return those who announced themselves, the last one first."""
     rows = database.execute("SELECT worker, engine_version, seen FROM workers ORDER BY seen DESC")
     return [Worker(*row) for row in rows]
 
 
-def held(database: sqlite3.Connection, name: str) -> Sequence[Held]:
+def dispatched_chunks(database: sqlite3.Connection, name: str) -> Sequence[DispatchedChunk]:
     """Return the pieces of a job without lines that were given out. Raises JobNotFound."""
     read_job(database, name)
     rows = database.execute(
         "SELECT start, stop, tries, worker, until FROM claims WHERE job = ? ORDER BY start", (name,)
     )
-    return [Held(Piece(start, stop), tries, worker, until) for start, stop, tries, worker, until in rows]
+    return [DispatchedChunk(Chunk(start, stop), tries, worker, until) for start, stop, tries, worker, until in rows]
 
 
 def probe(database: sqlite3.Connection) -> None:

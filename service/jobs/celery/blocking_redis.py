@@ -19,9 +19,9 @@ TIMEOUT_SECONDS: Final = 2.0
 PROBE_SECONDS: Final = 0.5
 """While Redis is away, one call in so many seconds asks whether it is back; all others fail at once."""
 CONNECTIONS: Final = 16
-BROKEN: Final = ("WRONGTYPE", "user_script")
+UNREADABLE_PARTS: Final = ("WRONGTYPE", "user_script")
 """Parts of what Redis says where a key has another type or a script met a field that is no number."""
-REFUSED: Final = ("OOM", "READONLY", "MISCONF", "NOPERM", "can't run", "can't access")
+REJECTION_PARTS: Final = ("OOM", "READONLY", "MISCONF", "NOPERM", "can't run", "can't access")
 """Parts of what it says, also of a script, where it does not take anything."""
 CODES: Final[dict[type[Exception], str]] = {
     OutOfMemoryError: "OOM",
@@ -29,12 +29,12 @@ CODES: Final[dict[type[Exception], str]] = {
     NoPermissionError: "NOPERM",
 }
 """The codes that redis-py takes off the messages of these errors."""
-NEWER: Final = "SCHEMA"
+NEWER_SCHEMA: Final = "SCHEMA"
 LONGEST_REASON: Final = 60
 
 
 @final
-class JobsClient:
+class BlockingRedisClient:
     """Calls to Redis from any thread, each of which waits for two seconds at most."""
 
     def __init__(self, url: str) -> None:
@@ -57,22 +57,22 @@ class JobsClient:
         self._client.connection_pool.disconnect()
 
     @contextmanager
-    def asking(self) -> Generator[Any]:
+    def connection(self) -> Generator[Any]:
         """Yield the client. Raises JobsUnavailable at once while Redis is away, and for all that it refuses;
         JobNotFound for a record that no script can read.
         """
-        self._pass()
+        self._check_circuit()
         try:
             yield self._client
         except ResponseError as error:
             self._probe_at = None
-            raise _refused(error) from error
+            raise _translate_error(error) from error
         except (RedisError, OSError) as error:
             self._probe_at = time.monotonic() + PROBE_SECONDS
             raise JobsUnavailable(f"Redis: {type(error).__name__}") from error
         self._probe_at = None
 
-    def _pass(self) -> None:
+    def _check_circuit(self) -> None:
         with self._lock:
             now = time.monotonic()
             if self._probe_at is not None:
@@ -81,13 +81,13 @@ class JobsClient:
                 self._probe_at = now + TIMEOUT_SECONDS + PROBE_SECONDS  # who comes meanwhile does not wait
 
 
-def _refused(error: ResponseError) -> Exception:
+def _translate_error(error: ResponseError) -> Exception:
     text = str(error).partition(" script: ")[0].rstrip(".")
-    if text.startswith(NEWER):
+    if text.startswith(NEWER_SCHEMA):
         return JobsUnavailable("the jobs in Redis were written by a newer version of the service")
-    is_refusal = type(error) is not ResponseError or any(part in text for part in REFUSED)
-    if not is_refusal and any(part in text for part in BROKEN):
+    is_refusal = type(error) is not ResponseError or any(part in text for part in REJECTION_PARTS)
+    if not is_refusal and any(part in text for part in UNREADABLE_PARTS):
         return JobNotFound("the record of the job cannot be read")
-    code = CODES.get(type(error)) or next((part for part in REFUSED if part in text), "")
+    code = CODES.get(type(error)) or next((part for part in REJECTION_PARTS if part in text), "")
     told = text if text.startswith(code) else f"{code} {text}"
     return JobsUnavailable(f"Redis refuses: {told[:LONGEST_REASON]}")

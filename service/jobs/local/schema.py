@@ -49,7 +49,7 @@ pieces without lines: `until`, when the claim runs out; `worker`, whose claim it
 """
 
 
-def job_of(row: Sequence[Any]) -> StoredJob:
+def job_from_row(row: Sequence[Any]) -> StoredJob:
     """Return the job in a row of NAMES."""
     return StoredJob(**dict(zip(COLUMNS, row, strict=True)))
 
@@ -59,7 +59,7 @@ def read_job(database: sqlite3.Connection, name: str) -> StoredJob:
     row = database.execute(f"SELECT {NAMES} FROM jobs WHERE id = ?", (name,)).fetchone()
     if row is None:
         raise JobNotFound
-    return job_of(row)
+    return job_from_row(row)
 
 
 @contextmanager
@@ -77,28 +77,28 @@ def transaction(database: sqlite3.Connection) -> Generator[None]:
 
 def migrate(database: sqlite3.Connection) -> None:
     """Bring the file to the schema of this version. Raises JobsUnavailable for one of a newer version."""
-    if schema_of(database) == len(_STEPS):
+    if schema_version(database) == len(_MIGRATIONS):
         return
     database.execute("PRAGMA auto_vacuum = FULL")  # of effect in an empty file, or with the next VACUUM
     with transaction(database):
-        found = schema_of(database)  # another process may have been quicker
-        for step in _STEPS[found:]:
+        found = schema_version(database)  # another process may have been quicker
+        for step in _MIGRATIONS[found:]:
             step(database)
-        database.execute(f"PRAGMA user_version = {len(_STEPS)}")
+        database.execute(f"PRAGMA user_version = {len(_MIGRATIONS)}")
     if database.execute("PRAGMA auto_vacuum").fetchone()[0] == 0:
         database.execute("VACUUM")
 
 
-def schema_of(database: sqlite3.Connection) -> int:
+def schema_version(database: sqlite3.Connection) -> int:
     """Return the version of the schema. Raises JobsUnavailable for a newer version than this one."""
     found = int(database.execute("PRAGMA user_version").fetchone()[0])
-    if found > len(_STEPS):
-        sentence = f"a newer version of the service wrote the file of jobs (schema {found}, known: {len(_STEPS)})"
+    if found > len(_MIGRATIONS):
+        sentence = f"a newer version of the service wrote the file of jobs (schema {found}, known: {len(_MIGRATIONS)})"
         raise JobsUnavailable(sentence)
     return found
 
 
-def _first(database: sqlite3.Connection) -> None:
+def _create_tables(database: sqlite3.Connection) -> None:
     """Make the tables; take over the jobs of the time before versions."""
     is_old = database.execute("SELECT 1 FROM sqlite_master WHERE name = 'jobs'").fetchone() is not None
     if is_old:
@@ -128,4 +128,4 @@ def _first(database: sqlite3.Connection) -> None:
     database.execute("DROP TABLE earlier")
 
 
-_STEPS: Final[Sequence[Callable[[sqlite3.Connection], None]]] = (_first,)
+_MIGRATIONS: Final[Sequence[Callable[[sqlite3.Connection], None]]] = (_create_tables,)

@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from service.jobs import computing
-from service.jobs.embedded import dispatcher
-from service.jobs.embedded.store import SqliteStore
-from service.jobs.job import Piece
+from service.jobs import chunk_worker
+from service.jobs.job import Chunk
+from service.jobs.local import scheduler
+from service.jobs.local.store import SqliteStore
 from tests.jobs.backends import lines, points_and_makers
-from tests.jobs.shops import Shop, add, dispatched
+from tests.jobs.worker_contexts import Shop, add, dispatched
 from tests.patience import PATIENCE
 
 
@@ -25,18 +25,18 @@ from tests.patience import PATIENCE
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Seconds become hundredths."""
     for module, name, seconds in (
-        (computing, "PRESENT_SECONDS", 0.3),
-        (computing, "HEARTBEAT_SECONDS", 0.01),
-        (dispatcher, "LOOKED_AFTER_SECONDS", 0.01),
-        (dispatcher, "HOUSEKEEPING_SECONDS", 0.05),
-        (dispatcher, "SHORTEST_PAUSE_SECONDS", 0.01),
-        (dispatcher, "LONGEST_PAUSE_SECONDS", 0.05),
+        (chunk_worker, "WORKER_TIMEOUT_SECONDS", 0.3),
+        (chunk_worker, "HEARTBEAT_SECONDS", 0.01),
+        (scheduler, "POLL_SECONDS", 0.01),
+        (scheduler, "HOUSEKEEPING_SECONDS", 0.05),
+        (scheduler, "SHORTEST_PAUSE_SECONDS", 0.01),
+        (scheduler, "LONGEST_PAUSE_SECONDS", 0.05),
     ):
         monkeypatch.setattr(module, name, seconds)
 
 
 @asynccontextmanager
-async def running(folder: Path, version: str) -> AsyncGenerator[tuple[dispatcher.Dispatcher, Shop]]:
+async def running(folder: Path, version: str) -> AsyncGenerator[tuple[scheduler.LocalScheduler, Shop]]:
     with dispatched(folder, version) as (made, shop):
         task = asyncio.create_task(made.run())
         try:
@@ -53,7 +53,7 @@ async def until(happened: Any) -> None:
             await asyncio.sleep(0.005)
 
 
-def slowly(piece: Piece, version: str) -> Any:
+def slowly(piece: Chunk, version: str) -> Any:
     """Results that take a moment, so that workers are ended in the middle of them."""
 
     async def made() -> bytes:
@@ -120,7 +120,7 @@ async def test_of_two_with_one_version_one_computes_and_the_other_follows(tmp_pa
     script = """
 import asyncio, sys, time
 from pathlib import Path
-from tests.jobs.shops import dispatched
+from tests.jobs.worker_contexts import dispatched
 async def main():
     with dispatched(Path(sys.argv[1]), "1") as (made, shop):
         task = asyncio.create_task(made.run())
@@ -172,7 +172,7 @@ async def test_a_folder_that_comes_late_is_used_when_it_is_there(tmp_path: Path)
         store.close()
 
 
-@pytest.mark.parametrize("broken", ["claim", "announce", "release"])
+@pytest.mark.parametrize("broken", ["claim", "announce", "release_claims"])
 async def test_nothing_ends_a_dispatcher(tmp_path: Path, broken: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever it is: it is logged with its traceback, and tried again."""
     store = SqliteStore(tmp_path)
@@ -223,7 +223,7 @@ async def test_requests_of_jobs_that_wait_are_not_read(tmp_path: Path, monkeypat
     async with running(tmp_path, "1") as (_, shop):
         gate = asyncio.Event()
 
-        async def waits(piece: Piece, version: str) -> bytes:
+        async def waits(piece: Chunk, version: str) -> bytes:
             await gate.wait()
             return lines(version, piece)
 

@@ -13,26 +13,26 @@ from celery import Celery
 from kombu.entity import Queue
 
 from service.jobs.celery.store import RedisStore
-from service.jobs.celery.transport import TASK, transport
+from service.jobs.celery.transport import TASK, make_transport
 from service.settings import Settings
 
 KEY_PREFIX: Final = "privacy_bounds:celery:"
-MOST_WAITING: Final = 8
+MAX_WAKE_MESSAGES: Final = 8
 """Messages in a queue: more wake nobody sooner."""
 VISIBILITY_SECONDS: Final = 10
 """After this a message that nobody acknowledged is delivered again, to whoever has nothing to compute."""
 
 
-def queue_of(engine_version: str) -> str:
+def queue_name(engine_version: str) -> str:
     """Return the name of the queue of an engine version."""
     return f"work-{engine_version}"
 
 
-def make_cluster(settings: Settings, engine_version: str, dropped: Callable[[str], None]) -> Celery:
+def make_celery_app(settings: Settings, engine_version: str, on_dropped: Callable[[str], None]) -> Celery:
     """Build the application of one process. `dropped` is called with the reason for each message that is none."""
     url = "" if settings.redis_url is None else settings.redis_url.get_secret_value()
     app = Celery("privacy_bounds", broker=url, set_as_current=False)
-    queue = queue_of(engine_version)
+    queue = queue_name(engine_version)
     options: dict[str, Any] = {
         "visibility_timeout": VISIBILITY_SECONDS,
         "unacked_restore_throttle": 1,  # look for them every second or so, not every hundred
@@ -64,7 +64,7 @@ def make_cluster(settings: Settings, engine_version: str, dropped: Callable[[str
         worker_cancel_long_running_tasks_on_connection_loss=False,
         worker_hijack_root_logger=False,
         worker_redirect_stdouts=False,
-        broker_transport=transport(app, dropped),
+        broker_transport=make_transport(app, on_dropped),
         broker_transport_options=options,
         broker_connection_retry_on_startup=True,
         broker_connection_max_retries=None,
@@ -75,13 +75,13 @@ def make_cluster(settings: Settings, engine_version: str, dropped: Callable[[str
     return app
 
 
-def wake(app: Celery, store: RedisStore, engine_version: str) -> bool:
+def wake_workers(app: Celery, store: RedisStore, engine_version: str) -> bool:
     """Send messages where there is a piece to compute. Return whether there is. Raises JobsUnavailable, and what kombu
     raises while Redis is away.
     """
-    queue = queue_of(engine_version)
-    if not store.claimable(engine_version):
+    queue = queue_name(engine_version)
+    if not store.has_claimable_chunk(engine_version):
         return False
-    for _ in range(store.waiting(KEY_PREFIX + queue), MOST_WAITING):
+    for _ in range(store.queue_length(KEY_PREFIX + queue), MAX_WAKE_MESSAGES):
         app.send_task(TASK, queue=queue, retry=False)
     return True

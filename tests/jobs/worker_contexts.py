@@ -13,19 +13,19 @@ from typing import Any, cast
 
 from service.execution.worker import WorkerResult
 from service.execution.worker_pool import WorkerPool
-from service.jobs.computing import Workshop
-from service.jobs.embedded.dispatcher import Dispatcher
-from service.jobs.embedded.store import SqliteStore
-from service.jobs.job import Piece, StoredJob, new_id
+from service.jobs.chunk_worker import WorkerContext
+from service.jobs.job import Chunk, StoredJob, new_id
+from service.jobs.job_plan import JobConstraints
+from service.jobs.local.scheduler import LocalScheduler
+from service.jobs.local.store import SqliteStore
 from service.jobs.repository import JobRepository, Quota
-from service.jobs.work import Limits
 from service.main import describe
 from service.parsing import validate_plain
 from service.telemetry.logs import make_logger
 from tests.execution.fakes import make_metrics
 from tests.jobs.backends import lines
 
-LIMITS = Limits(
+LIMITS = JobConstraints(
     points=1_000_000,
     cost=10**12,
     single_seconds=600.0,
@@ -41,14 +41,14 @@ LIMITS = Limits(
 class FakePool:
     """Computes pieces as `act` says: with its results, or by raising. `pieces`: those it was given."""
 
-    act: Callable[[Piece, str], Any] = lambda piece, version: lines(version, piece)
-    pieces: list[Piece] = field(default_factory=list[Piece])
+    act: Callable[[Chunk, str], Any] = lambda piece, version: lines(version, piece)
+    pieces: list[Chunk] = field(default_factory=list[Chunk])
     closed: bool = False
 
     async def compute(self, task: Any, request: Any, _digest: str, version: str, _limit: float) -> WorkerResult:
         vary = getattr(request, "vary", None)
         points = 1 if vary is None else len(next(iter(vary.values())).values)
-        piece = Piece(task.start, task.start + points)
+        piece = Chunk(task.start, task.start + points)
         self.pieces.append(piece)
         made = self.act(piece, version)
         body = await made if asyncio.iscoroutine(made) else made
@@ -62,7 +62,7 @@ class FakePool:
 class Shop:
     """A workshop with what it counted and logged."""
 
-    shop: Workshop
+    shop: WorkerContext
     log: io.BytesIO
     pool: FakePool
 
@@ -88,7 +88,7 @@ def make_shop(repository: JobRepository, version: str = "1", name: str = "worker
         "metrics": make_metrics(),
         "logger": make_logger("info", log),
     }
-    shop = Workshop(repository=repository, engine_version=version, worker=name, **{**made, **more})
+    shop = WorkerContext(repository=repository, engine_version=version, worker=name, **{**made, **more})
     return Shop(shop, log, FakePool())
 
 
@@ -124,11 +124,11 @@ def add(
 
 
 @contextmanager
-def dispatched(folder: Path, version: str, workers: int = 2) -> Generator[tuple[Dispatcher, Shop]]:
+def dispatched(folder: Path, version: str, workers: int = 2) -> Generator[tuple[LocalScheduler, Shop]]:
     """A dispatcher with a store of its own, as another process has one."""
     store = SqliteStore(folder)
     made = make_shop(store, version, f"worker of {version}")
     try:
-        yield Dispatcher(store, folder, made.shop, made.make_pool, workers), made
+        yield LocalScheduler(store, folder, made.shop, made.make_pool, workers), made
     finally:
         store.close()
