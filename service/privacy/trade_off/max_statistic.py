@@ -76,7 +76,7 @@ class LargestOfMany:
 def thresholds(count: int, shifts: tuple[float, ...], spacing: float) -> FloatArray:
     """Return candidate thresholds for the maximum under any of the shifts: ascending multiples of the spacing."""
     typical = math.sqrt(2 * math.log(count)) if count > 1 else 0.0
-    ends = [(hump + LEFTMOST, hump + RIGHTMOST) for hump in (0.0, typical, *shifts)]
+    ends = [(mode + LEFTMOST, mode + RIGHTMOST) for mode in (0.0, typical, *shifts)]
     places = [
         np.arange(math.floor(low / spacing), math.ceil(high / spacing) + 1, dtype=np.float64) for low, high in ends
     ]

@@ -5,8 +5,7 @@ of the product of the steps' transforms, each to the power of its count. The err
 of 1:
 
 - A transform of n non-negative numbers has an error of at most 8 u log2(n) times their sum at every frequency, because
-each
-  term passes log2 n products and sums. The N-th power has N times this error where the transform has not decayed.
+  each term passes log2 n products and sums. The N-th power has N times this error where the transform has not decayed.
 - Mass outside the window of n cells wraps around. Chernoff's bound limits it on both sides (`overflow`).
 
 Sums over the composed law are computed relative to e^{K - theta c} near the threshold c, where they are of order one.
@@ -19,8 +18,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from service.privacy.composition.lattice.beside import Beside, Between, Thresholds
 from service.privacy.composition.lattice.law import LatticeLaw
+from service.privacy.composition.lattice.off_nodes import Between, OffNodeLosses, Thresholds
 from service.privacy.numerics.arrays import ComplexArray, FloatArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 from service.privacy.numerics.running_sums import running_sum_error, running_sums
@@ -118,12 +117,12 @@ class Window:
 
 
 def tilted_cumulants(
-    laws: tuple[CountedLaw, ...], tilt: float, step: float, beside: Beside | None = None
+    laws: tuple[CountedLaw, ...], tilt: float, step: float, off_nodes: OffNodeLosses | None = None
 ) -> tuple[float, float, float]:
     """Return K, K' and K'' of the run at a real tilt."""
     rows = [law.log_moment(tilt, step) for law in laws]
-    if beside is not None:
-        rows.append(beside.cumulants(tilt))
+    if off_nodes is not None:
+        rows.append(off_nodes.cumulants(tilt))
     values, means, variances = zip(*rows, strict=True)
     return math.fsum(values), math.fsum(means), math.fsum(variances)
 
@@ -229,16 +228,16 @@ class ComposedLattice:
         theta: float,
         step: float,
         chosen: Window,
-        beside: Beside | None = None,
+        off_nodes: OffNodeLosses | None = None,
     ) -> None:
-        self.theta, self.step, self.beside = theta, step, beside
-        between = (0.0, 0.0, 0.0) if beside is None else beside.cumulants(theta)
+        self.theta, self.step, self.off_nodes = theta, step, off_nodes
+        between = (0.0, 0.0, 0.0) if off_nodes is None else off_nodes.cumulants(theta)
         self.value, mean, variance = map(sum, zip(chosen.cumulants, between, strict=True))
         self.deviation = math.sqrt(max(variance, 0.0))
         self._offset = total_offset(laws)
         self.center = round((mean - self._offset) / step)
         self._start, self._overflow, self.cells = chosen.start, chosen.overflow, chosen.size
-        self._between = Between.of(beside, theta, step)
+        self._between = Between.of(off_nodes, theta, step)
         cells = self._between.cells
         self._masses, self._noise, self._root_noise = _composed(laws, theta, step, chosen)
         left, right = self._reaches(math.ceil(_REACH * self.deviation / step) + 2)
@@ -246,23 +245,23 @@ class ComposedLattice:
         high = min(self.center + right, chosen.start + chosen.size - 1 + max(cells))
         # Laws on nodes have corners at the nodes. With losses between the nodes, thresholds may skip nodes.
         work = (high - self.low + 1) * len(cells)
-        stride = 1 if beside is None else -(-work // _LARGEST_SPREAD)
+        stride = 1 if off_nodes is None else -(-work // _LARGEST_SPREAD)
         self.high = high - (high - self.low) % stride
         self._grid = Thresholds((self.high - self.low) // stride + 1, stride, step)
         self.log_rounding = weight_rounding(laws, theta, step) + 8 * UNIT_ROUNDOFF * abs(self.value)
         self.blur = 0.0
         """Error bound (nats) of the losses, in addition to `shift` of the laws."""
-        if beside is not None:
-            self.blur = beside.blur + 8 * UNIT_ROUNDOFF * float(np.abs(self.thresholds[[0, -1]]).max())
-            self.log_rounding += beside.rounding(theta) + self.blur * (2 + abs(theta))
+        if off_nodes is not None:
+            self.blur = off_nodes.blur + 8 * UNIT_ROUNDOFF * float(np.abs(self.thresholds[[0, -1]]).max())
+            self.log_rounding += off_nodes.rounding(theta) + self.blur * (2 + abs(theta))
 
-    def _reaches(self, usual: int) -> tuple[int, int]:
+    def _reaches(self, default: int) -> tuple[int, int]:
         """Return the numbers of cells left and right of the center.
 
         These are the default number, or more if rare jumps lead further, until only a negligible mass is beyond.
         """
         at = min(max(self.center - self._start, 0), self.cells - 1)
-        return _reach(self._masses[at::-1], usual), _reach(self._masses[at:], usual)
+        return _reach(self._masses[at::-1], default), _reach(self._masses[at:], default)
 
     @property
     def thresholds(self) -> FloatArray:
@@ -303,11 +302,11 @@ class ComposedLattice:
         return running_sum_error(self.cells) + 4 * FUNCTION_ERROR + UNIT_ROUNDOFF * (16 + 8 * exponent)
 
 
-def _reach(masses: FloatArray, usual: int) -> int:
+def _reach(masses: FloatArray, default: int) -> int:
     """Return the number of cells to evaluate outwards."""
-    beyond = np.cumsum(masses[:usual:-1]) if len(masses) > usual + 1 else masses[:0]
+    beyond = np.cumsum(masses[:default:-1]) if len(masses) > default + 1 else masses[:0]
     if len(beyond) == 0 or not beyond[-1] > _JUMPS:
-        return usual
+        return default
     return len(masses) - 1 - int(np.searchsorted(beyond, _LITTLE))
 
 

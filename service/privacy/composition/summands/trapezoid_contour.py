@@ -266,7 +266,7 @@ class TrapezoidOnContour(LineSummand):
             self._made_for, self._majorants = heights[0], self.build_majorants(heights[0], center)
         bounds = self._majorants.log_bounds(heights)
         best = bounds.min(axis=1)
-        self._chosen_eta = np.take_along_axis(self._majorants.eta, bounds[-1].argmin(axis=0)[None], axis=0)[0]
+        self._chosen_eta = self._majorants.eta[bounds[-1].argmin(axis=0), np.arange(bounds.shape[-1])]
         self._chosen_height = heights[-1]
         return self.parts.over_run(best), self.parts.least_of_run(best)
 
