@@ -1,4 +1,4 @@
-"""Answers to questions, told apart by the `type` of the question; the parts they share are stated once."""
+"""Answers to questions, discriminated by the `type` of the question. Shared fields are defined once."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Annotated, Generic, Literal, TypeVar
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from api_schemas.base import AdvantageOverPrior, NonNegative, Probability, Response, component, is_none
+from api_schemas.base import AdvantageOverPrior, NonNegative, Probability, Response, is_none, named_schema
 from api_schemas.choices import ComparedMethod, Evidence, Holds
-from api_schemas.enclosures import Enclosed, EnclosedNumber, EnclosedProbability, Ends, Grounds, Notes, Tight
+from api_schemas.enclosures import Enclosed, EnclosedNumber, EnclosedProbability, Ends, EvidenceFields, Notes, Tight
 from api_schemas.questions import (
     AdvantageOverPriorQuestion,
     AdvantageQuestion,
@@ -32,8 +32,8 @@ EntryT = TypeVar("EntryT")
 # Fields come in the order of the bases, the last one first: pydantic reads them from the far end.
 
 
-class Asked(Response, Generic[TypeT, QuestionT]):
-    """What was asked."""
+class AnswerBase(Response, Generic[TypeT, QuestionT]):
+    """Question of an answer."""
 
     type: Annotated[TypeT, Field(description="The `type` of the question.")]
     question: Annotated[QuestionT, Field(description="As it was asked, with its defaults.")]
@@ -48,45 +48,45 @@ class TradeOffPoint(TypedDict):
 
 
 class PointsInOrder(Response):
-    """Points of a curve."""
+    """Points of a curve, in the order of the request."""
 
     points: Annotated[
         tuple[TradeOffPoint, ...], Field(description="At the false positive rates asked for, in their order.")
     ]
 
 
-class OfAnEngine(Response):
-    """Which engine it is, or whose theorem."""
+class EngineField(Response):
+    """Engine of a number, or the theorem behind it."""
 
     method: ComparedMethod
 
 
 class EngineGrounds(Response):
-    """What stands behind the number of one engine."""
+    """Evidence behind the number of one engine."""
 
     evidence: Annotated[Evidence | None, Field(description="As in the answer; null where the engine failed.")]
     tight: Tight
     notes: Notes
 
 
-class MethodPoints(EngineGrounds, PointsInOrder, OfAnEngine):
+class MethodPoints(EngineGrounds, PointsInOrder, EngineField):
     """The curve by one engine. No points: the engine failed, and the notes say how."""
 
 
-class MethodNumber(EngineGrounds, Enclosed[NonNegative | None], OfAnEngine):
+class MethodNumber(EngineGrounds, Enclosed[NonNegative | None], EngineField):
     """The number by one engine or theorem. null: the engine failed, and the notes say how."""
 
 
-class MethodProbability(EngineGrounds, Enclosed[Probability | None], OfAnEngine):
+class MethodProbability(EngineGrounds, Enclosed[Probability | None], EngineField):
     """The probability by one engine or theorem. null: the engine failed, and the notes say how."""
 
 
-class MethodGain(EngineGrounds, Enclosed[AdvantageOverPrior | None], OfAnEngine):
+class MethodGain(EngineGrounds, Enclosed[AdvantageOverPrior | None], EngineField):
     """The advantage over the prior by one engine or theorem. null: the engine failed, and the notes say how."""
 
 
-class SideBySide(Response, Generic[EntryT]):
-    """What every engine says."""
+class EngineComparison(Response, Generic[EntryT]):
+    """Numbers of all engines for one question."""
 
     methods: Annotated[
         tuple[EntryT, ...] | None,
@@ -94,27 +94,33 @@ class SideBySide(Response, Generic[EntryT]):
     ] = None
 
 
-class TradeOffAnswer(SideBySide[MethodPoints], Grounds, PointsInOrder, Asked[Literal["trade_off"], TradeOffQuestion]):
+class TradeOffAnswer(
+    EngineComparison[MethodPoints], EvidenceFields, PointsInOrder, AnswerBase[Literal["trade_off"], TradeOffQuestion]
+):
     """The curve at the false positive rates asked for, in their order."""
 
 
 class GlobalMu(Response):
-    """The mu beside the regularised one."""
+    """Global mu beside the regularised mu."""
 
     global_mu: Annotated[EnclosedNumber, Field(description="Smallest mu with no restriction; often Infinity.")]
 
 
 class GdpMuAnswer(
-    SideBySide[MethodNumber], Grounds, GlobalMu, Ends[NonNegative], Asked[Literal["gdp_mu"], GdpMuQuestion]
+    EngineComparison[MethodNumber],
+    EvidenceFields,
+    GlobalMu,
+    Ends[NonNegative],
+    AnswerBase[Literal["gdp_mu"], GdpMuQuestion],
 ):
     """The regularised mu, and the one that holds at every error rate."""
 
 
 class NumberAnswer(
-    SideBySide[MethodNumber],
-    Grounds,
+    EngineComparison[MethodNumber],
+    EvidenceFields,
     Enclosed[NonNegative],
-    Asked[
+    AnswerBase[
         Literal["epsilon", "deletion_capacity"],
         Annotated[EpsilonQuestion | DeletionCapacityQuestion, Field(discriminator="type")],
     ],
@@ -123,19 +129,19 @@ class NumberAnswer(
 
 
 class AdvantageOverPriorAnswer(
-    SideBySide[MethodGain],
-    Grounds,
+    EngineComparison[MethodGain],
+    EvidenceFields,
     Enclosed[AdvantageOverPrior],
-    Asked[Literal["advantage_over_prior"], AdvantageOverPriorQuestion],
+    AnswerBase[Literal["advantage_over_prior"], AdvantageOverPriorQuestion],
 ):
     """The largest gain of an accusation over the prior, with its enclosure."""
 
 
 class ProbabilityAnswer(
-    SideBySide[MethodProbability],
-    Grounds,
+    EngineComparison[MethodProbability],
+    EvidenceFields,
     Enclosed[Probability],
-    Asked[
+    AnswerBase[
         Literal[
             "delta",
             "advantage",
@@ -159,7 +165,7 @@ class ProbabilityAnswer(
 
 
 class Guarantee(Response):
-    """Whether it is given."""
+    """Whether the guarantee holds."""
 
     holds: Annotated[
         Holds,
@@ -168,16 +174,16 @@ class Guarantee(Response):
 
 
 class GuaranteeAnswer(
-    SideBySide[MethodProbability],
+    EngineComparison[MethodProbability],
     Guarantee,
-    Grounds,
+    EvidenceFields,
     Enclosed[Probability],
-    Asked[Literal["unlearning_guarantee"], UnlearningGuaranteeQuestion],
+    AnswerBase[Literal["unlearning_guarantee"], UnlearningGuaranteeQuestion],
 ):
     """The smallest probability that the record is not a member, and whether it is at least the confidence asked for."""
 
 
 Answer = Annotated[
     TradeOffAnswer | GdpMuAnswer | NumberAnswer | AdvantageOverPriorAnswer | ProbabilityAnswer | GuaranteeAnswer,
-    component("Answer", "The answer to one question, which has its `type`.", discriminator="type"),
+    named_schema("Answer", "The answer to one question, which has its `type`.", discriminator="type"),
 ]

@@ -1,4 +1,4 @@
-"""What is known about a run beside its mechanism, and who vouches for what."""
+"""Context of an assessment: facts about a run beside its mechanism, and who attests to them."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Annotated, Final, Literal, Self
 from pydantic import AliasChoices, Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from api_schemas.base import Request, component, is_none
-from api_schemas.caveats import AssumptionCode
-from api_schemas.quantities import LARGEST_EPSILON, LARGEST_RECORDS, POSITIVE_ZERO, Delta, UnitInterval
+from api_schemas.assumptions_and_hazards import AssumptionCode
+from api_schemas.base import Request, is_none, named_schema
+from api_schemas.scalar_types import LARGEST_EPSILON, LARGEST_RECORDS, POSITIVE_ZERO, Delta, UnitInterval
 from api_schemas.texts import Day, Name, Sha256, Uri
 from api_schemas.threat_models import LARGEST_GROUP, UnknownDirection
 
@@ -52,7 +52,7 @@ class Attestation(Request):
     code: AssumptionCode
     holds: Annotated[
         Literal["yes", "no"],
-        component(
+        named_schema(
             "Attested", "no: the numbers that rest on it say nothing, and the verdict is void.", examples=["yes"]
         ),
     ]
@@ -103,7 +103,7 @@ class AssessmentContext(Request):
     ] = None
     privacy_unit: Annotated[
         Literal["example", "sequence", "document", "device", "user", "household", "organisation"],
-        component(
+        named_schema(
             "PrivacyUnit",
             "Whose data are protected together. All but example may hold several records: `records`.",
             examples=["user"],
@@ -139,7 +139,7 @@ class AssessmentContext(Request):
     ] = 1e-3
     released: Annotated[
         Literal["all_checkpoints", "last_model"],
-        component(
+        named_schema(
             "Released",
             "What left the training run. The bounds are for all checkpoints; a last model alone reveals no more.",
             examples=["all_checkpoints"],

@@ -8,15 +8,15 @@ from pydantic import Field, model_validator
 
 from api_schemas.answers import Answer
 from api_schemas.assessment_context import AssessmentContext
-from api_schemas.base import Probability, Request, Response, Result, component, is_none
+from api_schemas.assumptions_and_hazards import Assumption, HazardCode
+from api_schemas.base import Probability, Request, Response, Result, is_none, named_schema
 from api_schemas.bounds import Answers
-from api_schemas.caveats import Assumption, HazardCode
 from api_schemas.choices import Evidence
 from api_schemas.enclosures import EnclosedNumber
-from api_schemas.limits import check_tree, refusal
+from api_schemas.limits import check_tree, limit_error
 from api_schemas.mechanisms import DpsgdMechanism, MechanismSpec, NoisySgdMechanism, nodes_of
 from api_schemas.policies import Decision, Policy, PolicyVerdict
-from api_schemas.quantities import DEFAULT_TOLERANCE, RelativeTolerance
+from api_schemas.scalar_types import DEFAULT_TOLERANCE, RelativeTolerance
 from api_schemas.threat_models import (
     GlrtThreatModel,
     PracticalThreatModel,
@@ -43,7 +43,7 @@ class AssessmentsRequest(Request):
         self._check_sizes()
         asked, told = self.threat_model.records, self.context.records
         if asked is not None and told is not None and asked != told:
-            raise refusal("/context/records", f"The threat model says {asked}: send one of the two, or equal.")
+            raise limit_error("/context/records", f"The threat model says {asked}: send one of the two, or equal.")
         threat_model = settled(self.threat_model, self.mechanism)
         if told is not None and told > 1 and asked is None:
             threat_model = threat_model.model_copy(update={"records": told})
@@ -66,7 +66,7 @@ class AssessmentsRequest(Request):
                     continue
             if known is not None and said != known:
                 place = f"/policy/rules/{index}/threat_model/{name}"
-                raise refusal(place, f"The context says {known}: send the same, or leave it out there.")
+                raise limit_error(place, f"The context says {known}: send the same, or leave it out there.")
 
     def _settled_policy(self, policy: Policy) -> Policy:
         """Return the policy whose attackers have the neighbouring relation of the run where they name none."""
@@ -87,14 +87,14 @@ class AssessmentsRequest(Request):
             for name in ("dataset_size", "batch_size"):
                 said, known = getattr(context, name), getattr(node, name)
                 if said is not None and known is not None and said != known:
-                    raise refusal(f"/context/{name}", f"The mechanism says {known}: send one of the two, or equal.")
+                    raise limit_error(f"/context/{name}", f"The mechanism says {known}: send one of the two, or equal.")
             if isinstance(node, NoisySgdMechanism) and context.dimension not in (None, node.dimension):
-                raise refusal("/context/dimension", f"The mechanism says {node.dimension}.")
+                raise limit_error("/context/dimension", f"The mechanism says {node.dimension}.")
             size = node.dataset_size
             for name in ("batch_size", "records"):
                 said = getattr(context, name)
                 if size is not None and said is not None and said > size:
-                    raise refusal(f"/context/{name}", f"Must be at most the dataset_size of the mechanism, {size}.")
+                    raise limit_error(f"/context/{name}", f"Must be at most the dataset_size of the mechanism, {size}.")
 
 
 class AssessedAssumption(Assumption):
@@ -116,7 +116,7 @@ class Consequence(Response):
 
 HazardEffect = Annotated[
     Literal["none", "numbers_changed", "limits_undecided", "no_bound"],
-    component(
+    named_schema(
         "HazardEffect",
         "What a hazard does to numbers and verdict. none: nothing, `effect_text` says why. numbers_changed: every "
         "number and limit is of the run as the hazard leaves it, see `judged_as`. limits_undecided: the numbers hold, "
@@ -135,7 +135,7 @@ class AssessedHazard(Response):
     text: Annotated[str, Field(description="The hazard in a sentence.")]
     status: Annotated[
         Literal["present", "possible"],
-        component(
+        named_schema(
             "HazardStatus",
             "present: what was sent says so; possible: nothing that was sent excludes it.",
             examples=["possible"],

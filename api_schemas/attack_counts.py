@@ -6,14 +6,14 @@ from typing import Annotated, Final, Literal, Self
 
 from pydantic import AliasChoices, Field, model_validator
 
+from api_schemas.assumptions_and_hazards import Assumptions, Hazards
 from api_schemas.attack_rates import AuditConfidence, MeasuredRate, ProvedEpsilon, ProvedNumber, Verdict
 from api_schemas.base import Request, Response, Result, is_none
-from api_schemas.caveats import Assumptions, Hazards
 from api_schemas.choices import Evidence, MethodUsed
 from api_schemas.enclosures import Conditional, EnclosedProbability, Notes, Source, Tight
-from api_schemas.limits import check_tree, refusal
+from api_schemas.limits import check_tree, limit_error
 from api_schemas.mechanisms import MechanismSpec
-from api_schemas.quantities import POSITIVE_ZERO
+from api_schemas.scalar_types import POSITIVE_ZERO
 from api_schemas.threat_models import ThreatModelSpec, WorstCaseThreatModel
 
 LARGEST_COUNT: Final = 10**9
@@ -75,12 +75,12 @@ class AttackCountsRequest(Request):
     @model_validator(mode="after")
     def _counts_fit(self) -> Self:
         if self.true_positives > self.members:
-            raise refusal("/true_positives", "Must be at most `members`.")
+            raise limit_error("/true_positives", "Must be at most `members`.")
         if self.false_positives > self.non_members:
-            raise refusal("/false_positives", "Must be at most `non_members`.")
+            raise limit_error("/false_positives", "Must be at most `non_members`.")
         if self.mechanism is None:
             if self.threat_model is not None:
-                raise refusal("/threat_model", "Only with a mechanism.")
+                raise limit_error("/threat_model", "Only with a mechanism.")
             return self
         check_tree(self.mechanism)
         if self.threat_model is None:

@@ -1,4 +1,4 @@
-"""What the audits share: measured rates with their intervals, ROC curves with their bands, and verdicts."""
+"""Shared parts of the audits: measured rates with intervals, ROC curves with bands, and verdicts."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Annotated, Final, Literal
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from api_schemas.base import NonNegative, Response, component
-from api_schemas.quantities import LARGEST_SEED
+from api_schemas.base import NonNegative, Response, named_schema
+from api_schemas.scalar_types import LARGEST_SEED
 
 LARGEST_CUTOFFS: Final = 1_000
 
@@ -37,7 +37,7 @@ Cutoffs = Annotated[
 ]
 Verdict = Annotated[
     Literal["consistent", "above_the_bound"],
-    component(
+    named_schema(
         "AttackVerdict",
         "above_the_bound: with at least the stated confidence the attack does better than the bound allows, so the "
         "training, its accounting or an assumption is at fault; consistent: the measurement does not say so.",

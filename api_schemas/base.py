@@ -1,4 +1,4 @@
-"""Base classes of everything on the wire."""
+"""Base classes of all requests and responses."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ COMPONENT: Final = "x-component"
 """Keyword of a schema that is published once, under a name of its own, and referred to everywhere else."""
 
 
-def field_refusal(field: str, sentence: str) -> PydanticCustomError:
-    """The error of an object's validator that is about one of its fields, which a pointer leads to."""
+def field_error(field: str, sentence: str) -> PydanticCustomError:
+    """Return an error of an object validator that points to one field of the object."""
     return PydanticCustomError("settled", "{sentence}", {"sentence": sentence, "field": field})
 
 
@@ -25,10 +25,7 @@ def _describe_type(schema: dict[str, Any]) -> None:
 
 
 class Request(BaseModel):
-    """Something a client sends: frozen, strict JSON types, no unknown fields, no NaN or infinity.
-
-    Where a response says it again, fields with a default are always there.
-    """
+    """Request of a client: frozen, with strict JSON types, without unknown fields, NaN or infinity."""
 
     model_config = ConfigDict(
         strict=True,
@@ -40,7 +37,7 @@ class Request(BaseModel):
     )
 
     def _settle(self, **fields: object) -> None:
-        """Set fields of a frozen request. Only validators call this, before anybody else has the request."""
+        """Set fields of a frozen request. Only validators call this method, before any other code holds the request."""
         vars(self).update(fields)
 
 
@@ -63,7 +60,7 @@ class Response(BaseModel):
 
 
 class Result(Response):
-    """A response that is stored under its digest."""
+    """Response that is stored under its digest."""
 
     digest: Annotated[
         str, Field(pattern="^sha256:[0-9a-f]{64}$", description="Names this result; see GET /v1/results/{digest}.")
@@ -74,9 +71,9 @@ class Result(Response):
 
 
 def json_bytes(response: Response | dict[str, Any]) -> bytes:
-    """Return what `Response.json_bytes` writes, for a response or for its fields in their order.
+    """Return the bytes of `Response.json_bytes`, for a response or for its fields in order.
 
-    Building and checking a response costs more than most answers. A test compares the bytes with those of the response.
+    Validation of a response would cost more than most answers. A test compares the bytes with those of the response.
     """
     return without_negative_zeros(to_json(response, inf_nan_mode="strings"))
 
@@ -87,9 +84,9 @@ NEGATIVE_ZERO_ENDS: Final = (b"-0.0,", b"-0.0}", b"-0.0]")
 
 
 def without_negative_zeros(body: bytes) -> bytes:
-    """Return a compact JSON document in which every negative zero is 0.0. Strings keep their text.
+    """Return a compact JSON document in which every negative zero is 0.0. Strings are unchanged.
 
-    Rounding and negation make negative zeros all over the computations, and a reader takes "-0.0" for a defect.
+    Rounding and negation produce negative zeros throughout the computations, and "-0.0" looks like a defect to readers.
     """
     if b"-0.0" not in body or not (body == b"-0.0" or any(end in body for end in NEGATIVE_ZERO_ENDS)):
         return body
@@ -97,11 +94,11 @@ def without_negative_zeros(body: bytes) -> bytes:
 
 
 def is_none(value: object) -> bool:
-    """For `exclude_if`: a field that holds None is left out of the JSON."""
+    """Whether a value is None. As `exclude_if` of a field, this omits the field from the JSON."""
     return value is None
 
 
-def component(
+def named_schema(
     name: str,
     description: str,
     *,
@@ -109,10 +106,11 @@ def component(
     discriminator: str | None = None,
     member_names: list[str] | None = None,
 ) -> Any:
-    """`Field(...)` of a type that has a name in the published document: enumerations and unions that come often.
+    """Return a `Field(...)` for a type that is a named component of the published document, such as an enumeration or
+    union.
 
-    A field of this type may have a description of its own. `member_names`: what generated clients call
-    the members of an enumeration whose words are no names.
+    A field of this type may have its own description. member_names: names for the enumeration members in generated
+    clients, for values that are not identifiers.
     """
     itself: dict[str, Any] = {"name": name, "description": description}
     if examples is not None:

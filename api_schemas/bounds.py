@@ -7,14 +7,14 @@ from typing import Annotated, Self
 from pydantic import AliasChoices, Field, model_validator
 
 from api_schemas.answers import Answer
+from api_schemas.assumptions_and_hazards import Assumptions, Hazards
 from api_schemas.base import Request, Response, Result, is_none
-from api_schemas.caveats import Assumptions, Hazards
 from api_schemas.choices import Method
-from api_schemas.limits import check_tree, refusal
+from api_schemas.limits import check_tree, limit_error
 from api_schemas.mechanisms import MechanismSpec
 from api_schemas.options import MethodOptions, settle_options
-from api_schemas.quantities import LARGEST_LIST, UnitInterval
 from api_schemas.questions import LARGEST_QUESTIONS, QuestionSpec, listed_numbers
+from api_schemas.scalar_types import LARGEST_LIST, UnitInterval
 from api_schemas.threat_models import ThreatModelSpec, settled, usual_worst_case
 
 
@@ -63,9 +63,11 @@ class BoundsRequest(MethodOptions, Request):
         check_tree(self.mechanism)
         self._settle(threat_model=settled(self.threat_model, self.mechanism))
         if sum(map(listed_numbers, self.questions)) > LARGEST_LIST:
-            raise refusal("/questions", f"The lists of all questions together may hold at most {LARGEST_LIST} numbers.")
+            raise limit_error(
+                "/questions", f"The lists of all questions together may hold at most {LARGEST_LIST} numbers."
+            )
         if self.dataset_subsampling is not None and not any(hasattr(question, "prior") for question in self.questions):
-            raise refusal("/dataset_subsampling", "No question has a prior that it could bound.")
+            raise limit_error("/dataset_subsampling", "No question has a prior that it could bound.")
         settle_options(self, (self.method,))
         return self
 

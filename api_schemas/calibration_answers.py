@@ -1,4 +1,4 @@
-"""What `POST /v1/calibrations` answers: a number, what holds there, and what does not hold beside it."""
+"""Response of `POST /v1/calibrations`: a number, the targets met there, and the failing target beside it."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from api_schemas.answers import Answer
-from api_schemas.base import Response, Result, component, is_none
+from api_schemas.assumptions_and_hazards import Assumptions, Hazards
+from api_schemas.base import Response, Result, is_none, named_schema
 from api_schemas.calibrations import CalibrationBounds, Free, Tolerance
-from api_schemas.caveats import Assumptions, Hazards
 from api_schemas.enclosures import LimitIfWide
 from api_schemas.mechanisms import MechanismSpec
 from api_schemas.targets import CalibrationTarget
@@ -70,7 +70,7 @@ class TargetWorstCase(Response):
 
 CalibrationStatus = Annotated[
     Literal["met", "trivially_met", "infeasible", "undecided"],
-    component(
+    named_schema(
         "CalibrationStatus",
         "met: every target is met at the value; `witness` is a neighbour at which a target fails, or `no_witness` says "
         "why none is named. trivially_met: every target is met over the whole range, as far as it is served, by the "

@@ -1,4 +1,4 @@
-"""`POST /v1/calibrations`: one number of a request is free, and limits on its answers say what it may be."""
+"""Request of `POST /v1/calibrations`: one number is free, and limits on the answers determine it."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from pydantic import AliasChoices, ConfigDict, Field, TypeAdapter, model_validat
 from pydantic_core import PydanticCustomError
 
 from api_schemas.base import Request, is_none
-from api_schemas.free_numbers import free_place, with_numbers
-from api_schemas.limits import check_tree, refusal
+from api_schemas.free_parameters import free_place, with_numbers
+from api_schemas.limits import check_tree, limit_error
 from api_schemas.mechanisms import MechanismSpec
 from api_schemas.pointers import LONGEST_POINTER, Place, place_of
-from api_schemas.quantities import DEFAULT_TOLERANCE, LARGEST_LIST
 from api_schemas.questions import listed_numbers
+from api_schemas.scalar_types import DEFAULT_TOLERANCE, LARGEST_LIST
 from api_schemas.targets import CalibrationTarget
 from api_schemas.threat_models import ThreatModelSpec, settled, usual_worst_case
 
@@ -98,7 +98,9 @@ class CalibrationsRequest(Request):
         self._settle(threat_model=settled(self.threat_model, self.mechanism))
         self._settle(targets=tuple(map(self._settled, self.targets)))
         if sum(listed_numbers(target.question) for target in self.targets) > LARGEST_LIST:
-            raise refusal("/targets", f"The lists of all questions together may hold at most {LARGEST_LIST} numbers.")
+            raise limit_error(
+                "/targets", f"The lists of all questions together may hold at most {LARGEST_LIST} numbers."
+            )
         if self.bounds == CalibrationBounds():
             self._settle(bounds=None)
         place = self._free_place()
@@ -108,38 +110,38 @@ class CalibrationsRequest(Request):
                 target.check_limit(whatever=place.steps[:3] == ("targets", index, "question"))
             except PydanticCustomError as error:
                 said = cast("dict[str, Any]", error.context)
-                raise refusal(f"/targets/{index}/{said['field']}", said["sentence"]) from None
+                raise limit_error(f"/targets/{index}/{said['field']}", said["sentence"]) from None
         self._check_contradictions()
         _ = self.interval
         return self
 
     @property
     def place(self) -> Place:
-        """Where the free number stands."""
+        """Position of the free number in the request."""
         return place_of(self, self.free)
 
     @property
     def interval(self) -> tuple[float, float]:
-        """The smallest and the largest number that is looked at. Raises PydanticCustomError where there is none."""
+        """Return the search interval of the free number. Raise PydanticCustomError for an empty interval."""
         shape = self.place.shape
         low, high = shape.minimum or 0.0, 1e15 if shape.maximum is None else shape.maximum
         sent = CalibrationBounds() if self.bounds is None else self.bounds
         for name, end in (("from", sent.least), ("to", sent.most)):
             if end is not None and not (low <= end <= high and (end > low or not shape.minimum_excluded)):
-                raise refusal(f"/bounds/{name}", f"Must be in the range of what is free, {shape.interval()}.")
+                raise limit_error(f"/bounds/{name}", f"Must be in the range of what is free, {shape.interval()}.")
         low, high = low if sent.least is None else sent.least, high if sent.most is None else sent.most
         if shape.kind == "integer":
             low, high = math.ceil(low), math.floor(high)
         if low >= high:
-            raise refusal("/bounds", "`from` must be below `to`.")
+            raise limit_error("/bounds", "`from` must be below `to`.")
         return low, high
 
     def threat_model_of(self, target: CalibrationTarget) -> ThreatModelSpec:
-        """Who attacks, where a target is concerned."""
+        """Return the threat model of a target."""
         return self.threat_model if target.threat_model is None else target.threat_model
 
     def at(self, number: float, place: Place) -> CalibrationsRequest:
-        """The same request with another number at the free place. Raises ValidationError where it does not fit."""
+        """Return the request with another number at the free position. Raise ValidationError for an invalid number."""
         changed = with_numbers(self, [(place, number)])
         return self.model_copy(update={name: _PARTS[name].validate_python(sent) for name, sent in changed.items()})
 
@@ -151,7 +153,9 @@ class CalibrationsRequest(Request):
     def _free_place(self) -> Place:
         place = free_place(self, self.free, "/free", FREE_PARTS)
         if place.steps[0] == "threat_model" and all(target.threat_model is not None for target in self.targets):
-            raise refusal("/free", "Every target has a threat model of its own, so that nothing depends on this one.")
+            raise limit_error(
+                "/free", "Every target has a threat model of its own, so that nothing depends on this one."
+            )
         return place
 
     def _check_contradictions(self) -> None:
@@ -164,11 +168,11 @@ class CalibrationsRequest(Request):
             limit = most.get(_what(self, target))
             if target.at_least is not None and limit is not None and target.at_least > limit:
                 sentence = "Contradicts another target, which asks for less of the same number at most."
-                raise refusal(f"/targets/{index}/at_least", sentence)
+                raise limit_error(f"/targets/{index}/at_least", sentence)
 
 
 def _what(request: CalibrationsRequest, target: CalibrationTarget) -> Any:
-    """Which number a target limits. A target with a free parameter is not the same as one with a fixed one."""
+    """Return the number that a target limits. A free parameter of the question differs from a fixed one."""
     free = request.place.steps
     mine = free[0] == "targets" and request.targets[cast("int", free[1])] is target
     return target.question, target.reads, request.threat_model_of(target), mine

@@ -1,4 +1,4 @@
-"""`GET /v1/catalogue`: every mechanism, threat model, question and method, read off the schemas themselves."""
+"""Response of `GET /v1/catalogue`: every mechanism, threat model, question and method, derived from the schemas."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class CatalogueResponse(Response):
 
 @cache
 def catalogue(engine_version: str, resources: tuple[CatalogueResource, ...]) -> CatalogueResponse:
-    """The catalogue of this version of the contract, with the resources that a service offers."""
+    """Return the catalogue of this version of the contract, with the resources of a service."""
     return CatalogueResponse(
         engine_version=engine_version,
         mechanisms=_entries(MechanismSpec),

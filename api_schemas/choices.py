@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, TypeAlias
 
-from api_schemas.base import component
+from api_schemas.base import named_schema
 
 Direction = Annotated[
     Literal["add", "remove", "both"],
-    component(
+    named_schema(
         "Direction",
         "Which of the two neighbouring data sets is the null hypothesis. add: H0 is the data without the record; "
         "remove: H0 is the data with it; both: the worse of the two.",
@@ -17,17 +17,17 @@ Direction = Annotated[
 ]
 Side = Annotated[
     Literal["at_most", "at_least"],
-    component(
+    named_schema(
         "Side", "Which end of the range over all attacks: the largest or the smallest value.", examples=["at_most"]
     ),
 ]
 PointReading = Annotated[
     Literal["power", "type_two_error"],
-    component("PointReading", "Which number of a point of trade_off; of no matter elsewhere.", examples=["power"]),
+    named_schema("PointReading", "Which number of a point of trade_off; of no matter elsewhere.", examples=["power"]),
 ]
 NeighboringRelation = Annotated[
     Literal["add_or_remove_one", "replace_one", "zero_out"],
-    component(
+    named_schema(
         "NeighboringRelation",
         "Which data sets count as neighbours. add_or_remove_one: one has a record more. replace_one: another record in "
         "its place, which doubles the sensitivity of Gaussian and Laplace. zero_out: an empty record in its place, "
@@ -43,7 +43,7 @@ EngineUsed: TypeAlias = Literal[
 EngineName: TypeAlias = Literal["auto", EngineUsed]
 Engine = Annotated[
     EngineName,
-    component(
+    named_schema(
         "Engine",
         "Engine that computes a curve. auto takes the tightest that covers the mechanism.",
         examples=["auto"],
@@ -51,7 +51,7 @@ Engine = Annotated[
 ]
 Method = Annotated[
     Literal[EngineName, "all"],
-    component(
+    named_schema(
         "Method",
         "Engine that computes the curve. auto takes the tightest that covers the mechanism; all answers by "
         "auto, and by every engine that covers the mechanism beside it (by ground_truth only if `digits` is given).",
@@ -60,17 +60,17 @@ Method = Annotated[
 ]
 MethodUsed = Annotated[
     EngineUsed,
-    component("MethodUsed", "The engine that computed it.", examples=["contour"]),
+    named_schema("MethodUsed", "The engine that computed it.", examples=["contour"]),
 ]
 ComparedMethod = Annotated[
     Literal[EngineUsed, "yeom", "jayaraman", "erlingsson", "sablayrolles"],
-    component("ComparedMethod", "The engine, or whose earlier theorem gives the upper end.", examples=["contour"]),
+    named_schema("ComparedMethod", "The engine, or whose earlier theorem gives the upper end.", examples=["contour"]),
 ]
 
 EvidenceName: TypeAlias = Literal["exact", "proved", "certified", "statistical", "asymptotic"]
 Evidence = Annotated[
     EvidenceName,
-    component(
+    named_schema(
         "Evidence",
         "exact: a closed form, good to a few units in the last place; proved: interval or ball arithmetic "
         "throughout; certified: every truncation, aliasing, quadrature and rounding error has a bound that is inside "
@@ -80,7 +80,7 @@ Evidence = Annotated[
 ]
 Holds = Annotated[
     Literal["yes", "no", "unknown"],
-    component("Holds", "Whether it is so; unknown: nothing that was sent says so or not."),
+    named_schema("Holds", "Whether it is so; unknown: nothing that was sent says so or not."),
 ]
 LimitCode = Annotated[
     Literal[
@@ -101,7 +101,7 @@ LimitCode = Annotated[
         "undecided_target",
         "engine_resolution",
     ],
-    component(
+    named_schema(
         "LimitCode",
         "What keeps the enclosure wide. no_bounds: the engine computes an approximation without an error bound; "
         "sampling_error: the ends are a confidence interval; two_theorems: the ends come from different theorems; "

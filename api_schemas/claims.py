@@ -1,4 +1,4 @@
-"""`POST /v1/claims`: numbers that somebody states about a mechanism, held against certified enclosures."""
+"""Request and response of `POST /v1/claims`: published numbers, compared with certified enclosures."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Annotated, Final, Literal, NamedTuple, Self
 from pydantic import AliasChoices, Field, model_validator
 
 from api_schemas.answers import Answer
+from api_schemas.assumptions_and_hazards import Assumptions, Hazards
 from api_schemas.base import (
     Infinite,
     Log10,
@@ -16,18 +17,17 @@ from api_schemas.base import (
     Request,
     Response,
     Result,
-    component,
-    field_refusal,
+    field_error,
     is_none,
+    named_schema,
 )
 from api_schemas.bounds import BoundsRequest, RelaxedComparison
-from api_schemas.caveats import Assumptions, Hazards
 from api_schemas.choices import Direction, Holds, PointReading
 from api_schemas.enclosures import EnclosedProbability, Notes
 from api_schemas.mechanisms import MechanismSpec
 from api_schemas.nested import bounds_request
-from api_schemas.quantities import DEFAULT_TOLERANCE, POSITIVE_ZERO
 from api_schemas.questions import LARGEST_QUESTIONS, QuestionSpec, TradeOffQuestion
+from api_schemas.scalar_types import DEFAULT_TOLERANCE, POSITIVE_ZERO
 from api_schemas.threat_models import ThreatModelSpec, usual_worst_case
 
 LARGEST_CLAIM: Final = 1e300
@@ -36,19 +36,19 @@ FINEST_TOLERANCE: Final = 1e-12
 
 
 class Range(NamedTuple):
-    """What the answer to a question can be: up to `largest`, infinite or not, any number or an integer alone."""
+    """Range of possible answers to a question: numbers up to `largest`, with or without infinity, or integers only."""
 
     largest: float = 1.0
     infinite: bool = False
     integer: bool = False
 
     def sentence(self) -> str:
-        """What is allowed, to follow the words 'must be'."""
+        """Return the range in words, to follow 'must be'."""
         noun = "an integer" if self.integer else "a finite number"
         return f"{noun} in [0, {self.largest:g}]" + (' or "Infinity"' if self.infinite else "")
 
     def has(self, value: float) -> bool:
-        """Whether a claim of this number can be true or false, and not only senseless."""
+        """Whether the range contains a number. A claim of a number outside the range is rejected as meaningless."""
         if value == math.inf:
             return self.infinite
         return value <= self.largest and not (self.integer and value != math.floor(value))
@@ -105,17 +105,17 @@ class Claim(Request):
     def _can_be_answered(self) -> Self:
         allowed = RANGES[self.question.type]
         if not allowed.has(self.number):
-            raise field_refusal("value", f"Must be {allowed.sentence()} for {self.question.type}.")
+            raise field_error("value", f"Must be {allowed.sentence()} for {self.question.type}.")
         if not isinstance(self.question, TradeOffQuestion):
             if self.reads != "power":
-                raise field_refusal("reads", "Only for the question trade_off.")
+                raise field_error("reads", "Only for the question trade_off.")
         elif len(self.question.false_positive_rates) != 1:
-            raise field_refusal("question", "A claim about trade_off is about one false positive rate.")
+            raise field_error("question", "A claim about trade_off is about one false positive rate.")
         return self
 
     @property
     def number(self) -> float:
-        """The value as a number."""
+        """Claimed value as a float."""
         return math.inf if self.value == "Infinity" else float(self.value)
 
 
@@ -135,7 +135,7 @@ class ClaimsRequest(Request):
         return self
 
     def asked(self) -> BoundsRequest:
-        """The questions of the claims as a request of its own, as narrow as the claims want it."""
+        """Return the questions of the claims as a request for bounds, with the tolerance that the claims need."""
         finest = min(claim.relative_tolerance for claim in self.claims)
         tolerance = min(max(finest, FINEST_TOLERANCE), DEFAULT_TOLERANCE)
         questions = tuple(claim.question for claim in self.claims)
@@ -143,14 +143,14 @@ class ClaimsRequest(Request):
         return bounds_request(self.mechanism, given, questions, self.places(), tolerance)
 
     def places(self) -> dict[str, str]:
-        """Where the parts of that request are in this one."""
+        """Return the pointers of this request that correspond to pointers of the request for bounds."""
         one_by_one = {f"/questions/{index}": f"/claims/{index}/question" for index in range(len(self.claims))}
         return {"/questions": "/claims"} | one_by_one
 
 
 ClaimVerdict = Annotated[
     Literal["unsafe", "loose", "consistent", "undecided"],
-    component(
+    named_schema(
         "ClaimVerdict",
         "unsafe: provably more privacy is claimed than there is, by more than the tolerance; loose: valid, and by more "
         "than the tolerance worse than what can be proved; consistent: neither is so; undecided: the answer is an "

@@ -1,4 +1,4 @@
-"""`POST /v1/comparisons`: several runs side by side, and which of them is harder to attack."""
+"""Request and response of `POST /v1/comparisons`: several runs, and which run is harder to attack."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from typing import Annotated, Final, Literal, Self
 
 from pydantic import Field, model_validator
 
-from api_schemas.base import NonNegative, Request, Response, Result, Signed, component, is_none
+from api_schemas.assumptions_and_hazards import Assumptions, Hazards
+from api_schemas.base import NonNegative, Request, Response, Result, Signed, is_none, named_schema
 from api_schemas.bounds import Answers, BoundsRequest, RelaxedComparison
-from api_schemas.caveats import Assumptions, Hazards
 from api_schemas.choices import Direction
 from api_schemas.curves import CurveVerdict
 from api_schemas.enclosures import Notes
-from api_schemas.limits import refusal
+from api_schemas.limits import limit_error
 from api_schemas.mechanisms import MechanismSpec
 from api_schemas.nested import bounds_request
-from api_schemas.quantities import DEFAULT_TOLERANCE, FALSE_POSITIVE_RATES, RelativeTolerance, UnitInterval
 from api_schemas.questions import QuestionSpec, TradeOffQuestion
+from api_schemas.scalar_types import DEFAULT_TOLERANCE, FALSE_POSITIVE_RATES, RelativeTolerance, UnitInterval
 from api_schemas.threat_models import ThreatModelSpec, usual_worst_case
 
 LARGEST_RUNS: Final = 16
@@ -85,28 +85,30 @@ class ComparisonsRequest(Request):
         names: set[str] = set()
         for index, run in enumerate(self.runs):
             if run.name in names:
-                raise refusal(f"/runs/{index}/name", "Another run has this name.")
+                raise limit_error(f"/runs/{index}/name", "Another run has this name.")
             names.add(run.name)
         if self.quantity_count > LARGEST_QUANTITIES:
-            raise refusal("/questions", f"There may be at most {LARGEST_QUANTITIES} questions and rates of trade_off.")
+            raise limit_error(
+                "/questions", f"There may be at most {LARGEST_QUANTITIES} questions and rates of trade_off."
+            )
         for index, run in enumerate(self.runs):
             vars(run)["threat_model"] = self.asked(index).threat_model
         return self
 
     @property
     def quantity_count(self) -> int:
-        """How many numbers are compared."""
+        """Number of compared quantities."""
         points = [each.false_positive_rates for each in self.questions if isinstance(each, TradeOffQuestion)]
         return len(self.questions) + sum(len(rates) - 1 for rates in points)
 
     def asked(self, index: int) -> BoundsRequest:
-        """The questions to one run as a request of its own."""
+        """Return the questions about one run as a request for bounds."""
         run = self.runs[index]
         given = run.threat_model if "threat_model" in run.model_fields_set else None
         return bounds_request(run.mechanism, given, self.questions, self.places(index), self.relative_tolerance)
 
     def places(self, index: int) -> dict[str, str]:
-        """Where the parts of that request are in this one."""
+        """Return the pointers of this request that correspond to pointers of the request for bounds."""
         return {"/mechanism": f"/runs/{index}/mechanism", "/threat_model": f"/runs/{index}/threat_model"}
 
 
@@ -132,7 +134,7 @@ class RankedQuantity(Response):
     ] = None
     better: Annotated[
         Literal["smaller", "larger"],
-        component("Better", "Which number means more privacy.", examples=["smaller"]),
+        named_schema("Better", "Which number means more privacy.", examples=["smaller"]),
     ]
     best: Annotated[
         tuple[str, ...],
@@ -162,7 +164,7 @@ class ComparedQuantity(Response):
 
     verdict: Annotated[
         Literal["first_smaller", "second_smaller", "equal", "undecided"],
-        component(
+        named_schema(
             "DifferenceVerdict",
             "Which number is provably the smaller one; equal: both, or the runs are the same; undecided: the "
             "enclosures overlap, or one is missing.",

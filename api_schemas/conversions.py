@@ -6,12 +6,12 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AliasChoices, Field, model_validator
 
+from api_schemas.assumptions_and_hazards import Assumptions
 from api_schemas.base import Request, Response, Result, is_none
-from api_schemas.caveats import Assumptions
 from api_schemas.choices import Evidence
 from api_schemas.enclosures import Conditional, Lower, Notes, Source, Tight, Upper, Value
-from api_schemas.limits import refusal
-from api_schemas.quantities import (
+from api_schemas.limits import limit_error
+from api_schemas.scalar_types import (
     LARGEST_RECORDS,
     LARGEST_STEPS,
     BatchSize,
@@ -83,13 +83,13 @@ class GdpGmipRequest(Request):
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         if (self.mu_dp is None) == (self.mu_mip is None):
-            raise refusal("/mu_mip", "Send exactly one of mu_dp and mu_mip.")
+            raise limit_error("/mu_mip", "Send exactly one of mu_dp and mu_mip.")
         if self.steps is not None and self.epochs is not None:
-            raise refusal("/epochs", "Send only one of steps and epochs.")
+            raise limit_error("/epochs", "Send only one of steps and epochs.")
         if self.epochs is not None and self.dataset_size is None:
-            raise refusal("/epochs", "Epochs are passes over a data set: send dataset_size as well.")
+            raise limit_error("/epochs", "Epochs are passes over a data set: send dataset_size as well.")
         if self.dataset_size is not None and self.batch_size > self.dataset_size:
-            raise refusal("/batch_size", "batch_size must be at most dataset_size.")
+            raise limit_error("/batch_size", "batch_size must be at most dataset_size.")
         return self
 
     @property

@@ -1,4 +1,4 @@
-"""`POST /v1/curves`: trade-off curves as columns to plot, and which of them is the harder one to attack."""
+"""Request and response of `POST /v1/curves`: trade-off curves as columns, and which curve is harder to attack."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import Annotated, Final, Literal, NotRequired, Self
 from pydantic import Field, model_validator
 from typing_extensions import TypedDict
 
-from api_schemas.base import Log10, Request, Response, Result, component, is_none
-from api_schemas.caveats import Assumptions, Hazards
+from api_schemas.assumptions_and_hazards import Assumptions, Hazards
+from api_schemas.base import Log10, Request, Response, Result, is_none, named_schema
 from api_schemas.choices import Direction, Engine, Evidence, MethodUsed
 from api_schemas.enclosures import Conditional, LimitIfWide, Notes, Source, Tight, ToleranceMet
-from api_schemas.limits import check_tree, refusal
+from api_schemas.limits import check_tree, limit_error
 from api_schemas.mechanisms import MechanismSpec
 from api_schemas.options import MethodOptions, settle_options
-from api_schemas.quantities import (
+from api_schemas.scalar_types import (
     LARGEST_LIST,
     OptionalFalsePositiveRates,
 )
@@ -87,19 +87,21 @@ class CurvesRequest(MethodOptions, Request):
         if self.false_positive_rates is None:
             self._settle(grid=self.grid or RateGrid())
         elif self.grid is not None:
-            raise refusal("/grid", "Send only one of false_positive_rates and grid.")
+            raise limit_error("/grid", "Send only one of false_positive_rates and grid.")
         if self.grid is not None and self.grid.smallest >= self.grid.largest:
-            raise refusal("/grid/smallest", "Must be below the largest rate.")
+            raise limit_error("/grid/smallest", "Must be below the largest rate.")
         if self.curve_count > LARGEST_CURVES:
-            raise refusal("", f"A request may ask for at most {LARGEST_CURVES} curves; it asks for {self.curve_count}.")
+            raise limit_error(
+                "", f"A request may ask for at most {LARGEST_CURVES} curves; it asks for {self.curve_count}."
+            )
         if self.rate_count > LARGEST_LIST:
-            raise refusal("/grid/count", f"There may be at most {LARGEST_LIST} rates with their complements.")
+            raise limit_error("/grid/count", f"There may be at most {LARGEST_LIST} rates with their complements.")
         if self.curve_count * self.rate_count > LARGEST_CURVE_POINTS:
-            raise refusal("", f"All curves together may have at most {LARGEST_CURVE_POINTS} points.")
+            raise limit_error("", f"All curves together may have at most {LARGEST_CURVE_POINTS} points.")
         return self
 
     def _with_worst_case(self) -> tuple[ThreatModelSpec, ...]:
-        """A relaxed threat model is never drawn alone."""
+        """Add the worst case beside relaxed threat models."""
         asked = tuple(settled(each, self.mechanism) for each in self.threat_models)
         if all(map(is_relaxed, asked)):
             return (*asked, worst_case_beside(asked, self.mechanism))
@@ -107,12 +109,12 @@ class CurvesRequest(MethodOptions, Request):
 
     @property
     def curve_count(self) -> int:
-        """How many curves are asked for."""
+        """Number of requested curves."""
         return len(self.threat_models) * len(self.methods) * len(self.directions)
 
     @property
     def rate_count(self) -> int:
-        """At how many rates each curve is read, or one or two more."""
+        """Number of rates at which each curve is evaluated."""
         if self.grid is None:
             return len(self.false_positive_rates or ())
         return self.grid.count * (2 if self.grid.spacing == "log_mirrored" else 1)
@@ -168,7 +170,7 @@ class CurveVerdict(Response):
 
     verdict: Annotated[
         Literal["equal", "first_is_harder", "second_is_harder", "crossing", "undecided"],
-        component(
+        named_schema(
             "HarderCurve",
             "first_is_harder, second_is_harder: at least as hard at every rate; equal: both; crossing: "
             "each is surely harder at some rate; undecided: the enclosures overlap at some rates, and say no more.",
@@ -187,7 +189,7 @@ class CurveVerdict(Response):
 
 
 class ComparedPlaces(Response):
-    """Which curves are compared."""
+    """Positions of the compared curves."""
 
     first: Place
     second: Place

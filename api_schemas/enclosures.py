@@ -1,4 +1,4 @@
-"""What every answer is made of: numbers with their enclosures, and what stands behind them."""
+"""Shared parts of all answers: numbers with their enclosures, and the evidence behind them."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class EnclosedProbability(TypedDict):
 
 
 class Ends(Response, Generic[NumberT]):
-    """lower <= truth <= upper."""
+    """Bounds of a number: lower <= truth <= upper."""
 
     value: Annotated[NumberT, VALUE]
     lower: Annotated[NumberT | None, LOWER]
@@ -67,7 +67,7 @@ class Ends(Response, Generic[NumberT]):
 
 
 class Enclosed(Ends[NumberT], Generic[NumberT]):
-    """The same with what a double cannot say."""
+    """Bounds of a number, with logarithms for values outside the range of doubles."""
 
     value_log10: Log10IfSmall = None
     lower_log10: Log10IfSmall = None
@@ -109,8 +109,8 @@ LimitIfWide = Annotated[
 ]
 
 
-class Grounds(Response):
-    """What stands behind an answer."""
+class EvidenceFields(Response):
+    """Evidence behind an answer."""
 
     evidence: Evidence
     tight: Tight

@@ -1,4 +1,4 @@
-"""Named examples for the published document: requests that people really have."""
+"""Named examples of realistic requests for the published document."""
 
 from __future__ import annotations
 
@@ -158,9 +158,9 @@ MEMBERSHIP_CONVERSIONS_EXAMPLES: Final[dict[str, dict[str, Any]]] = {
 
 @cache
 def response_examples() -> dict[str, dict[str, Any]]:
-    """What is answered to examples of requests, by operation and by the name of the example.
+    """Return example responses by operation and by the name of the example request.
 
-    Digest and engine version stand for those of the day; the numbers are held to what is answered by a test.
+    Digest and engine version are those of the day of generation. A test compares the numbers with current answers.
     """
     return json.loads(files("api_schemas").joinpath("response_examples.json").read_text("utf-8"))
 

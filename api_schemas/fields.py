@@ -1,4 +1,4 @@
-"""What the schemas say about a field, in words and numbers: one reading serves error messages and the catalogue."""
+"""Constraints and descriptions of fields, extracted from the schemas for error messages and for the catalogue."""
 
 from __future__ import annotations
 
@@ -20,13 +20,12 @@ Annotation = Any
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shape:
-    """A type expression taken apart.
+class FieldShape:
+    """Parsed type expression of a field.
 
-    Bounds and lengths are None where there is none; `models` are the members of a union, or the one model. A list or a
-    number with `choices` may be one of these words instead; a number with `phases` a list of such numbers. The members
-    of a map have names that the client chooses, and are an `item` each. `written`: how a text is written, where its
-    length does not say it.
+    Bounds and lengths are None without a limit. models: the members of a union, or a single model. choices: the allowed
+    words, also for a list or number that may be a word. phases: the number may be a list of numbers. item: type of list
+    entries, or of the values of a map with names that the client chooses. written: format of a text.
     """
 
     kind: Literal["number", "integer", "text", "choice", "list", "map", "object", "other"]
@@ -43,7 +42,7 @@ class Shape:
     written: str | None = None
 
     def sentence(self) -> str:
-        """What is allowed, to follow the words 'must be'."""
+        """Return the allowed values in words, to follow 'must be'."""
         if self.kind in ("number", "integer"):
             noun = "a finite number" if self.kind == "number" else "an integer (written without fraction or exponent)"
             phases = f", or a list of {self.shortest} to {self.longest} of them" if self.phases else ""
@@ -66,7 +65,7 @@ class Shape:
         return "a JSON object" if self.kind == "object" else "a value of the documented type"
 
     def interval(self) -> str:
-        """The range in interval notation, empty when there is none."""
+        """Return the range in interval notation, or "" without a range."""
         if self.minimum is None or self.maximum is None:
             return ""
         left, right = "(" if self.minimum_excluded else "[", ")" if self.maximum_excluded else "]"
@@ -77,35 +76,35 @@ def _short(number: float) -> str:
     return f"{number:.12g}"
 
 
-def shape_of(annotation: Annotation, metadata: tuple[Any, ...] = ()) -> Shape:
-    """Take a type expression apart; `metadata` holds what was annotated outside it."""
+def shape_of(annotation: Annotation, metadata: tuple[Any, ...] = ()) -> FieldShape:
+    """Parse a type expression. `metadata` has the annotations outside of it."""
     annotation, inner = _unwrap(annotation)
     metadata = (*inner, *metadata)
     origin = get_origin(annotation)
     if origin is Literal:
-        return Shape(kind="choice", choices=tuple(str(choice) for choice in get_args(annotation)))
+        return FieldShape(kind="choice", choices=tuple(str(choice) for choice in get_args(annotation)))
     models = tuple(_request_models(annotation))
     if models:
-        return Shape(kind="object", models=models)
+        return FieldShape(kind="object", models=models)
     members = [member for member in get_args(annotation) if member is not type(None)]
     if origin in (Union, UnionType) and len(members) == 2:
         listed, word = map(shape_of, members)
         if listed.kind in ("number", "integer") and word.kind == "list":
             return replace(listed, item=word.item, shortest=word.shortest, longest=word.longest, phases=True)
         named = listed.kind in ("list", "number") and word.kind == "choice"
-        return replace(listed, choices=word.choices) if named else Shape(kind="other")
+        return replace(listed, choices=word.choices) if named else FieldShape(kind="other")
     lengths = _first(metadata, MinLen, "min_length"), _first(metadata, MaxLen, "max_length")
     if origin is tuple:
-        return Shape(kind="list", item=get_args(annotation)[0], shortest=lengths[0], longest=lengths[1])
+        return FieldShape(kind="list", item=get_args(annotation)[0], shortest=lengths[0], longest=lengths[1])
     if origin is dict:
-        return Shape(kind="map", item=get_args(annotation)[1], shortest=lengths[0], longest=lengths[1])
+        return FieldShape(kind="map", item=get_args(annotation)[1], shortest=lengths[0], longest=lengths[1])
     if annotation is str:
         written = next((each.words for each in metadata if isinstance(each, Written)), None)
-        return Shape(kind="text", shortest=lengths[0], longest=lengths[1], written=written)
+        return FieldShape(kind="text", shortest=lengths[0], longest=lengths[1], written=written)
     if annotation not in (int, float):
-        return Shape(kind="other")
+        return FieldShape(kind="other")
     above, below = _first(metadata, Gt, "gt"), _first(metadata, Lt, "lt")
-    return Shape(
+    return FieldShape(
         kind="integer" if annotation is int else "number",
         minimum=_first(metadata, Ge, "ge") if above is None else above,
         maximum=_first(metadata, Le, "le") if below is None else below,
@@ -114,13 +113,13 @@ def shape_of(annotation: Annotation, metadata: tuple[Any, ...] = ()) -> Shape:
     )
 
 
-def shape_of_field(field: FieldInfo) -> Shape:
-    """The shape of a model's field."""
+def shape_of_field(field: FieldInfo) -> FieldShape:
+    """Return the shape of a field of a model."""
     return shape_of(field.annotation, tuple(field.metadata))
 
 
 def spellings(name: str, field: FieldInfo) -> tuple[str, ...]:
-    """All accepted spellings of a field, ours first."""
+    """Return all accepted spellings of a field, the name of the field first."""
     alias = field.validation_alias
     if isinstance(alias, AliasChoices):
         return tuple(choice for choice in alias.choices if isinstance(choice, str))
@@ -128,14 +127,14 @@ def spellings(name: str, field: FieldInfo) -> tuple[str, ...]:
 
 
 def unit_of(field: FieldInfo) -> str | None:
-    """The unit of a field, where it has one."""
+    """Return the unit of a field, or None without a unit."""
     extra = cast("object", field.json_schema_extra)
     unit = cast("dict[str, object]", extra).get("x-unit") if isinstance(extra, dict) else None
     return None if unit is None else str(unit)
 
 
 def find_field(model: type[Request], spelling: str) -> tuple[str, FieldInfo] | None:
-    """The field that a spelling means, with its name."""
+    """Return name and definition of the field with a spelling, or None."""
     for name, field in model.model_fields.items():
         if spelling in spellings(name, field):
             return name, field
@@ -143,21 +142,22 @@ def find_field(model: type[Request], spelling: str) -> tuple[str, FieldInfo] | N
 
 
 @cache
-def field_shape(model: type[Request], name: str) -> Shape:
-    """The shape of the field of a model that has this name, once for all errors in it. Not for spellings: there are as
-    many as clients think of.
+def field_shape(model: type[Request], name: str) -> FieldShape:
+    """Return the cached shape of a field by its name.
+
+    Spellings from requests are not accepted here, since they would fill the cache without limit.
     """
     return shape_of_field(model.model_fields[name])
 
 
 @cache
 def type_of(model: type[Request]) -> str:
-    """The value of `type` that selects a member of a union."""
+    """Return the value of `type` that selects a member of a union."""
     return str(get_args(model.model_fields["type"].annotation)[0])
 
 
 def request_model(name: str) -> type[Request] | None:
-    """The request model with a class name."""
+    """Return the request model with a class name."""
     if name not in _MODELS:
         found = next((model for model in _descendants(Request) if model.__name__ == name), None)
         if found is None:
@@ -177,7 +177,7 @@ def _descendants(model: type[Request]) -> Iterator[type[Request]]:
 
 
 def _unwrap(annotation: Annotation) -> tuple[Annotation, tuple[Any, ...]]:
-    """Peel `Annotated` and `| None` off; collect the metadata on the way, innermost first."""
+    """Remove `Annotated` and `| None` from a type, and collect their metadata, innermost first."""
     metadata: tuple[Any, ...] = ()
     while True:
         origin, arguments = get_origin(annotation), get_args(annotation)

@@ -6,13 +6,13 @@ from typing import Annotated, Final, Literal, Self
 
 from pydantic import Field, model_validator
 
+from api_schemas.assumptions_and_hazards import Assumptions
 from api_schemas.attack_rates import AuditConfidence, AuditSeed, Cutoffs, MeasuredRoc, TheoryPowers, Verdict
 from api_schemas.base import Request, Response, Result, is_none
-from api_schemas.caveats import Assumptions
 from api_schemas.choices import Evidence
 from api_schemas.enclosures import Notes, Source, Tight
 from api_schemas.gradients import LARGEST_DIMENSION, LARGEST_QUERIES, LARGEST_STEP_COUNT, GradientStep, check_steps
-from api_schemas.limits import refusal
+from api_schemas.limits import limit_error
 
 LARGEST_SIMULATED_NUMBERS: Final = 2**23
 SMALLEST_SCALE: Final = 1e-15
@@ -91,7 +91,7 @@ class GlirParameters(Request):
     @model_validator(mode="after")
     def _noise_or_none(self) -> Self:
         if 0 < self.noise_std < SMALLEST_SCALE:
-            raise refusal("/noise_std", f"Must be 0, or at least {SMALLEST_SCALE:g}.")
+            raise limit_error("/noise_std", f"Must be 0, or at least {SMALLEST_SCALE:g}.")
         return self
 
 
@@ -116,23 +116,25 @@ class GlirAuditRequest(GlirParameters):
     @model_validator(mode="after")
     def _one_source(self) -> Self:
         if (self.steps is None) == (self.simulate is None):
-            raise refusal("", "Send exactly one of `steps` and `simulate`.")
+            raise limit_error("", "Send exactly one of `steps` and `simulate`.")
         if self.simulate is not None:
             self._check_simulation(self.simulate)
         elif self.steps is not None:
             queries = check_steps(self.steps)
             if self.shrinkage and any(step.background_gradients is None for step in self.steps):
-                raise refusal("/shrinkage", SHRINKAGE_NEEDS_BACKGROUND)
+                raise limit_error("/shrinkage", SHRINKAGE_NEEDS_BACKGROUND)
             if self.members is not None and len(self.members) != queries:
-                raise refusal("/members", f"Must have one entry for each of the {queries} queries.")
+                raise limit_error("/members", f"Must have one entry for each of the {queries} queries.")
         return self
 
     def _check_simulation(self, simulate: GlirSimulation) -> None:
         for name in ("members", "max_grad_norm", "shrinkage"):
             if getattr(self, name) is not None:
-                raise refusal(f"/{name}", "Only with `steps`: simulated gradients are known, and not clipped.")
+                raise limit_error(f"/{name}", "Only with `steps`: simulated gradients are known, and not clipped.")
         if simulate.queries * simulate.dimension > LARGEST_SIMULATED_NUMBERS:
-            raise refusal("/simulate/queries", f"queries times dimension may be at most {LARGEST_SIMULATED_NUMBERS}.")
+            raise limit_error(
+                "/simulate/queries", f"queries times dimension may be at most {LARGEST_SIMULATED_NUMBERS}."
+            )
 
 
 class GlirStepResult(Response):

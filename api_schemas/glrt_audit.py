@@ -6,13 +6,13 @@ from typing import Annotated, Final, Self
 
 from pydantic import AliasChoices, Field, model_validator
 
+from api_schemas.assumptions_and_hazards import Assumptions
 from api_schemas.attack_rates import AuditConfidence, AuditSeed, Cutoffs, MeasuredRoc, TheoryPowers, Verdict
 from api_schemas.base import Request, Response, Result
-from api_schemas.caveats import Assumptions
 from api_schemas.choices import Evidence
 from api_schemas.enclosures import Notes, Source, Tight
-from api_schemas.limits import refusal
-from api_schemas.quantities import NoiseMultiplier
+from api_schemas.limits import limit_error
+from api_schemas.scalar_types import NoiseMultiplier
 
 LARGEST_SIMULATED_NUMBERS: Final = 10**9
 LARGEST_NONCENTRALITY: Final = 1e12
@@ -52,10 +52,10 @@ class GlrtAuditRequest(Request):
     @model_validator(mode="after")
     def _within_limits(self) -> Self:
         if self.trials * self.dimension > LARGEST_SIMULATED_NUMBERS:
-            raise refusal("/trials", f"trials times dimension may be at most {LARGEST_SIMULATED_NUMBERS:.0e}.")
+            raise limit_error("/trials", f"trials times dimension may be at most {LARGEST_SIMULATED_NUMBERS:.0e}.")
         if self.queries > LARGEST_NONCENTRALITY * self.noise_multiplier**2:
             limit = f"{LARGEST_NONCENTRALITY:.0e}"
-            raise refusal("/queries", f"queries over the square of noise_multiplier may be at most {limit}.")
+            raise limit_error("/queries", f"queries over the square of noise_multiplier may be at most {limit}.")
         return self
 
 

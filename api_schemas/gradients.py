@@ -1,4 +1,4 @@
-"""Gradients of a training step as they are sent: vectors and matrices of one dimension."""
+"""Gradients of a training step: vectors and matrices of one dimension."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated, Final
 from pydantic import Field
 
 from api_schemas.base import Request, is_none
-from api_schemas.limits import refusal
+from api_schemas.limits import limit_error
 
 LARGEST_DIMENSION: Final = 4_096
 LARGEST_QUERIES: Final = 10_000
@@ -69,22 +69,22 @@ FEW_ROWS: Final = (
 
 
 def check_steps(steps: tuple[GradientStep, ...]) -> int:
-    """The number of queries. Raises PydanticCustomError for shapes that do not fit together."""
+    """Return the number of queries. Raise PydanticCustomError for inconsistent shapes."""
     queries, dimension = len(steps[0].query_gradients), len(steps[0].query_gradients[0])
     for number, step in enumerate(steps):
         shapes = {name: _shape(f"/steps/{number}/{name}", vars(step)[name]) for name in GradientStep.model_fields}
         wrong = misfit(f"/steps/{number}", shapes, queries, dimension)
         if wrong is not None:
-            raise refusal(*wrong)
+            raise limit_error(*wrong)
     return queries
 
 
 def misfit(
     pointer: str, shapes: dict[str, tuple[int, ...] | None], queries: int, dimension: int
 ) -> tuple[str, str] | None:
-    """Where the arrays of a step, by their shapes, are not those of `GradientStep`: the pointer, and what is allowed.
+    """Return the pointer and the rule for the first array of a step with a wrong shape, or None.
 
-    `shapes` has all its fields, None for what is absent; `queries` and `dimension` are those of the first step.
+    shapes: all fields of `GradientStep`, None for an absent field. queries, dimension: those of the first step.
     """
     expected: dict[str, tuple[int | None, ...]] = {
         "mean_gradient": (dimension,),
@@ -121,11 +121,11 @@ def _fits(shape: tuple[int, ...], expected: tuple[int | None, ...]) -> bool:
 
 
 def _shape(pointer: str, value: tuple[float, ...] | tuple[tuple[float, ...], ...] | None) -> tuple[int, ...] | None:
-    """The shape of a vector or of the rows of a matrix."""
+    """Return the shape of a vector, or the shape of the rows of a matrix."""
     if value is None:
         return None
     lengths = [len(row) for row in value if isinstance(row, tuple)]
     for place, length in enumerate(lengths):
         if length != lengths[0]:
-            raise refusal(f"{pointer}/{place}", f"Must have {lengths[0]} entries, as the first row.")
+            raise limit_error(f"{pointer}/{place}", f"Must have {lengths[0]} entries, as the first row.")
     return (len(value), *lengths[:1])

@@ -1,8 +1,8 @@
-"""What other libraries keep of a run, as it travels: a format, and a JSON value in it.
+"""States of other libraries in requests: a format, and a JSON value in that format.
 
-The contract knows the names of the formats and nothing of what is in them. Whoever answers requests validates them with
-an `ImportReader` as context of pydantic: an imported mechanism is then read while it is validated, and stands in the
-request as the mechanism that it describes. Without one it stays as it was sent.
+The contract contains the names of the formats, but not their structure. A service validates states with an
+`ImportReader` as the validation context of pydantic. An imported mechanism is then replaced by the mechanism that the
+state describes. Without a reader, the state stays in the request as it was sent.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Annotated, Any, Final, Literal, Protocol, Self, cast
 from pydantic import AfterValidator, ConfigDict, Field, ModelWrapValidatorHandler, ValidationInfo, model_validator
 from pydantic_core import PydanticCustomError
 
-from api_schemas.base import Request, component
+from api_schemas.base import Request, named_schema
 
 DEEPEST_CONTENT: Final = 64
 NESTED: Final = (dict, list, tuple)
@@ -24,7 +24,7 @@ NOTHING_IS_UNPICKLED: Final = (
 )
 ImportFormat = Annotated[
     Literal["detect", "opacus", "dp_accounting", "tf_privacy", "jax_privacy", "riskcal", "privacy_bounds"],
-    component(
+    named_schema(
         "ImportFormat",
         "Whose state it is. opacus: the state_dict of an accountant, or its history. dp_accounting: the named tuple of "
         "an event. tf_privacy: arguments of compute_dp_sgd_privacy_statement or compute_dp_sgd_privacy. jax_privacy: "
@@ -37,19 +37,21 @@ ImportFormat = Annotated[
 
 
 class ImportReader(Protocol):
-    """Reads the formats. Both raise ValidationError with locations below `content`."""
+    """Reader of all formats. Both methods raise ValidationError with locations below `content`."""
 
     def mechanism(self, format: ImportFormat, content: Any) -> Request:  # noqa: A002 - the name on the wire
-        """The mechanism that a state describes."""
+        """Return the mechanism that a state describes."""
         ...
 
     def check(self, format: ImportFormat, content: Any) -> None:  # noqa: A002
-        """Whether a state can be read."""
+        """Check that a state can be read."""
         ...
 
 
 def _bounded(content: object) -> object:
-    """Raises PydanticCustomError for what is no object or list, nested too deep, or has a number that is no double."""
+    """Return an object or list. Raise PydanticCustomError for other values, deep nesting, or numbers outside the
+    doubles.
+    """
     if not isinstance(content, NESTED):
         raise _refusal(NOTHING_IS_UNPICKLED)
     level: list[object] = [cast("object", content)]

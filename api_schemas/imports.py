@@ -6,8 +6,8 @@ from typing import Annotated, Any, Final, Self
 
 from pydantic import Field, ValidationInfo, model_validator
 
+from api_schemas.assumptions_and_hazards import Hazards
 from api_schemas.base import Request, Result, is_none
-from api_schemas.caveats import Hazards
 from api_schemas.imported import Content, Format, ImportFormat, ImportReader
 from api_schemas.mechanisms import MechanismSpec
 from api_schemas.threat_models import ThreatModelSpec

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from pydantic import Field
 
-from api_schemas.base import Request, Response, component, is_none
+from api_schemas.base import Request, Response, is_none, named_schema
 from api_schemas.problems import Problem
 
 LONGEST_KEY: Final = 255
@@ -46,7 +46,7 @@ class JobRequest(Request):
 JobState = Literal["queued", "running", "succeeded", "failed", "cancelled"]
 StateOfJob = Annotated[
     JobState,
-    component(
+    named_schema(
         "JobState",
         "queued: nothing of it has been computed; failed: the problem says why, and what is there stays there.",
         examples=["running"],
@@ -159,7 +159,7 @@ class EstimatesResponse(Response):
         tuple[
             Annotated[
                 CostUnknown,
-                component(
+                named_schema(
                     "CostUnknown",
                     "What decides between `least` and `most`, and is known only once it is computed. second_engine: "
                     "whether contours are narrow enough, or lattices are computed too; lattice_spacing: how fine a "
@@ -176,7 +176,7 @@ class EstimatesResponse(Response):
     engine: Annotated[str, Field(description="The engine that is expected to answer; empty where there is none.")]
     place: Annotated[
         Place,
-        component(
+        named_schema(
             "EstimatedPlace",
             "event_loop: at once; worker: in a process, while the client waits; job: too much to wait for, send it to "
             "POST /v1/jobs or with Prefer: respond-async; nowhere: too much for a job as well.",
@@ -195,7 +195,7 @@ class JobLimits(Response):
 
     backend: Annotated[
         Literal["embedded", "celery"],
-        component(
+        named_schema(
             "JobsBackend",
             "embedded: worker processes of this instance, and a file; celery: workers of a cluster, and Redis.",
             examples=["embedded"],

@@ -1,4 +1,4 @@
-"""A sweep as the request of a job: a hundred times more points, of which a piece is computed at a time."""
+"""Sweep as the request of a job, with a hundred times more points. A job computes it in chunks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LARGEST_JOB_NUMBERS: Final = 10_000_000
 
 
 class PieceOfSweep(SweepsRequest):
-    """Neighbouring points of a sweep, of which some are asked for: those beside them are read with them."""
+    """Neighbouring points of a sweep, some of which are requested. The others complete a block of points."""
 
     largest_points: ClassVar[int] = 2 * LARGEST_POINTS
     largest_numbers: ClassVar[int] = LARGEST_JOB_NUMBERS
@@ -31,7 +31,7 @@ class PieceOfSweep(SweepsRequest):
 
 
 class ManySweptNumbers(SweptNumbers):
-    """The numbers that stand in one place, as in a sweep; a range may have more."""
+    """Numbers at one position of a sweep. A range may have more values than in a sweep without a job."""
 
     count: Annotated[
         Annotated[int, Field(ge=1, le=LARGEST_JOB_POINTS)] | None,
@@ -40,7 +40,7 @@ class ManySweptNumbers(SweptNumbers):
 
 
 class LongSweepsRequest(SweepsRequest):
-    """A sweep of a job."""
+    """Sweep that a job computes."""
 
     largest_points: ClassVar[int] = LARGEST_JOB_POINTS
     largest_numbers: ClassVar[int] = LARGEST_JOB_NUMBERS

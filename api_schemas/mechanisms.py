@@ -1,4 +1,4 @@
-"""Mechanisms: what a training run or a release did to the data. A tree, discriminated on `type`."""
+"""Mechanisms: what a training run or a release did with the data. A mechanism is a tree, discriminated by `type`."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Annotated, Final, Literal, NamedTuple, Self
 
 from pydantic import AliasChoices, Field, model_validator
 
-from api_schemas.base import Request, component, field_refusal
+from api_schemas.base import Request, field_error, named_schema
 from api_schemas.imported import ImportedMechanism
-from api_schemas.quantities import (
+from api_schemas.scalar_types import (
     BatchSize,
     DatasetSize,
     Delta,
@@ -109,9 +109,9 @@ class GaussianMixtureMechanism(Request):
     @model_validator(mode="after")
     def _weights_fit(self) -> Self:
         if len(self.weights) != len(self.shifts):
-            raise field_refusal("weights", "There must be as many weights as shifts.")
+            raise field_error("weights", "There must be as many weights as shifts.")
         if abs(math.fsum(self.weights) - 1) > WEIGHT_SUM_TOLERANCE:
-            raise field_refusal("weights", "The weights must sum to 1 (within 1e-12).")
+            raise field_error("weights", "The weights must sum to 1 (within 1e-12).")
         return self
 
 
@@ -166,7 +166,7 @@ class NoisySgdMechanism(Request):
     @model_validator(mode="after")
     def _batch_fits(self) -> Self:
         if self.batch_size > self.dataset_size:
-            raise field_refusal("batch_size", "batch_size must be at most dataset_size.")
+            raise field_error("batch_size", "batch_size must be at most dataset_size.")
         return self
 
 
@@ -197,7 +197,7 @@ class MixtureMechanism(Request):
     @model_validator(mode="after")
     def _weights_sum_to_one(self) -> Self:
         if abs(math.fsum(component.weight for component in self.components) - 1) > WEIGHT_SUM_TOLERANCE:
-            raise field_refusal("components", "The weights of all components must sum to 1 (within 1e-12).")
+            raise field_error("components", "The weights of all components must sum to 1 (within 1e-12).")
         return self
 
 
@@ -216,7 +216,7 @@ MechanismSpec = Annotated[
     | NoisySgdMechanism
     | MixtureMechanism
     | ImportedMechanism,
-    component("Mechanism", "The mechanism that touched the data.", discriminator="type"),
+    named_schema("Mechanism", "The mechanism that touched the data.", discriminator="type"),
 ]
 InnerMechanism = Annotated[
     MechanismSpec,
@@ -228,7 +228,7 @@ for _model in (PoissonSampledMechanism, RepeatedMechanism, ComposedMechanism, Mi
 
 
 class TreeSize(NamedTuple):
-    """Size of a mechanism tree: `components` counts its leaves, `steps` the applications of all leaves that are run."""
+    """Size of a mechanism tree: `components` counts its leaves, `steps` the applications of all leaves together."""
 
     depth: int
     components: int
@@ -251,7 +251,7 @@ _SINGLE: Final[frozenset[type[Request]]] = frozenset(
 
 
 def tree_size(mechanism: MechanismSpec) -> TreeSize:
-    """The size of a tree, without unrolling it; integers of Python do not overflow."""
+    """Return the size of a tree without unrolling repetitions. Python integers do not overflow."""
     if type(mechanism) in _SINGLE:
         return _ONE
     if isinstance(mechanism, DpsgdMechanism):
@@ -282,12 +282,12 @@ def tree_size(mechanism: MechanismSpec) -> TreeSize:
 
 
 def is_one_step(mechanism: MechanismSpec) -> bool:
-    """Whether it is a single step that is made of nothing else, without phases or a relation of its own."""
+    """Whether a mechanism is a single step without inner mechanisms, phases or a neighbouring relation."""
     return type(mechanism) in _SINGLE
 
 
 def nodes_of(mechanism: MechanismSpec) -> list[MechanismSpec]:
-    """All mechanisms of a tree."""
+    """Yield all mechanisms of a tree."""
     if type(mechanism) in _SINGLE:
         return [mechanism]
     if isinstance(mechanism, PoissonSampledMechanism | RepeatedMechanism):

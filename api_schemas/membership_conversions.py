@@ -6,11 +6,11 @@ from typing import Annotated, Generic, Literal, TypeVar
 
 from pydantic import AliasChoices, Field
 
-from api_schemas.base import NonNegative, Probability, Request, Response, Result, component
+from api_schemas.base import NonNegative, Probability, Request, Response, Result, named_schema
 from api_schemas.choices import Evidence
 from api_schemas.enclosures import Enclosed, EnclosedNumber, Notes, Source, Tight
-from api_schemas.quantities import LARGEST_RECORDS, Confidence, Epsilon, Prior, UnitInterval
 from api_schemas.questions import LARGEST_QUESTIONS
+from api_schemas.scalar_types import LARGEST_RECORDS, Confidence, Epsilon, Prior, UnitInterval
 
 TypeT = TypeVar("TypeT")
 ConversionT = TypeVar("ConversionT")
@@ -82,7 +82,7 @@ MembershipConversion = Annotated[
     | PriorOfLargestAdvantageConversion
     | LargestEpsilonForDeletionsConversion
     | LargestPriorForDeletionsConversion,
-    component(
+    named_schema(
         "MembershipConversion", "One inverse of a membership bound of pure differential privacy.", discriminator="type"
     ),
 ]
@@ -100,7 +100,7 @@ class MembershipConversionsRequest(Request):
 # Fields come in the order of the bases, the last one first, as in `answers.py`.
 
 
-class Converted(Response, Generic[TypeT, ConversionT]):
+class ConversionResult(Response, Generic[TypeT, ConversionT]):
     """What was asked."""
 
     type: Annotated[TypeT, Field(description="The `type` of the conversion.")]
@@ -127,7 +127,7 @@ class ConversionGrounds(Response):
 class EpsilonConversionAnswer(
     ConversionGrounds,
     Enclosed[NonNegative | None],
-    Converted[
+    ConversionResult[
         Literal["largest_epsilon", "largest_epsilon_for_deletions"],
         Annotated[LargestEpsilonConversion | LargestEpsilonForDeletionsConversion, Field(discriminator="type")],
     ],
@@ -138,7 +138,7 @@ class EpsilonConversionAnswer(
 class RateConversionAnswer(
     ConversionGrounds,
     Enclosed[Probability],
-    Converted[
+    ConversionResult[
         Literal["largest_sampling_rate", "largest_prior_for_deletions"],
         Annotated[LargestSamplingRateConversion | LargestPriorForDeletionsConversion, Field(discriminator="type")],
     ],
@@ -150,14 +150,14 @@ class PriorOfLargestAdvantageAnswer(
     ConversionGrounds,
     LargestAdvantage,
     Enclosed[Probability],
-    Converted[Literal["prior_of_largest_advantage"], PriorOfLargestAdvantageConversion],
+    ConversionResult[Literal["prior_of_largest_advantage"], PriorOfLargestAdvantageConversion],
 ):
     """The prior found, and the gain there."""
 
 
 MembershipConversionAnswer = Annotated[
     EpsilonConversionAnswer | RateConversionAnswer | PriorOfLargestAdvantageAnswer,
-    component(
+    named_schema(
         "MembershipConversionAnswer", "The answer to one conversion, which has its `type`.", discriminator="type"
     ),
 ]

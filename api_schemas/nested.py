@@ -1,4 +1,4 @@
-"""Requests for bounds that are part of another request: what holds for them alone holds for them there."""
+"""Requests for bounds inside other requests, with the limits of a request for bounds."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any
 from pydantic import ValidationError
 
 from api_schemas.bounds import BoundsRequest
-from api_schemas.limits import refusal
+from api_schemas.limits import limit_error
 from api_schemas.mechanisms import MechanismSpec
-from api_schemas.quantities import DEFAULT_TOLERANCE
 from api_schemas.questions import QuestionSpec
+from api_schemas.scalar_types import DEFAULT_TOLERANCE
 from api_schemas.threat_models import ThreatModelSpec
 
 
@@ -22,10 +22,10 @@ def bounds_request(
     places: Mapping[str, str],
     relative_tolerance: float = DEFAULT_TOLERANCE,
 ) -> BoundsRequest:
-    """The questions about one mechanism against one threat model (absent: the worst case), by the method auto.
+    """Return a request for bounds with the method auto. Without a threat model it uses the worst case.
 
-    `places`: where the parts of it stand in the request around it, by their pointers in this one. Raises
-    PydanticCustomError with a pointer into the request around it.
+    places: for pointers of this request, the pointers of the surrounding request. Raise PydanticCustomError with a
+    pointer into the surrounding request.
     """
     given: dict[str, Any] = {} if threat_model is None else {"threat_model": threat_model}
     try:
@@ -35,11 +35,11 @@ def bounds_request(
     except ValidationError as error:
         told = error.errors(include_url=False, include_input=False)[0]
         inner = str(told.get("ctx", {}).get("pointer", "/" + "/".join(map(str, told["loc"]))))
-        raise refusal(moved(inner, places), told["msg"]) from None
+        raise limit_error(repoint(inner, places), told["msg"]) from None
 
 
-def moved(pointer: str, places: Mapping[str, str]) -> str:
-    """A JSON pointer into a request for bounds as one into the request around it: by its longest known beginning."""
+def repoint(pointer: str, places: Mapping[str, str]) -> str:
+    """Convert a JSON pointer of a request for bounds to one of the surrounding request, by its longest known prefix."""
     for known in sorted(places, key=len, reverse=True):
         if pointer == known or pointer.startswith(known + "/"):
             return places[known] + pointer[len(known) :]

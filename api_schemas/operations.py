@@ -11,8 +11,8 @@ from api_schemas.comparisons import LARGEST_QUANTITIES, LARGEST_RUNS
 from api_schemas.curves import LARGEST_CURVE_POINTS, LARGEST_CURVES
 from api_schemas.jobs import JobLimits
 from api_schemas.mechanisms import LARGEST_COMPONENTS, LARGEST_DEPTH
-from api_schemas.quantities import LARGEST_LIST, LARGEST_STEPS, LARGEST_TOTAL_STEPS
 from api_schemas.questions import LARGEST_QUESTIONS
+from api_schemas.scalar_types import LARGEST_LIST, LARGEST_STEPS, LARGEST_TOTAL_STEPS
 from api_schemas.sweeps import LARGEST_POINTS, LARGEST_SWEPT_NUMBERS
 
 

@@ -1,4 +1,4 @@
-"""Administration of jobs on the port of operators and by `privacy-bounds operate jobs`. In no published document."""
+"""Administration of jobs on the operator port and by `privacy-bounds operate jobs`. It is not part of openapi.json."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from api_schemas.jobs import JobResponse
 
 
 class OperatedJob(JobResponse):
-    """A job, whose it is, and why it does not move."""
+    """Job with its requester, and the reason why it does not progress."""
 
     requester: Annotated[str, Field(description="Whose shares the job uses.")]
     request_id: Annotated[str, Field(description="Of the request that sent the job, for the log.")]
@@ -20,7 +20,7 @@ class OperatedJob(JobResponse):
 
 
 class HeldPiece(Response):
-    """Points of a job that were given out, and whose results are not there."""
+    """Points of a job that a worker computes, and that have no results yet."""
 
     start: Annotated[int, Field(description="The first point.")]
     stop: Annotated[int, Field(description="The point behind the last one.")]
@@ -30,7 +30,7 @@ class HeldPiece(Response):
 
 
 class PresentWorker(Response):
-    """A worker that announced itself."""
+    """Worker that announced itself."""
 
     name: Annotated[str, Field(description="Host and process.")]
     engine_version: Annotated[str, Field(description="It computes jobs of this version.")]
@@ -38,20 +38,20 @@ class PresentWorker(Response):
 
 
 class OperatedJobDetails(OperatedJob):
-    """A job, and everything that it depends on."""
+    """Job with everything that its progress depends on."""
 
     pieces: tuple[HeldPiece, ...]
     workers: tuple[PresentWorker, ...]
 
 
 class OperatedJobs(Response):
-    """Jobs of all requesters, a page at a time."""
+    """Page of the jobs of all requesters."""
 
     jobs: tuple[OperatedJob, ...]
     next: Annotated[str | None, Field(description="The cursor of the next page; null: there is none.")]
 
 
 class PurgedJobs(Response):
-    """The number of jobs that were removed."""
+    """Number of removed jobs."""
 
     removed: Annotated[int, Field(description="Jobs that are gone, with their results.")]

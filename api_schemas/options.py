@@ -1,4 +1,4 @@
-"""Options of the methods: which method takes which, and what an absent one means."""
+"""Options of methods: which method accepts which option, and the default of an absent option."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Final, NamedTuple
 from pydantic import BaseModel
 
 from api_schemas.base import Request
-from api_schemas.limits import refusal
-from api_schemas.quantities import (
+from api_schemas.limits import limit_error
+from api_schemas.scalar_types import (
     DEFAULT_TOLERANCE,
     OptionalConfidenceLevel,
     OptionalDigits,
@@ -21,7 +21,7 @@ from api_schemas.quantities import (
 
 
 class MethodOptions(BaseModel):
-    """The options of a request, which its response says again: those that its methods do not take are absent."""
+    """Options of a request, which its response repeats. Options that its methods do not accept are absent."""
 
     relative_tolerance: RelativeTolerance = DEFAULT_TOLERANCE
     order: OptionalOrder = None
@@ -32,7 +32,7 @@ class MethodOptions(BaseModel):
 
 
 class Option(NamedTuple):
-    """A top-level field of a request that one method takes, and its value where it is absent."""
+    """Top-level field of a request that one method accepts, with its default."""
 
     method: str
     default: int | float
@@ -50,9 +50,9 @@ ONLY_WHERE_ASKED: Final = "ground_truth"
 
 
 def settle_options(request: Request, methods: Collection[str]) -> None:
-    """Fill in the options of a request that is being built, so that what is equal has one digest.
+    """Fill in the options of a request during validation, so that equal requests have one digest.
 
-    Raises PydanticCustomError for an option that none of the methods takes; `all` takes every one.
+    Raise PydanticCustomError for an option that none of the methods accepts. The method `all` accepts every option.
     """
     held = vars(request)
     for_all = " or all" if "method" in held else ""  # several methods are named one by one
@@ -62,4 +62,4 @@ def settle_options(request: Request, methods: Collection[str]) -> None:
             if taken or ("all" in methods and option.method != ONLY_WHERE_ASKED):
                 held[name] = option.default
         elif not taken and "all" not in methods:
-            raise refusal(f"/{name}", f"Only for the method {option.method}{for_all}.")
+            raise limit_error(f"/{name}", f"Only for the method {option.method}{for_all}.")

@@ -1,4 +1,4 @@
-"""What the resources of practical membership privacy (PMP) share."""
+"""Shared parts of the resources for practical membership privacy (PMP)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
-from api_schemas.base import component
+from api_schemas.base import named_schema
 from api_schemas.enclosures import EnclosedNumber, EnclosedProbability
 
 LARGEST_POINTS: Final = 10_000
@@ -28,13 +28,13 @@ EtaMip = Annotated[
 ]
 PmpDirection = Annotated[
     Literal["in_over_out", "out_over_in"],
-    component(
+    named_schema(
         "PmpDirection",
         "in_over_out: the outcome is likelier with the point than without it; out_over_in: less likely.",
     ),
 ]
 Query = Annotated[
     Literal["sum", "mean"],
-    component("Query", "What of the n records of the data is released with Gaussian noise.", examples=["mean"]),
+    named_schema("Query", "What of the n records of the data is released with Gaussian noise.", examples=["mean"]),
 ]
 PointIndex = Annotated[int, Field(ge=0, description="Position of the point in the request, from 0.")]

@@ -1,4 +1,4 @@
-"""`POST /v1/pmp/exponential`: practical membership privacy of the exponential mechanism on a given parent set."""
+"""Request and response of `POST /v1/pmp/exponential`: PMP of the exponential mechanism on a given parent set."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Annotated, Final, Literal, Self
 from pydantic import Field, model_validator
 from typing_extensions import TypedDict
 
-from api_schemas.base import NonNegative, Request, Result, component, is_none
-from api_schemas.caveats import Assumptions
+from api_schemas.assumptions_and_hazards import Assumptions
+from api_schemas.base import NonNegative, Request, Result, is_none, named_schema
 from api_schemas.choices import Evidence
 from api_schemas.enclosures import Conditional, EnclosedNumber, LimitIfWide, Notes, Source, Tight, ToleranceMet
-from api_schemas.limits import refusal
+from api_schemas.limits import limit_error
 from api_schemas.pmp import LARGEST_POINTS, EpsilonPmp, EtaMip, PmpDirection, PointIndex, SuccessBound
-from api_schemas.quantities import DEFAULT_TOLERANCE, LARGEST_SEED, Epsilon, RelativeTolerance
+from api_schemas.scalar_types import DEFAULT_TOLERANCE, LARGEST_SEED, Epsilon, RelativeTolerance
 
 LARGEST_OBJECTS: Final = 1_024
 LARGEST_DIMENSION: Final = 1_024
@@ -122,16 +122,16 @@ class PmpExponentialRequest(Request):
             self._only_points()
         if self.point_count % 2:
             pointer = "/points" if self.losses is None else "/losses"
-            raise refusal(pointer, f"The parent set must have an even number of points; it has {self.point_count}.")
+            raise limit_error(pointer, f"The parent set must have an even number of points; it has {self.point_count}.")
         self._settle_sampling()
         return self
 
     def _only_losses(self) -> None:
         for name in ("points", "objects", "loss", "clip_radius"):
             if getattr(self, name) is not None:
-                raise refusal(f"/{name}", "Send either losses, or points with objects and clip_radius.")
+                raise limit_error(f"/{name}", "Send either losses, or points with objects and clip_radius.")
         if self.sensitivity is None:
-            raise refusal(
+            raise limit_error(
                 "/sensitivity", "Required with losses: what bounds them beyond the parent set is not known here."
             )
         _check_rows(self.losses or (), "/losses", self.point_count)
@@ -139,21 +139,21 @@ class PmpExponentialRequest(Request):
     def _only_points(self) -> None:
         for name in ("points", "objects", "clip_radius"):
             if getattr(self, name) is None:
-                raise refusal(f"/{name}", "Required, unless losses are sent: points, objects and clip_radius.")
+                raise limit_error(f"/{name}", "Required, unless losses are sent: points, objects and clip_radius.")
         self._settle(loss="euclidean")
         dimension = len(next(iter(self.points or ())))
         if dimension > LARGEST_DIMENSION:
-            raise refusal("/points/0", f"A point may have at most {LARGEST_DIMENSION} coordinates.")
+            raise limit_error("/points/0", f"A point may have at most {LARGEST_DIMENSION} coordinates.")
         _check_rows(self.points or (), "/points", dimension)
         _check_rows(self.objects or (), "/objects", dimension)
 
     def _settle_sampling(self) -> None:
         if self.exact and self.data_size > EXACT_AT_MOST:
-            raise refusal("/exact", f"All subsets can be summed up to {2 * EXACT_AT_MOST} points.")
+            raise limit_error("/exact", f"All subsets can be summed up to {2 * EXACT_AT_MOST} points.")
         if self.enumerates:
             for name in ("samples", "seed", "confidence"):
                 if getattr(self, name) is not None:
-                    raise refusal(f"/{name}", "Only where subsets are drawn, not where all are summed: see exact.")
+                    raise limit_error(f"/{name}", "Only where subsets are drawn, not where all are summed: see exact.")
             return
         held = vars(self)
         if self.samples is None:
@@ -162,16 +162,16 @@ class PmpExponentialRequest(Request):
             held["samples"] = largest if largest >= FEWEST_SAMPLES and self._may_be_sampled else 0
         samples: int = held["samples"]
         if 0 < samples < FEWEST_SAMPLES:
-            raise refusal("/samples", f"Must be 0 or at least {FEWEST_SAMPLES}.")
+            raise limit_error("/samples", f"Must be 0 or at least {FEWEST_SAMPLES}.")
         if samples and not self._may_be_sampled:
-            raise refusal("/samples", f"Subsets are drawn of at most {LARGEST_SAMPLED_POINTS} points; send 0.")
+            raise limit_error("/samples", f"Subsets are drawn of at most {LARGEST_SAMPLED_POINTS} points; send 0.")
         if samples * self.point_count > LARGEST_SAMPLED_NUMBERS:
-            raise refusal("/samples", f"Samples times points may be at most {LARGEST_SAMPLED_NUMBERS:.0e}.")
+            raise limit_error("/samples", f"Samples times points may be at most {LARGEST_SAMPLED_NUMBERS:.0e}.")
         for name, default in (("seed", 0), ("confidence", DEFAULT_CONFIDENCE)):
             if held[name] is None:
                 held[name] = default if samples else None
             elif not samples:
-                raise refusal(f"/{name}", "Only where subsets are drawn: samples is 0, or too few are affordable.")
+                raise limit_error(f"/{name}", "Only where subsets are drawn: samples is 0, or too few are affordable.")
 
     @property
     def _may_be_sampled(self) -> bool:
@@ -179,34 +179,34 @@ class PmpExponentialRequest(Request):
 
     @property
     def point_count(self) -> int:
-        """2n, the size of the parent set."""
+        """Size of the parent set, 2n."""
         return len(self.points or ()) if self.losses is None else len(self.losses[0])
 
     @property
     def object_count(self) -> int:
-        """m, how many objects there are to choose from."""
+        """Number of objects to choose from, m."""
         return len(self.objects or () if self.losses is None else self.losses)
 
     @property
     def data_size(self) -> int:
-        """n, the records of the data."""
+        """Number of records of the data, n."""
         return self.point_count // 2
 
     @property
     def enumerates(self) -> bool:
-        """Whether all subsets are summed."""
+        """Whether the computation sums over all subsets."""
         return self.data_size <= EXACT_BY_DEFAULT if self.exact is None else self.exact
 
 
 def sampling_work(objects: int, points: int) -> float:
-    """Operations for one sample of every object."""
+    """Return the number of operations to draw one sample of every object."""
     return objects * (points**2 / 4 * (objects + 4) + 2_500 * points)
 
 
 def _check_rows(rows: Rows, pointer: str, length: int) -> None:
     for index, row in enumerate(rows):
         if len(row) != length:
-            raise refusal(f"{pointer}/{index}", f"Every row must have {length} numbers; this one has {len(row)}.")
+            raise limit_error(f"{pointer}/{index}", f"Every row must have {length} numbers; this one has {len(row)}.")
 
 
 class ExponentialMaximiser(TypedDict):
@@ -262,7 +262,7 @@ class PmpExponentialResponse(Result):
     conditional: Conditional
     method: Annotated[
         Literal["enumeration", "sampling", "swap_bound"],
-        component(
+        named_schema(
             "PmpMethod",
             "enumeration: all subsets were summed; sampling: some were drawn, beside the swap bound; swap_bound: the "
             "certified bound alone.",

@@ -1,4 +1,4 @@
-"""`POST /v1/pmp/finite`: practical membership privacy of a small mechanism that is given as a table."""
+"""Request and response of `POST /v1/pmp/finite`: PMP of a small mechanism that is given as a table."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Annotated, Final, Self
 from pydantic import Field, model_validator
 from typing_extensions import TypedDict
 
+from api_schemas.assumptions_and_hazards import Assumptions
 from api_schemas.base import Request, Result, is_none
-from api_schemas.caveats import Assumptions
 from api_schemas.choices import Evidence
 from api_schemas.enclosures import Conditional, EnclosedNumber, EnclosedProbability, Notes, Source, Tight
-from api_schemas.limits import refusal
+from api_schemas.limits import limit_error
 from api_schemas.pmp import EpsilonPmp, EtaMip, PmpDirection, PointIndex, SuccessBound
-from api_schemas.quantities import POSITIVE_ZERO, UnitInterval
+from api_schemas.scalar_types import POSITIVE_ZERO, UnitInterval
 
 LARGEST_FINITE_POINTS: Final = 16
 LARGEST_OUTPUTS: Final = 4_096
@@ -64,15 +64,15 @@ class PmpFiniteRequest(Request):
     @model_validator(mode="after")
     def _one_row_for_each_subset(self) -> Self:
         if self.points % 2:
-            raise refusal("/points", "The parent set must have an even number of points.")
+            raise limit_error("/points", "The parent set must have an even number of points.")
         needed = math.comb(self.points, self.points // 2)
         if len(self.probabilities) != needed:
-            raise refusal("/probabilities", f"Must have {needed} rows, one for each half of {self.points} points.")
+            raise limit_error("/probabilities", f"Must have {needed} rows, one for each half of {self.points} points.")
         for index, row in enumerate(self.probabilities):
             if len(row) != len(self.probabilities[0]):
-                raise refusal(f"/probabilities/{index}", "Every row must have as many outputs as the first.")
+                raise limit_error(f"/probabilities/{index}", "Every row must have as many outputs as the first.")
             if abs(math.fsum(row) - 1) > SUM_TOLERANCE:
-                raise refusal(f"/probabilities/{index}", "The probabilities of a row must sum to 1 (within 1e-9).")
+                raise limit_error(f"/probabilities/{index}", "The probabilities of a row must sum to 1 (within 1e-9).")
         self._check_subsets()
         return self
 
@@ -83,14 +83,14 @@ class PmpFiniteRequest(Request):
         for index, subset in enumerate(self.subsets):
             held = frozenset(subset)
             if len(subset) != self.points // 2 or len(held) != len(subset) or max(held) >= self.points:
-                raise refusal(
+                raise limit_error(
                     f"/subsets/{index}", f"Must hold {self.points // 2} different numbers from 0 to {self.points - 1}."
                 )
             if held in known:
-                raise refusal(f"/subsets/{index}", "This subset is listed before; list each once.")
+                raise limit_error(f"/subsets/{index}", "This subset is listed before; list each once.")
             known.add(held)
         if len(known) != len(self.probabilities):
-            raise refusal("/subsets", f"Must have {len(self.probabilities)} subsets, one for each row.")
+            raise limit_error("/subsets", f"Must have {len(self.probabilities)} subsets, one for each row.")
 
     @property
     def subsets_in_order(self) -> Iterable[tuple[int, ...]]:

@@ -1,4 +1,4 @@
-"""`POST /v1/pmp/gaussian`: practical membership privacy of a sum or mean with Gaussian noise on a given parent set."""
+"""Request and response of `POST /v1/pmp/gaussian`: PMP of a sum or mean with Gaussian noise on a given parent set."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Annotated, Final, Self
 from pydantic import Field, model_validator
 from typing_extensions import TypedDict
 
+from api_schemas.assumptions_and_hazards import Assumptions
 from api_schemas.base import Request, Result, is_none
-from api_schemas.caveats import Assumptions
 from api_schemas.choices import Evidence
 from api_schemas.enclosures import Conditional, EnclosedNumber, Notes, Source, Tight
-from api_schemas.limits import refusal
+from api_schemas.limits import limit_error
 from api_schemas.pmp import Query
-from api_schemas.quantities import POSITIVE_ZERO, Epsilon, UnitInterval
+from api_schemas.scalar_types import POSITIVE_ZERO, Epsilon, UnitInterval
 
 LARGEST_POINT_COUNT: Final = 50_000
 LARGEST_POINT_DIMENSION: Final = 4_096
@@ -35,7 +35,7 @@ class DpTarget(Request):
 
 
 class PmpGaussianParameters(Request):
-    """What both ways to send the points have in common."""
+    """Parameters of JSON requests and of uploaded archives."""
 
     query: Query = "mean"
     clip_radius: Annotated[
@@ -78,25 +78,29 @@ class PmpGaussianParameters(Request):
     @model_validator(mode="after")
     def _one_noise(self) -> Self:
         if (self.noise_std is None) == (self.target is None):
-            raise refusal("", "Send exactly one of `noise_std` and `target`.")
+            raise limit_error("", "Send exactly one of `noise_std` and `target`.")
         if self.target is not None and self.clip_radius is None:
-            raise refusal("/clip_radius", "Required with `target`: unclipped records have no largest influence.")
+            raise limit_error("/clip_radius", "Required with `target`: unclipped records have no largest influence.")
         if self.delta is None:
             if self.target is None:
-                raise refusal("/delta", "Required: a number in [0, 1].")
+                raise limit_error("/delta", "Required: a number in [0, 1].")
             self._settle(delta=self.target.delta)
         return self
 
     def data_size_of(self, count: int) -> int:
-        """n, for so many points. Raises PydanticCustomError where it is no whole number between 0 and all."""
+        """Return the number of records n for a number of points. Raise PydanticCustomError unless 0 < n < count."""
         if self.parent_ratio is None:
             if count % 2:
-                raise refusal("/points", f"Must be an even number of points without `parent_ratio`; there are {count}.")
+                raise limit_error(
+                    "/points", f"Must be an even number of points without `parent_ratio`; there are {count}."
+                )
             return count // 2
         exact = count / self.parent_ratio
         size = round(exact)
         if not 1 <= size < count or abs(exact - size) > RATIO_ROUNDING * count:
-            raise refusal("/parent_ratio", f"{count} points over parent_ratio must be a whole number below {count}.")
+            raise limit_error(
+                "/parent_ratio", f"{count} points over parent_ratio must be a whole number below {count}."
+            )
         return size
 
 
@@ -118,7 +122,7 @@ class PmpGaussianRequest(PmpGaussianParameters):
         dimension = len(self.points[0])
         for place, point in enumerate(self.points):
             if len(point) != dimension:
-                raise refusal(f"/points/{place}", f"Must have {dimension} coordinates, as the first point.")
+                raise limit_error(f"/points/{place}", f"Must have {dimension} coordinates, as the first point.")
         self.data_size_of(len(self.points))
         return self
 

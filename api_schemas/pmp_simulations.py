@@ -7,10 +7,10 @@ from typing import Annotated, Final, Literal, Self
 from pydantic import Field, model_validator
 from typing_extensions import TypedDict
 
-from api_schemas.base import NonNegative, Request, Result, component, is_none
+from api_schemas.base import NonNegative, Request, Result, is_none, named_schema
 from api_schemas.enclosures import Notes, Source
-from api_schemas.limits import refusal
-from api_schemas.quantities import LARGEST_SEED
+from api_schemas.limits import limit_error
+from api_schemas.scalar_types import LARGEST_SEED
 
 LARGEST_TRIALS: Final = 1_000
 LARGEST_ENUMERATED: Final = 12
@@ -27,7 +27,7 @@ class PmpSimulationsRequest(Request):
 
     experiment: Annotated[
         Experiment,
-        component(
+        named_schema(
             "Experiment",
             "exponential: the nearest on average of m random unit vectors is chosen privately, points are "
             "normal around the first of them; gaussian: the noisy mean, the points are normal around 0.",
@@ -64,7 +64,7 @@ class PmpSimulationsRequest(Request):
     ] = None
     reading: Annotated[
         Literal["sensitivity", "exact"],
-        component(
+        named_schema(
             "EpsilonReading",
             "Of epsilon_on_population. sensitivity: epsilon times the sensitivity on the set over that of "
             "the mechanism; exact: the smallest epsilon that holds. They are one for gaussian.",
@@ -77,7 +77,7 @@ class PmpSimulationsRequest(Request):
     sensitivity: Annotated[
         Annotated[
             Literal["attained", "twice_clip_radius"],
-            component(
+            named_schema(
                 "SensitivityRule",
                 "What the exponential mechanism divides by. attained: (C + 1)/n for C >= 1, the largest change of the "
                 "loss on clipped points; twice_clip_radius: 2C/n.",
@@ -98,18 +98,20 @@ class PmpSimulationsRequest(Request):
     @model_validator(mode="after")
     def _settled(self) -> Self:
         if (self.epsilon is None) == (self.epsilon_on_population is None):
-            raise refusal("", "Send exactly one of `epsilon` and `epsilon_on_population`.")
+            raise limit_error("", "Send exactly one of `epsilon` and `epsilon_on_population`.")
         if self.outliers > 2 * self.data_size:
-            raise refusal("/outliers", f"There are only {2 * self.data_size} points.")
+            raise limit_error("/outliers", f"There are only {2 * self.data_size} points.")
         if 2 * self.data_size * self.dimension > LARGEST_SIMULATED_NUMBERS:
-            raise refusal("/dimension", f"Points times dimension may be at most {LARGEST_SIMULATED_NUMBERS}.")
+            raise limit_error("/dimension", f"Points times dimension may be at most {LARGEST_SIMULATED_NUMBERS}.")
         foreign = ("delta",) if self.experiment == "exponential" else ("objects", "sensitivity")
         for name in foreign:
             if getattr(self, name) is not None:
-                raise refusal(f"/{name}", f"Not for the {self.experiment} experiment.")
+                raise limit_error(f"/{name}", f"Not for the {self.experiment} experiment.")
         if self.experiment == "exponential":
             if self.data_size > LARGEST_ENUMERATED:
-                raise refusal("/data_size", f"All subsets are summed: at most {LARGEST_ENUMERATED} for exponential.")
+                raise limit_error(
+                    "/data_size", f"All subsets are summed: at most {LARGEST_ENUMERATED} for exponential."
+                )
             self._settle_absent(objects=DEFAULT_OBJECTS, sensitivity="attained")
         else:
             self._settle_absent(delta=DEFAULT_DELTA)

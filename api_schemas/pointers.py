@@ -1,4 +1,4 @@
-"""JSON pointers into a request: which number they lead to, in our spelling, and the request with another one there."""
+"""JSON pointers to numbers of a request, in the spelling of the contract, and requests with other numbers."""
 
 from __future__ import annotations
 
@@ -9,47 +9,49 @@ from typing import Any, Final, cast, final
 from pydantic import BaseModel
 
 from api_schemas.base import Request
-from api_schemas.fields import Shape, find_field, shape_of, shape_of_field, type_of
+from api_schemas.fields import FieldShape, find_field, shape_of, shape_of_field, type_of
 
 LONGEST_POINTER: Final = 500
 NO_NUMBER: Final = "Must lead to a number of the request: {why}."
 
 
 class NoSuchNumber(LookupError):
-    """A pointer that leads to no number; its text says why."""
+    """Raised for a pointer that does not lead to a number. The text states the reason."""
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a number stands. `steps`: from the outermost object, fields by our names. `owner`: the innermost object
-    around it. `name`: the field of that object. `number`: None where the field is absent. `shape`: its range.
+    """Position of a number in a request.
+
+    steps: path from the outermost object, with the names of the contract. owner: innermost object around the number.
+    name: field of that object. number: the value, None for an absent field. shape: the allowed range.
     """
 
     steps: tuple[str | int, ...]
     owner: Request
     name: str
     number: float | None
-    shape: Shape
+    shape: FieldShape
 
     @property
     def pointer(self) -> str:
-        """The JSON pointer, in our spelling."""
+        """JSON pointer in the spelling of the contract."""
         return "".join(f"/{step}" for step in self.steps)
 
     @property
     def kind(self) -> str:
-        """The `type` of the innermost object, or "" where it has none."""
+        """Value of `type` of the innermost object, or ""."""
         return type_of(type(self.owner)) if "type" in type(self.owner).model_fields else ""
 
 
 def place_of(request: Request, pointer: str) -> Place:
-    """The number that a pointer leads to, whatever accepted spelling its fields have. Raises NoSuchNumber."""
+    """Return the position of the number at a pointer, for any accepted spelling. Raise NoSuchNumber."""
     if not pointer.startswith("/"):
         raise NoSuchNumber(NO_NUMBER.format(why="a JSON pointer starts with a slash"))
     value: Any = request
     steps: list[str | int] = []
-    owner, name, shape = request, "", Shape(kind="object")
+    owner, name, shape = request, "", FieldShape(kind="object")
     for token in pointer[1:].split("/"):
         spelled = token.replace("~1", "/").replace("~0", "~")
         if isinstance(value, Request):
@@ -83,13 +85,13 @@ def _number(value: Any, name: str) -> float | None:
     return value
 
 
-def _item(shape: Shape) -> Shape:
-    """The shape of an entry of a list: of a list, or of a number that may be a list of them."""
-    return Shape(kind="object") if shape.item is None else shape_of(shape.item)
+def _item(shape: FieldShape) -> FieldShape:
+    """Return the shape of an entry of a list, or of a number that may be a list."""
+    return FieldShape(kind="object") if shape.item is None else shape_of(shape.item)
 
 
 def as_sent(value: Any) -> Any:
-    """A part of a request as it was sent: fields that were filled in from others, and defaults, are left out."""
+    """Return a part of a request without defaults and derived fields."""
     if isinstance(value, BaseModel):
         held = value.__dict__
         return {name: as_sent(held[name]) for name in type(value).model_fields if name in value.model_fields_set}
@@ -99,9 +101,7 @@ def as_sent(value: Any) -> Any:
 
 
 def replaced(value: Any, steps: tuple[str | int, ...], number: float, follows: tuple[str, ...] = ()) -> Any:
-    """What `as_sent` gives, with another number at the end of these steps. `follows`: fields beside it that follow from
-    it, and are left out.
-    """
+    """Return the fields of `as_sent` with another number at the end of a path. `follows`: derived fields to omit."""
     first, rest = steps[0], steps[1:]
     if isinstance(first, int):
         items = list(cast("tuple[Any, ...]", value))

@@ -8,8 +8,8 @@ from pydantic import AliasChoices, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from api_schemas.answers import Answer
-from api_schemas.base import NonNegative, Request, Response, component, field_refusal, is_none
-from api_schemas.caveats import AssumptionCode
+from api_schemas.assumptions_and_hazards import AssumptionCode
+from api_schemas.base import NonNegative, Request, Response, field_error, is_none, named_schema
 from api_schemas.targets import Limit, why_idle
 from api_schemas.texts import Name
 
@@ -17,11 +17,13 @@ LARGEST_POLICY: Final = 64
 LARGEST_REQUIRED: Final = 64
 Severity = Annotated[
     Literal["error", "warning"],
-    component("Severity", "warning: a violation is reported, and does not count for the verdict.", examples=["error"]),
+    named_schema(
+        "Severity", "warning: a violation is reported, and does not count for the verdict.", examples=["error"]
+    ),
 ]
 Ruled = Annotated[
     Literal["met", "violated", "undecided"],
-    component(
+    named_schema(
         "Ruled",
         "On the safe side: met, the certified end that is worse for the run keeps the limit; violated: the better end "
         "does not; undecided: the limit lies inside the enclosure, or there is no enclosure.",
@@ -32,7 +34,7 @@ Ruled = Annotated[
 
 PolicyVerdict = Annotated[
     Literal["met", "met_if_attested", "violated", "undecided", "void"],
-    component(
+    named_schema(
         "PolicyVerdict",
         "void: somebody attests that an assumption behind all numbers does not hold, so that no number bounds "
         "anything; violated: a rule of severity error is; undecided: none is, and one is undecided; met_if_attested: "
@@ -56,7 +58,7 @@ class PolicyRule(Limit):
     def _decides_something(self) -> Self:
         sentence = why_idle(self)
         if sentence is not None:
-            raise field_refusal(self.field, sentence)
+            raise field_error(self.field, sentence)
         return self
 
 
@@ -70,14 +72,14 @@ class RequiredAttestation(Request):
         ),
     ]
     holds: Annotated[
-        Literal["yes"], component("RequiredHolds", "What has to be attested: that it holds.", examples=["yes"])
+        Literal["yes"], named_schema("RequiredHolds", "What has to be attested: that it holds.", examples=["yes"])
     ] = "yes"
 
 
 Required = Annotated[
     Annotated[tuple[RequiredAttestation, ...], Field(min_length=1, max_length=LARGEST_REQUIRED)]
     | Annotated[
-        Literal["all"], component("AllAssumptions", "Every assumption that the numbers rest on.", examples=["all"])
+        Literal["all"], named_schema("AllAssumptions", "Every assumption that the numbers rest on.", examples=["all"])
     ],
     Field(description='Attestations that the policy requires: a list, or "all" for every assumption of the run.'),
 ]
@@ -113,7 +115,7 @@ class Policy(Request):
     def _can_stop_a_run(self) -> Self:
         if all(rule.severity == "warning" for rule in self.rules):
             sentence = "Every limit only warns, so that no run can break the policy. Give one limit the severity error."
-            raise field_refusal("rules", sentence)
+            raise field_error("rules", sentence)
         return self
 
     @model_validator(mode="after")
@@ -177,7 +179,7 @@ class Ruling(Response):
 
 RequirementStatus = Annotated[
     Literal["attested", "stated", "missing", "refuted", "not_applicable"],
-    component(
+    named_schema(
         "RequirementStatus",
         "attested: somebody vouches for it; stated: the description of the run says so itself; missing: nobody says "
         "anything; refuted: somebody attests that it does not hold; not_applicable: this run does not rest on it.",

@@ -1,4 +1,4 @@
-"""Problems (RFC 9457), and how a failed validation becomes one: JSON pointers into the body as it was sent."""
+"""Problems (RFC 9457), and the conversion of validation errors into JSON pointers to the body as it was sent."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Annotated, Any, Final, Literal, TypeAlias, get_args
 
 from pydantic import Field, ValidationError
 
-from api_schemas.base import Request, Response, component, is_none
-from api_schemas.fields import Shape, field_shape, find_field, request_model, shape_of, spellings, type_of
+from api_schemas.base import Request, Response, is_none, named_schema
+from api_schemas.fields import FieldShape, field_shape, find_field, request_model, shape_of, spellings, type_of
 
 LARGEST_ERROR_COUNT: Final = 1000
 """Above this many wrong places nobody reads a list, and making it would cost more than the request."""
@@ -53,7 +53,7 @@ _ProblemType: TypeAlias = Literal[
 ]
 ProblemType = Annotated[
     _ProblemType,
-    component(
+    named_schema(
         "ProblemType",
         "Names the kind of problem.",
         examples=["/problems/invalid-request"],
@@ -93,9 +93,9 @@ class Problem(Response):
 
 
 def field_errors(error: ValidationError) -> list[FieldError]:
-    """One entry per wrong place, in the order of the schema; of very many, the first few and how many more there are.
+    """Return one entry for each invalid position, in the order of the schema. The last of many entries counts the rest.
 
-    The tags that pydantic puts into its locations are dropped, aliases stay as they were sent.
+    Tags that pydantic adds to locations are removed. Aliases keep the spelling of the request.
     """
     if error.error_count() > LARGEST_ERROR_COUNT:
         return [FieldError(pointer="", detail=f"More than {LARGEST_ERROR_COUNT} places in the body are wrong.")]
@@ -114,9 +114,7 @@ def field_errors(error: ValidationError) -> list[FieldError]:
 
 
 def _without_alternatives(errors: list[FieldError]) -> list[FieldError]:
-    """Pydantic says of a list that may be a word what is wrong with it as either: the same twice, or less about the
-    whole than about its items.
-    """
+    """Remove duplicate errors of a list that may also be a word, for which pydantic reports both alternatives."""
     pointers = [error.pointer for error in errors]
     return [
         error
@@ -128,16 +126,16 @@ def _without_alternatives(errors: list[FieldError]) -> list[FieldError]:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where a location leads: its pointer, what is expected there, and the model whose field it is."""
+    """Position of an error: its pointer, the expected values, and the model of the field."""
 
     pointer: str
-    shape: Shape
+    shape: FieldShape
     model: type[Request] | None
 
 
 TAGS: Final = ("number", "list")
 """What pydantic calls both types of a number that may be a list of numbers."""
-_ANYTHING: Final = Shape(kind="other")
+_ANYTHING: Final = FieldShape(kind="other")
 
 
 def _field_error(
@@ -153,7 +151,7 @@ def _field_error(
         return FieldError(pointer="", detail=f"The body must be valid JSON in UTF-8: {context['error']}.")
     if kind in ("union_tag_invalid", "union_tag_not_found"):
         known = tuple(map(type_of, place.shape.models))
-        choices = Shape(kind="choice", choices=known)
+        choices = FieldShape(kind="choice", choices=known)
         nearest = _nearest(str(context.get("tag", "")), known)
         return FieldError(pointer=f"{place.pointer}/type", detail=f"{nearest}Must be {choices.sentence()}.")
     if kind == "missing":
@@ -165,8 +163,8 @@ def _field_error(
     )
 
 
-def _how_written(shape: Shape, sent: object) -> str:
-    """How a number is written that was sent as a text."""
+def _how_written(shape: FieldShape, sent: object) -> str:
+    """Return a remedy for a number that was sent as a text."""
     if shape.kind not in ("number", "integer") or not isinstance(sent, str):
         return ""
     share = " A share, not a percentage: 0.01 for 1 %." if sent.rstrip().endswith("%") else ""
@@ -174,7 +172,7 @@ def _how_written(shape: Shape, sent: object) -> str:
 
 
 def _as_sent(models: tuple[type[Request], ...], name: str, sent: object) -> str:
-    """How a field of an object was spelled, or how we do where it is absent."""
+    """Return the spelling of a field in the request, or its name if the field is absent."""
     fields = models[0].model_fields if len(models) == 1 else {}
     known = spellings(name, fields[name]) if name in fields else ()
     return next((each for each in known if isinstance(sent, dict) and each in sent), name)
@@ -182,20 +180,20 @@ def _as_sent(models: tuple[type[Request], ...], name: str, sent: object) -> str:
 
 @cache
 def _by_type(models: tuple[type[Request], ...]) -> dict[str, type[Request]]:
-    """The members of a union by what selects them."""
+    """Return the members of a union by the word that selects them."""
     return {type_of(model): model for model in models}
 
 
 def _find(title: str, location: tuple[int | str, ...]) -> _Place:
     """Follow a location of pydantic through the schema."""
     root = request_model(title)
-    shape = Shape(kind="object", models=(root,)) if root else _ANYTHING
+    shape = FieldShape(kind="object", models=(root,)) if root else _ANYTHING
     pointer, owner = "", root
     for step in location:
         tagged = _by_type(shape.models) if len(shape.models) > 1 else {}
         if step in tagged:
             owner = tagged[str(step)]
-            shape = Shape(kind="object", models=(owner,))
+            shape = FieldShape(kind="object", models=(owner,))
             continue
         named = shape.kind in ("list", "number") and shape.choices
         if (named and isinstance(step, str)) or (shape.phases and step in TAGS):
@@ -244,7 +242,7 @@ def _why_forbidden(model: type[Request] | None, spelling: str) -> str:
 
 
 def _nearest(sent: str, known: Sequence[str]) -> str:
-    """What a misspelt name may have meant."""
+    """Return a suggestion of known names that resemble a misspelt name."""
     # The comparison takes the product of both lengths; what is longer than any name is no misspelling.
     found = get_close_matches(sent.lower(), known, n=1, cutoff=SIMILAR) if len(sent) <= LONGEST_NAME else []
     return f"Did you mean `{found[0]}`? " if found else ""

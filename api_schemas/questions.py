@@ -1,4 +1,4 @@
-"""Questions: what to read off the trade-off curve. Each answers in the `direction` that it names."""
+"""Questions about the trade-off curve. Each question is answered in its `direction`."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Annotated, Final, Literal, Self
 from pydantic import model_validator
 from pydantic_core import PydanticCustomError
 
-from api_schemas.base import Request, component, field_refusal
+from api_schemas.base import Request, field_error, named_schema
 from api_schemas.choices import Direction, Side
-from api_schemas.quantities import (
+from api_schemas.scalar_types import (
     Confidence,
     Delta,
     Epsilon,
@@ -91,7 +91,7 @@ class ReconstructionQuestion(Request):
             )
         probabilities = self.prior_probabilities
         if probabilities is not None and abs(math.fsum(probabilities) - 1) > PROBABILITY_SUM_TOLERANCE:
-            raise field_refusal("prior_probabilities", "prior_probabilities must sum to 1 (within 1e-6).")
+            raise field_error("prior_probabilities", "prior_probabilities must sum to 1 (within 1e-6).")
         return self
 
 
@@ -164,7 +164,7 @@ QuestionSpec = Annotated[
     | AdvantageOverPriorQuestion
     | DeletionCapacityQuestion
     | UnlearningGuaranteeQuestion,
-    component("Question", "One reading of the trade-off curve.", discriminator="type"),
+    named_schema("Question", "One reading of the trade-off curve.", discriminator="type"),
 ]
 
 NumberQuestion = (
@@ -182,7 +182,7 @@ NumberQuestion = (
 
 
 def listed_numbers(question: QuestionSpec) -> int:
-    """How many numbers the lists of a question hold."""
+    """Return the number of values in the lists of a question."""
     if question.type == "trade_off":
         return len(question.false_positive_rates)
     if question.type == "reconstruction" and question.prior_probabilities is not None:

@@ -1,4 +1,4 @@
-"""`POST /v1/sweeps`: the same questions about many runs, which differ in some numbers of the request."""
+"""Request and response of `POST /v1/sweeps`: the same questions about many runs that differ in some numbers."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Annotated, ClassVar, Final, Literal, Self
 
 from pydantic import AliasChoices, ConfigDict, Field, model_validator
 
-from api_schemas.base import Log10, NonNegative, Request, Response, Result, component, field_refusal, is_none
+from api_schemas.assumptions_and_hazards import Assumptions, Hazards
+from api_schemas.base import Log10, NonNegative, Request, Response, Result, field_error, is_none, named_schema
 from api_schemas.bounds import BoundsRequest
-from api_schemas.caveats import Assumptions, Hazards
 from api_schemas.choices import Evidence, LimitCode, Method, MethodUsed, PointReading
 from api_schemas.enclosures import Conditional, Notes, Tight, ToleranceMet
-from api_schemas.free_numbers import free_place, with_numbers
-from api_schemas.limits import check_tree, refusal
+from api_schemas.free_parameters import free_place, with_numbers
+from api_schemas.limits import check_tree, limit_error
 from api_schemas.mechanisms import MechanismSpec
 from api_schemas.options import MethodOptions, settle_options
 from api_schemas.pointers import LONGEST_POINTER, Place, place_of
@@ -80,7 +80,7 @@ class SweptNumbers(Request):
     ] = None
     spacing: Annotated[
         Literal["linear", "log"] | None,
-        component(
+        named_schema(
             "Spacing",
             "linear (where it is absent): equal differences; log: equal ratios. Numbers between the ends are rounded "
             "to 14 digits, and to integers where the field takes those.",
@@ -95,31 +95,31 @@ class SweptNumbers(Request):
         ranged = {"from": self.least, "to": self.most, "count": self.count}
         if self.values is not None:
             if not self.model_fields_set <= {"values"}:
-                raise field_refusal("values", "Send either values, or from, to and count.")
+                raise field_error("values", "Send either values, or from, to and count.")
             return self
         missing = [name for name, value in ranged.items() if value is None]
         if self.least is None or self.most is None or self.count is None:
-            raise field_refusal("values", f"Send either values, or from, to and count; missing: {', '.join(missing)}.")
+            raise field_error("values", f"Send either values, or from, to and count; missing: {', '.join(missing)}.")
         held["spacing"] = self.spacing or "linear"
         if self.least > self.most:
-            raise field_refusal("least", "`from` must not be above `to`.")
+            raise field_error("least", "`from` must not be above `to`.")
         if self.spacing == "log" and self.least <= 0:
-            raise field_refusal("least", "Must be above 0 where the spacing is log.")
+            raise field_error("least", "Must be above 0 where the spacing is log.")
         if self.count == 1 and self.least < self.most:
-            raise field_refusal("count", "Must be at least 2, for both ends are included.")
+            raise field_error("count", "Must be at least 2, for both ends are included.")
         return self
 
     @property
     def size(self) -> int:
-        """How many numbers there are."""
+        """Number of values."""
         return len(self.values) if self.values is not None else self.count or 0
 
     def numbers(self, *, whole: bool) -> tuple[int | float, ...]:
-        """All of them in their order; `whole`: for a field that takes integers, which those of a range become."""
+        """Return all values in order. `whole`: the field takes integers, so that values of a range are rounded."""
         return tuple(self.number(place, whole=whole) for place in range(self.size))
 
     def number(self, place: int, *, whole: bool) -> int | float:
-        """The one at this place, from 0."""
+        """Return the value at an index, from 0."""
         if self.values is not None:
             listed = self.values[place]
             return int(listed) if whole and listed.is_integer() else listed
@@ -145,7 +145,7 @@ Vary = Annotated[
 ]
 Combine = Annotated[
     Literal["product", "zip"],
-    component(
+    named_schema(
         "Combine",
         "product: every number of one place with every number of the others; the last place, in the order of their "
         "pointers, changes fastest. zip: the first numbers of all places together, then the second ones, ...",
@@ -175,54 +175,54 @@ class SweepsRequest(MethodOptions, Request):
         check_tree(self.mechanism)
         self._settle(threat_model=settled(self.threat_model, self.mechanism))
         if self.method in NOT_SWEPT:
-            raise refusal("/method", f"A sweep has no method {self.method}: ask POST /v1/bounds, run by run.")
+            raise limit_error("/method", f"A sweep has no method {self.method}: ask POST /v1/bounds, run by run.")
         settle_options(self, (self.method,))
         self._settle(vary=self._in_order())
         sizes = [each.size for each in self.vary.values()]
         if self.combine == "zip" and len(set(sizes)) > 1:
             pointer = next(name for name, each in self.vary.items() if each.size != sizes[0])
-            raise refusal(f"/vary/{escaped(pointer)}", f"Has {self.vary[pointer].size} numbers, others {sizes[0]}.")
+            raise limit_error(f"/vary/{escaped(pointer)}", f"Has {self.vary[pointer].size} numbers, others {sizes[0]}.")
         if self.point_count > self.largest_points:
-            raise refusal("/vary", f"There may be at most {self.largest_points} points.")
+            raise limit_error("/vary", f"There may be at most {self.largest_points} points.")
         if self.point_count * self.quantity_count > self.largest_numbers:
             sentence = f"At most {self.largest_numbers} numbers may be read, of all points together."
-            raise refusal("/questions", sentence)
+            raise limit_error("/questions", sentence)
         return self
 
     def _in_order(self) -> dict[str, SweptNumbers]:
-        """What is varied by our spelling of its place, in the order of the pointers: members of JSON have none."""
+        """Sort the varied pointers, in the spelling of the contract. Members of JSON objects have no order."""
         found: dict[str, SweptNumbers] = {}
         for pointer, numbers in self.vary.items():
             place = free_place(self, pointer, f"/vary/{escaped(pointer)}", SWEPT_PARTS)
             if place.pointer in found:
-                raise refusal(f"/vary/{escaped(pointer)}", f"Leads to {place.pointer}, like another pointer.")
+                raise limit_error(f"/vary/{escaped(pointer)}", f"Leads to {place.pointer}, like another pointer.")
             found[place.pointer] = numbers
         return {pointer: found[pointer] for pointer in sorted(found)}
 
     @property
     def point_count(self) -> int:
-        """How many points there are."""
+        """Number of points of the sweep."""
         sizes = [each.size for each in self.vary.values()]
         return sizes[0] if self.combine == "zip" else math.prod(sizes)
 
     @property
     def asked_points(self) -> range:
-        """The places of the points that are answered: all."""
+        """Indices of the points to answer: all of them."""
         return range(self.point_count)
 
     @property
     def quantity_count(self) -> int:
-        """How many numbers are read of each point: of trade_off both error rates at each rate."""
+        """Number of values that are computed at each point. A trade_off has two error rates at each rate."""
         lists = [each.false_positive_rates for each in self.questions if isinstance(each, TradeOffQuestion)]
         return len(self.questions) + sum(2 * len(rates) - 1 for rates in lists)
 
     @property
     def places(self) -> tuple[Place, ...]:
-        """Where the numbers stand, in the order of the pointers."""
+        """Return the positions of the varied numbers, in the order of the pointers."""
         return tuple(place_of(self, pointer) for pointer in self.vary)
 
     def points(self) -> Iterator[tuple[float, ...]]:
-        """The numbers of every point, in the order of the pointers."""
+        """Return the numbers of every point, in the order of the pointers."""
         lists = [
             numbers.numbers(whole=place.shape.kind == "integer")
             for place, numbers in zip(self.places, self.vary.values(), strict=True)
@@ -230,11 +230,11 @@ class SweepsRequest(MethodOptions, Request):
         return zip(*lists, strict=True) if self.combine == "zip" else product(*lists)
 
     def points_at(self, indices: Iterable[int]) -> Iterator[tuple[float, ...]]:
-        """The numbers of some points; no others are made."""
+        """Return the numbers of some points. Other points are not computed."""
         return zip(*self._columns(list(indices)).values(), strict=True)
 
     def columns(self, start: int, stop: int) -> dict[str, tuple[float, ...]]:
-        """The numbers of the points from `start` up to `stop`, by their pointers; no others are made."""
+        """Return the numbers of the points from `start` up to `stop`, by pointer. Other points are not computed."""
         return self._columns(range(start, stop))
 
     def _columns(self, points: Sequence[int]) -> dict[str, tuple[float, ...]]:
@@ -250,7 +250,7 @@ class SweepsRequest(MethodOptions, Request):
         return found
 
     def asked(self, places: Sequence[Place], numbers: Sequence[float]) -> BoundsRequest:
-        """What is asked at a point, as a request of its own. Raises ValidationError where it is none."""
+        """Return the request for bounds at a point. Raise ValidationError for invalid numbers."""
         held = vars(self)
         sent = {name: held[name] for name in (*SWEPT_PARTS, "method", *MethodOptions.model_fields)}
         sent |= with_numbers(self, zip(places, numbers, strict=True))
@@ -258,7 +258,7 @@ class SweepsRequest(MethodOptions, Request):
 
 
 def escaped(token: str) -> str:
-    """A part of a JSON pointer (RFC 6901)."""
+    """Escape a part of a JSON pointer (RFC 6901)."""
     return token.replace("~", "~0").replace("/", "~1")
 
 

@@ -1,4 +1,4 @@
-"""Limits on the answer to a question: what a calibration is to reach."""
+"""Limits on answers: targets of a calibration, and rules of a policy."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ _LIMIT: Final = Field(ge=0, le=1e15)
 
 
 class Limit(Request):
-    """One number, and what it may be at most, or must be at least: exactly one of the two.
+    """Limit on one number: either `at_most` or `at_least`.
 
-    The number is the `value` of the answer (of `unlearning_guarantee` the smallest probability, of `gdp_mu` the mu over
-    the range; where nothing of the curve is in that range, `global_mu`). A `trade_off` has one false positive rate
-    here, and `reads` says which of both numbers is meant.
+    The number is the `value` of the answer. For `unlearning_guarantee` it is the smallest probability. For `gdp_mu` it
+    is mu over the range, or `global_mu` if no part of the curve lies in the range. A `trade_off` has one false positive
+    rate here, and `reads` selects one of its two numbers.
     """
 
     question: QuestionSpec
@@ -75,12 +75,12 @@ class Limit(Request):
 
     @property
     def limit(self) -> float:
-        """What is allowed, at most or at least."""
+        """Allowed largest or smallest value."""
         return self.at_most if self.at_most is not None else self.at_least or 0.0
 
     @property
     def field(self) -> Literal["at_most", "at_least"]:
-        """Which of both was sent."""
+        """Name of the field that was sent: `at_most` or `at_least`."""
         return "at_least" if self.at_most is None else "at_most"
 
 
@@ -88,8 +88,9 @@ class CalibrationTarget(Limit):
     """A limit that a calibration is to keep."""
 
     def check_limit(self, *, whatever: bool) -> None:
-        """Raises PydanticCustomError for a limit that no answer meets. `whatever`: one of the parameters of the
-        question is free, so that all its values count.
+        """Raise PydanticCustomError for a limit that no answer meets.
+
+        whatever: a parameter of the question is free, so that the answers of all its values count.
         """
         least, most = widest(self.question) if whatever else value_range(self)
         if self.at_most is not None and self.at_most < least * (1 - SLACK):
@@ -99,7 +100,7 @@ class CalibrationTarget(Limit):
 
 
 def value_range(target: Limit) -> tuple[float, float]:
-    """The smallest and the largest answer to the question of a target, whatever the mechanism; to a few roundings."""
+    """Return the smallest and the largest possible answer to the question of a target, up to a few roundings."""
     question = target.question
     match question:
         case TradeOffQuestion(false_positive_rates=(rate, *_)):
@@ -161,7 +162,7 @@ def _negative_range(question: NegativePredictiveValueQuestion) -> tuple[float, f
 
 
 def widest(question: QuestionSpec) -> tuple[float, float]:
-    """The smallest and the largest answer to any question of this type."""
+    """Return the smallest and the largest possible answer to a question of this type, for any parameters."""
     match question:
         case EpsilonQuestion() | GdpMuQuestion() | DeletionCapacityQuestion():
             return 0.0, math.inf
@@ -172,7 +173,7 @@ def widest(question: QuestionSpec) -> tuple[float, float]:
 
 
 def why_idle(limit: Limit) -> str | None:
-    """Return why a limit decides nothing: no run can break it, or no run can keep it. None: it decides something."""
+    """Return why a limit has no effect, because every run or no run meets it. Return None for an effective limit."""
     least, most = value_range(limit)
     number, upwards = limit.limit, limit.at_most is not None
     if least >= most * (1 - SLACK):
@@ -190,7 +191,7 @@ def why_idle(limit: Limit) -> str | None:
 
 
 def _meant(limit: Limit, least: float, most: float) -> str:
-    """Return a question about a percentage, where the limit read as one decides something; else nothing."""
+    """Return a question about percentages if the limit, read as a percentage, would have an effect."""
     share = limit.limit / 100
     is_share = most < math.inf and not isinstance(limit.question, DeletionCapacityQuestion)
     return f" Did you mean {share:.12g}?" if is_share and limit.limit >= 1 and least < share < most else ""

@@ -1,4 +1,4 @@
-"""Short texts that a client writes and the service repeats: names, days, addresses."""
+"""Short texts that a client sends and the service repeats: names, days, addresses."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _CONTROLS: Final = r"\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069"
 @final
 @dataclass(frozen=True, slots=True)
 class Written:
-    """Metadata of a text: how it is written, in words that follow "must be", where its length does not say it."""
+    """Metadata of a text: its format in words that follow "must be", unless its length describes it."""
 
     words: str
 
@@ -35,7 +35,9 @@ DAY: Final = "a day of the calendar, as YYYY-MM-DD"
 
 
 def _check_day(text: str) -> str:
-    """Return the text. Raise PydanticCustomError for a day that is not in the calendar, or has begun nowhere yet."""
+    """Return the text. Raise PydanticCustomError for a day that is not in the calendar, or lies in the future
+    everywhere.
+    """
     try:
         day = date.fromisoformat(text)
     except ValueError:

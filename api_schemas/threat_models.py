@@ -1,4 +1,4 @@
-"""Threat models: who attacks. Discriminated on `type`; all but `worst_case` are relaxed, and never answered alone."""
+"""Threat models: who attacks, discriminated by `type`. All but `worst_case` are relaxed, and never answered alone."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Annotated, Final, Literal, Self
 
 from pydantic import AliasChoices, Field, model_validator
 
-from api_schemas.base import Request, component, field_refusal, is_none
+from api_schemas.base import Request, field_error, is_none, named_schema
 from api_schemas.choices import NeighboringRelation
 from api_schemas.mechanisms import (
     WEIGHT_SUM_TOLERANCE,
@@ -21,7 +21,7 @@ from api_schemas.mechanisms import (
     is_one_step,
     nodes_of,
 )
-from api_schemas.quantities import POSITIVE_ZERO, Dimension, Susceptibility, Weight
+from api_schemas.scalar_types import POSITIVE_ZERO, Dimension, Susceptibility, Weight
 
 LARGEST_POPULATION: Final = 64
 LARGEST_ADVERSARIES: Final = 16
@@ -32,7 +32,7 @@ RELATIONS: Final[tuple[NeighboringRelation, ...]] = ("zero_out", "add_or_remove_
 
 UnknownDirection = Annotated[
     Literal["common_to_all_steps", "fresh_each_step"],
-    component(
+    named_schema(
         "UnknownDirection",
         "common_to_all_steps: one direction for the whole run, averaged out by the test. "
         "fresh_each_step: an adversary who forgets that it is the same in all steps; composed step by step, and no "
@@ -71,7 +71,7 @@ _USUAL: Final = WorstCaseThreatModel(type="worst_case")
 
 
 def usual_worst_case() -> WorstCaseThreatModel:
-    """The threat model of a request that names none: always the same value, as nothing changes it."""
+    """Return the threat model of a request without one. The value is shared, since it is immutable."""
     return _USUAL
 
 
@@ -108,7 +108,7 @@ class MembershipThreatModel(Request):
     type: Literal["membership"]
     step_curve: Annotated[
         Literal["chi_square", "gaussian"],
-        component(
+        named_schema(
             "StepCurve",
             "Curve of one step: chi_square is exact for Gaussian gradients (Theorem 5.1), gaussian its "
             "approximation (Corollary 5.1).",
@@ -117,7 +117,7 @@ class MembershipThreatModel(Request):
     ] = "chi_square"
     composition: Annotated[
         Literal["exact", "clt", "root_sum_square"],
-        component(
+        named_schema(
             "MembershipComposition",
             "How steps compose: exact composes the sampled steps numerically; clt is the limit of many "
             "steps (Equation 10), root_sum_square ignores sampling (mu sqrt(steps)); both are approximations.",
@@ -193,11 +193,11 @@ class MixtureThreatModel(Request):
 
 PureThreatModel = Annotated[
     WorstCaseThreatModel | GlrtThreatModel | MembershipThreatModel,
-    component("PureThreatModel", "Who attacks: one adversary, no mixture.", discriminator="type"),
+    named_schema("PureThreatModel", "Who attacks: one adversary, no mixture.", discriminator="type"),
 ]
 ThreatModelSpec = Annotated[
     WorstCaseThreatModel | GlrtThreatModel | MembershipThreatModel | PracticalThreatModel | MixtureThreatModel,
-    component("ThreatModel", "Who attacks.", discriminator="type"),
+    named_schema("ThreatModel", "Who attacks.", discriminator="type"),
 ]
 
 AdversaryComponent.model_rebuild()
@@ -205,7 +205,7 @@ MixtureThreatModel.model_rebuild()
 
 
 def settled(threat_model: ThreatModelSpec, mechanism: MechanismSpec) -> ThreatModelSpec:
-    """The threat model with the neighbouring relation filled in that the mechanism has, where none is named."""
+    """Return a threat model with the neighbouring relation of the mechanism, unless the model names a relation."""
     relation = _relation_of(mechanism)
     if relation is None:
         return threat_model
@@ -221,7 +221,7 @@ def settled(threat_model: ThreatModelSpec, mechanism: MechanismSpec) -> ThreatMo
 
 
 def _relation_of(mechanism: MechanismSpec) -> NeighboringRelation | None:
-    """The relation that a mechanism is read under where none is named; None: the usual one."""
+    """Return the neighbouring relation of a mechanism, or None for the default relation."""
     if is_one_step(mechanism):
         return None
     if _shuffles(mechanism):
@@ -234,7 +234,7 @@ def _shuffles(mechanism: MechanismSpec) -> bool:
 
 
 def worst_case_beside(relaxed: Iterable[ThreatModelSpec], mechanism: MechanismSpec) -> WorstCaseThreatModel:
-    """The worst case to be drawn beside relaxed threat models: the worst of those that they face."""
+    """Return the worst case to show beside relaxed threat models: the strongest one that bounds them."""
     faced = [model for each in relaxed for model in _faced(settled(each, mechanism), mechanism)]
     return WorstCaseThreatModel(
         type="worst_case",
@@ -244,7 +244,7 @@ def worst_case_beside(relaxed: Iterable[ThreatModelSpec], mechanism: MechanismSp
 
 
 def _faced(threat_model: ThreatModelSpec, mechanism: MechanismSpec) -> Iterator[tuple[NeighboringRelation, int | None]]:
-    """The relations and records of the worst cases that bound an adversary, or its types."""
+    """Return the relations and record counts of the worst cases that bound an adversary or its types."""
     match threat_model:
         case WorstCaseThreatModel():
             yield threat_model.neighboring_relation, threat_model.records
@@ -262,7 +262,7 @@ def _faced(threat_model: ThreatModelSpec, mechanism: MechanismSpec) -> Iterator[
 
 
 def _can_replace(mechanism: MechanismSpec) -> bool:
-    """Whether every step has a known pair for a record that is replaced."""
+    """Whether every step has a known dominating pair for replaced records."""
     nodes = nodes_of(mechanism)
     sampled = [node for node in nodes if isinstance(node, PoissonSampledMechanism) and node.sample_rate < 1]
     return not (
@@ -273,10 +273,10 @@ def _can_replace(mechanism: MechanismSpec) -> bool:
 
 
 def is_relaxed(threat_model: ThreatModelSpec) -> bool:
-    """Whether the worst case is to stand beside the answers."""
+    """Whether a threat model is relaxed, so that the worst case is shown beside its answers."""
     return not isinstance(threat_model, WorstCaseThreatModel)
 
 
 def _check_weights(field: str, weights: Iterable[float]) -> None:
     if abs(math.fsum(weights) - 1) > WEIGHT_SUM_TOLERANCE:
-        raise field_refusal(field, "The weights must sum to 1 (within 1e-12).")
+        raise field_error(field, "The weights must sum to 1 (within 1e-12).")

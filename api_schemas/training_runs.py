@@ -1,7 +1,7 @@
-"""DP-SGD on the wire: how much noise, how batches were drawn, how long; each may change from phase to phase.
+"""DP-SGD runs: noise, batch sampling and length, each of which may change from phase to phase.
 
-A rate may be sent as two sizes and a length as epochs. What follows from them is filled in, so that a response says it
-again: a description that came back from the service means the same when it is sent once more.
+A rate may be sent as two sizes, and a length as epochs. Derived values are filled in and repeated by the response. A
+description from a response therefore means the same when it is sent again.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from typing import Annotated, Any, Final, Literal, Self, TypeVar
 
 from pydantic import AliasChoices, Discriminator, Field, Tag, model_validator
 
-from api_schemas.base import Request, component, field_refusal, is_none
-from api_schemas.quantities import LARGEST_LIST, LARGEST_RECORDS, LARGEST_STEPS
+from api_schemas.base import Request, field_error, is_none, named_schema
+from api_schemas.scalar_types import LARGEST_LIST, LARGEST_RECORDS, LARGEST_STEPS
 
 Number = TypeVar("Number", int, float)
 Sampling = Annotated[
     Literal["poisson", "fixed_without_replacement", "fixed_with_replacement", "shuffled"],
-    component(
+    named_schema(
         "Sampling",
         "How batches were drawn. poisson: every record enters every batch independently. fixed_without_replacement: "
         "every batch is a uniform set of batch_size different records, drawn afresh. fixed_with_replacement: every one "
@@ -155,19 +155,19 @@ class DpsgdMechanism(Request):
         if self.sampling == "shuffled":
             held["reshuffled"] = self.reshuffled is not False
             if not held["reshuffled"] and isinstance(self.sample_rate, tuple):
-                raise field_refusal("sample_rate", "Must be a number where all epochs have the order of the first.")
+                raise field_error("sample_rate", "Must be a number where all epochs have the order of the first.")
         elif self.reshuffled is not None:
-            raise field_refusal("reshuffled", "Only for the sampling shuffled.")
+            raise field_error("reshuffled", "Only for the sampling shuffled.")
         return self
 
     @property
     def phases(self) -> int:
-        """The length of its lists; 1 where there is none."""
+        """Number of phases: the length of the lists, or 1 without lists."""
         return max(map(len, self._lists().values()), default=1)
 
     @property
     def total_steps(self) -> int:
-        """The batches of all phases."""
+        """Number of batches of all phases."""
         steps = self.steps if self.steps is not None else 0
         return sum(steps) if isinstance(steps, tuple) else steps * self.phases
 
@@ -181,68 +181,66 @@ class DpsgdMechanism(Request):
             longest = max(lengths.values())
             if length != longest:
                 sentence = f"All lists must have one length: this one has {length} entries, another one {longest}."
-                raise field_refusal(name, sentence)
+                raise field_error(name, sentence)
 
     def _settled_rate(self) -> float | tuple[float, ...]:
-        """The rate that was sent, or that of the sizes."""
+        """Return the given rate, or the rate of the given sizes."""
         batch, records, sent = self.batch_size, self.dataset_size, self.sample_rate
         if batch is None or records is None:
             missing = "batch_size" if batch is None else "dataset_size"
             if batch is not records:
-                raise field_refusal(missing, "Required: batch_size and dataset_size are sent together.")
+                raise field_error(missing, "Required: batch_size and dataset_size are sent together.")
             if self.sampling == "fixed_with_replacement":
-                raise field_refusal(missing, "Required: batches drawn with replacement are described by both sizes.")
+                raise field_error(missing, "Required: batches drawn with replacement are described by both sizes.")
             if sent is None:
-                raise field_refusal(
+                raise field_error(
                     "sample_rate", "Required: sample_rate, numbers in (0, 1], or batch_size and dataset_size."
                 )
             return sent
         if batch > records:
-            raise field_refusal("batch_size", "batch_size must be at most dataset_size.")
+            raise field_error("batch_size", "batch_size must be at most dataset_size.")
         known = batch / records
         if isinstance(sent, tuple):
-            raise field_refusal(
-                "sample_rate", "Must be absent, or a number, where batch_size and dataset_size are sent."
-            )
+            raise field_error("sample_rate", "Must be absent, or a number, where batch_size and dataset_size are sent.")
         if sent is not None and abs(sent - known) > AGREEMENT * known:
-            raise field_refusal(
+            raise field_error(
                 "sample_rate", "Must be batch_size/dataset_size where these are sent as well: send one of the two."
             )
         return known if sent is None else sent
 
     def _settled_steps(self) -> int | tuple[int, ...]:
-        """The steps that were sent, or those of the epochs."""
+        """Return the given steps, or the steps of the given epochs."""
         sent = self.steps
         if self.epochs is None:
             if sent is None:
-                raise field_refusal("steps", "Required: steps, integers in [1, 1e+12], or epochs.")
+                raise field_error("steps", "Required: steps, integers in [1, 1e+12], or epochs.")
             return sent
         rates = self.sample_rate
         each = [_batches(self, rate, self.epochs) for rate in listed(rates or 1.0)]
         if max(each) > LARGEST_STEPS:
-            raise field_refusal("epochs", f"All steps of a phase together may be at most {LARGEST_STEPS:.0e}.")
+            raise field_error("epochs", f"All steps of a phase together may be at most {LARGEST_STEPS:.0e}.")
         known = tuple(each) if isinstance(rates, tuple) else each[0]
         if sent is not None and sent != known:
-            raise field_refusal("epochs", _both(sent, known))
+            raise field_error("epochs", _both(sent, known))
         return known
 
 
 def _both(steps: int | tuple[int, ...], known: int | tuple[int, ...]) -> str:
-    """An epoch is all batches of one pass, a step is one batch: both were sent, and do not agree."""
+    """Raise PydanticCustomError if steps and epochs were both sent and disagree."""
     if isinstance(known, tuple) or isinstance(steps, tuple):
         return "These epochs are not the steps that are sent as well (one step is one batch): send only one of them."
     return f"These epochs are {known} steps (one step is one batch), and steps is {steps}: send only one of them."
 
 
 def listed(value: Number | tuple[Number, ...]) -> tuple[Number, ...]:
-    """The numbers of a list, or the one number."""
+    """Return the numbers of a list, or a single number as a list."""
     return value if isinstance(value, tuple) else (value,)
 
 
 def _batches(run: DpsgdMechanism, rate: float, epochs: float) -> int:
-    """The batches of so many epochs, rounded up; of shuffled ones whole epochs of whole batches.
+    """Return the number of batches in some epochs, rounded up. Shuffled epochs consist of complete batches.
 
-    Numbers mean what they are written as: 0.1 is a tenth, not the double beside it.
+    Numbers have their decimal value: 0.1 is one tenth, not the nearest double.
     """
     if run.batch_size is not None and run.dataset_size is not None:
         each = Fraction(run.dataset_size, run.batch_size)
@@ -259,5 +257,5 @@ def _whole(number: Fraction) -> int:
 
 
 def phases_of(runs: Iterable[object]) -> int:
-    """The entries of all lists of a description that may change from phase to phase."""
+    """Return the entries of all lists of descriptions that may change from phase to phase."""
     return sum(run.phases for run in runs if isinstance(run, DpsgdMechanism))

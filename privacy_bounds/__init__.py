@@ -1,16 +1,16 @@
-"""Certified bounds on privacy attacks, from a notebook: ask a service, or compute in this process.
+"""Certified bounds on privacy attacks, computed by a service or in this process.
 
 >>> from privacy_bounds import Client, Local
 >>> run = {"type": "dpsgd", "noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 1000}
->>> epsilon = Local().epsilon(run, delta=1e-5)  # Client("http://127.0.0.1:8000").epsilon(...) asks a service
+>>> epsilon = Local().epsilon(run, delta=1e-5)  # Client("http://127.0.0.1:8000").epsilon(...) uses a service
 >>> epsilon.lower <= epsilon.upper == epsilon.value
 True
 
-A run may also be what Opacus has at hand: `engine.accountant`, its `state_dict()`, or its `history`; or an event of
-dp_accounting. `AsyncClient` has the same methods to be awaited.
+A run may also be an accountant of Opacus (`engine.accountant`), its `state_dict()` or its `history`, or an event of
+dp_accounting. `AsyncClient` has the same methods as coroutines.
 """
 
-from privacy_bounds.asking import Asking, Options, Run
+from privacy_bounds.api import Asking, Options, Run
 from privacy_bounds.clients import AsyncClient, Client, Local
 from privacy_bounds.errors import PrivacyBoundsError, Refused, Unreachable
 from privacy_bounds.jobs import Job

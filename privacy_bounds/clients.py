@@ -1,4 +1,4 @@
-"""Who answers: a service over HTTP, or the same computations in this process."""
+"""Clients: a service over HTTP, the same computations in this process, and coroutines for either of them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from typing_extensions import override
 
 from api_schemas.jobs import MOST_LISTED, EstimatesResponse, JobResponse, JobsPage
 from api_schemas.problems import Problem
-from privacy_bounds.asking import JSON, Asking, encoded
+from privacy_bounds.api import JSON, Asking, encode
 from privacy_bounds.errors import Refused, Unreachable
 from privacy_bounds.jobs import Job
 
@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 @final
 class Client(Asking):
-    """A service at an address. `headers` go with every request, `timeout` is in seconds."""
+    """Client of a service at an address. `headers` are sent with every request; `timeout` is in seconds."""
 
     def __init__(self, url: str, *, headers: Mapping[str, str] | None = None, timeout: float = 60.0) -> None:
         if urlsplit(url).scheme not in ("http", "https"):
@@ -38,28 +38,30 @@ class Client(Asking):
 
     @override
     def send(self, path: str, body: bytes, media_type: str = JSON) -> bytes:
-        with self.opened("POST", path, body, {"Content-Type": JSON, "Accept": media_type}) as answer:
+        with self.request("POST", path, body, {"Content-Type": JSON, "Accept": media_type}) as answer:
             return answer.read()
 
     def submit(self, resource: str, request: Mapping[str, Any], *, key: str | None = None) -> Job:
-        """A request of any resource, by its path below /v1/, as a job: a sweep of up to a million points, or what takes
-        longer than a service lets a client wait. With the same `key` it is the same job, however often it is sent.
+        """Submit a request to a resource as a job. The resource is named by its path below /v1/.
+
+        Jobs suit sweeps of up to a million points, and requests that exceed the time limit of the service. A repeated
+        `key` returns the existing job.
         """
         headers = {"Content-Type": JSON} | ({} if key is None else {"Idempotency-Key": key})
-        body = encoded({"resource": resource, "request": request})
-        with self.opened("POST", "/v1/jobs", body, headers) as answer:
+        body = encode({"resource": resource, "request": request})
+        with self.request("POST", "/v1/jobs", body, headers) as answer:
             return Job(self, JobResponse.model_validate_json(answer.read()).id)
 
     def job(self, name: str) -> Job:
-        """A job by its id."""
+        """Return a job by its id."""
         return Job(self, name)
 
     def jobs(self) -> Iterator[JobResponse]:
-        """Yield one's own jobs, newest first: those that were sent from this address. They are read page by page."""
+        """Yield the jobs that were submitted from this address, newest first. Pages are requested as needed."""
         cursor = None
         while True:
             path = f"/v1/jobs?limit={MOST_LISTED}" + (f"&cursor={quote(cursor, safe='')}" if cursor else "")
-            with self.opened("GET", path) as answer:
+            with self.request("GET", path) as answer:
                 page = JobsPage.model_validate_json(answer.read())
             yield from page.jobs
             cursor = page.next
@@ -67,14 +69,14 @@ class Client(Asking):
                 return
 
     def estimate(self, resource: str, request: Mapping[str, Any]) -> EstimatesResponse:
-        """What a request would cost, and where it would be computed."""
-        return self.ask("/v1/estimates", {"resource": resource, "request": request}, EstimatesResponse)
+        """Estimate the cost of a request, and where the service would compute it."""
+        return self.post("/v1/estimates", {"resource": resource, "request": request}, EstimatesResponse)
 
     @contextmanager
-    def opened(
+    def request(
         self, method: str, path: str, body: bytes | None = None, headers: Mapping[str, str] | None = None
     ) -> Generator[HTTPResponse]:
-        """The response to a request, to be read. Raises PrivacyBoundsError."""
+        """Send an HTTP request and yield the open response. Raise PrivacyBoundsError."""
         sent = {**self._headers, **(headers or {})}
         request = urllib.request.Request(self._url + path, body, sent, method=method)  # noqa: S310 - see above
         try:
@@ -82,20 +84,18 @@ class Client(Asking):
                 yield answer
         except urllib.error.HTTPError as error:
             with error:
-                raise _refused(error.read(), error.code, self._url) from None
+                raise _error_of(error.read(), error.code, self._url) from None
         except (OSError, HTTPException) as error:
             raise Unreachable(f"Nobody answers at {self._url}: {getattr(error, 'reason', error)}.") from error
 
 
 @final
 class Local(Asking):
-    """This process, with the same requests, digests and answers as a service of this version; what it costs is not
-    limited.
-    """
+    """Client that computes in this process, with the same bytes as a service. Costs are not limited."""
 
     @override
     def send(self, path: str, body: bytes, media_type: str = JSON) -> bytes:
-        from service.command.in_process import (  # with the numeric core, which a client of a service does without
+        from service.command.in_process import (  # loads the numeric core, which HTTP clients do not need
             evaluate,
             render,
             resource_by_path,
@@ -120,7 +120,7 @@ def _in_a_thread(
 
 @final
 class AsyncClient:
-    """The same methods, to be awaited: each waits in a thread. `AsyncClient(Local())` computes in this process."""
+    """Client with coroutines, each of which waits in a thread. `AsyncClient(Local())` computes in this process."""
 
     def __init__(self, url: str | Asking, **settings: Any) -> None:
         self.blocking: Asking = url if isinstance(url, Asking) else Client(url, **settings)
@@ -139,10 +139,11 @@ class AsyncClient:
     report = _in_a_thread(Asking.report)
     check = _in_a_thread(Asking.check)
     read = _in_a_thread(Asking.read)
-    ask = _in_a_thread(Asking.ask)
+    post = _in_a_thread(Asking.post)
+    ask = post
 
 
-def _refused(body: bytes, status: int, url: str) -> Refused | Unreachable:
+def _error_of(body: bytes, status: int, url: str) -> Refused | Unreachable:
     try:
         return Refused(Problem.model_validate_json(body))
     except ValidationError:

@@ -1,4 +1,4 @@
-"""`privacy-bounds jobs`: jobs of a service from a shell."""
+"""Command `privacy-bounds jobs`: jobs of a service from a terminal."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ FAILED, PROBLEM = 1, 2
 
 
 def run_jobs(action: str, subject: str | None, url: str, key: str | None) -> int:
-    """Do one thing with a job; what is asked for goes to standard output, progress and problems to standard error.
+    """Run one action on jobs. Results go to standard output, progress and problems to standard error.
 
-    The exit code is 0, 1 where a job that was waited for did not succeed, or 2 where a problem was reported.
+    Return 0, 1 if the job did not succeed, or 2 after a problem was reported.
     """
     try:
         client = Client(url)
@@ -27,7 +27,7 @@ def run_jobs(action: str, subject: str | None, url: str, key: str | None) -> int
             return 0
         if action == "submit":
             return _submit(client, subject, key)
-        return _look(client.job(subject), action)
+        return _run_action(client.job(subject), action)
     except Refused as error:
         sys.stderr.buffer.write(error.problem.json_bytes() + b"\n")
     except (PrivacyBoundsError, OSError, ValueError) as error:
@@ -41,17 +41,17 @@ def _submit(client: Client, source: str, key: str | None) -> int:
     return 0
 
 
-def _look(job: Job, action: str) -> int:
+def _run_action(job: Job, action: str) -> int:
     if action == "results":
         for row in job.rows():
             _write(json.dumps(row, separators=(",", ":")).encode())
         return 0
     if action == "wait":
-        told = job.state()
-        for told in job.events():
-            sys.stderr.write(f"{told.state}: {told.progress.done} of {told.progress.total}\n")
-        _write(told.json_bytes())
-        return 0 if told.state == "succeeded" else FAILED
+        job_state = job.state()
+        for job_state in job.events():
+            sys.stderr.write(f"{job_state.state}: {job_state.progress.done} of {job_state.progress.total}\n")
+        _write(job_state.json_bytes())
+        return 0 if job_state.state == "succeeded" else FAILED
     _write((job.cancel() if action == "cancel" else job.state()).json_bytes())
     return 0
 

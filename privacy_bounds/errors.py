@@ -1,8 +1,8 @@
-"""What can go wrong between a question and its answer.
+"""Errors of the clients.
 
 PrivacyBoundsError
-- Refused        the request was not answered: the problem says where and why
-- Unreachable    nobody answered, or not in the words of this service
+- Refused        the service rejected the request; `problem` has the reason
+- Unreachable    no service answered, or the answer is not from this service
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ class PrivacyBoundsError(Exception):
 
 @final
 class Refused(PrivacyBoundsError):
-    """The request was not answered. `problem`: why (RFC 9457), with every place that is wrong."""
+    """Rejection of a request. problem: the reason (RFC 9457) and every invalid member of the request."""
 
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
@@ -27,15 +27,15 @@ class Refused(PrivacyBoundsError):
 
     @property
     def pointer(self) -> str:
-        """JSON pointer to the first place of the request that is wrong; "" where it is none, or the whole."""
+        """JSON pointer to the first invalid member. "": the whole request, or no member, is invalid."""
         return self.problem.errors[0].pointer if self.problem.errors else ""
 
     @property
     def remedy(self) -> str:
-        """What is allowed there, or what to do."""
+        """Rule or remedy for the first invalid member."""
         return self.problem.errors[0].detail if self.problem.errors else self.problem.detail
 
 
 @final
 class Unreachable(PrivacyBoundsError):
-    """Nobody answered at this address, or not in the words of this service."""
+    """Failure to reach a service at this address. Another server may have answered."""

@@ -1,4 +1,4 @@
-"""A job of a service: how far it is, when it ends, and what is there of it."""
+"""Job of a service: its progress, its end and its results."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ LINES: Final = "application/x-ndjson"
 EVENTS: Final = "text/event-stream"
 PAUSE_SECONDS: Final = 0.5
 UNAVAILABLE: Final = 503
-PIECE_BYTES: Final = 65_536
+CHUNK_BYTES: Final = 65_536
 
 
-class Opens(Protocol):
-    """Who sends requests to a service."""
+class HttpClient(Protocol):
+    """Client that sends HTTP requests to a service."""
 
-    def opened(
+    def request(
         self, method: str, path: str, body: bytes | None = None, headers: Mapping[str, str] | None = None
     ) -> AbstractContextManager[HTTPResponse]:
-        """The response to a request, to be read. Raises PrivacyBoundsError."""
+        """Send a request and yield the open response. Raise PrivacyBoundsError."""
         ...
 
 
 @final
 class Job:
-    """A job by its id. Every method raises PrivacyBoundsError."""
+    """Job with an id. Every method raises PrivacyBoundsError."""
 
-    def __init__(self, client: Opens, name: str) -> None:
+    def __init__(self, client: HttpClient, name: str) -> None:
         self._client = client
         self.id = name
 
@@ -41,51 +41,53 @@ class Job:
         return f"Job({self.id!r})"
 
     def state(self) -> JobResponse:
-        """The job as it is now."""
-        return self._told("GET")
+        """Return the current state of the job."""
+        return self._request("GET")
 
     def cancel(self) -> JobResponse:
-        """End it; what was computed stays there."""
-        return self._told("DELETE")
+        """Cancel the job. Results that were already computed stay available."""
+        return self._request("DELETE")
 
     def events(self) -> Iterator[JobResponse]:
-        """The job as it changes, and once in a while, until it has ended; a connection that breaks is made anew."""
+        """Yield the job when it changes and at intervals, until it ends. Lost connections are reopened."""
         last = 0
         while True:
             try:
-                with self._client.opened("GET", self._path("/events"), None, self._following(last)) as answer:
-                    for number, told in _read_events(answer):
+                with self._client.request("GET", self._path("/events"), None, self._event_headers(last)) as answer:
+                    for number, job in _read_events(answer):
                         last = number
-                        yield told
-                        if told.state in ENDED:
+                        yield job
+                        if job.state in ENDED:
                             return
             except Unreachable:
                 time.sleep(PAUSE_SECONDS)
-                self.state()  # who is away for longer is told of
+                self.state()  # raises if the service stays away
 
     def wait(self, seconds: float | None = None) -> JobResponse:
-        """The job when it has ended, or after so many seconds. A service that is away meanwhile may come back."""
+        """Return the job when it has ended, or after `seconds`. The service may be unavailable in the meantime."""
         until = None if seconds is None else time.monotonic() + seconds
         while True:
             try:
-                told = self.state()
+                job = self.state()
             except (Unreachable, Refused) as error:
                 if isinstance(error, Refused) and error.problem.status != UNAVAILABLE:
                     raise
-                told = None
-            if told is not None and told.state in ENDED:
-                return told
+                job = None
+            if job is not None and job.state in ENDED:
+                return job
             if until is not None and time.monotonic() > until:
-                return told or self.state()
+                return job or self.state()
             time.sleep(PAUSE_SECONDS)
 
     def rows(self, start: int = 0) -> Generator[dict[str, Any]]:
-        """The results of all points from `start` on, as they come: each an object with its `point`, and `numbers` and
-        `answers` of a sweep, or `response`, or `problem`. A connection that breaks is made anew.
+        """Yield the results of all points from `start` on, as they arrive. Lost connections are reopened.
+
+        A result is an object with its `point`, and with `numbers` and `answers` of a sweep, a `response`, or a
+        `problem`.
         """
         while True:
             try:
-                with self._client.opened(
+                with self._client.request(
                     "GET", self._path(f"/results?start={start}"), None, {"Accept": LINES}
                 ) as answer:
                     for line in _read_lines(answer):
@@ -95,41 +97,41 @@ class Job:
                 return
             except Unreachable:
                 time.sleep(PAUSE_SECONDS)
-                if start >= self.state().progress.total:  # who is away for longer is told of
+                if start >= self.state().progress.total:  # raises if the service stays away
                     return
 
     def response(self) -> dict[str, Any]:
-        """What a job of one request answers, when it has ended."""
+        """Wait for a job of a single request, and return its response."""
         self.wait()
         row = next(self.rows())
         found: dict[str, Any] = row["response"]
         return found
 
-    def _told(self, method: str) -> JobResponse:
-        with self._client.opened(method, self._path()) as answer:
+    def _request(self, method: str) -> JobResponse:
+        with self._client.request(method, self._path()) as answer:
             return JobResponse.model_validate_json(answer.read())
 
     def _path(self, below: str = "") -> str:
         return f"/v1/jobs/{self.id}{below}"
 
     @staticmethod
-    def _following(last: int) -> dict[str, str]:
+    def _event_headers(last: int) -> dict[str, str]:
         return {"Accept": EVENTS} | ({"Last-Event-ID": str(last - 1)} if last else {})
 
 
 def _read_events(answer: HTTPResponse) -> Iterator[tuple[int, JobResponse]]:
-    told: JobResponse | None = None
+    job: JobResponse | None = None
     for line in answer:
         name, _, value = line.decode().strip().partition(": ")
         if name == "data":
-            told = JobResponse.model_validate_json(value)
-        elif name == "id" and told is not None:
-            yield int(value), told
+            job = JobResponse.model_validate_json(value)
+        elif name == "id" and job is not None:
+            yield int(value), job
 
 
 def _read_lines(answer: HTTPResponse) -> Iterator[bytes]:
-    """Yield whole lines. Iterating over the response itself would hide that its end is missing."""
+    """Yield complete lines. Iteration over the response itself would not detect a truncated response."""
     begin = b""
-    while piece := answer.read1(PIECE_BYTES):
+    while piece := answer.read1(CHUNK_BYTES):
         *lines, begin = (begin + piece).split(b"\n")
         yield from lines

@@ -1,4 +1,4 @@
-"""Answers as values: the safe number, both ends, and columns that `pandas.DataFrame` takes as they are."""
+"""Answers as values: the safe number, both bounds, and columns for `pandas.DataFrame`."""
 
 from __future__ import annotations
 
@@ -12,16 +12,17 @@ from api_schemas.comparisons import ComparisonsResponse
 from api_schemas.sweeps import SweepsResponse
 
 Columns: TypeAlias = dict[str, list[Any]]
-"""Lists of one length by their names."""
+"""Lists of equal length by name."""
 SHARED = ("evidence", "tight", "method", "tolerance_met")
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Number:
-    """One number: `lower <= truth <= upper`, and `value`, the safe end. No ends: an approximation that was asked for.
+    """Number with an enclosure, `lower <= truth <= upper`, and the safe bound as `value`. An approximation has no
+    bounds.
 
-    `answer` has the evidence, the theorem and the notes, `response` the digest, the assumptions and the hazards.
+    `answer` has the evidence, the theorem and the notes; `response` has the digest, the assumptions and the hazards.
     """
 
     value: float
@@ -37,7 +38,7 @@ class Number:
 @final
 @dataclass(frozen=True, slots=True)
 class Power:
-    """Largest power of any attack at each false positive rate; `value` is its upper end."""
+    """Largest power of any attack at each false positive rate. `value` is the upper bound."""
 
     false_positive_rates: tuple[float, ...]
     value: tuple[float, ...]
@@ -47,19 +48,19 @@ class Power:
     response: BoundsResponse
 
     def columns(self) -> Columns:
-        """A row for each rate: power and type II error, each with both ends."""
-        held: Columns = {"false_positive_rate": list(self.false_positive_rates)}
+        """Return a row for each rate: power and type II error, each with both bounds."""
+        columns: Columns = {"false_positive_rate": list(self.false_positive_rates)}
         for name in ("power", "type_two_error"):
             for end in ("value", "lower", "upper"):
                 column = name if end == "value" else f"{name}_{end}"
-                held[column] = [dict(point)[name][end] for point in self.answer.points]  # type: ignore[index]
-        return held
+                columns[column] = [dict(point)[name][end] for point in self.answer.points]  # type: ignore[index]
+        return columns
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """The answers to several questions about one run, in their order."""
+    """Answers to several questions about one run, in order."""
 
     response: BoundsResponse
 
@@ -67,19 +68,22 @@ class Bounds:
         return len(self.response.answers)
 
     def __iter__(self) -> Iterator[Number | Power]:
-        return (valued(answer, self.response) for answer in self.response.answers)
+        return (to_value(answer, self.response) for answer in self.response.answers)
 
     def __getitem__(self, index: int) -> Number | Power:
-        return valued(self.response.answers[index], self.response)
+        return to_value(self.response.answers[index], self.response)
 
     @property
     def answers(self) -> tuple[Number | Power, ...]:
-        """All of them."""
+        """Tuple of all answers."""
         return tuple(self)
 
     def columns(self) -> Columns:
-        """A row for each number, of a trade-off for the power at each rate; None where a question lacks a parameter."""
-        rows = [row for answer in self.response.answers for row in _rows(answer)]
+        """Return a row for each number. A trade-off has a row with the power at each rate.
+
+        A parameter that a question does not have is None.
+        """
+        rows = [row for answer in self.response.answers for row in _answer_rows(answer)]
         names = dict.fromkeys(name for row in rows for name in row)
         last = ("value", "lower", "upper", *SHARED)
         ordered = [name for name in names if name not in last] + list(last)
@@ -87,8 +91,8 @@ class Bounds:
 
 
 def table(response: ComparisonsResponse) -> Columns:
-    """A row for each quantity of a comparison: the safe number and both ends of every run, and who is best."""
-    held: Columns = {"quantity": [quantity.label for quantity in response.quantities]}
+    """Return a row for each quantity of a comparison: safe number and both bounds of every run, and the best run."""
+    columns: Columns = {"quantity": [quantity.label for quantity in response.quantities]}
     for run in response.runs:
         answers = [(run.answers[quantity.question], quantity.point) for quantity in response.quantities]
         cells = [
@@ -96,16 +100,16 @@ def table(response: ComparisonsResponse) -> Columns:
         ]
         for end in ("value", "lower", "upper"):
             column = run.name if end == "value" else f"{run.name} {end}"
-            held[column] = [cell[end] if isinstance(cell, dict) else getattr(cell, end) for cell in cells]
-    held["best"] = [quantity.best for quantity in response.quantities]
-    held["certain"] = [quantity.certain for quantity in response.quantities]
-    return held
+            columns[column] = [cell[end] if isinstance(cell, dict) else getattr(cell, end) for cell in cells]
+    columns["best"] = [quantity.best for quantity in response.quantities]
+    columns["certain"] = [quantity.certain for quantity in response.quantities]
+    return columns
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """The answers to the same questions about many runs."""
+    """Answers to the same questions about many runs."""
 
     response: SweepsResponse
 
@@ -113,29 +117,30 @@ class Sweep:
         return self.response.points
 
     def columns(self) -> Columns:
-        """A row for each point: the numbers that are varied, and the safe number and both ends of every answer; None
-        where there is a problem, which is told in the last column.
+        """Return a row for each point: the varied numbers, and the safe number and both bounds of every answer.
+
+        The last column describes the problem of a point without answers.
         """
         response = self.response
-        held: Columns = {_last(pointer): list(column) for pointer, column in response.columns.items()}
-        if len(held) < len(response.columns):  # two places of one name
-            held = {pointer: list(column) for pointer, column in response.columns.items()}
+        columns: Columns = {_last_name(pointer): list(column) for pointer, column in response.columns.items()}
+        if len(columns) < len(response.columns):  # two places of one name
+            columns = {pointer: list(column) for pointer, column in response.columns.items()}
         beside = () if response.worst_case is None else response.worst_case.answers
         for prefix, answers in (("", response.answers), ("worst case ", beside)):
             for answer in answers:
                 ends = {"": answer.value, " lower": answer.lower, " upper": answer.upper}
                 ends |= {" tolerance_met": answer.tolerance_met}
-                held |= {f"{prefix}{answer.label}{name}": list(column) for name, column in ends.items()}
+                columns |= {f"{prefix}{answer.label}{name}": list(column) for name, column in ends.items()}
         told = {problem.point: "; ".join(each.detail for each in problem.errors) for problem in response.problems}
-        return held | {"problem": [told.get(point) for point in range(response.points)]}
+        return columns | {"problem": [told.get(point) for point in range(response.points)]}
 
 
-def _last(pointer: str) -> str:
+def _last_name(pointer: str) -> str:
     return pointer.rpartition("/")[2]
 
 
-def valued(answer: Answer, response: BoundsResponse) -> Number | Power:
-    """An answer as a value."""
+def to_value(answer: Answer, response: BoundsResponse) -> Number | Power:
+    """Return an answer as a Number or a Power."""
     if isinstance(answer, TradeOffAnswer):
         powers = [point["power"] for point in answer.points]
         return Power(
@@ -149,14 +154,14 @@ def valued(answer: Answer, response: BoundsResponse) -> Number | Power:
     return Number(answer.value, answer.lower, answer.upper, answer, response)
 
 
-def _rows(answer: Answer) -> Iterator[dict[str, Any]]:
+def _answer_rows(answer: Answer) -> Iterator[dict[str, Any]]:
     asked: dict[str, Any] = answer.question.model_dump(exclude_none=True)
-    held = {"question": asked.pop("type"), **asked} | {name: getattr(answer, name) for name in SHARED}
+    columns = {"question": asked.pop("type"), **asked} | {name: getattr(answer, name) for name in SHARED}
     if not isinstance(answer, TradeOffAnswer):
-        yield {**held, "value": answer.value, "lower": answer.lower, "upper": answer.upper}
+        yield {**columns, "value": answer.value, "lower": answer.lower, "upper": answer.upper}
         return
-    del held["false_positive_rates"]
+    del columns["false_positive_rates"]
     for point in answer.points:
         power = point["power"]
         ends = {"value": power["value"], "lower": power["lower"], "upper": power["upper"]}
-        yield {**held, "false_positive_rate": point["false_positive_rate"], **ends}
+        yield {**columns, "false_positive_rate": point["false_positive_rate"], **ends}

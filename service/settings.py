@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 from urllib.parse import quote, urlsplit
 
-from pydantic import Field, SecretStr, ValidationError, ValidationInfo, field_validator
+from pydantic import AliasChoices, Field, SecretStr, ValidationError, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 PREFIX: Final = "PRIVACY_BOUNDS_"
@@ -18,6 +18,9 @@ SHORTEST_SEAL_KEY: Final = 32
 LARGEST_PORT: Final = 65_535
 LONGEST_SOCKET_PATH: Final = 107
 """Bytes, of Linux; elsewhere fewer, which is an error where the socket is made."""
+
+EARLIER_NAMES: Final = frozenset({f"{PREFIX}REDIS_DEAR_TIMEOUT_SECONDS"})
+"""Names of environment variables of earlier versions, which are accepted as aliases."""
 
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=1)]
@@ -32,7 +35,9 @@ def default_worker_count() -> int:
 class Settings(BaseSettings):
     """Everything that can be set. There is no host or port here: they belong to the server (`privacy-bounds serve`)."""
 
-    model_config = SettingsConfigDict(env_prefix=PREFIX, env_ignore_empty=True, frozen=True, extra="forbid")
+    model_config = SettingsConfigDict(
+        env_prefix=PREFIX, env_ignore_empty=True, frozen=True, extra="forbid", populate_by_name=True
+    )
 
     redis_password: SecretStr | None = Field(
         default=None,
@@ -47,8 +52,12 @@ class Settings(BaseSettings):
         description="The longest that a request waits for one answer of Redis; then it does without. Four round trips, "
         "where Redis is farther away (at most 20 ms).",
     )
-    redis_dear_timeout_seconds: Seconds = Field(
-        default=0.25, description="The same for dear work, which never waits longer than it would compute."
+    redis_expensive_timeout_seconds: Seconds = Field(
+        default=0.25,
+        description="The same for expensive computations, which never wait longer than their estimated time.",
+        validation_alias=AliasChoices(
+            f"{PREFIX}REDIS_EXPENSIVE_TIMEOUT_SECONDS", f"{PREFIX}REDIS_DEAR_TIMEOUT_SECONDS"
+        ),
     )
     redis_cost_floor: CostUnits = Field(
         default=1_000,
@@ -275,7 +284,7 @@ class ConfigurationError(Exception):
 
 def read_settings() -> Settings:
     """Return the settings of the environment. Raises ConfigurationError for wrong values and unknown names."""
-    names = {f"{PREFIX}{field.upper()}" for field in Settings.model_fields}
+    names = {f"{PREFIX}{field.upper()}" for field in Settings.model_fields} | EARLIER_NAMES
     sentences = [
         _unknown(name, names) for name in os.environ if name.upper().startswith(PREFIX) and name.upper() not in names
     ]
@@ -284,9 +293,8 @@ def read_settings() -> Settings:
     except ValidationError as error:
         for detail in error.errors(include_input=False, include_url=False):
             reason = detail["msg"].removeprefix("Value error, ").rstrip(".")
-            sentences.append(
-                f"{PREFIX}{str(detail['loc'][0]).upper()} is not accepted: {reason[:1].lower()}{reason[1:]}."
-            )
+            name = PREFIX + str(detail["loc"][0]).upper().removeprefix(PREFIX)
+            sentences.append(f"{name} is not accepted: {reason[:1].lower()}{reason[1:]}.")
         raise ConfigurationError(*dict.fromkeys(sentences)) from None
     if sentences:
         raise ConfigurationError(*sentences)

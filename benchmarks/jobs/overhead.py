@@ -9,11 +9,11 @@ import time
 from contextlib import closing
 
 from benchmarks.jobs.setting import SEAL_KEY, clustered
-from service.execution.seals import Seals
+from service.execution.entry_mac import EntryAuthenticator
 from service.jobs.celery.store import RedisStore
 from service.jobs.job import StoredJob, new_id
-from service.jobs.lines import packed
 from service.jobs.repository import Quota
+from service.jobs.results_codec import compress
 
 PIECES = 300
 LINES = b'{"point":0,"numbers":{"/mechanism/noise_multiplier":1.0},"answers":[{"value":0.3829249225480262}]}\n' * 500
@@ -23,7 +23,7 @@ def seconds_for_a_piece() -> float:
     """Return the median over some hundred pieces of 500 lines."""
     with clustered(1) as setting:
         url = f"redis://127.0.0.1:{setting.redis_port}/0"
-        with closing(RedisStore(url, Seals([SEAL_KEY]))) as store:
+        with closing(RedisStore(url, EntryAuthenticator([SEAL_KEY]))) as store:
             now = time.time()
             job = StoredJob(
                 id=new_id(),
@@ -46,5 +46,5 @@ def _seconds(store: RedisStore) -> float:
     claim = store.claim("none", "benchmark", 60.0)
     assert claim is not None
     store.renew(claim, 60.0)
-    store.save(claim, packed(LINES), 500)
+    store.save(claim, compress(LINES), 500)
     return time.perf_counter() - started

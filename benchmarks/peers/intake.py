@@ -14,8 +14,8 @@ from pydantic import ValidationError
 from api_schemas.bounds import BoundsRequest
 from benchmarks.report import Reach, Section, Table, milliseconds
 from benchmarks.timing import median_cpu_seconds
-from service.execution.request_body import by_itself, parse_request
 from service.importers.catalogue import import_state, validate_with_imports
+from service.parsing import parse_request, validate_plain
 
 FIXTURES: Final = Path(__file__).parents[2] / "tests" / "importers" / "fixtures"
 RUN: Final = {"type": "dpsgd", "noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 1000}
@@ -62,7 +62,7 @@ def _times() -> list[tuple[str, str]]:
         return json.dumps({"mechanism": mechanism, "questions": [{"type": "advantage"}]}).encode()
 
     bodies = {
-        "a mechanism, without readers": (asked(RUN), by_itself),
+        "a mechanism, without readers": (asked(RUN), validate_plain),
         "a mechanism": (asked(RUN), validate_with_imports),
         "a history of one row": (asked({"type": "imported", "content": LONG[:1]}), validate_with_imports),
         "a history of 10 000 rows": (asked({"type": "imported", "content": LONG}), validate_with_imports),

@@ -14,9 +14,9 @@ from service.computations.catalogue import resource
 from service.engine_version import ENGINE_VERSION
 from service.execution.client import WaitingClient
 from service.execution.errors import ComputeBudgetExceeded, OutOfTime
-from service.execution.fair_queue import QueuedWork
+from service.execution.fair_queue import QueuedComputation
 from service.execution.memory_cache import InMemoryResultCache
-from service.execution.runner import Answer, ComputationRunner
+from service.execution.runner import ComputationRunner, ComputedResult
 from service.execution.worker_pool import WorkerPool
 from service.execution.workers import Workers
 from service.privacy.errors import PrivacyComputationError
@@ -52,7 +52,7 @@ class ChartRenderer:
         """Render one image. Raise QueueFull, OutOfTime, OutOfMemory or WorkerDied."""
         drawn = ChartRequest(spec=spec, image=image)
         computed = await self._workers.compute(
-            QueuedWork(client.requester), DRAWING_COST, DRAWING, drawn, "", ENGINE_VERSION
+            QueuedComputation(client.requester), DRAWING_COST, DRAWING, drawn, "", ENGINE_VERSION
         )
         return computed.body
 
@@ -101,7 +101,7 @@ class RenderingService:
             self._board.start()
 
     async def render(
-        self, form: Rendering, computation: Computation[Any, Any], answer: Answer, client: WaitingClient
+        self, form: Rendering, computation: Computation[Any, Any], answer: ComputedResult, client: WaitingClient
     ) -> RenderedBody:
         """Render an answer. Raise the errors of computations and of the chart renderer."""
         kept = f"{computation.name};{form.media_type}", answer.digest

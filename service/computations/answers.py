@@ -32,7 +32,7 @@ from service.privacy.composition.planning.plan import Plan
 from service.privacy.enclosure import Evidence
 from service.privacy.errors import NumericalFailure, OutOfDomain, UnsupportedCombination
 from service.privacy.limit import WidthLimit
-from service.privacy.numerics.work import Work, at_most, count_work, keep, kept_once, was_cut_short
+from service.privacy.numerics.work import Work, at_most, compute_once, count_work, replace_kept, was_cut_short
 from service.privacy.questions import gaussian_dp, unlearning
 from service.privacy.questions.capping import capped, capped_points
 from service.privacy.questions.reading import Reading
@@ -123,7 +123,7 @@ def said(curves: TradeOffPair, question: QuestionSpec, tolerance: float) -> Engi
     """
     if curves.origin is None:
         return _said(curves, question, tolerance)
-    return kept_once((curves.origin, question, tolerance), lambda: _said(curves, question, tolerance))
+    return compute_once((curves.origin, question, tolerance), lambda: _said(curves, question, tolerance))
 
 
 def narrower(known: EngineAnswer, curves: TradeOffPair, question: QuestionSpec, tolerance: float) -> EngineAnswer:
@@ -134,7 +134,7 @@ def narrower(known: EngineAnswer, curves: TradeOffPair, question: QuestionSpec, 
     if found.widest > known.widest:
         return known
     if curves.origin is not None:
-        keep((curves.origin, question, tolerance), found)
+        replace_kept((curves.origin, question, tolerance), found)
     return found
 
 
@@ -154,7 +154,7 @@ def _read(curves: TradeOffPair, question: QuestionSpec, tolerance: float) -> Eng
         return _gdp_mu(curves, curve, question, tolerance, worst)
     if question.type == "unlearning_guarantee":
         return _guarantee(curves, curve, question, tolerance, worst)
-    before = curves.asked
+    before = curves.second_uses
     return _of_reading(curves, curve, READINGS[type(question)](curve, question), tolerance, before, worst)
 
 
@@ -165,7 +165,7 @@ def _guarantee(
     tolerance: float,
     worst: tuple[Any, ...],
 ) -> EngineAnswer:
-    before = curves.asked
+    before = curves.second_uses
     found = unlearning.unlearning_guarantee(curve, question.prior, question.confidence)
     return _of_reading(curves, curve, found.reading, tolerance, before, worst, found.holds)
 
@@ -251,7 +251,7 @@ def _trade_off(
     tolerance: float,
     worst: tuple[Any, ...],
 ) -> EngineAnswer:
-    before = curves.asked
+    before = curves.second_uses
     read = curve.points(np.array(question.false_positive_rates))
     if worst and curve.evidence.is_certain and worst[1].is_certain:
         read = capped_points(read, worst[0])
@@ -283,7 +283,7 @@ def written_points(question: TradeOffQuestion, read: CurvePoints, evidence: Evid
 def _gdp_mu(
     curves: TradeOffPair, curve: AbstractTradeOff, question: GdpMuQuestion, tolerance: float, worst: tuple[Any, ...]
 ) -> EngineAnswer:
-    before = curves.asked
+    before = curves.second_uses
     reading = gaussian_dp.mu(curve, question.false_positive_rate_min, question.type_two_error_min)
     own, own_global = as_sure_as(curve, reading.value), as_sure_as(curve, reading.global_mu)
     mu, global_mu = own, own_global

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 
-from api_schemas.caveats import Assumption, Hazard
+from api_schemas.assumptions_and_hazards import Assumption, Hazard
 from service.computations.parts import assumption_of
 from service.privacy.mechanisms import caveats as core
 from service.privacy.mechanisms.abstract import AbstractMechanism

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from service.privacy.numerics.arrays import FloatArray
-from service.privacy.numerics.work import kept_once
+from service.privacy.numerics.work import compute_once
 from service.privacy.questions.capping import capped_points
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
 from service.privacy.trade_off.pair import TradeOffPair
@@ -16,7 +16,7 @@ def points_of(curves: TradeOffPair, direction: Literal["add", "remove", "both"],
     if curves.origin is None:
         return _points(curves, direction, rates)
     key = (curves.origin, direction, rates.tobytes())
-    return kept_once(key, lambda: _points(curves, direction, rates))
+    return compute_once(key, lambda: _points(curves, direction, rates))
 
 
 def _points(curves: TradeOffPair, direction: Literal["add", "remove", "both"], rates: FloatArray) -> CurvePoints:

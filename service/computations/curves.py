@@ -10,8 +10,8 @@ from typing import Final, final
 
 import numpy as np
 
+from api_schemas.assumptions_and_hazards import Assumption
 from api_schemas.base import Request
-from api_schemas.caveats import Assumption
 from api_schemas.curves import CurvesRequest, CurvesResponse, RateGrid
 from api_schemas.examples import CURVES_EXAMPLES
 from api_schemas.options import ONLY_WHERE_ASKED
@@ -140,7 +140,7 @@ def _curves(
             for direction in request.directions:
                 curve: AbstractTradeOff = getattr(curves, direction)
                 if curve not in known:
-                    before = curves.asked
+                    before = curves.second_uses
                     begin_limits(curves)
                     with at_most(share(work, request.curve_count - len(read))):
                         known[curve] = points_of(curves, direction, rates), curves.notes_since(before)

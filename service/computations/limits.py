@@ -11,7 +11,7 @@ from service.computations.numbers import UNPROVED, meets, narrow
 from service.privacy.composition.planning.accuracy import DEFAULT_TOLERANCE
 from service.privacy.enclosure import Enclosure, Evidence
 from service.privacy.limit import WidthLimit
-from service.privacy.numerics.work import begin_reading, was_cut_short
+from service.privacy.numerics.work import begin_evaluation, was_cut_short
 from service.privacy.questions.empty_range import range_may_be_empty
 from service.privacy.trade_off.abstract import CurvePoints
 from service.privacy.trade_off.pair import TradeOffPair
@@ -43,7 +43,7 @@ def begin_limits(curves: TradeOffPair) -> None:
     """Forget what kept earlier readings of these curves wide."""
     if curves.second is not None:
         curves.second.declined = None
-    begin_reading()
+    begin_evaluation()
 
 
 def limit_fields(limit: WidthLimit | None) -> ResponseFields:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
 from api_schemas.bounds import BoundsRequest
-from api_schemas.nested import moved
+from api_schemas.nested import repoint
 from service.computations.abstract import Quote, ResponseFields
 from service.computations.allowance import MOST_WORK
 from service.computations.bounds import Setting, bounds_quote, read_bounds
@@ -34,7 +34,7 @@ def read(
     try:
         return read_bounds(request, setting)
     except PrivacyComputationError as error:
-        error.pointer = moved(error.pointer, places)
+        error.pointer = repoint(error.pointer, places)
         raise
 
 
@@ -43,7 +43,7 @@ def quoted_alone(request: BoundsRequest, places: Mapping[str, str]) -> Quote:
     try:
         return bounds_quote(request)
     except PrivacyComputationError as error:
-        error.pointer = moved(error.pointer, places)
+        error.pointer = repoint(error.pointer, places)
         raise
 
 

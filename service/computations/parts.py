@@ -7,8 +7,8 @@ from functools import lru_cache
 from typing import Any, Final, cast
 
 from api_schemas import mechanisms, threat_models
+from api_schemas.assumptions_and_hazards import Assumption
 from api_schemas.base import Request
-from api_schemas.caveats import Assumption
 from api_schemas.fields import shape_of, type_of
 from api_schemas.mechanisms import MechanismSpec, is_one_step, nodes_of
 from api_schemas.options import OPTIONS, MethodOptions

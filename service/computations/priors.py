@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from api_schemas.assumptions_and_hazards import Assumption
 from api_schemas.bounds import BoundsRequest, DatasetSubsampling
-from api_schemas.caveats import Assumption
 from api_schemas.questions import QuestionSpec
 
 RECORDS_WERE_SAMPLED: Final = Assumption(

@@ -1,4 +1,4 @@
-"""Who sends a request: the name that every share is counted by, and whether the client still waits for an answer."""
+"""Client of a request: the requester that resources are accounted to, and the connection state."""
 
 from __future__ import annotations
 
@@ -10,25 +10,33 @@ from functools import lru_cache
 from typing import Any, Final
 
 
-async def _never() -> None:
+async def _wait_forever() -> None:
     await asyncio.get_running_loop().create_future()
 
 
 @dataclass(frozen=True, slots=True)
 class WaitingClient:
-    """`requester`: whose shares are used; `gone()` returns when the client has gone away."""
+    """Client that waits for a result.
+
+    `requester` is the key that queues, caches and quotas account to. `wait_disconnected()` returns when the client has
+    disconnected.
+    """
 
     requester: str
-    gone: Callable[[], Awaitable[None]] = _never
+    wait_disconnected: Callable[[], Awaitable[None]] = _wait_forever
 
 
-LOCAL: Final = WaitingClient("local")
-"""A caller in this process, who waits for as long as it takes."""
+LOCAL_CLIENT: Final = WaitingClient("local")
+"""Caller in this process, which never disconnects."""
 
 
-@lru_cache(maxsize=1024)  # a client asks more than once
-def requester_at(address: str | None) -> str:
-    """Return the requester at an address: of IPv6 the network of 64 bits, any address of which one machine can take."""
+@lru_cache(maxsize=1024)  # most clients send several requests
+def requester_from_address(address: str | None) -> str:
+    """Return the requester key of an address.
+
+    IPv4 addresses and names of Unix sockets are returned unchanged. IPv6 addresses are reduced to their /64 network,
+    because one machine can use any address of its network. Return "unknown" for None.
+    """
     if address is None:
         return "unknown"
     try:
@@ -41,7 +49,10 @@ def requester_at(address: str | None) -> str:
     return str(mapped) if mapped is not None else str(ipaddress.ip_network((int(parsed) >> 64 << 64, 64)))
 
 
-def requester_of(scope: Mapping[str, Any]) -> str:
-    """Return the requester of an ASGI scope. What the server says is the peer, or whom a trusted proxy forwards for."""
+def requester_from_scope(scope: Mapping[str, Any]) -> str:
+    """Return the requester key of an ASGI scope.
+
+    The server puts the address of the peer, or the address that a trusted proxy forwards, into the scope.
+    """
     address = scope.get("client")
-    return requester_at(address[0] if address else None)
+    return requester_from_address(address[0] if address else None)

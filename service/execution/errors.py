@@ -1,12 +1,12 @@
-"""What can go wrong between a valid request and its computation, as one tree.
+"""Errors between a valid request and its result.
 
 ExecutionError
-- ComputeBudgetExceeded    the estimate is above what this service computes
-- QueueFull                too much work waits already; later is better
-- OutOfTime                the computation met its time limit and was killed
-- OutOfMemory              the computation met the memory limit of its process
-- WorkerDied               the process of the computation ended, and not by our hand
-- ClientGone               nobody waits for the answer any more
+- ComputeBudgetExceeded    the estimated cost is above the limit of this service
+- QueueFull                the queue has no room for the request; the client should retry later
+- OutOfTime                the computation exceeded its time limit and was killed
+- OutOfMemory              the computation exceeded the memory limit of its process
+- WorkerDied               the process of the computation ended unexpectedly
+- ClientGone               the client disconnected before the result was ready
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from __future__ import annotations
 from typing import Literal
 
 Shortage = Literal["queue", "share", "wait"]
-"""Why there is no place in the queue: all are taken, a requester with fewer places took this one, the wait is long."""
+"""Reason of QueueFull: the queue is full, a requester with fewer entries took the entry, or the wait is too long."""
 
 
 class ExecutionError(Exception):
-    """Base of all errors of the execution room."""
+    """Base class of all errors in `service.execution`."""
 
 
 class ComputeBudgetExceeded(ExecutionError):
-    """The estimated cost of a request is above the limit; nothing was computed. Both in units of about 1 us of CPU."""
+    """Estimated cost above the limit; nothing was computed. Both are in units of about 1 us of CPU time."""
 
     def __init__(self, estimate: int, limit: int) -> None:
         self.estimate, self.limit = estimate, limit
@@ -30,7 +30,7 @@ class ComputeBudgetExceeded(ExecutionError):
 
 
 class QueueFull(ExecutionError):
-    """Too many computations wait for a worker; `retry_after_seconds` is the estimated time until a place is free."""
+    """Full queue. `retry_after_seconds` is the estimated time in seconds until the queue has room."""
 
     def __init__(self, retry_after_seconds: int, reason: Shortage = "queue") -> None:
         self.retry_after_seconds = retry_after_seconds
@@ -39,7 +39,7 @@ class QueueFull(ExecutionError):
 
 
 class OutOfTime(ExecutionError):
-    """The computation met its time limit; its process was killed."""
+    """Time limit exceeded by a computation, whose process was killed. `limit_seconds` is the limit."""
 
     def __init__(self, limit_seconds: float) -> None:
         self.limit_seconds = limit_seconds
@@ -47,7 +47,7 @@ class OutOfTime(ExecutionError):
 
 
 class OutOfMemory(ExecutionError):
-    """The computation met the memory limit of its process."""
+    """Memory limit of the worker process exceeded by a computation. `limit_bytes` is the limit."""
 
     def __init__(self, limit_bytes: int) -> None:
         self.limit_bytes = limit_bytes
@@ -55,8 +55,8 @@ class OutOfMemory(ExecutionError):
 
 
 class WorkerDied(ExecutionError):
-    """The process of the computation ended before it answered (killed from outside, or crashed)."""
+    """Worker process that ended before it returned a result, because it crashed or was killed from outside."""
 
 
 class ClientGone(ExecutionError):
-    """The client went away while its answer was computed; the answer has no reader."""
+    """Client that disconnected while its result was computed, so that the result has no recipient."""

@@ -1,10 +1,10 @@
-"""The queue for workers: requesters share the workers by work, not by the number of requests.
+"""Fair queue for workers: requesters share worker time, not the number of requests.
 
-Each requester has an account of the seconds of work that it had. The next turn goes to the requester with the smallest
-account, the work it asks for added (at most `LONGEST_PREFERENCE_SECONDS` of it). Short work of a requester that has had
-little is therefore next, and long work is overtaken by at most that much work of each other requester. This is fair
-queueing with a virtual time (WF2Q+, Bennett and Zhang 1997): a newcomer begins at the equal share of all accounts, or
-at the smallest account that waits.
+The queue keeps an account of used worker seconds for each requester. The next computation belongs to the requester
+with the smallest sum of its account and the estimated seconds of the computation, of which at most `MAX_RANK_SECONDS`
+count. Short work of a requester with a small account therefore runs first. Each other requester can overtake long work
+with at most `MAX_RANK_SECONDS` of work. The discipline is fair queueing with a virtual time (WF2Q+, Bennett and Zhang
+1997): the account of a new requester starts at the virtual time, or at the smallest account with queued work.
 """
 
 from __future__ import annotations
@@ -18,142 +18,152 @@ from typing import Final, Literal, final
 
 Lane = Literal["ordinary", "reserve"]
 
-LONGEST_PREFERENCE_SECONDS: Final = 2.0
-"""Work that takes longer is ordered as if it took this long."""
+MAX_RANK_SECONDS: Final = 2.0
+"""Largest estimate that counts for the order. Longer work is ordered as if it took this long."""
 
 
 @final
-class QueuedWork:
-    """One computation that needs a worker, and the requesters that wait for it.
+class QueuedComputation:
+    """Computation that needs a worker, with the requesters that wait for its result.
 
-    While it waits, it has a place in the queue for each of them that has room in its share. The first turn counts.
+    While the computation waits, the queue holds one entry for each requester whose share has room. The first entry
+    that reaches the front starts the computation.
     """
 
-    __slots__ = ("is_short", "places", "requesters", "seconds", "turn")
+    __slots__ = ("entries", "granted", "is_short", "requesters", "seconds")
 
     def __init__(self, requester: str) -> None:
         self.requesters = Counter((requester,))
         self.seconds = 0.0
         self.is_short = False
-        self.places: dict[str, QueuePlace] = {}
-        self.turn: asyncio.Future[Lane] | None = None
-        """Result: where the work runs. Fails when the work has lost its last place. None: it does not wait."""
+        self.entries: dict[str, QueueEntry] = {}
+        self.granted: asyncio.Future[Lane] | None = None
+        """Future with the lane that runs the computation. The future fails with QueueFull when the last entry is
+        evicted. None while the computation does not wait.
+        """
 
     @property
     def is_waiting(self) -> bool:
-        """Whether the work has no turn yet, and its task is there to take one."""
-        return self.turn is not None and not self.turn.done()
+        """Whether the computation still waits for a worker, and its task has not been cancelled."""
+        return self.granted is not None and not self.granted.done()
 
 
 @final
 @dataclass(eq=False, frozen=True, slots=True)
-class QueuePlace:
-    """A place in the queue: one requester waits for one computation."""
+class QueueEntry:
+    """Entry of the queue: one requester that waits for one computation."""
 
     requester: str
-    work: QueuedWork
+    work: QueuedComputation
 
 
 @dataclass(slots=True)
 class _Account:
-    had: float
-    running: float = 0.0
-    runs: int = 0
-    last_turn: int = 0
-    line: list[tuple[float, QueuePlace]] = field(default_factory=list[tuple[float, QueuePlace]])
-    """Places in their order, each with its rank: the account when the place was taken, with its work."""
+    used_seconds: float
+    running_seconds: float = 0.0
+    running_count: int = 0
+    last_start: int = 0
+    queue: list[tuple[float, QueueEntry]] = field(default_factory=list[tuple[float, QueueEntry]])
+    """Entries sorted by rank. The rank is the account at the time of queueing plus the seconds of the computation."""
 
     @property
-    def taken(self) -> float:
-        return self.had + self.running
+    def charged_seconds(self) -> float:
+        return self.used_seconds + self.running_seconds
 
 
 @final
 class FairQueue:
-    """The line for one kind of workers, with the accounts of what these workers did. All times are seconds."""
+    """Queue for one kind of workers, with the accounts of the seconds that these workers spent. Times are seconds."""
 
     def __init__(self) -> None:
         self._accounts: dict[str, _Account] = {}
-        self._level = 0.0
-        self._turns = 0
+        self._virtual_time = 0.0
+        self._starts = 0
 
-    def __iter__(self) -> Iterator[QueuePlace]:
+    def __iter__(self) -> Iterator[QueueEntry]:
         for account in self._accounts.values():
-            yield from (place for _, place in account.line)
+            yield from (entry for _, entry in account.queue)
 
-    def append(self, place: QueuePlace) -> None:
-        """Add a place, behind the places of its requester that rank as high."""
-        account = self._account(place.requester)
-        insort(account.line, (account.taken + _preference(place.work), place), key=lambda entry: entry[0])
+    def append(self, entry: QueueEntry) -> None:
+        """Insert an entry after the entries of its requester with the same rank."""
+        account = self._account(entry.requester)
+        insort(
+            account.queue, (account.charged_seconds + _rank_seconds(entry.work), entry), key=lambda ranked: ranked[0]
+        )
 
-    def remove(self, place: QueuePlace) -> None:
-        """Remove a place, wherever it is; do nothing where it was removed before."""
-        account = self._accounts.get(place.requester)
+    def remove(self, entry: QueueEntry) -> None:
+        """Remove an entry. Do nothing if the entry was removed before."""
+        account = self._accounts.get(entry.requester)
         if account is not None:
-            account.line[:] = (entry for entry in account.line if entry[1] is not place)
+            account.queue[:] = (ranked for ranked in account.queue if ranked[1] is not entry)
 
-    def begin(self, requester: str, work: QueuedWork) -> None:
-        """Give a requester its turn."""
+    def start(self, requester: str, work: QueuedComputation) -> None:
+        """Record that a computation of this requester starts, and charge its estimated seconds."""
         account = self._account(requester)
-        self._turns += 1
-        account.last_turn = self._turns
-        account.running += work.seconds
-        account.runs += 1
+        self._starts += 1
+        account.last_start = self._starts
+        account.running_seconds += work.seconds
+        account.running_count += 1
 
-    def end(self, requester: str, work: QueuedWork, took: float) -> None:
-        """Charge a requester for work that has ended."""
+    def finish(self, requester: str, work: QueuedComputation, seconds: float) -> None:
+        """Replace the estimate of a finished computation by its measured seconds in the account of the requester."""
         account = self._accounts[requester]
-        account.runs -= 1
-        account.running = account.running - work.seconds if account.runs else 0.0
-        account.had += took
-        active = [each for each in self._accounts.values() if each.line or each.runs]
-        self._level = self._level + took / len(active) if active else 0.0
+        account.running_count -= 1
+        account.running_seconds = account.running_seconds - work.seconds if account.running_count else 0.0
+        account.used_seconds += seconds
+        active = [each for each in self._accounts.values() if each.queue or each.running_count]
+        self._virtual_time = self._virtual_time + seconds / len(active) if active else 0.0
         for name, each in tuple(self._accounts.items()):
-            if not (each.line or each.runs) and (each.had <= self._level or not active):
+            if not (each.queue or each.running_count) and (each.used_seconds <= self._virtual_time or not active):
                 del self._accounts[name]
 
-    def first(self) -> QueuePlace | None:
-        """Return the place whose turn is next."""
-        waiting = [account for account in self._accounts.values() if account.line]
+    def next_entry(self) -> QueueEntry | None:
+        """Return the entry that should start next, or None when the queue is empty."""
+        waiting = [account for account in self._accounts.values() if account.queue]
         if not waiting:
             return None
-        best = min(waiting, key=lambda each: (each.taken + _preference(each.line[0][1].work), each.last_turn))
-        return best.line[0][1]
+        best = min(
+            waiting, key=lambda each: (each.charged_seconds + _rank_seconds(each.queue[0][1].work), each.last_start)
+        )
+        return best.queue[0][1]
 
-    def seconds_before(self, requester: str, work: QueuedWork) -> float:
-        """Return the work of all places that would have their turn before a new place of this requester."""
+    def work_ahead_seconds(self, requester: str, work: QueuedComputation) -> float:
+        """Return the estimated seconds of all queued computations that would start before a new entry."""
         account = self._account(requester)
-        rank = account.taken + _preference(work)
-        before = sum(place.work.seconds for own_rank, place in account.line if own_rank <= rank)
+        rank = account.charged_seconds + _rank_seconds(work)
+        before = sum(entry.work.seconds for entry_rank, entry in account.queue if entry_rank <= rank)
         limit = rank + before
         for other in self._accounts.values():
-            taken = other.taken
-            for _, place in () if other is account else other.line:
-                if taken + _preference(place.work) > limit:
+            taken = other.charged_seconds
+            for _, entry in () if other is account else other.queue:
+                if taken + _rank_seconds(entry.work) > limit:
                     break
-                before += place.work.seconds
-                taken += place.work.seconds
+                before += entry.work.seconds
+                taken += entry.work.seconds
         return before
 
-    def last_of_largest(self, newcomer: str, *, is_short: bool) -> QueuePlace | None:
-        """Return the last place of the requester with most places of this kind; None where the newcomer has as many."""
-        counts = Counter(place.requester for place in self if place.work.is_short is is_short)
+    def eviction_candidate(self, newcomer: str, *, is_short: bool) -> QueueEntry | None:
+        """Return the last entry of the requester with the most entries of this kind.
+
+        Return None when the newcomer holds at least as many entries itself.
+        """
+        counts = Counter(entry.requester for entry in self if entry.work.is_short is is_short)
         largest, count = max(counts.items(), key=lambda item: item[1], default=(newcomer, 0))
         if count <= counts[newcomer]:
             return None
-        line = reversed(self._accounts[largest].line)
-        return next(place for _, place in line if place.work.is_short is is_short)
+        queue = reversed(self._accounts[largest].queue)
+        return next(entry for _, entry in queue if entry.work.is_short is is_short)
 
     def _account(self, requester: str) -> _Account:
         account = self._accounts.get(requester)
-        if account is None or not (account.line or account.runs):
-            smallest = min((each.had for each in self._accounts.values() if each.line), default=0.0)
-            start = max(self._level, smallest)
+        if account is None or not (account.queue or account.running_count):
+            smallest = min((each.used_seconds for each in self._accounts.values() if each.queue), default=0.0)
+            start = max(self._virtual_time, smallest)
             if account is None:
                 account = self._accounts[requester] = _Account(start)
-            account.had = max(account.had, start)
+            account.used_seconds = max(account.used_seconds, start)
         return account
 
 
-def _preference(work: QueuedWork) -> float:
-    return min(work.seconds, LONGEST_PREFERENCE_SECONDS)
+def _rank_seconds(work: QueuedComputation) -> float:
+    return min(work.seconds, MAX_RANK_SECONDS)

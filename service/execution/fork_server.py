@@ -1,7 +1,7 @@
-"""Loaded in the fork server of worker processes, and nowhere else: the one module that does something when imported.
+"""Exit hook of the fork server of worker processes. Importing this module registers the hook; import it nowhere else.
 
-Workers are killed by the kernel when the fork server has ended, which it does when the service has. Taking down an
-interpreter with the numeric libraries in it takes up to seconds on a busy machine; nothing in it is worth that wait.
+The kernel kills the workers when the fork server ends, and the fork server ends with the service. The regular shutdown
+of an interpreter with numeric libraries takes up to seconds on a busy machine, so the hook skips that shutdown.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Start the server that worker processes are forked from. This module is light: the server loads beside the service."""
+"""Start of the fork server of worker processes. Imports are light: the server loads its modules in parallel."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ NUMERIC_THREAD_VARIABLES: Final = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "M
 
 
 def start_fork_server(preloaded_modules: tuple[str, ...]) -> ForkServerContext:
-    """Start the fork server, unless it runs, and return the context whose processes it forks.
+    """Start the fork server, if it is not running, and return the context that forks processes from it.
 
-    The server loads `preloaded_modules` meanwhile. A server that runs keeps what it was started with.
+    The server loads `preloaded_modules` in the background. A server that is already running keeps its modules.
     """
-    for variable in NUMERIC_THREAD_VARIABLES:  # read by numeric libraries where they are loaded
+    for variable in NUMERIC_THREAD_VARIABLES:  # numeric libraries read these variables when they are loaded
         os.environ[variable] = "1"
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload([FORK_SERVER, *preloaded_modules])

@@ -1,9 +1,9 @@
-"""Leases in Redis: of several processes that need the same dear result, one computes it and the others wait.
+"""Leases in Redis: one of several processes computes an expensive result, and the others wait for the result.
 
-A lease is a key that expires by itself, so a holder that is killed blocks nobody for longer than the lease. Its value
-is sealed (`seals.py`) and says when it ends: a lease that nobody with the key gave, or one that was kept beyond its
-end by whoever can write to Redis, is not waited for. It is given back by compare-and-delete: who comes too late
-deletes nothing of the next holder.
+A lease is a key with a time to live, so a killed holder blocks other processes at most for the duration of the lease.
+The value is authenticated (`entry_mac.py`) and contains the end of the lease. A process ignores leases that were not
+issued with the shared key, and leases that somebody with access to Redis extended beyond their end. A lease is released
+by compare-and-delete, so that a late holder cannot delete the lease of the next holder.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ import time
 from dataclasses import dataclass
 from typing import Final, final
 
-from service.execution.redis_link import RedisLink
+from service.execution.redis_client import RedisCircuitBreaker
 from service.execution.result_cache import KEY_PREFIX, RedisResultCache
 
 RELEASE_SCRIPT = "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) else return 0 end"
 KIND: Final = "lease"
-LONGEST_LEASE_BYTES: Final = 512
+MAX_LEASE_BYTES: Final = 512
 
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """The right to compute one result until it expires."""
+    """Exclusive right to compute one result until the lease expires."""
 
     key: str
     value: bytes
@@ -32,36 +32,38 @@ class Lease:
 
 @final
 class RedisLeases:
-    """Leases on results by digest. Times of day of the processes that share them should agree to a second."""
+    """Leases on results by digest. The clocks of the processes that share them should agree within a second."""
 
-    def __init__(self, link: RedisLink, cache: RedisResultCache) -> None:
-        self._link = link
+    def __init__(self, redis_client: RedisCircuitBreaker, cache: RedisResultCache) -> None:
+        self._redis_client = redis_client
         self._cache = cache
 
     async def acquire(self, digest: str, seconds: float, timeout_seconds: float | None = None) -> Lease | None:
-        """A lease, or None while another process has it. Raises RedisAway."""
+        """Return a lease of `seconds` on a digest, or None while another process holds it. Raise RedisUnavailable."""
         key = f"{KEY_PREFIX}:{KIND}:{digest}"
-        said = json.dumps({"token": secrets.token_hex(16), "until": time.time() + seconds}).encode()
-        lease = Lease(key, self._cache.seals.seal(KIND, digest, said))
+        payload = json.dumps({"token": secrets.token_hex(16), "until": time.time() + seconds}).encode()
+        lease = Lease(key, self._cache.authenticator.sign(KIND, digest, payload))
         milliseconds = max(1, round(seconds * 1000))
-        taken = await self._link.attempt(
+        taken = await self._redis_client.call(
             "lease", lambda client: client.set(key, lease.value, nx=True, px=milliseconds), timeout_seconds
         )
         if taken:
             return lease
-        held = await self._link.attempt(
-            "lease", lambda client: client.getrange(key, 0, LONGEST_LEASE_BYTES), timeout_seconds
+        held = await self._redis_client.call(
+            "lease", lambda client: client.getrange(key, 0, MAX_LEASE_BYTES), timeout_seconds
         )
         if self._is_valid(digest, held):
             return None
-        await self._link.attempt("lease", lambda client: client.set(key, lease.value, px=milliseconds), timeout_seconds)
+        await self._redis_client.call(
+            "lease", lambda client: client.set(key, lease.value, px=milliseconds), timeout_seconds
+        )
         return lease
 
     def release(self, lease: Lease) -> None:
-        """Give a lease back soon, after the results written before."""
-        self._cache.write("EVAL", RELEASE_SCRIPT, 1, lease.key, lease.value)
+        """Release a lease after all results that were enqueued before. Return without waiting for Redis."""
+        self._cache.enqueue("EVAL", RELEASE_SCRIPT, 1, lease.key, lease.value)
 
     def _is_valid(self, digest: str, held: bytes | str) -> bool:
-        """Whether a holder of the key gave this lease, and it has not ended."""
-        said = self._cache.seals.open(KIND, digest, held)
-        return said is not None and json.loads(said)["until"] > time.time()
+        """Return whether the lease was issued with the shared key and has not ended."""
+        payload = self._cache.authenticator.verify(KIND, digest, held)
+        return payload is not None and json.loads(payload)["until"] > time.time()

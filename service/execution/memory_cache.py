@@ -1,7 +1,7 @@
-"""Results in the memory of this process, counted by who caused them.
+"""Cache of results in the memory of this process, accounted to the requesters that caused them.
 
-When the memory is full, the requester that holds most loses its least recently used result: whoever asks for thousands
-of distinct things pushes out its own.
+When the cache is full, the requester with the largest share loses its least recently used result. A requester that
+sends thousands of distinct requests therefore evicts its own results.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from collections import OrderedDict
 from typing import Final, NamedTuple, final
 
 LOCAL_REQUESTER: Final = "local"
-"""Holds what no client asked for by itself: answers of jobs."""
+"""Requester that results without a client are accounted to, such as results of jobs."""
 
 Key = tuple[str, str]
 
 
-class _Holding:
-    """Results that one requester caused, least recently used first."""
+class _RequesterEntries:
+    """Results of one requester, least recently used first."""
 
     __slots__ = ("bodies", "name", "size")
 
@@ -27,8 +27,8 @@ class _Holding:
         self.size = 0
 
 
-class _Claim(NamedTuple):
-    """How much a requester held when this was noted. Claims that no longer hold are skipped."""
+class _HeapEntry(NamedTuple):
+    """Entry of the eviction heap: the weight of a requester when the entry was pushed. Outdated entries are skipped."""
 
     negative_weight: float
     name: str
@@ -36,84 +36,89 @@ class _Claim(NamedTuple):
 
 @final
 class InMemoryResultCache:
-    """Bounded in entries and in bytes. A holding weighs its bytes, and for each entry an equal share of all bytes."""
+    """Cache with a limit on entries and a limit on bytes.
+
+    The weight of a requester is the bytes of its results plus `max_bytes / max_entries` for each result.
+    """
 
     def __init__(self, max_entries: int, max_bytes: int) -> None:
         self._max_entries = max_entries
         self._max_bytes = max_bytes
         self._entry_weight = max_bytes / max_entries
-        self._holdings: dict[str, _Holding] = {}
-        self._holders: dict[Key, _Holding] = {}
-        self._claims: list[_Claim] = []
+        self._entries_by_requester: dict[str, _RequesterEntries] = {}
+        self._owners: dict[Key, _RequesterEntries] = {}
+        self._weight_heap: list[_HeapEntry] = []
         self._bytes = 0
 
     def __len__(self) -> int:
-        return len(self._holders)
+        return len(self._owners)
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of all bodies kept."""
+        """Total bytes of all cached bodies."""
         return self._bytes
 
     def lookup(self, computation: str, digest: str) -> bytes | None:
-        """`get` without a detour through the event loop."""
+        """Return the body, or None when it is not cached. This is `get` without a coroutine."""
         key = computation, digest
-        holding = self._holders.get(key)
+        holding = self._owners.get(key)
         if holding is None:
             return None
         holding.bodies.move_to_end(key)
         return holding.bodies[key]
 
     async def get(self, computation: str, digest: str) -> bytes | None:
-        """Return the body, or None when it is not there."""
+        """Return the body, or None when it is not cached."""
         return self.lookup(computation, digest)
 
     def put(self, computation: str, digest: str, body: bytes, requester: str = LOCAL_REQUESTER) -> None:
-        """Keep a body that this requester caused; one that is larger than the whole cache is not kept."""
+        """Store a body on account of a requester. A body larger than the whole cache is not stored."""
         if len(body) > self._max_bytes:
             return
         key = computation, digest
-        before = self._holders.get(key)
+        before = self._owners.get(key)
         if before is not None:
-            self._drop(before, key)
-        holding = self._holdings.get(requester)
+            self._remove(before, key)
+        holding = self._entries_by_requester.get(requester)
         if holding is None:
-            holding = self._holdings[requester] = _Holding(requester)
+            holding = self._entries_by_requester[requester] = _RequesterEntries(requester)
         holding.bodies[key] = body
         holding.size += len(body)
         self._bytes += len(body)
-        self._holders[key] = holding
-        self._claim(holding)
-        while self._bytes > self._max_bytes or len(self._holders) > self._max_entries:
-            self._make_room()
+        self._owners[key] = holding
+        self._push_weight(holding)
+        while self._bytes > self._max_bytes or len(self._owners) > self._max_entries:
+            self._evict_one()
 
-    async def settle(self) -> None:
-        """Return at once: every body is kept or forgotten by `put`."""
+    async def flush(self) -> None:
+        """Return immediately, because `put` stores bodies synchronously."""
 
-    def _make_room(self) -> None:
-        """Drop one result of the largest holding."""
-        claim = heapq.heappop(self._claims)
-        holding = self._holdings.get(claim.name)
+    def _evict_one(self) -> None:
+        """Evict one result of the requester with the largest weight, or discard one outdated heap entry."""
+        claim = heapq.heappop(self._weight_heap)
+        holding = self._entries_by_requester.get(claim.name)
         if holding is None or -claim.negative_weight < self._weight(holding):
-            return  # there is a newer claim
+            return  # the heap has a newer entry of this requester
         if -claim.negative_weight == self._weight(holding):
-            self._drop(holding, next(iter(holding.bodies)))
-        self._claim(holding)
+            self._remove(holding, next(iter(holding.bodies)))
+        self._push_weight(holding)
 
-    def _drop(self, holding: _Holding, key: Key) -> None:
+    def _remove(self, holding: _RequesterEntries, key: Key) -> None:
         size = len(holding.bodies.pop(key))
         holding.size -= size
         self._bytes -= size
-        del self._holders[key]
+        del self._owners[key]
         if not holding.bodies:
-            del self._holdings[holding.name]
+            del self._entries_by_requester[holding.name]
 
-    def _claim(self, holding: _Holding) -> None:
+    def _push_weight(self, holding: _RequesterEntries) -> None:
         if holding.bodies:
-            heapq.heappush(self._claims, _Claim(-self._weight(holding), holding.name))
-        if len(self._claims) > 2 * len(self._holdings) + 64:
-            self._claims = [_Claim(-self._weight(each), each.name) for each in self._holdings.values()]
-            heapq.heapify(self._claims)
+            heapq.heappush(self._weight_heap, _HeapEntry(-self._weight(holding), holding.name))
+        if len(self._weight_heap) > 2 * len(self._entries_by_requester) + 64:
+            self._weight_heap = [
+                _HeapEntry(-self._weight(each), each.name) for each in self._entries_by_requester.values()
+            ]
+            heapq.heapify(self._weight_heap)
 
-    def _weight(self, holding: _Holding) -> float:
+    def _weight(self, holding: _RequesterEntries) -> float:
         return holding.size + self._entry_weight * len(holding.bodies)

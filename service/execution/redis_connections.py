@@ -1,4 +1,4 @@
-"""Connections to Redis that are kept, and waits for its answers that begin when the connection is there."""
+"""Connection pool for Redis, and response times that exclude the time to open a connection."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from typing_extensions import override
 
 Answer = TypeVar("Answer")
 
-MOST_CONNECTIONS = 64
+MAX_CONNECTIONS = 64
 
 
-class _Wait:
-    """The wait for one answer. Opening a connection may take as long as the answer, and is not measured."""
+class _ResponseTimer:
+    """Timer of one response. The timer restarts when the connection is open, so that opening is not measured."""
 
     def __init__(self, seconds: float, limit: asyncio.Timeout) -> None:
         self._seconds = seconds
@@ -28,17 +28,17 @@ class _Wait:
 
     def begin(self) -> None:
         self._began = time.perf_counter()
-        if not self._limit.expired():  # else the connection came too late, and the wait ends at its next step
+        if not self._limit.expired():  # an expired timeout cancels the caller at its next step
             self._limit.reschedule(asyncio.get_running_loop().time() + self._seconds)
 
     def seconds(self) -> float:
         return time.perf_counter() - self._began
 
 
-_wait: ContextVar[_Wait | None] = ContextVar("_wait", default=None)
+_wait: ContextVar[_ResponseTimer | None] = ContextVar("_wait", default=None)
 
 
-class _KeptConnections(BlockingConnectionPool):
+class _TimedConnectionPool(BlockingConnectionPool):
     @override
     async def get_connection(self, *_: Any, **__: Any) -> Any:
         connection = await cast("Any", super()).get_connection()
@@ -48,11 +48,11 @@ class _KeptConnections(BlockingConnectionPool):
         return connection
 
 
-def make_client(url: str, socket_timeout: float) -> Redis:
-    """Return a client that tries everything once."""
-    pool = cast("Any", _KeptConnections).from_url(  # its stubs leave keywords without types
+def build_client(url: str, socket_timeout: float) -> Redis:
+    """Return a Redis client that sends every command once, without retries. `socket_timeout` is in seconds."""
+    pool = cast("Any", _TimedConnectionPool).from_url(  # its stubs leave keywords without types
         url,
-        max_connections=MOST_CONNECTIONS,
+        max_connections=MAX_CONNECTIONS,
         timeout=socket_timeout,
         socket_timeout=socket_timeout,
         socket_connect_timeout=socket_timeout,
@@ -62,10 +62,13 @@ def make_client(url: str, socket_timeout: float) -> Redis:
     return Redis.from_pool(pool)
 
 
-async def timed(client: Redis, call: Callable[[Redis], Awaitable[Answer]], seconds: float) -> tuple[Answer, float]:
-    """Return an answer and how long it took on its connection. Raise TimeoutError."""
+async def call_timed(client: Redis, call: Callable[[Redis], Awaitable[Answer]], seconds: float) -> tuple[Answer, float]:
+    """Return the response of a command and its seconds on an open connection.
+
+    Opening a connection may take up to `seconds` in addition. Raise TimeoutError.
+    """
     async with asyncio.timeout(seconds) as limit:
-        wait = _Wait(seconds, limit)
+        wait = _ResponseTimer(seconds, limit)
         token = _wait.set(wait)
         try:
             answer = await call(client)

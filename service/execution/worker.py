@@ -1,9 +1,9 @@
-"""What runs inside a worker process: its limits, its end, and the computations that it is told to do.
+"""Worker process: resource limits, termination with the service, and execution of computations.
 
-A worker is forked from a server process that has the numeric libraries loaded, and is given work when it has computed
-something once. It ends with the service, however that ends: the kernel kills it when its parent, the fork server,
-dies (Linux), which does so when the service does; and a thread of its own waits for the end of the service. It also
-ends at the time limit of its computation when nobody is there to end it.
+A worker is forked from a fork server that has loaded the numeric libraries, and runs a warm-up before its first
+computation. A worker never outlives the service: the kernel kills the worker when the fork server ends (Linux), and a
+thread of the worker waits for the end of the service. A timer of the worker enforces the time limit of a computation
+if the service does not.
 """
 
 from __future__ import annotations
@@ -33,62 +33,65 @@ from service.computations.violations import noted
 Clock = Callable[[], float]
 
 GRACE_SECONDS: Final = 1.0
-"""How much later than the service a worker enforces its time limit itself."""
-EARLY_SHARE: Final = 0.75
-"""Share of the time limit after which no further part of a response is begun: the part under way needs time to end."""
+"""Seconds after the time limit at which the worker kills itself, if the service has not killed the worker."""
+DEADLINE_SHARE: Final = 0.75
+"""Share of the time limit after which no further part of a response is started. The current part needs the rest."""
 PR_SET_PDEATHSIG: Final = 1
 STATM: Final = Path("/proc/self/statm")
 
-_at_start = 0
-"""What a worker process had when it was ready for work."""
+_initial_bytes = 0
+"""Resident bytes of this process after its initialisation."""
 
 
 @dataclass(frozen=True, slots=True)
-class Computed:
-    """The response body of a computation, the seconds it took, by the clock and of CPU, violated invariants that it
-    survived, what its process holds more than at its start, and whether the time limit left nothing out.
+class WorkerResult:
+    """Response body of a computation with its measurements.
+
+    `seconds` is wall-clock time and `cpu_seconds` CPU time. `violations` counts violated invariants that did not stop
+    the computation. `retained_bytes` is the growth of the resident memory since the start of the process. `is_complete`
+    is False if the deadline left parts of the response out.
     """
 
     body: bytes
     seconds: float
     cpu_seconds: float
     violations: int
-    kept_bytes: int = 0
-    is_whole: bool = True
+    retained_bytes: int = 0
+    is_complete: bool = True
 
 
 class ForeignError(Exception):
-    """An exception of a library that only its library can make, such as a `ValidationError`. Its argument names it."""
+    """Stand-in for an exception that cannot be restored in another process. Its argument is the class name."""
 
 
 @dataclass(frozen=True, slots=True)
-class Raised:
-    """An exception on its way to the parent process, taken apart.
+class WorkerError:
+    """Exception in a form that can be sent to the parent process.
 
-    Exceptions whose constructors take other arguments than their message cannot be rebuilt by calling them, so class,
-    arguments and fields travel separately. So does its traceback, as the text that the log of the service shows.
+    Some constructors take other arguments than `args`, so an exception cannot always be restored by calling its class.
+    Class, arguments and attributes are therefore sent separately, and the traceback as text for the log.
     """
 
     error_type: type[Exception]
     arguments: tuple[Any, ...]
     fields: dict[str, Any]
     traceback: str
-    kept_bytes: int = 0
+    retained_bytes: int = 0
 
     @staticmethod
-    def take_apart(error: Exception) -> Raised:
-        """What is needed to rebuild `error` elsewhere."""
-        # Who has no memory left has none for a text about it.
+    def serialize(error: Exception) -> WorkerError:
+        """Return the serialized form of an exception. Use ForeignError if the exception cannot be restored."""
+        # After a MemoryError there may be no memory for the text of a traceback.
         text = "" if isinstance(error, MemoryError) else "".join(traceback.format_exception(error))
         try:
-            taken = Raised(type(error), error.args, dict(vars(error)), text)
-            taken.rebuild()
+            serialized = WorkerError(type(error), error.args, dict(vars(error)), text)
+            serialized.restore()
         except Exception:  # noqa: BLE001 - whatever its class raises
-            return Raised(ForeignError, (type(error).__name__,), {}, text)
-        return taken
+            return WorkerError(ForeignError, (type(error).__name__,), {}, text)
+        return serialized
 
-    def rebuild(self) -> Exception:
-        """The exception as it was raised, with the traceback of its process as a note."""
+    def restore(self) -> Exception:
+        """Return the exception with its attributes, and with the traceback of the worker process as a note."""
         error = self.error_type.__new__(self.error_type)
         error.args = self.arguments
         vars(error).update(self.fields)
@@ -99,24 +102,24 @@ class Raised:
 def initialise(
     memory_limit_bytes: int, niceness: int, modules: tuple[str, ...], warm_up: Callable[[], None] | None
 ) -> None:
-    """Tie this process to the service, limit it, and do once what later computations should not wait for."""
+    """Initialise a worker process: bind its lifetime to the service, set limits, import modules, and warm up."""
     end_with_service()
-    for number in (signal.SIGTERM, signal.SIGALRM):  # a handler in Python would wait for the end of a call into C
+    for number in (signal.SIGTERM, signal.SIGALRM):  # a Python handler would wait for the end of a C call
         signal.signal(number, signal.SIG_DFL)
     if sys.platform == "linux":  # elsewhere the limit is not enforced, or counts shared libraries
         resource.setrlimit(resource.RLIMIT_DATA, (memory_limit_bytes, memory_limit_bytes))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     os.nice(niceness)
-    for module in modules:  # loaded before the fork already, unless the fork server could not
+    for module in modules:  # usually loaded by the fork server already
         importlib.import_module(module)
     if warm_up is not None:
         warm_up()
-    global _at_start  # noqa: PLW0603 - of this process
-    _at_start = resident_bytes()
+    global _initial_bytes  # noqa: PLW0603 - of this process
+    _initial_bytes = resident_bytes()
 
 
 def resident_bytes() -> int:
-    """What this process has of the memory of the machine; 0 where the kernel does not say (Linux does)."""
+    """Return the resident memory of this process in bytes, or 0 on systems without /proc."""
     try:
         return int(STATM.read_bytes().split()[1]) * resource.getpagesize()
     except OSError:
@@ -124,7 +127,7 @@ def resident_bytes() -> int:
 
 
 def end_with_service() -> None:
-    """See to it that this process does not outlive the service that it works for."""
+    """Ensure that this process ends when the service ends."""
     end_with_parent()
     service = multiprocessing.parent_process()
     if service is None:
@@ -135,11 +138,11 @@ def end_with_service() -> None:
 
 
 def end_with_parent() -> None:
-    """Have the kernel kill this process when its parent has ended (Linux)."""
+    """Request that the kernel kills this process when its parent ends (Linux)."""
     parent = os.getppid()
     if sys.platform == "linux":
         ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    if os.getppid() != parent:  # it died before the kernel was asked to tell
+    if os.getppid() != parent:  # the parent ended before prctl took effect
         os._exit(1)
 
 
@@ -148,37 +151,39 @@ def _exit_after(service: Any) -> None:
     os._exit(1)
 
 
-def run(
+def execute(
     computation: Computes, request: BaseModel, digest: str, engine_version: str, limit_seconds: float, ends_early: bool
-) -> Computed | Raised:
-    """Compute one response body. Exceptions are values here: only the death of the process is an error of the pool.
+) -> WorkerResult | WorkerError:
+    """Compute one response body, and return the result or the serialized exception.
 
-    `ends_early`: whether a response without the parts that are late is of use.
+    Exceptions of the computation are returned, so that only the death of the process is an error of the pool.
+    `limit_seconds` is the time limit. With `ends_early`, parts that would start after the deadline are left out.
     """
-    signal.setitimer(signal.ITIMER_REAL, limit_seconds + GRACE_SECONDS)  # its signal ends the process
+    signal.setitimer(signal.ITIMER_REAL, limit_seconds + GRACE_SECONDS)  # SIGALRM ends the process
     try:
-        with ends_after(EARLY_SHARE * limit_seconds if ends_early else math.inf) as deadline:
-            found = compute_body(computation, request, digest, engine_version, time.process_time)
-        found = replace(found, is_whole=not deadline.was_met)
+        with ends_after(DEADLINE_SHARE * limit_seconds if ends_early else math.inf) as deadline:
+            result = compute_body(computation, request, digest, engine_version, time.process_time)
+        result = replace(result, is_complete=not deadline.was_met)
     except Exception as error:  # noqa: BLE001 - every failure of a computation belongs to its request
-        found = Raised.take_apart(error)
+        result = WorkerError.serialize(error)
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
-    return replace(found, kept_bytes=resident_bytes() - _at_start)
+    return replace(result, retained_bytes=resident_bytes() - _initial_bytes)
 
 
-def ready() -> None:
-    """Answered by a process that has initialised itself."""
+def ping() -> None:
+    """Return None. A response shows that the process has been initialised."""
 
 
 def compute_body(
     computation: Computes, request: BaseModel, digest: str, engine_version: str, clock: Clock = time.perf_counter
-) -> Computed:
-    """The response body of a request, and how long it took; its CPU time by `clock`.
+) -> WorkerResult:
+    """Compute the response body of a request, and measure wall-clock time, CPU time and violated invariants.
 
-    A process of many threads on a busy machine waits a millisecond for its own CPU time: longer than for a closed form.
+    `clock` returns the CPU time. The default is the wall clock, because reading the CPU time of a process with many
+    threads can take a millisecond on a busy machine, longer than a closed form.
     """
     started, cpu = time.perf_counter(), clock()
     with noted() as violations:
         body = computation.body(request, digest, engine_version)
-    return Computed(body, time.perf_counter() - started, clock() - cpu, len(violations))
+    return WorkerResult(body, time.perf_counter() - started, clock() - cpu, len(violations))

@@ -1,10 +1,10 @@
-"""Worker processes for dear computations: warm before they are needed, killed at their time limit, limited in memory.
+"""Pool of worker processes for expensive computations, started in advance and limited in time and memory.
 
-Each worker is a Pebble pool of one process. A pool of several processes shares one pipe, so that the death of an idle
-process breaks it for all; one process a pool keeps every death to one computation, and the next one gets a new pool.
-Processes are forked from a fork server that has loaded `preloaded_modules`, so that a killed one is replaced in a
-fraction of a second; that server has one thread and holds nothing of this process.
-Pebble pickles calls and results between this process and its own children; nothing else ever reaches those pipes.
+Each worker is a Pebble pool of one process. The processes of a larger pool share one pipe, so that the death of an idle
+process would break all of them. With one process per pool, a death affects one computation, and the worker is replaced.
+Processes are forked from a fork server that has loaded `preloaded_modules`, so that a replacement takes a fraction of a
+second. The fork server has one thread and shares no state with this process.
+Pebble pickles calls and results between this process and its own children. No other data reaches these pipes.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ from pydantic import BaseModel
 from service.computations.abstract import Computes
 from service.execution.errors import OutOfMemory, OutOfTime, WorkerDied
 from service.execution.forking import start_fork_server
-from service.execution.worker import Computed, Raised, initialise, ready, run
+from service.execution.worker import WorkerError, WorkerResult, execute, initialise, ping
 from service.telemetry.metrics import Metrics
 
 CALLS_BEFORE_REPLACEMENT: Final = 1_000
 START_LIMIT_SECONDS: Final = 300.0
-KEPT_SHARE: Final = 0.25
-"""Of its memory limit: a process that keeps more after a computation has too little for the next, and is replaced."""
-LOOKED_AFTER_SECONDS: Final = 1.0
+MAX_RETAINED_SHARE: Final = 0.25
+"""Share of the memory limit that a process may retain after a computation. A process that retains more is replaced."""
+SUPERVISION_INTERVAL_SECONDS: Final = 1.0
 
 _Call: TypeAlias = tuple[Computes, BaseModel, str, str, float, bool]
-"""Arguments of `worker.run`."""
+"""Arguments of `worker.execute`."""
 
 
 @final
 class WorkerPool:
-    """At most `worker_count` processes; the one used last is used first, so that few do all of a light load."""
+    """Pool of `worker_count` processes. The most recently used idle process is used first."""
 
     def __init__(
         self,
@@ -49,7 +49,10 @@ class WorkerPool:
         metrics: Metrics,
         warm_up: Callable[[], None] | None = None,
     ) -> None:
-        """`warm_up`, a function of a module, is called in each process before it is given work."""
+        """Set up a pool without starting processes.
+
+        Each process calls `warm_up`, which must be a function at module level, before its first computation.
+        """
         self.worker_count = worker_count
         self._time_limit_seconds = time_limit_seconds
         self._memory_limit_bytes = memory_limit_bytes
@@ -60,28 +63,28 @@ class WorkerPool:
             self._idle.put_nowait(None)
         self._started: set[ProcessPool] = set()
         self._starting: set[asyncio.Task[ProcessPool]] = set()
-        self._retiring: set[asyncio.Task[None]] = set()
-        self._missing = asyncio.Event()
-        self._keeper: asyncio.Task[None] | None = None
+        self._disposals: set[asyncio.Task[None]] = set()
+        self._vacancy = asyncio.Event()
+        self._supervisor: asyncio.Task[None] | None = None
         self._closed = False
 
     async def start(self) -> None:
-        """Wait until one worker is warm; the others follow by themselves. Raises RuntimeError where none starts."""
+        """Start the first worker and wait for it; the others start in the background. Raise RuntimeError on failure."""
         worker = self._idle.get_nowait()
         try:
             worker = await self._replace(worker)
         finally:
             self._idle.put_nowait(worker)
-        self._keeper = asyncio.get_running_loop().create_task(self._keep())
+        self._supervisor = asyncio.get_running_loop().create_task(self._supervise())
 
     @property
     def alive(self) -> bool:
-        """Whether computations are taken."""
+        """Whether the pool accepts computations."""
         return not self._closed
 
     @property
     def started(self) -> int:
-        """Worker processes that are warm, at work or not."""
+        """Number of started worker processes, idle or busy."""
         return len(self._started)
 
     async def compute(
@@ -93,11 +96,11 @@ class WorkerPool:
         limit_seconds: float | None = None,
         *,
         ends_early: bool = False,
-    ) -> Computed:
-        """Compute one response body in a worker; waits for a free one. `limit_seconds`: in place of that of the pool;
-        `ends_early`: as of `worker.run`.
+    ) -> WorkerResult:
+        """Compute one response body in a worker, and wait for an idle worker if necessary.
 
-        Raises what the computation raises, OutOfTime, OutOfMemory or WorkerDied. Cancelling kills the worker.
+        `limit_seconds` replaces the time limit of the pool. `ends_early` is passed to `worker.execute`. Raise the
+        errors of the computation, OutOfTime, OutOfMemory or WorkerDied. Cancelling the call kills the worker.
         """
         call = computation, request, digest, engine_version, limit_seconds or self._time_limit_seconds, ends_early
         worker = await self._idle.get()
@@ -107,40 +110,40 @@ class WorkerPool:
             try:
                 outcome = await self._call(worker, call)
             except (BrokenProcessPool, RuntimeError):
-                # The process died while idle, before it took this call: the call is innocent and gets a new process.
-                self._metrics.worker_lost("idle")
+                # The process died while idle, before it received this call, so the call is repeated in a new process.
+                self._metrics.count_worker_loss("idle")
                 worker = await self._replace(worker)
                 outcome = await self._call(worker, call)
-            if outcome.kept_bytes > KEPT_SHARE * self._memory_limit_bytes:
-                self._retire(worker)
+            if outcome.retained_bytes > MAX_RETAINED_SHARE * self._memory_limit_bytes:
+                self._dispose(worker)
                 worker = None
-                self._missing.set()
+                self._vacancy.set()
         except (BrokenProcessPool, RuntimeError) as error:
             raise WorkerDied from error
         finally:
             self._idle.put_nowait(worker)
-        if isinstance(outcome, Computed):
+        if isinstance(outcome, WorkerResult):
             return outcome
         if issubclass(outcome.error_type, MemoryError):
-            self._metrics.worker_lost("memory_limit")
+            self._metrics.count_worker_loss("memory_limit")
             raise OutOfMemory(self._memory_limit_bytes)
-        raise outcome.rebuild()
+        raise outcome.restore()
 
     async def close(self) -> None:
-        """Kill all workers; what they compute is lost."""
+        """Kill all workers, with the computations that they run."""
         self._closed = True
-        if self._keeper is not None:
-            self._keeper.cancel()
-            await asyncio.gather(self._keeper, return_exceptions=True)
+        if self._supervisor is not None:
+            self._supervisor.cancel()
+            await asyncio.gather(self._supervisor, return_exceptions=True)
         await asyncio.gather(*self._starting, return_exceptions=True)
         for worker in tuple(self._started):
-            self._retire(worker)
-        await asyncio.gather(*self._retiring)
+            self._dispose(worker)
+        await asyncio.gather(*self._disposals)
 
-    async def _keep(self) -> None:
-        """Start what has not been started, and replace what died while nobody asked."""
+    async def _supervise(self) -> None:
+        """Start missing workers, and replace workers that died while idle."""
         while True:
-            # Without a wait in between, so that nobody finds the queue empty.
+            # No await between taking and returning the workers, so that no caller finds the queue empty.
             idle = [self._idle.get_nowait() for _ in range(self._idle.qsize())]
             missing = next((place for place, worker in enumerate(idle) if worker is None or not worker.active), None)
             worker = None if missing is None else idle.pop(missing)
@@ -148,64 +151,64 @@ class WorkerPool:
                 self._idle.put_nowait(other)
             if missing is not None:
                 if worker is not None:
-                    self._metrics.worker_lost("idle")
+                    self._metrics.count_worker_loss("idle")
                 try:
                     worker = await self._replace(worker)
                     continue
                 except RuntimeError:
-                    worker = None  # tried again later, or by who needs it
+                    worker = None  # the next pass or the next computation tries again
                 finally:
                     self._idle.put_nowait(worker)
-            self._missing.clear()
+            self._vacancy.clear()
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._missing.wait(), LOOKED_AFTER_SECONDS)
+                await asyncio.wait_for(self._vacancy.wait(), SUPERVISION_INTERVAL_SECONDS)
 
-    async def _call(self, worker: ProcessPool, call: _Call) -> Computed | Raised:
+    async def _call(self, worker: ProcessPool, call: _Call) -> WorkerResult | WorkerError:
         limit = call[4]
-        future = worker.schedule(run, call, timeout=limit)
+        future = worker.schedule(execute, call, timeout=limit)
         try:
             return await asyncio.wrap_future(future)
         except TimeoutError as error:
-            self._metrics.worker_lost("time_limit")
+            self._metrics.count_worker_loss("time_limit")
             raise OutOfTime(limit) from error
         except ProcessExpired as error:
-            self._metrics.worker_lost("died")
+            self._metrics.count_worker_loss("died")
             raise WorkerDied from error
 
     async def _replace(self, worker: ProcessPool | None) -> ProcessPool:
         if worker is not None:
-            self._retire(worker)
+            self._dispose(worker)
         if self._closed:
             raise RuntimeError("the worker pool is closed")
-        # Starting a process takes tenths of a second, too long for the event loop. Who waits for it may be cancelled;
-        # the process is there all the same, and close() has to know it.
+        # Starting a process takes tenths of a second, too long for the event loop. The caller may be cancelled
+        # meanwhile, but the process starts nevertheless, and close() must know it.
         starting = asyncio.get_running_loop().create_task(self._start())
         self._starting.add(starting)
         starting.add_done_callback(self._starting.discard)
         try:
             return await asyncio.shield(starting)
         except asyncio.CancelledError:
-            starting.add_done_callback(self._retire_unused)
+            starting.add_done_callback(self._dispose_unused)
             raise
 
-    def _retire_unused(self, starting: asyncio.Task[ProcessPool]) -> None:
+    def _dispose_unused(self, starting: asyncio.Task[ProcessPool]) -> None:
         if not starting.cancelled() and starting.exception() is None:
-            self._retire(starting.result())
+            self._dispose(starting.result())
 
     async def _start(self) -> ProcessPool:
         fresh = await asyncio.to_thread(_start, self._initial_arguments)
         self._started.add(fresh)
         return fresh
 
-    def _retire(self, worker: ProcessPool) -> None:
+    def _dispose(self, worker: ProcessPool) -> None:
         self._started.discard(worker)
         task = asyncio.get_running_loop().create_task(asyncio.to_thread(_stop, worker))
-        self._retiring.add(task)
-        task.add_done_callback(self._retiring.discard)
+        self._disposals.add(task)
+        task.add_done_callback(self._disposals.discard)
 
 
 def _start(initial_arguments: tuple[Any, ...]) -> ProcessPool:
-    """A process that is ready for work."""
+    """Start a process, wait until it responds, and return its pool. Raise RuntimeError on failure."""
     worker = ProcessPool(
         max_workers=1,
         max_tasks=CALLS_BEFORE_REPLACEMENT,
@@ -214,7 +217,7 @@ def _start(initial_arguments: tuple[Any, ...]) -> ProcessPool:
         context=start_fork_server(initial_arguments[2]),
     )
     try:
-        worker.schedule(ready, timeout=START_LIMIT_SECONDS).result(START_LIMIT_SECONDS)
+        worker.schedule(ping, timeout=START_LIMIT_SECONDS).result(START_LIMIT_SECONDS)
     except Exception as error:
         _stop(worker)
         raise RuntimeError("a worker did not start") from error

@@ -1,7 +1,7 @@
-"""Worker processes with the queue before them, and the reserve: a process that takes short work only.
+"""Worker pools behind the admission queue: the ordinary pool, and a reserve for short computations.
 
-Which work is short is an estimate, and nothing rests on it. The reserve has tight limits of time and memory; work that
-meets one of them takes its turn in the ordinary queue, with a price that is never short.
+The estimated cost decides which computations are short, and a wrong estimate does no harm. The reserve has tight time
+and memory limits. A computation that exceeds one of them is queued again for the ordinary pool as long work.
 """
 
 from __future__ import annotations
@@ -14,74 +14,83 @@ from typing import Final, final
 from pydantic import BaseModel
 
 from service.computations.abstract import Computation, Computes
-from service.execution.admission import COST_UNITS_PER_SECOND, Admission
 from service.execution.errors import OutOfMemory, OutOfTime, WorkerDied
-from service.execution.fair_queue import QueuedWork
-from service.execution.worker import Computed
+from service.execution.fair_queue import QueuedComputation
+from service.execution.worker import WorkerResult
+from service.execution.worker_admission import COST_UNITS_PER_SECOND, WorkerAdmission
 from service.execution.worker_pool import WorkerPool
 
 RESERVE_SECONDS: Final = 1.0
-"""Time limit of the reserve: four times the price of the longest short work."""
+"""Time limit of the reserve: four times the largest estimate of short work."""
 RESERVE_MEMORY_BYTES: Final = 384 * 2**20
 _COST_BEYOND_RESERVE: Final = int(RESERVE_SECONDS * COST_UNITS_PER_SECOND)
 
 
-def _nothing() -> None:
-    """Do nothing after a change of the queue."""
+def _do_nothing() -> None:
+    """Do nothing; the default of `on_change`."""
 
 
 @final
 class Workers:
-    """`admission` says whose turn it is in which pool; it has a reserve where there is a pool for it."""
+    """Worker pools with their admission control, which must have a reserve lane if `reserve` is given."""
 
     def __init__(
         self,
         pool: WorkerPool,
-        admission: Admission,
+        admission: WorkerAdmission,
         reserve: WorkerPool | None = None,
-        changed: Callable[[], None] = _nothing,
+        on_change: Callable[[], None] = _do_nothing,
     ) -> None:
-        """`changed` is called after each change of the queue."""
+        """Combine pools and admission control. `on_change` is called after each change of the queue."""
         self.admission = admission
         self._pool = pool
         self._reserve = reserve
-        self._changed = changed
+        self._on_change = on_change
         self._starting: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Wait until one worker is warm; the others and the reserve follow. Raise RuntimeError where none starts."""
+        """Start the first worker and wait for it; the others and the reserve start in the background.
+
+        Raise RuntimeError if the first worker does not start.
+        """
         await self._pool.start()
         self._starting = asyncio.create_task(self._start_reserve())
 
     async def close(self) -> None:
-        """Kill all workers; what they compute is lost."""
+        """Kill all workers, with the computations that they run."""
         if self._starting is not None:
             self._starting.cancel()
             await asyncio.gather(self._starting, return_exceptions=True)
         await asyncio.gather(*(pool.close() for pool in (self._pool, self._reserve) if pool is not None))
 
     async def compute(
-        self, work: QueuedWork, cost: int, computation: Computes, request: BaseModel, digest: str, engine_version: str
-    ) -> Computed:
-        """Compute one response body when it is the turn of this work. Raise QueueFull and what `WorkerPool` raises."""
+        self,
+        work: QueuedComputation,
+        cost: int,
+        computation: Computes,
+        request: BaseModel,
+        digest: str,
+        engine_version: str,
+    ) -> WorkerResult:
+        """Wait for a worker and compute one response body. Raise QueueFull and the errors of `WorkerPool.compute`."""
         call = computation, request, digest, engine_version
         early = isinstance(computation, Computation) and computation.ends_early
         try:
-            async with self.admission.place(work, cost) as lane:
-                self._changed()
+            async with self.admission.slot(work, cost) as lane:
+                self._on_change()
                 if lane == "ordinary" or self._reserve is None:
                     return await self._pool.compute(*call, ends_early=early)
                 try:
                     return await self._reserve.compute(*call)
                 except (OutOfTime, OutOfMemory, WorkerDied):
-                    pass  # the price was too low: what the work does beyond these limits is for the ordinary workers
-            async with self.admission.place(work, max(cost, _COST_BEYOND_RESERVE)):
-                self._changed()
+                    pass  # the estimate was too low: the ordinary pool repeats the computation
+            async with self.admission.slot(work, max(cost, _COST_BEYOND_RESERVE)):
+                self._on_change()
                 return await self._pool.compute(*call, ends_early=early)
         finally:
-            self._changed()
+            self._on_change()
 
     async def _start_reserve(self) -> None:
         if self._reserve is not None:
-            with suppress(RuntimeError):  # tried again by the first short work that is given to it
+            with suppress(RuntimeError):  # the first short computation tries again
                 await self._reserve.start()

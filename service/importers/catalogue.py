@@ -9,7 +9,7 @@ from typing import Any, Final, TypeVar, cast, final
 
 from pydantic import BaseModel, ValidationError
 
-from api_schemas.caveats import Hazard
+from api_schemas.assumptions_and_hazards import Hazard
 from api_schemas.imported import ImportFormat
 from api_schemas.mechanisms import MechanismSpec
 from api_schemas.threat_models import ThreatModelSpec, WorstCaseThreatModel

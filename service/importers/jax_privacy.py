@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from api_schemas.caveats import Hazard
-from api_schemas.quantities import LARGEST_STEPS
+from api_schemas.assumptions_and_hazards import Hazard
+from api_schemas.scalar_types import LARGEST_STEPS
 from service.importers.reading import DraftSpec, ImportedRun, SourceValue
 
 DESCRIPTION: Final = (

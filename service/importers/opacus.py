@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Final, cast
 
-from api_schemas.caveats import Hazard
+from api_schemas.assumptions_and_hazards import Hazard
 from service.importers.phases import Phase, merge_phases
 from service.importers.reading import ImportedRun, SourceValue
 

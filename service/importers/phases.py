@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, Final, NamedTuple
 
-from api_schemas.quantities import LARGEST_LIST, LARGEST_STEPS
+from api_schemas.scalar_types import LARGEST_LIST, LARGEST_STEPS
 from service.importers.reading import DraftSpec, Location, PhaseNumbers, SourceValue, whole_number
 
 TOO_MANY: Final = (

@@ -14,11 +14,10 @@ from typing import Any, Final, NoReturn, Self, cast, final
 from pydantic import ValidationError, model_validator
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
+from api_schemas.assumptions_and_hazards import Hazard
 from api_schemas.base import Request
-from api_schemas.caveats import Hazard
 from api_schemas.imported import ImportedMechanism
-from api_schemas.limits import check_tree
-from api_schemas.limits import refusal as refused
+from api_schemas.limits import check_tree, limit_error
 from api_schemas.mechanisms import MechanismSpec, nodes_of
 from api_schemas.problems import LISTED_ERRORS, field_errors
 from api_schemas.threat_models import ThreatModelSpec
@@ -168,7 +167,7 @@ class ValidatedImport(Request):
     def _within_limits(self) -> Self:
         check_tree(self.mechanism)
         if any(isinstance(node, ImportedMechanism) for node in nodes_of(self.mechanism)):
-            raise refused("/mechanism", "Is itself imported: send what it imports.")
+            raise limit_error("/mechanism", "Is itself imported: send what it imports.")
         return self
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from api_schemas.caveats import Hazard
+from api_schemas.assumptions_and_hazards import Hazard
 from service.importers import opacus
 from service.importers.reading import DraftSpec, ImportedRun, SourceValue
 

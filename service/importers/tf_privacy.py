@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from api_schemas.caveats import Hazard
+from api_schemas.assumptions_and_hazards import Hazard
 from service.importers.reading import DraftSpec, ImportedRun, SourceValue
 
 DESCRIPTION: Final = "tf_privacy (an object with number_of_examples, batch_size, num_epochs and noise_multiplier)"

@@ -13,8 +13,8 @@ sqrt(mu_1^2 + ... + mu_r^2).
 All computations have 40 digits beyond the digits that cancel, and round once. So the results are those of the formulas
 to a few units in the last place. Tests compare them with values of 20 digits and with the tables of the paper, and the
 inverses for mu from 1e-100 to 1e6. If a formula is a limit, the evidence is asymptotic, and both bounds are its value.
-mu has no unit, noise has that of C. The domain is mu, C > 0; batch size, dimension and steps at least 1; susceptibility
->= 0; a sample rate in (0, 1].
+mu has no unit, noise has that of C. The domain is mu, C > 0; batch size, dimension and steps at least 1;
+susceptibility >= 0; a sample rate in (0, 1].
 """
 
 from __future__ import annotations
@@ -84,7 +84,17 @@ def effective_batch_size(batch_size: int, noise_std: float, max_grad_norm: float
 
 
 def gaussian_step_mu(dimension: int, susceptibility: float, effective: Fraction) -> float:
-    """Return mu_step of Corollary 5.1, an approximation; infinite for N = 1, where the batch is the record."""
+    """Return mu_step of Corollary 5.1, an approximation; infinite for N = 1, where the batch is the record.
+
+    Parameters
+    ----------
+    dimension : int
+        Count d of parameters of the model.
+    susceptibility : float
+        K of the record, >= 0.
+    effective : Fraction
+        The effective batch size N, at least 1.
+    """
     context = _context(0.0)
     if effective == 1:
         return math.inf
@@ -93,7 +103,17 @@ def gaussian_step_mu(dimension: int, susceptibility: float, effective: Fraction)
 
 
 def limit_mu(step_mu: float, sample_rate: Fraction, steps: Fraction) -> float:
-    """Return mu of many sampled steps (Equation 10), an approximation and no bound; infinite if it overflows."""
+    """Return mu of many sampled steps (Equation 10), an approximation and no bound; infinite if it overflows.
+
+    Parameters
+    ----------
+    step_mu : float
+        mu of one step, >= 0.
+    sample_rate : Fraction
+        Share of the data set in a batch, in (0, 1].
+    steps : Fraction
+        Count of steps.
+    """
     if step_mu in (0.0, math.inf):
         return step_mu
     context = _context(step_mu)
@@ -109,8 +129,17 @@ def step_mu_of_limit(mu: float, sample_rate: Fraction, steps: Fraction) -> float
 def membership_mu(mu_dp: float, training: Training) -> Enclosure:
     """Return the GMIP of a run that is mu_dp-GDP (Corollary F.1, 1).
 
-    The result is never more than mu_dp. If it is mu_dp, the evidence is exact; otherwise the result is an
-    approximation.
+    Parameters
+    ----------
+    mu_dp : float
+        GDP of the run, > 0.
+    training : Training
+        The run without its noise.
+
+    Returns
+    -------
+    Enclosure
+        Never more than mu_dp. If it is mu_dp, the evidence is exact; otherwise the result is an approximation.
     """
     context = _context(mu_dp)
     step = _step_of(context, context.mpf(mu_dp), training)
@@ -122,9 +151,19 @@ def membership_mu(mu_dp: float, training: Training) -> Enclosure:
 
 
 def differential_mu(mu_mip: float, training: Training) -> Enclosure | None:
-    """Return the GDP of a run whose noise makes it mu_mip-GMIP by Corollary 5.1 (Corollary F.1, 2), an approximation.
+    """Return the GDP of a run whose noise makes it mu_mip-GMIP by Corollary 5.1 (Corollary F.1, 2).
 
-    None means that no noise is needed, or that no noise is known to be enough.
+    Parameters
+    ----------
+    mu_mip : float
+        The required GMIP, > 0.
+    training : Training
+        The run without its noise.
+
+    Returns
+    -------
+    Enclosure or None
+        An approximation. None if no noise is needed, or if no noise is known to be enough.
     """
     context = _context(mu_mip)
     size = _size_for(context, _step_of(context, context.mpf(mu_mip), training), training)
@@ -146,7 +185,20 @@ def free_mu(training: Training) -> Enclosure:
 
 
 def noise_for(mu: float, training: Training) -> RequiredNoise:
-    """Return the noise that makes a run mu-GMIP, and the noise that makes it mu-GDP; mu > 0."""
+    """Return the noise that makes a run mu-GMIP, and the noise that makes it mu-GDP.
+
+    Parameters
+    ----------
+    mu : float
+        The target, > 0.
+    training : Training
+        The run without its noise.
+
+    Returns
+    -------
+    RequiredNoise
+        Noise in the unit of the clipping norm C.
+    """
     context = _context(mu)
     step = _step_of(context, context.mpf(mu), training)
     clip, batch = training.max_grad_norm, training.batch_size

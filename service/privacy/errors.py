@@ -1,10 +1,11 @@
 """Errors of the numeric core, as one tree.
 
-PrivacyComputationError
-- OutOfDomain              a value lies outside the domain of a definition
-- UnsupportedCombination   the parts are valid, but no theorem or engine here covers them together
-- NumericalFailure         an invariant that proofs guarantee did not hold; no number is returned
-- DeadlinePassed           the deadline of a request with many parts passed before this part
+The base class is PrivacyComputationError. Its subclasses are:
+
+- OutOfDomain: a value lies outside the domain of a definition.
+- UnsupportedCombination: the parts are valid, but no theorem or engine here covers them together.
+- NumericalFailure: an invariant that proofs guarantee did not hold, and no number is returned.
+- DeadlinePassed: the deadline of a request with many parts passed before this part.
 """
 
 from __future__ import annotations

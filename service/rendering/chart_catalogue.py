@@ -21,8 +21,8 @@ from api_schemas.bounds import BoundsRequest, BoundsResponse
 from api_schemas.comparisons import ComparisonsResponse
 from api_schemas.curves import CurvesRequest, CurvesResponse
 from api_schemas.mechanisms import ApproximateDpMechanism, GdpMechanism
-from api_schemas.quantities import LARGEST_EPSILON
 from api_schemas.questions import DeltaQuestion
+from api_schemas.scalar_types import LARGEST_EPSILON
 from api_schemas.sweeps import SweepsResponse
 from api_schemas.threat_models import ThreatModelSpec
 from service.rendering.charts.enclosure_width import enclosure_widths

@@ -28,11 +28,11 @@ def serve(host: str, port: int, listening: socket.socket | None = None, operator
     settings = load_settings()
     if settings is None:
         return PROBLEM_EXIT_CODE
-    from service.telemetry.listening import CannotListen, check
+    from service.telemetry.sockets import CannotListen, ensure_host_resolves
 
     try:
         if listening is None:
-            check(host, port)
+            ensure_host_resolves(host, port)
         with _operator_socket(settings, operators) as for_operators:
             return _serve(settings, host, port, listening, for_operators)
     except CannotListen as error:
@@ -62,10 +62,10 @@ def serve_processes(count: int, host: str, port: int) -> int:
     if settings is None:
         return PROBLEM_EXIT_CODE
     from service.server.supervisor import run_supervised
-    from service.telemetry.listening import CannotListen, listening
+    from service.telemetry.sockets import CannotListen, listen
 
     try:
-        with listening((host, port)) as public, _operator_socket(settings, None) as operators:
+        with listen((host, port)) as public, _operator_socket(settings, None) as operators:
             return run_supervised(count, public, operators, settings)
     except CannotListen as error:
         return _report_listen_error(error)
@@ -76,11 +76,11 @@ def serve_shared_port(host: str, port: int) -> int:
     settings = load_settings()
     if settings is None:
         return PROBLEM_EXIT_CODE
-    from service.telemetry.listening import CannotListen, listening
+    from service.telemetry.sockets import CannotListen, listen
 
     try:
         with (
-            listening((host, port), share_port=True) as public,
+            listen((host, port), share_port=True) as public,
             _operator_socket(settings, None, share_port=True) as operators,
         ):
             return serve(host, port, public, operators)
@@ -108,9 +108,9 @@ def _operator_socket(
     if given is not None or address is None:
         yield given
         return
-    from service.telemetry.listening import listening
+    from service.telemetry.sockets import listen
 
-    with listening(address, share_port=share_port) as opened:
+    with listen(address, share_port=share_port) as opened:
         yield opened
 
 
@@ -137,11 +137,11 @@ def run_job_worker(*, only_check: bool) -> int:
         print(f"privacy-bounds: a worker needs {needed}.", file=sys.stderr)
         return PROBLEM_EXIT_CODE
     if only_check:
-        from service.jobs.celery.store import is_worker_here
+        from service.jobs.celery.store import is_worker_on_this_host
 
-        return 0 if is_worker_here(settings.redis_url.get_secret_value()) else NO_WORKER_EXIT_CODE
+        return 0 if is_worker_on_this_host(settings.redis_url.get_secret_value()) else NO_WORKER_EXIT_CODE
     from service.main import run_worker
-    from service.telemetry.listening import CannotListen
+    from service.telemetry.sockets import CannotListen
 
     try:
         return run_worker(settings)

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final, final
 
 from structlog.typing import FilteringBoundLogger
 
-from service.execution.siblings import FOLDER_VARIABLE
+from service.execution.sibling_processes import FOLDER_VARIABLE
 
 if TYPE_CHECKING:
     import socket

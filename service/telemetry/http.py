@@ -1,4 +1,4 @@
-"""One pure ASGI middleware sees every request first: id, requester, metrics, log, Server-Timing, last defence."""
+"""Outermost ASGI middleware: request id, requester, metrics, log, Server-Timing, and handling of unknown errors."""
 
 from __future__ import annotations
 
@@ -21,38 +21,40 @@ Send = Callable[[Message], Awaitable[None]]
 ASGIApp = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT"})
-RECORD = "privacy_bounds.record"
+REQUEST_CONTEXT_KEY = "privacy_bounds.record"
 REQUEST_ID_HEADER = b"x-request-id"
 ACCEPTED_REQUEST_ID = re.compile(rb"[A-Za-z0-9._:/+=@-]{1,128}")
 
 
 @dataclass(slots=True)
-class RequestRecord:
-    """Facts about a request: filled in by its route, read by the middleware when the response is sent."""
+class RequestContext:
+    """Facts about a request, which its route fills in and the middleware logs after the response."""
 
     request_id: str
     requester: str
-    """Whose shares the request uses."""
+    """Key that quotas and queues account the request to."""
     digest: str | None = None
     cache: str | None = None
     compute_seconds: float | None = None
     problem: str | None = None
     decision: dict[str, Any] | None = None
-    """The decision of a policy: a line of its own in the log."""
+    """Decision of a policy, which is logged as an event of its own."""
     error: BaseException | None = None
-    """What the operators should see of a problem that is not the client's."""
+    """Error for the log, if the service and not the client caused the problem."""
 
 
-def record_of(scope: Scope) -> RequestRecord:
-    """Return the record of the request under way."""
-    record: RequestRecord = scope[RECORD]
-    return record
+def request_context(scope: Scope) -> RequestContext:
+    """Return the context of the request with this ASGI scope."""
+    context: RequestContext = scope[REQUEST_CONTEXT_KEY]
+    return context
 
 
 @final
 class HttpTelemetry:
-    """`requester_of` names who sends a request, `unknown_error` answers for an exception that nobody handled,
-    `cancelled` where the server ends a request.
+    """ASGI middleware that measures and logs every request.
+
+    `requester_of` returns the requester of a scope. `unknown_error` responds to unhandled exceptions, and `cancelled`
+    to requests that the server cancels.
     """
 
     def __init__(
@@ -78,7 +80,7 @@ class HttpTelemetry:
             await self._app(scope, receive, send)
             return
         started = time.perf_counter()
-        record = scope[RECORD] = RequestRecord(_request_id(scope), self._requester_of(scope))
+        record = scope[REQUEST_CONTEXT_KEY] = RequestContext(_request_id(scope), self._requester_of(scope))
         status = 0
 
         async def send_named(message: Message) -> None:
@@ -99,16 +101,16 @@ class HttpTelemetry:
             await self._cancelled(scope)(scope, receive, send_named)
         except Exception as error:
             record.error = error
-            if status:  # too late for an answer of ours: the server closes the connection
+            if status:  # the response has started: the server closes the connection
                 raise
             await self._unknown_error(scope)(scope, receive, send_named)
         finally:
-            self._finish(scope, record, status, time.perf_counter() - started)
+            self._emit(scope, record, status, time.perf_counter() - started)
 
-    def _finish(self, scope: Scope, record: RequestRecord, status: int, seconds: float) -> None:
+    def _emit(self, scope: Scope, record: RequestContext, status: int, seconds: float) -> None:
         route: str = getattr(scope.get("route"), "path", "unmatched")
         method = scope["method"] if scope["method"] in METHODS else "other"
-        self._metrics.request(route, method, status, seconds)
+        self._metrics.count_request(route, method, status, seconds)
         if record.decision is not None:
             self._logger.info("decision", request_id=record.request_id, requester=record.requester, **record.decision)
         log = self._logger.info if record.error is None else self._logger.error
@@ -128,14 +130,14 @@ class HttpTelemetry:
 
 
 def _request_id(scope: Scope) -> str:
-    """Return the id that the client gave, if it is short and harmless, else a new one."""
+    """Return the request id of the client if it has 1 to 128 safe characters, otherwise a new random id."""
     for name, value in scope["headers"]:
         if name == REQUEST_ID_HEADER and ACCEPTED_REQUEST_ID.fullmatch(value):
             return value.decode()
     return os.urandom(16).hex()
 
 
-def _server_timing(started: float, record: RequestRecord) -> bytes:
+def _server_timing(started: float, record: RequestContext) -> bytes:
     total = f"total;dur={(time.perf_counter() - started) * 1e3:.3f}"
     if record.compute_seconds is not None:
         total += f", compute;dur={record.compute_seconds * 1e3:.3f}"

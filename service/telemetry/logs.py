@@ -1,4 +1,4 @@
-"""Structured logs: one JSON object a line. Nothing here is global, so that importing and testing change nothing."""
+"""Structured logs: one JSON object per line. The module has no global state."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import structlog
 from pydantic_core import PydanticSerializationError, to_json
 from structlog.typing import EventDict, FilteringBoundLogger, WrappedLogger
 
-AUDITED: Final = frozenset({"decision"})
-"""Events that a record of decisions needs, whatever the level."""
+AUDIT_EVENTS: Final = frozenset({"decision"})
+"""Events of the audit trail, which are written at every log level."""
 
 
 def make_logger(level: str, stream: BinaryIO | None = None) -> FilteringBoundLogger:
@@ -24,19 +24,19 @@ def make_logger(level: str, stream: BinaryIO | None = None) -> FilteringBoundLog
     number = logging.getLevelNamesMapping()[level.upper()]
     wrapper = structlog.make_filtering_bound_logger(number)
     if number > logging.INFO:
-        wrapper = type("AuditingLogger", (wrapper,), {"info": _info_of_audit})
+        wrapper = type("AuditingLogger", (wrapper,), {"info": _log_audit_event})
     logger: FilteringBoundLogger = structlog.wrap_logger(
         structlog.BytesLogger(stream or sys.stderr.buffer), processors=[_render], wrapper_class=wrapper
     ).bind()
     return logger
 
 
-def _info_of_audit(logger: Any, event: str, **values: Any) -> Any:
-    return logger._proxy_to_logger("info", event, **values) if event in AUDITED else None  # noqa: SLF001 - for wrappers
+def _log_audit_event(logger: Any, event: str, **values: Any) -> Any:
+    return logger._proxy_to_logger("info", event, **values) if event in AUDIT_EVENTS else None  # noqa: SLF001 - for wrappers
 
 
 class EventHandler(logging.Handler):
-    """Writes what libraries log as events, so that the stream holds nothing but JSON."""
+    """Handler that writes log records of libraries as events, so that the stream contains only JSON."""
 
     def __init__(self, logger: FilteringBoundLogger) -> None:
         super().__init__()
@@ -50,7 +50,7 @@ class EventHandler(logging.Handler):
 
 
 def _render(logger: WrappedLogger, level: str, event: EventDict) -> bytes:
-    """Return one line of JSON. One step instead of a chain of processors: every request pays for it."""
+    """Return an event as one line of JSON. A single function is faster than a chain of structlog processors."""
     event["level"] = level
     event["timestamp"] = datetime.now(UTC).isoformat()
     if event.get("exc_info") is None:
@@ -59,5 +59,5 @@ def _render(logger: WrappedLogger, level: str, event: EventDict) -> bytes:
         event = structlog.processors.format_exc_info(logger, level, event)
     try:
         return to_json(event, fallback=repr)
-    except PydanticSerializationError:  # half of a surrogate pair: text that is no UTF-8
+    except PydanticSerializationError:  # a lone surrogate, which UTF-8 cannot encode
         return json.dumps(event, default=repr).encode()

@@ -1,4 +1,4 @@
-"""How late the event loop is: what every request waits for, whoever is to blame."""
+"""Measurement of the lag of the event loop, which delays every request."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from service.telemetry.metrics import Metrics
 INTERVAL_SECONDS: Final = 0.1
 
 
-async def watch(metrics: Metrics) -> None:
-    """Sleep again and again, and count how much too long each time. Ends when it is cancelled."""
+async def measure_loop_lag(metrics: Metrics) -> None:
+    """Sleep repeatedly and record by how many seconds each sleep was too long, until the task is cancelled."""
     loop = asyncio.get_running_loop()
     while True:
         due = loop.time() + INTERVAL_SECONDS
         await asyncio.sleep(INTERVAL_SECONDS)
-        metrics.loop_was_late(max(0.0, loop.time() - due))
+        metrics.observe_loop_lag(max(0.0, loop.time() - due))

@@ -1,4 +1,4 @@
-"""Every metric of the service, in one file. Labels come from closed sets only: no ids, digests or paths as sent."""
+"""Prometheus metrics of the service. Label values come from closed sets: no ids, digests or request paths."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Final, Literal, final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
 
-from service.telemetry.shared_counts import exposition_of
+from service.telemetry.multiprocess_metrics import aggregated_exposition
 
 NAMESPACE = "privacy_bounds"
-SEVERAL_PROCESSES: Final = "PROMETHEUS_MULTIPROC_DIR"
-"""Where processes that share a socket keep their counts; prometheus_client looks at it when it is loaded."""
+MULTIPROCESS_FOLDER_VARIABLE: Final = "PROMETHEUS_MULTIPROC_DIR"
+"""Environment variable with the folder of the metrics of several processes. prometheus_client reads it on import."""
 HTTP_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 LAG_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.02, 0.05, 0.1, 0.3, 1, 3)
 COMPUTATION_BUCKETS = (0.0001, 0.00025, *HTTP_BUCKETS)
@@ -22,12 +22,12 @@ CacheOutcome = Literal["memory", "redis", "collapsed", "computed", "unstored"]
 WorkerLoss = Literal["time_limit", "memory_limit", "died", "idle"]
 RedisOperation = Literal["connect", "get", "write", "lease"]
 Rejection = Literal["budget", "queue", "share", "wait"]
-PieceOutcome = Literal["done", "failed", "again"]
+ChunkOutcome = Literal["done", "failed", "again"]
 
 
 @final
 class Metrics:
-    """The metrics of one application, on the registry that is passed in: two applications in a process do not meet."""
+    """Metrics of one application on its own registry, so that a process can hold several applications."""
 
     def __init__(self, registry: CollectorRegistry, engine_version: str) -> None:
         self._registry = registry
@@ -88,9 +88,9 @@ class Metrics:
         self._result_counters: dict[tuple[str, str], Counter] = {}
         self._computation_histograms: dict[tuple[str, str, str], Histogram] = {}
 
-    def request(self, route: str, method: str, status: int, seconds: float) -> None:
+    def count_request(self, route: str, method: str, status: int, seconds: float) -> None:
         """Count one HTTP request that was answered. `route` is a template, `method` a known one."""
-        # Children are looked up here, not by labels(), which costs more than counting.
+        # The children are cached here, because labels() takes longer than the increment.
         children = self._request_counters.get((route, method, status))
         if children is None:
             children = self._requests.labels(route, method, str(status)), self._request_seconds.labels(route)
@@ -98,74 +98,76 @@ class Metrics:
         children[0].inc()
         children[1].observe(seconds)
 
-    def result(self, computation: str, cache: CacheOutcome) -> None:
-        """Count one result that was sent."""
+    def count_result(self, computation: str, cache: CacheOutcome) -> None:
+        """Count one result by computation and origin."""
         child = self._result_counters.get((computation, cache))
         if child is None:
             child = self._result_counters[computation, cache] = self._results.labels(computation, cache)
         child.inc()
 
-    def computed(self, computation: str, mechanism: str, place: Literal["inline", "worker"], seconds: float) -> None:
-        """Record the time of one computation. `mechanism` is a tag of the contract."""
+    def observe_computation(
+        self, computation: str, mechanism: str, place: Literal["inline", "worker"], seconds: float
+    ) -> None:
+        """Record the seconds of one computation. `mechanism` is a tag of the request schema."""
         child = self._computation_histograms.get((computation, mechanism, place))
         if child is None:
             child = self._computation_seconds.labels(computation, mechanism, place)
             self._computation_histograms[computation, mechanism, place] = child
         child.observe(seconds)
 
-    def price_ratio(self, computation: str, engine: str, ratio: float) -> None:
-        """Set the ratio of CPU time to price of an engine. Both labels are names of this project."""
+    def set_cost_ratio(self, computation: str, engine: str, ratio: float) -> None:
+        """Set the ratio of measured CPU time to quoted cost of an engine."""
         self._price_ratios.labels(computation, engine).set(ratio)
 
-    def failed(self, computation: str, error: Exception) -> None:
-        """Count one computation that raised. The label is the class of the error, from a closed set."""
+    def count_failure(self, computation: str, error: Exception) -> None:
+        """Count one computation that raised an error. The label is the class name of the error."""
         self._failures.labels(computation, type(error).__name__).inc()
 
-    def violated(self, count: int) -> None:
-        """Count invariants that did not hold in one computation, each of them a defect."""
+    def count_violations(self, count: int) -> None:
+        """Count violated invariants of one computation. Each violation is a defect of the service."""
         self._violations.inc(count)
 
-    def rejected(self, reason: Rejection) -> None:
-        """Count one request that was refused by admission, or for what its requester holds already."""
+    def count_rejection(self, reason: Rejection) -> None:
+        """Count one request that admission control or a quota of its requester rejected."""
         self._rejections.labels(reason).inc()
 
-    def computation_abandoned(self) -> None:
-        """Count one computation that was ended because its last client had gone."""
+    def count_abandoned(self) -> None:
+        """Count one computation that was cancelled because its last client disconnected."""
         self._abandoned.inc()
 
-    def job_accepted(self, resource: str) -> None:
-        """Count one accepted job. `resource` is a name of this project."""
+    def count_job_accepted(self, resource: str) -> None:
+        """Count one accepted job of a resource."""
         self._jobs.labels(resource, "accepted").inc()
 
-    def job_ended(self, resource: str, state: str) -> None:
-        """Count one job that ended in this state."""
+    def count_job_ended(self, resource: str, state: str) -> None:
+        """Count one job of a resource that ended in this state."""
         self._jobs.labels(resource, state).inc()
 
-    def piece(self, outcome: PieceOutcome, points: int) -> None:
-        """Count points of a job by their outcome."""
+    def count_chunk(self, outcome: ChunkOutcome, points: int) -> None:
+        """Count the points of a chunk of a job by outcome."""
         self._points.labels(outcome).inc(points)
 
-    def refused(self, reason: str) -> None:
-        """Count one connection that the server refused or closed. Reasons are those of `connections.py`."""
+    def count_refused_connection(self, reason: str) -> None:
+        """Count one connection that the server rejected or closed. The reasons are defined in `connections.py`."""
         self._refusals.labels(reason).inc()
 
-    def loop_was_late(self, seconds: float) -> None:
-        """Record the delay of the event loop."""
+    def observe_loop_lag(self, seconds: float) -> None:
+        """Record the lag of the event loop in seconds."""
         self._loop_lag.observe(seconds)
 
-    def worker_lost(self, reason: WorkerLoss) -> None:
-        """Count one worker process that ended early, or one computation that met its memory limit."""
+    def count_worker_loss(self, reason: WorkerLoss) -> None:
+        """Count one worker process that ended early, or one computation that exceeded its memory limit."""
         self._worker_losses.labels(reason).inc()
 
-    def redis_failed(self, operation: RedisOperation) -> None:
-        """Count one operation on Redis that failed or came too late."""
+    def count_redis_failure(self, operation: RedisOperation) -> None:
+        """Count one Redis operation that failed or timed out."""
         self._redis_failures.labels(operation).inc()
 
-    def bad_entry(self) -> None:
-        """Count one entry of Redis that was corrupt or foreign."""
+    def count_bad_entry(self) -> None:
+        """Count one entry of Redis that was corrupt or not authentic."""
         self._bad_entries.inc()
 
     def exposition(self) -> bytes:
-        """Return all metrics in the Prometheus text format. Several processes on one socket are added up."""
-        folder = os.environ.get(SEVERAL_PROCESSES)
-        return exposition_of(Path(folder)) if folder else generate_latest(self._registry)
+        """Return all metrics in the Prometheus text format, aggregated over processes that share a folder."""
+        folder = os.environ.get(MULTIPROCESS_FOLDER_VARIABLE)
+        return aggregated_exposition(Path(folder)) if folder else generate_latest(self._registry)

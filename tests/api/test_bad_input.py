@@ -10,7 +10,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from service.computations.bounds import BOUNDS
-from service.execution.request_body import parse_request
+from service.parsing import parse_request
 from service.settings import Settings
 from tests.api.requests import ADVANTAGE, GAUSSIAN, ROUTE, bounds, dpsgd, encoded, post
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
-from service.execution.client import requester_of
+from service.execution.client import requester_from_scope
 from service.main import create_server
 from service.settings import Settings
 
@@ -24,7 +24,7 @@ async def key_of(settings: Settings, peer: str, forwarded: list[str]) -> str:
     keys: list[str] = []
 
     async def application(scope: Any, receive: Any, send: Any) -> None:
-        keys.append(requester_of(scope))
+        keys.append(requester_from_scope(scope))
 
     served: Any = configuration.loaded_app
     assert isinstance(served, ProxyHeadersMiddleware) == bool(settings.trusted_proxies)

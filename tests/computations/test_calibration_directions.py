@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from api_schemas.calibrations import CalibrationsRequest
-from api_schemas.fields import Shape, shape_of, shape_of_field, type_of
-from api_schemas.free_numbers import TIED
+from api_schemas.fields import FieldShape, shape_of, shape_of_field, type_of
+from api_schemas.free_parameters import TIED
 from api_schemas.mechanisms import MechanismSpec
 from api_schemas.questions import QuestionSpec
 from service.computations.calibration.directions import directions
@@ -39,7 +39,7 @@ def numbers_of(union: Any) -> list[tuple[str, str]]:
     for model in shape_of(union).models:
         for name, field in model.model_fields.items():
             shape = shape_of_field(field)
-            inner = shape_of(shape.item) if shape.kind == "list" else Shape(kind="other")
+            inner = shape_of(shape.item) if shape.kind == "list" else FieldShape(kind="other")
             if name not in TIED and {shape.kind, inner.kind} & {"number", "integer"}:
                 found.append((type_of(model), name))
     return found
@@ -56,7 +56,7 @@ def test_every_number_of_a_question_has_a_theorem_or_none(what: tuple[str, str])
     reads = ("power", "type_two_error") if kind == "trade_off" else (kind,)
     for read in reads:
         for side in ("at_most", "at_least"):
-            law = monotone.of_question(read, field, side)
+            law = monotone.law_of_question(read, field, side)
             assert bool(law.theorem) == (what not in WITHOUT_THEOREM), "edit service/privacy/calibration/monotone.py"
 
 
@@ -84,7 +84,7 @@ def test_answers_move_with_their_questions_as_the_theorem_says(what: tuple[str, 
         reads = ("power", "type_two_error") if kind == "trade_off" else (kind,)
         for read in reads:
             smaller, larger = varied(random, kind, field)
-            law = monotone.of_question(read, field, smaller.get("side", "at_most"))
+            law = monotone.law_of_question(read, field, smaller.get("side", "at_most"))
             target = {"reads": read} if kind == "trade_off" else {}
             body = {"mechanism": CURVES[index % len(CURVES)]}
             less, more = (asked(body | {"targets": [{"question": each, **target}]}) for each in (smaller, larger))

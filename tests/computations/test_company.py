@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from service.computations.allowance import MOST_WORK, OF_SEVERAL
 from service.computations.bounds import BOUNDS
-from service.execution.request_body import RequestBodyError
+from service.parsing import RequestBodyError
 from service.privacy.errors import PrivacyComputationError
 from service.privacy.numerics.work import at_most
 from tests.computations import request_space

@@ -17,8 +17,8 @@ from service.computations.cost_range import (
     CostRange,
     cost_range,
 )
-from service.execution.request_body import RequestBodyError, parse_request
 from service.importers.catalogue import validate_with_imports
+from service.parsing import RequestBodyError, parse_request
 from service.privacy.errors import PrivacyComputationError
 from service.privacy.numerics.work import at_most
 from tests.frozen.answers import DIGEST, ENGINE

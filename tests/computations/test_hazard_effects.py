@@ -11,8 +11,8 @@ from numpy.random import Generator
 
 from api_schemas.answers import NumberAnswer
 from api_schemas.assessments import AssessmentsRequest, AssessmentsResponse
+from api_schemas.assumptions_and_hazards import HazardCode
 from api_schemas.bounds import BoundsRequest
-from api_schemas.caveats import HazardCode
 from service.computations.assessments.assessment import ASSESSMENTS, exit_code
 from service.computations.assessments.effects import HAZARDS
 from service.computations.bounds import BOUNDS

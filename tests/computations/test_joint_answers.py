@@ -11,7 +11,7 @@ import pytest
 from pydantic import ValidationError
 
 from service.computations.bounds import BOUNDS
-from service.execution.request_body import RequestBodyError
+from service.parsing import RequestBodyError
 from service.privacy.errors import PrivacyComputationError
 from tests.computations.test_work import answered
 from tests.frozen.answers import response

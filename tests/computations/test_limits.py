@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from api_schemas.choices import LimitCode
 from service.computations.limits import ADVICE
-from service.execution.request_body import RequestBodyError
+from service.parsing import RequestBodyError
 from service.privacy.errors import PrivacyComputationError
 from service.privacy.limit import WidthLimit
 from tests.computations.test_work import answered

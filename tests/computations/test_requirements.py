@@ -13,7 +13,7 @@ import pytest
 from pydantic import ValidationError
 
 from api_schemas.assessments import AssessmentsRequest, AssessmentsResponse
-from api_schemas.caveats import AssumptionCode
+from api_schemas.assumptions_and_hazards import AssumptionCode
 from api_schemas.policies import PolicyVerdict
 from api_schemas.problems import field_errors
 from service.command import main as cli

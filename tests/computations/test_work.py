@@ -18,7 +18,7 @@ from service.computations.claims import checking
 from service.computations.comparisons import comparing
 from service.privacy.composition.adaptive_exponential.adaptive_run import ExponentialRunTradeOff
 from service.privacy.errors import NumericalFailure, PrivacyComputationError
-from service.privacy.numerics.work import at_most, count_work, counted_apart, is_spent
+from service.privacy.numerics.work import at_most, count_separately, count_work, is_spent
 from service.privacy.questions import gaussian_dp
 from tests.computations.request_space import any_request
 
@@ -97,7 +97,7 @@ def test_parts_share_what_those_before_them_left() -> None:
 def test_what_is_kept_for_others_is_counted_by_itself() -> None:
     with at_most(10.0) as work:
         count_work(10.0)
-        with counted_apart() as inner:
+        with count_separately() as inner:
             assert not is_spent()
             count_work(7.0)
         assert (inner.done, work.done) == (7.0, 10.0)

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from api_schemas.caveats import AssumptionCode, HazardCode
+from api_schemas.assumptions_and_hazards import AssumptionCode, HazardCode
 from api_schemas.fields import shape_of
 from service.computations.assessments.effects import HAZARDS
 
-FILE = "api_schemas/caveats.py"
+FILE = "api_schemas/assumptions_and_hazards.py"
 SOURCES = [path.read_text("utf-8") for path in (Path(__file__).parents[2] / "service").rglob("*.py")]
 
 

@@ -16,7 +16,7 @@ from pydantic import TypeAdapter
 from api_schemas.fields import shape_of, shape_of_field, type_of
 from api_schemas.imported import ImportedMechanism
 from api_schemas.mechanisms import LARGEST_COMPONENTS, WEIGHT_SUM_TOLERANCE, MechanismSpec, MixtureComponent
-from api_schemas.quantities import LARGEST_TOTAL_STEPS
+from api_schemas.scalar_types import LARGEST_TOTAL_STEPS
 from api_schemas.threat_models import ThreatModelSpec
 from service.computations.parts import mechanism_of
 from service.privacy.mechanisms import catalogue, domain, mixture

@@ -17,9 +17,9 @@ from api_schemas.membership_conversions import MembershipConversion
 from api_schemas.questions import QuestionSpec
 from api_schemas.threat_models import ThreatModelSpec
 from api_schemas.training_runs import DpsgdMechanism
-from service.api.problems import HTTP_KINDS, INVALID_PARAMETER, KINDS, SERVER_KINDS, UNKNOWN
 from service.computations.catalogue import RESOURCES
 from service.privacy.composition.planning.choose import METHODS
+from service.problems import ERROR_PROBLEMS, HTTP_PROBLEMS, INTERNAL_ERROR, INVALID_PARAMETER, SERVER_PROBLEMS
 from service.rendering.registry import renderings_of
 from service.settings import Settings
 from service.telemetry.metrics import Metrics
@@ -134,7 +134,7 @@ def test_every_engine_is_named() -> None:
 def test_what_is_claimed_and_compared_is_so(client: TestClient) -> None:
     [(route, sent)] = requests_of("claims")
     [claim] = client.post(route, content=sent, headers={"content-type": "application/json"}).json()["claims"]
-    ratio, power = re.findall(r"`ratio` of (\d+) at least|power of ([\d.]+) at", page("claims"))
+    ratio, power = re.findall(r"`ratio` of at least (\d+)|power of ([\d.]+)\s+at", page("claims"))
     assert claim["verdict"] == "unsafe"
     assert int(ratio[0]) == math.floor(claim["by"]["ratio"])
     assert_rounded(power[1], claim["attack"]["power"]["value"], "lower")
@@ -143,7 +143,7 @@ def test_what_is_claimed_and_compared_is_so(client: TestClient) -> None:
 def test_the_calibration_is_the_one_that_it_tells_of(client: TestClient) -> None:
     [(route, sent)] = requests_of("calibrations")
     answer = client.post(route, content=sent, headers={"content-type": "application/json"}).json()
-    told = re.search(r"`value`, ([\d.]+), .*?`witness` at ([\d.]+),", page("calibrations"), re.DOTALL)
+    told = re.search(r"`value`, ([\d.]+), .*?`witness` at\s+([\d.]+),", page("calibrations"), re.DOTALL)
     assert told
     assert_rounded(told[1], answer["value"], "upper")
     assert_rounded(told[2], answer["witness"]["value"], "nearest")
@@ -207,7 +207,13 @@ def test_the_metrics_table_is_complete() -> None:
 
 
 def test_the_problems_table_is_complete() -> None:
-    kinds = {*KINDS.values(), *HTTP_KINDS.values(), *SERVER_KINDS.values(), INVALID_PARAMETER, UNKNOWN}
+    kinds = {
+        *ERROR_PROBLEMS.values(),
+        *HTTP_PROBLEMS.values(),
+        *SERVER_PROBLEMS.values(),
+        INVALID_PARAMETER,
+        INTERNAL_ERROR,
+    }
     rows = re.findall(r"(?m)^\| (`/problems/.*?) \| ([0-9, ]+) \|", section("Problems", "reference"))
     listed = [
         pair

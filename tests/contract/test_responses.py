@@ -18,9 +18,9 @@ from api_schemas.answers import (
     TradeOffAnswer,
     TradeOffPoint,
 )
+from api_schemas.assumptions_and_hazards import Assumption, Hazard
 from api_schemas.bounds import BoundsRequest, BoundsResponse
 from api_schemas.catalogue import catalogue
-from api_schemas.caveats import Assumption, Hazard
 from api_schemas.enclosures import EnclosedNumber, EnclosedProbability
 from api_schemas.fields import shape_of, type_of
 from api_schemas.mechanisms import MechanismSpec

@@ -14,18 +14,18 @@ from prometheus_client import CollectorRegistry
 from api_schemas.base import Request, Response
 from service.computations.abstract import Computation, Quote
 from service.computations.violations import note
-from service.execution.admission import Admission
+from service.execution.entry_mac import EntryAuthenticator
 from service.execution.leases import RedisLeases
 from service.execution.memory_cache import InMemoryResultCache
-from service.execution.redis_link import RedisLink
-from service.execution.request_body import by_itself
+from service.execution.redis_client import RedisCircuitBreaker
 from service.execution.result_cache import RedisResultCache
 from service.execution.runner import ComputationRunner
-from service.execution.seals import Seals
-from service.execution.shared_results import SharedResults
-from service.execution.siblings import Siblings
+from service.execution.shared_cache import SharedCache
+from service.execution.sibling_processes import SiblingProcesses
+from service.execution.worker_admission import WorkerAdmission
 from service.execution.worker_pool import WorkerPool
 from service.execution.workers import Workers
+from service.parsing import validate_plain
 from service.privacy.enclosure import Enclosure, Evidence
 from service.privacy.errors import NumericalFailure, OutOfDomain
 from service.telemetry.metrics import Metrics
@@ -140,30 +140,34 @@ def make_pool(metrics: Metrics, **changes: Any) -> WorkerPool:
 
 
 def make_shared(
-    link: RedisLink,
+    link: RedisCircuitBreaker,
     metrics: Metrics,
     cost_floor: int = 0,
-    seals: Seals | None = None,
-    dear_timeout_seconds: float = 0.25,
-) -> SharedResults:
+    seals: EntryAuthenticator | None = None,
+    expensive_timeout_seconds: float = 0.25,
+) -> SharedCache:
     cache = RedisResultCache(
-        link, ttl_seconds=60, ground_truth_ttl_seconds=600, seals=seals or Seals([SEAL_KEY]), metrics=metrics
+        link,
+        ttl_seconds=60,
+        ground_truth_ttl_seconds=600,
+        authenticator=seals or EntryAuthenticator([SEAL_KEY]),
+        metrics=metrics,
     )
-    return SharedResults(
+    return SharedCache(
         cache=cache,
         leases=RedisLeases(link, cache),
         cost_floor=cost_floor,
         longest_lease_seconds=25.0,
-        dear_timeout_seconds=dear_timeout_seconds,
+        expensive_timeout_seconds=expensive_timeout_seconds,
     )
 
 
 def make_runner(
     metrics: Metrics,
     pool: WorkerPool,
-    shared: SharedResults | None = None,
+    shared: SharedCache | None = None,
     reserve: WorkerPool | None = None,
-    siblings: Siblings | None = None,
+    siblings: SiblingProcesses | None = None,
     **limits: Any,
 ) -> ComputationRunner:
     arguments: dict[str, Any] = {
@@ -173,7 +177,7 @@ def make_runner(
         "queue_limit": 2,
         "queue_wait_limit_seconds": 10.0,
     }
-    admission = Admission(**(arguments | limits))
+    admission = WorkerAdmission(**(arguments | limits))
     return ComputationRunner(
         engine_version=ENGINE_VERSION,
         memory=InMemoryResultCache(100, 100_000),
@@ -181,8 +185,8 @@ def make_runner(
         siblings=siblings,
         workers=Workers(pool, admission, reserve, lambda: metrics.queue_depth.set(admission.admitted)),
         metrics=metrics,
-        known_bodies=100,
-        validate=by_itself,
+        max_remembered_bodies=100,
+        validate=validate_plain,
     )
 
 

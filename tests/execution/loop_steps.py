@@ -14,13 +14,13 @@ from typing import Any, NoReturn, cast
 import pytest
 
 from service.computations.catalogue import resource
-from service.execution.admission import Admission
 from service.execution.errors import ExecutionError
 from service.execution.memory_cache import InMemoryResultCache
-from service.execution.request_body import RequestBodyError
 from service.execution.runner import ComputationRunner
+from service.execution.worker_admission import WorkerAdmission
 from service.execution.workers import Workers
 from service.importers.catalogue import validate_with_imports
+from service.parsing import RequestBodyError
 from service.privacy.errors import PrivacyComputationError
 from tests.execution.fakes import ENGINE_VERSION, make_metrics
 
@@ -40,14 +40,14 @@ class NobodyComputes(ExecutionError):
 
 def runner_without_workers() -> ComputationRunner:
     """Reads, prices and answers as that of the service does, but for what workers do."""
-    admission = Admission(max_cost=10**9, worker_count=1, queue_limit=9, queue_wait_limit_seconds=1e9)
+    admission = WorkerAdmission(max_cost=10**9, worker_count=1, queue_limit=9, queue_wait_limit_seconds=1e9)
     return ComputationRunner(
         engine_version=ENGINE_VERSION,
         memory=InMemoryResultCache(100, 10**8),
         shared=None,
         workers=Workers(cast("Any", _NoPool()), admission),
         metrics=make_metrics(),
-        known_bodies=100,
+        max_remembered_bodies=100,
         validate=validate_with_imports,
     )
 

@@ -11,10 +11,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from service.execution import admission as admission_module
-from service.execution.admission import COST_UNITS_PER_SECOND, Admission
+from service.execution import worker_admission as admission_module
 from service.execution.errors import QueueFull
-from service.execution.fair_queue import Lane, QueuedWork
+from service.execution.fair_queue import Lane, QueuedComputation
+from service.execution.worker_admission import COST_UNITS_PER_SECOND, WorkerAdmission
 
 SEED = 20263
 SEEDS = 60
@@ -33,7 +33,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
 class Asked:
     """A computation under way, as the model has it."""
 
-    work: QueuedWork
+    work: QueuedComputation
     end: asyncio.Event = field(default_factory=asyncio.Event)
     lane: Lane | None = None
     task: asyncio.Task[None] | None = None
@@ -45,7 +45,7 @@ class Model:
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
         self.room: dict[Lane, int] = {"ordinary": self.random.randint(1, 3), "reserve": self.random.randint(0, 1)}
-        self.admission = Admission(
+        self.admission = WorkerAdmission(
             max_cost=10**9,
             worker_count=self.room["ordinary"],
             reserve_count=self.room["reserve"],
@@ -56,12 +56,12 @@ class Model:
         self.refused = self.served = self.left = 0
 
     def arrive(self) -> None:
-        asked = Asked(QueuedWork(self.random.choice(REQUESTERS)))
+        asked = Asked(QueuedComputation(self.random.choice(REQUESTERS)))
         asked.task = asyncio.create_task(self._compute(asked, self.random.choice((10, 200_000, 300_000, 9_000_000))))
         self.asked.append(asked)
 
     async def _compute(self, asked: Asked, cost: int) -> None:
-        async with self.admission.place(asked.work, cost) as lane:
+        async with self.admission.slot(asked.work, cost) as lane:
             assert lane == "ordinary" or cost <= 250_000
             asked.lane = lane
             running = Counter(each.lane for each in self.asked if each.lane)
@@ -143,7 +143,7 @@ async def test_no_order_of_events_breaks_the_queue() -> None:
         assert model.admission.admitted == 0, seed
         for queue in model.admission._queues.values():
             assert not list(queue)
-            assert all(account.taken == account.had for account in queue._accounts.values())
+            assert all(account.charged_seconds == account.used_seconds for account in queue._accounts.values())
         refused, served = refused + model.refused, served + model.served
     assert refused > SEEDS
     assert served > SEEDS
@@ -151,11 +151,11 @@ async def test_no_order_of_events_breaks_the_queue() -> None:
 
 async def test_a_place_whose_client_hangs_up_goes_to_the_newcomer() -> None:
     """In the moment in which its task was cancelled and has not run yet."""
-    admission = Admission(max_cost=10**9, worker_count=1, queue_limit=2, queue_wait_limit_seconds=1e9)
+    admission = WorkerAdmission(max_cost=10**9, worker_count=1, queue_limit=2, queue_wait_limit_seconds=1e9)
     end = asyncio.Event()
 
     async def compute(requester: str) -> str:
-        async with admission.place(QueuedWork(requester), 1_000):
+        async with admission.slot(QueuedComputation(requester), 1_000):
             await end.wait()
             return requester
 
@@ -179,7 +179,7 @@ class Machine:
     def __init__(self, clock: SimpleNamespace, **limits: int) -> None:
         self._clock = clock
         arguments: dict[str, int] = {"worker_count": 1, "reserve_count": 1, "queue_limit": 64}
-        self.admission = Admission(max_cost=10**9, queue_wait_limit_seconds=30.0, **(arguments | limits))
+        self.admission = WorkerAdmission(max_cost=10**9, queue_wait_limit_seconds=30.0, **(arguments | limits))
         self._ends: list[tuple[float, int, asyncio.Event]] = []
         self._entries = 0
 
@@ -193,7 +193,7 @@ class Machine:
     async def compute(self, requester: str, seconds: float, priced: float | None = None) -> float:
         """Return how long this computation waited."""
         asked = self._clock.seconds
-        async with self.admission.place(QueuedWork(requester), int((priced or seconds) * COST_UNITS_PER_SECOND)):
+        async with self.admission.slot(QueuedComputation(requester), int((priced or seconds) * COST_UNITS_PER_SECOND)):
             began = self._clock.seconds
             await self.at(began + seconds)
         return began - asked
@@ -284,10 +284,10 @@ async def test_a_joining_requester_brings_its_place(clock: SimpleNamespace) -> N
     machine = Machine(clock, reserve_count=0)
     tasks = [asyncio.create_task(machine.compute("flood", 1.0)) for _ in range(9)]
     await asyncio.sleep(0)
-    work = QueuedWork("flood")
+    work = QueuedComputation("flood")
 
     async def together() -> float:
-        async with machine.admission.place(work, COST_UNITS_PER_SECOND):
+        async with machine.admission.slot(work, COST_UNITS_PER_SECOND):
             return clock.seconds
 
     equal = asyncio.create_task(together())
@@ -302,10 +302,10 @@ async def test_a_displaced_place_leaves_the_places_of_others(clock: SimpleNamesp
     machine = Machine(clock, reserve_count=0, queue_limit=4)
     runs = asyncio.create_task(machine.compute("flood", 1.0))
     waits = [asyncio.create_task(machine.compute("flood", 1.0)) for _ in range(2)]
-    work = QueuedWork("flood")
+    work = QueuedComputation("flood")
 
     async def together() -> None:
-        async with machine.admission.place(work, COST_UNITS_PER_SECOND):
+        async with machine.admission.slot(work, COST_UNITS_PER_SECOND):
             pass
 
     equal = asyncio.create_task(together())
@@ -313,7 +313,7 @@ async def test_a_displaced_place_leaves_the_places_of_others(clock: SimpleNamesp
     machine.admission.join(work, "polite")
     newcomer = asyncio.create_task(machine.compute("newcomer", 1.0))
     await asyncio.sleep(0)
-    assert set(work.places) == {"polite"}
+    assert set(work.entries) == {"polite"}
     await machine.run_until(100.0)
     await equal
     await asyncio.gather(runs, *waits, newcomer)
@@ -323,17 +323,17 @@ async def test_who_leaves_takes_its_place_along_unless_it_is_the_last(clock: Sim
     machine = Machine(clock, reserve_count=0)
     runs = asyncio.create_task(machine.compute("other", 1.0))
     await asyncio.sleep(0)
-    work = QueuedWork("first")
+    work = QueuedComputation("first")
 
     async def together() -> None:
-        async with machine.admission.place(work, COST_UNITS_PER_SECOND):
+        async with machine.admission.slot(work, COST_UNITS_PER_SECOND):
             pass
 
     equal = asyncio.create_task(together())
     await asyncio.sleep(0)
     machine.admission.join(work, "second")
     machine.admission.leave(work, "first")
-    assert set(work.places) == {"second"}
+    assert set(work.entries) == {"second"}
     await machine.run_until(100.0)
     await runs
     await equal

@@ -57,7 +57,7 @@ async def test_answered_points_are_sent_and_the_rest_are_problems(metrics: Metri
     assert [index for index, value in enumerate(response.answers[0].value) if value is None] == late
     assert all(column.tolerance_met[index] for column in response.answers for index in range(late[0])), "none is cut"
     assert answer.cache == "unstored"
-    assert runner.at_hand(SWEEPS, digest(SWEEPS.name, ENGINE_VERSION, request_)) is None
+    assert runner.cached(SWEEPS, digest(SWEEPS.name, ENGINE_VERSION, request_)) is None
     asked = request_.asked(request_.places, next(iter(request_.points())))
     alone = json.loads(BOUNDS.body(asked, NAMED, ENGINE_VERSION))["answers"][0]
     lower, upper = response.answers[0].lower[0], response.answers[0].upper[0]

@@ -97,4 +97,4 @@ def test_what_is_kept_is_what_a_plain_search_keeps(seed: int) -> None:
             cache.put("c", name, body, requester)
             model.put(name, body, requester)
         assert (len(cache), cache.size_bytes) == (len(model.bodies), model.size())
-        assert len(cache._claims) <= 2 * len(cache._holdings) + 66
+        assert len(cache._weight_heap) <= 2 * len(cache._entries_by_requester) + 66

@@ -11,15 +11,15 @@ import pytest
 import redis
 import structlog
 
+from service.execution.entry_mac import EntryAuthenticator
 from service.execution.memory_cache import InMemoryResultCache
-from service.execution.redis_link import RedisAway, RedisLink
+from service.execution.redis_client import RedisCircuitBreaker, RedisUnavailable
 from service.execution.result_cache import (
-    LARGEST_ENTRY_BYTES,
-    LONGEST_SEALED_INLINE,
+    MAX_ENTRY_BYTES,
+    MAX_INLINE_MAC_BYTES,
     RedisResultCache,
     ResultCache,
 )
-from service.execution.seals import Seals
 from tests.conftest import RedisServer, stopped
 from tests.execution.fakes import FAKE, SEAL_KEY, FakeResponse, counted, make_metrics
 from tests.patience import PATIENCE
@@ -34,7 +34,7 @@ def body_of(digest: str, value: float = 1.0) -> bytes:
 
 def sealed(body: bytes, name: str = DIGEST, kind: str = "result:fake", key: str = SEAL_KEY) -> bytes:
     """An entry as it lies in Redis."""
-    return Seals([key]).seal(kind, name, body)
+    return EntryAuthenticator([key]).sign(kind, name, body)
 
 
 FORGED = {
@@ -53,8 +53,8 @@ FORGED = {
     "null": b"null",
     "deep": b"[" * 3000,
     "encoding": '{"digest": "\xfc"}'.encode("latin-1"),
-    "long": sealed(body_of(DIGEST) + bytes(LONGEST_SEALED_INLINE), key="another key, which is also long enough"),
-    "longer than anything written": sealed(bytes(LARGEST_ENTRY_BYTES)),
+    "long": sealed(body_of(DIGEST) + bytes(MAX_INLINE_MAC_BYTES), key="another key, which is also long enough"),
+    "longer than anything written": sealed(bytes(MAX_ENTRY_BYTES)),
 }
 
 
@@ -64,21 +64,21 @@ async def cache(request: pytest.FixtureRequest) -> AsyncIterator[ResultCache]:
         yield InMemoryResultCache(10, 10_000)
         return
     metrics = make_metrics()
-    link = RedisLink(request.getfixturevalue("redis_url"), PATIENCE, metrics)
+    link = RedisCircuitBreaker(request.getfixturevalue("redis_url"), PATIENCE, metrics)
     await link.start()
-    yield RedisResultCache(link, ttl_seconds=60, seals=Seals([SEAL_KEY]), metrics=metrics)
+    yield RedisResultCache(link, ttl_seconds=60, authenticator=EntryAuthenticator([SEAL_KEY]), metrics=metrics)
     await link.stop()
 
 
 async def test_what_was_put_is_there(cache: ResultCache) -> None:
     cache.put(FAKE.name, DIGEST, body_of(DIGEST))
-    await cache.settle()
+    await cache.flush()
     assert await cache.get(FAKE.name, DIGEST) == body_of(DIGEST)
 
 
 async def test_what_was_not_put_is_missing(cache: ResultCache) -> None:
     cache.put(FAKE.name, DIGEST, body_of(DIGEST))
-    await cache.settle()
+    await cache.flush()
     assert await cache.get(FAKE.name, OTHER) is None
     assert await cache.get("other", DIGEST) is None
 
@@ -86,16 +86,16 @@ async def test_what_was_not_put_is_missing(cache: ResultCache) -> None:
 async def test_the_last_put_counts(cache: ResultCache) -> None:
     cache.put(FAKE.name, DIGEST, body_of(DIGEST, 1.0))
     cache.put(FAKE.name, DIGEST, body_of(DIGEST, 2.0))
-    await cache.settle()
+    await cache.flush()
     assert await cache.get(FAKE.name, DIGEST) == body_of(DIGEST, 2.0)
 
 
 @pytest.mark.parametrize("entry", FORGED.values(), ids=FORGED)
 async def test_entries_that_are_not_the_result_are_missing(redis_url: str, entry: bytes) -> None:
     metrics = make_metrics()
-    link = RedisLink(redis_url, PATIENCE, metrics)
+    link = RedisCircuitBreaker(redis_url, PATIENCE, metrics)
     await link.start()
-    cache = RedisResultCache(link, ttl_seconds=60, seals=Seals([SEAL_KEY]), metrics=metrics)
+    cache = RedisResultCache(link, ttl_seconds=60, authenticator=EntryAuthenticator([SEAL_KEY]), metrics=metrics)
     with redis.Redis.from_url(redis_url) as client:
         client.set(f"privacy_bounds:result:fake:{DIGEST}", entry)
     assert await cache.get(FAKE.name, DIGEST) is None
@@ -105,26 +105,26 @@ async def test_entries_that_are_not_the_result_are_missing(redis_url: str, entry
 
 async def test_a_key_of_another_type_is_missing_and_redis_stays_in_use(redis_url: str) -> None:
     metrics = make_metrics()
-    link = RedisLink(redis_url, PATIENCE, metrics)
+    link = RedisCircuitBreaker(redis_url, PATIENCE, metrics)
     await link.start()
-    cache = RedisResultCache(link, ttl_seconds=60, seals=Seals([SEAL_KEY]), metrics=metrics)
+    cache = RedisResultCache(link, ttl_seconds=60, authenticator=EntryAuthenticator([SEAL_KEY]), metrics=metrics)
     with redis.Redis.from_url(redis_url) as client:
         client.rpush(f"privacy_bounds:result:fake:{DIGEST}", "list")
     assert await cache.get(FAKE.name, DIGEST) is None
     assert link.available
     cache.put(FAKE.name, DIGEST, body_of(DIGEST))
-    await cache.settle()
+    await cache.flush()
     assert await cache.get(FAKE.name, DIGEST) == body_of(DIGEST)
     await link.stop()
 
 
 async def test_entries_are_json(redis_url: str) -> None:
     metrics = make_metrics()
-    link = RedisLink(redis_url, PATIENCE, metrics)
+    link = RedisCircuitBreaker(redis_url, PATIENCE, metrics)
     await link.start()
-    cache = RedisResultCache(link, ttl_seconds=60, seals=Seals([SEAL_KEY]), metrics=metrics)
+    cache = RedisResultCache(link, ttl_seconds=60, authenticator=EntryAuthenticator([SEAL_KEY]), metrics=metrics)
     cache.put(FAKE.name, DIGEST, body_of(DIGEST))
-    await cache.settle()
+    await cache.flush()
     with redis.Redis.from_url(redis_url) as client:
         entry = client.get(f"privacy_bounds:result:fake:{DIGEST}")
     assert isinstance(entry, bytes)
@@ -135,36 +135,36 @@ async def test_entries_are_json(redis_url: str) -> None:
 
 async def test_entries_expire(redis_url: str) -> None:
     metrics = make_metrics()
-    link = RedisLink(redis_url, PATIENCE, metrics)
+    link = RedisCircuitBreaker(redis_url, PATIENCE, metrics)
     await link.start()
-    cache = RedisResultCache(link, ttl_seconds=60, seals=Seals([SEAL_KEY]), metrics=metrics)
+    cache = RedisResultCache(link, ttl_seconds=60, authenticator=EntryAuthenticator([SEAL_KEY]), metrics=metrics)
     cache.put(FAKE.name, DIGEST, body_of(DIGEST))
-    await cache.settle()
+    await cache.flush()
     with redis.Redis.from_url(redis_url) as client:
         assert 0 < client.ttl(f"privacy_bounds:result:fake:{DIGEST}") <= 60
     await link.stop()
 
 
-@pytest.mark.parametrize("size", [0, LONGEST_SEALED_INLINE, 2**22])
+@pytest.mark.parametrize("size", [0, MAX_INLINE_MAC_BYTES, 2**22])
 async def test_values_of_any_length_come_back(redis_url: str, size: int) -> None:
     metrics = make_metrics()
-    link = RedisLink(redis_url, PATIENCE, metrics)
+    link = RedisCircuitBreaker(redis_url, PATIENCE, metrics)
     await link.start()
-    cache = RedisResultCache(link, ttl_seconds=60, seals=Seals([SEAL_KEY]), metrics=metrics)
+    cache = RedisResultCache(link, ttl_seconds=60, authenticator=EntryAuthenticator([SEAL_KEY]), metrics=metrics)
     body = body_of(DIGEST) + bytes(size)
     cache.put(FAKE.name, DIGEST, body)
-    await cache.settle()
+    await cache.flush()
     assert await cache.get(FAKE.name, DIGEST) == body
     await link.stop()
 
 
 async def test_a_killed_redis_is_a_miss_and_a_metric_and_is_used_again_when_it_is_back(own_redis: RedisServer) -> None:
     metrics = make_metrics()
-    link = RedisLink(own_redis.url, PATIENCE, metrics)
+    link = RedisCircuitBreaker(own_redis.url, PATIENCE, metrics)
     await link.start()
-    cache = RedisResultCache(link, ttl_seconds=60, seals=Seals([SEAL_KEY]), metrics=metrics)
+    cache = RedisResultCache(link, ttl_seconds=60, authenticator=EntryAuthenticator([SEAL_KEY]), metrics=metrics)
     cache.put(FAKE.name, DIGEST, body_of(DIGEST))
-    await cache.settle()
+    await cache.flush()
     assert await cache.get(FAKE.name, DIGEST) is not None
 
     own_redis.kill()
@@ -181,7 +181,7 @@ async def test_a_killed_redis_is_a_miss_and_a_metric_and_is_used_again_when_it_i
         while not link.available:
             await asyncio.sleep(0.05)
     cache.put(FAKE.name, DIGEST, body_of(DIGEST))
-    await cache.settle()
+    await cache.flush()
     assert await cache.get(FAKE.name, DIGEST) == body_of(DIGEST)
     await link.stop()
 
@@ -190,20 +190,20 @@ async def test_a_redis_that_hangs_is_left_alone_after_three_late_answers(own_red
     """Every change is told once, with its cause, however often it is met."""
     metrics = make_metrics()
     with structlog.testing.capture_logs() as events:
-        await _hang_and_go_on(own_redis, RedisLink(own_redis.url, 0.05, metrics, structlog.get_logger()))
+        await _hang_and_go_on(own_redis, RedisCircuitBreaker(own_redis.url, 0.05, metrics, structlog.get_logger()))
     circuits = [event["circuit"] for event in events]
     assert circuits in (["answers", "slow", "answers"], ["answers", "slow", "away", "answers"])
     assert all(event["event"] == "redis" and event["cause"] for event in events)
     assert "0.05 s" in events[1]["cause"]
 
 
-async def _hang_and_go_on(own_redis: RedisServer, link: RedisLink) -> None:
+async def _hang_and_go_on(own_redis: RedisServer, link: RedisCircuitBreaker) -> None:
     await link.start()
     assert own_redis.process is not None
     with stopped(own_redis.process.pid):
         for _ in range(5):
-            with pytest.raises(RedisAway):
-                await link.attempt("get", lambda client: client.get("x"))
+            with pytest.raises(RedisUnavailable):
+                await link.call("get", lambda client: client.get("x"))
         assert not link.available
     async with asyncio.timeout(PATIENCE):
         while not link.available:
@@ -214,21 +214,21 @@ async def _hang_and_go_on(own_redis: RedisServer, link: RedisLink) -> None:
 async def test_a_redis_that_was_never_there_stops_nothing(own_redis: RedisServer) -> None:
     own_redis.kill()
     metrics = make_metrics()
-    link = RedisLink(own_redis.url, PATIENCE, metrics)
+    link = RedisCircuitBreaker(own_redis.url, PATIENCE, metrics)
     await link.start()
     assert not link.available
-    with pytest.raises(RedisAway):
-        await link.attempt("get", lambda client: client.get("x"))
+    with pytest.raises(RedisUnavailable):
+        await link.call("get", lambda client: client.get("x"))
     await link.stop()
 
 
 async def test_a_write_queue_that_is_full_forgets_and_counts(redis_url: str) -> None:
     metrics = make_metrics()
-    link = RedisLink(redis_url, PATIENCE, metrics)
+    link = RedisCircuitBreaker(redis_url, PATIENCE, metrics)
     await link.start()
-    cache = RedisResultCache(link, ttl_seconds=60, seals=Seals([SEAL_KEY]), metrics=metrics)
+    cache = RedisResultCache(link, ttl_seconds=60, authenticator=EntryAuthenticator([SEAL_KEY]), metrics=metrics)
     for _ in range(RedisResultCache.MAX_QUEUED + 7):
         cache.put(FAKE.name, DIGEST, body_of(DIGEST))
     assert counted(metrics, 'privacy_bounds_redis_failures_total{operation="write"}') == 7
-    await cache.settle()
+    await cache.flush()
     await link.stop()

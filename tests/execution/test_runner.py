@@ -16,9 +16,9 @@ import pytest
 import redis
 
 from service.execution.errors import ComputeBudgetExceeded, OutOfTime, QueueFull
-from service.execution.redis_link import RedisLink
-from service.execution.request_body import DuplicateKeys, InvalidRequest, MalformedJson, NotANumber
+from service.execution.redis_client import RedisCircuitBreaker
 from service.execution.runner import ComputationRunner
+from service.parsing import DuplicateKeys, InvalidRequest, MalformedJson, NotANumber
 from service.privacy.errors import NumericalFailure, OutOfDomain
 from service.telemetry.metrics import Metrics
 from tests.conftest import RedisServer, stopped
@@ -48,8 +48,8 @@ async def runner(metrics: Metrics) -> AsyncIterator[ComputationRunner]:
 
 
 @pytest.fixture
-async def link(redis_url: str, metrics: Metrics) -> AsyncIterator[RedisLink]:
-    link = RedisLink(redis_url, PATIENCE, metrics)
+async def link(redis_url: str, metrics: Metrics) -> AsyncIterator[RedisCircuitBreaker]:
+    link = RedisCircuitBreaker(redis_url, PATIENCE, metrics)
     await link.start()
     yield link
     await link.stop()
@@ -241,24 +241,24 @@ async def test_duplicate_keys_are_pointed_at(runner: ComputationRunner) -> None:
 
 async def test_results_are_found_by_digest(runner: ComputationRunner) -> None:
     answer = await runner.answer(FAKE, sent(amount=4.0))
-    assert await runner.find(("other", FAKE.name), answer.digest) == answer.body
-    assert await runner.find((FAKE.name,), "sha256:" + "0" * 64) is None
+    assert await runner.find_stored(("other", FAKE.name), answer.digest) == answer.body
+    assert await runner.find_stored((FAKE.name,), "sha256:" + "0" * 64) is None
 
 
-async def test_a_result_of_another_process_is_used(metrics: Metrics, link: RedisLink, tmp_path: Path) -> None:
+async def test_a_result_of_another_process_is_used(metrics: Metrics, link: RedisCircuitBreaker, tmp_path: Path) -> None:
     pool = make_pool(metrics)
     log = tmp_path / "log"
     for expected in ("computed", "redis"):
         shared = make_shared(link, metrics)
         answer = await make_runner(metrics, pool, shared).answer(FAKE, sent(cost=DEAR, log=str(log)))
         assert answer.cache == expected
-        await shared.cache.settle()
+        await shared.cache.flush()
     assert computations_logged(log) == 1
     await pool.close()
 
 
 async def test_cheap_results_are_neither_stored_nor_looked_up(
-    metrics: Metrics, link: RedisLink, redis_url: str
+    metrics: Metrics, link: RedisCircuitBreaker, redis_url: str
 ) -> None:
     """So a flood of them drives nothing out of a Redis that is full."""
     pool = make_pool(metrics)
@@ -267,7 +267,7 @@ async def test_cheap_results_are_neither_stored_nor_looked_up(
             shared = make_shared(link, metrics, cost_floor=INLINE + 1)
             answer = await make_runner(metrics, pool, shared).run(FAKE, FakeRequest(digits=digits))
             assert answer.cache == "computed"
-            await shared.cache.settle()
+            await shared.cache.flush()
     with redis.Redis.from_url(redis_url) as client:
         assert list(client.scan_iter("privacy_bounds:*")) == []
     await pool.close()
@@ -275,7 +275,7 @@ async def test_cheap_results_are_neither_stored_nor_looked_up(
 
 async def test_the_lease_of_dear_work_holds_under_load(metrics: Metrics, redis_url: str, tmp_path: Path) -> None:
     """Answers come later than cheap work waits for: it does without Redis. Dear work waits longer, and does not."""
-    links = [RedisLink(redis_url, 0.003, metrics) for _ in range(2)]
+    links = [RedisCircuitBreaker(redis_url, 0.003, metrics) for _ in range(2)]
     pool, log = make_pool(metrics, worker_count=2), tmp_path / "log"
     await pool.start()
     busy = True
@@ -288,7 +288,7 @@ async def test_the_lease_of_dear_work_holds_under_load(metrics: Metrics, redis_u
     for link in links:
         await link.start()
     loading = asyncio.create_task(load())
-    runners = [make_runner(metrics, pool, make_shared(link, metrics, dear_timeout_seconds=1.0)) for link in links]
+    runners = [make_runner(metrics, pool, make_shared(link, metrics, expensive_timeout_seconds=1.0)) for link in links]
     for number in range(3):
         request = FakeRequest(action="sleep", amount=0.3 + number / 100, cost=20 * DEAR, log=str(log))
         cheap = [runner.run(FAKE, FakeRequest(amount=float(number))) for runner in runners]
@@ -303,16 +303,16 @@ async def test_the_lease_of_dear_work_holds_under_load(metrics: Metrics, redis_u
 
 
 async def test_a_corrupt_entry_is_computed_anew_and_replaced(
-    metrics: Metrics, link: RedisLink, redis_url: str, tmp_path: Path
+    metrics: Metrics, link: RedisCircuitBreaker, redis_url: str, tmp_path: Path
 ) -> None:
     pool, log = make_pool(metrics), tmp_path / "log"
     shared = make_shared(link, metrics)
     first = await make_runner(metrics, pool, shared).answer(FAKE, sent(cost=DEAR, log=str(log)))
-    await shared.cache.settle()
+    await shared.cache.flush()
     with redis.Redis.from_url(redis_url) as client:
         client.set(f"privacy_bounds:result:fake:{first.digest}", first.body)
         again = await make_runner(metrics, pool, shared).answer(FAKE, sent(cost=DEAR, log=str(log)))
-        await shared.cache.settle()
+        await shared.cache.flush()
         replaced = client.get(f"privacy_bounds:result:fake:{first.digest}")
         assert isinstance(replaced, bytes)
         assert first.body in replaced
@@ -321,19 +321,23 @@ async def test_a_corrupt_entry_is_computed_anew_and_replaced(
     await pool.close()
 
 
-async def test_a_lease_is_given_back_also_after_a_failure(metrics: Metrics, link: RedisLink, redis_url: str) -> None:
+async def test_a_lease_is_given_back_also_after_a_failure(
+    metrics: Metrics, link: RedisCircuitBreaker, redis_url: str
+) -> None:
     pool = make_pool(metrics)
     shared = make_shared(link, metrics)
     runner = make_runner(metrics, pool, shared)
     with pytest.raises(OutOfDomain):
         await runner.answer(FAKE, sent(action="fail", cost=DEAR))
-    await shared.cache.settle()
+    await shared.cache.flush()
     with redis.Redis.from_url(redis_url) as client:
         assert list(client.scan_iter("privacy_bounds:lease:*")) == []
     await pool.close()
 
 
-async def test_a_lease_of_someone_else_is_not_given_back(metrics: Metrics, link: RedisLink, redis_url: str) -> None:
+async def test_a_lease_of_someone_else_is_not_given_back(
+    metrics: Metrics, link: RedisCircuitBreaker, redis_url: str
+) -> None:
     shared = make_shared(link, metrics)
     lease = await shared.leases.acquire("sha256:0", 30.0)
     assert lease is not None
@@ -341,18 +345,18 @@ async def test_a_lease_of_someone_else_is_not_given_back(metrics: Metrics, link:
     with redis.Redis.from_url(redis_url) as client:
         client.set(lease.key, "another holder")
         shared.leases.release(lease)
-        await shared.cache.settle()
+        await shared.cache.flush()
         assert client.get(lease.key) == b"another holder"
 
 
 async def test_a_killed_holder_blocks_nobody_beyond_its_lease(
-    metrics: Metrics, link: RedisLink, redis_url: str
+    metrics: Metrics, link: RedisCircuitBreaker, redis_url: str
 ) -> None:
     pool = make_pool(metrics)
     shared = make_shared(link, metrics)
     runner = make_runner(metrics, pool, shared)
     digest = (await runner.run(FAKE, FakeRequest(amount=5.0, cost=DEAR))).digest
-    await shared.cache.settle()
+    await shared.cache.flush()
     with redis.Redis.from_url(redis_url) as client:
         client.delete(f"privacy_bounds:result:fake:{digest}")
     # The lease of a process that is gone: nobody will store a result or give the lease back.
@@ -365,7 +369,7 @@ async def test_a_killed_holder_blocks_nobody_beyond_its_lease(
 async def test_a_redis_that_dies_under_way_changes_no_answer(
     own_redis: RedisServer, metrics: Metrics, tmp_path: Path
 ) -> None:
-    link = RedisLink(own_redis.url, PATIENCE, metrics)
+    link = RedisCircuitBreaker(own_redis.url, PATIENCE, metrics)
     await link.start()
     pool = make_pool(metrics)
     shared = make_shared(link, metrics)
@@ -384,7 +388,7 @@ async def test_a_redis_that_dies_under_way_changes_no_answer(
 
 
 async def test_a_request_waits_for_one_late_answer_only(own_redis: RedisServer, metrics: Metrics) -> None:
-    link = RedisLink(own_redis.url, 0.05, metrics)
+    link = RedisCircuitBreaker(own_redis.url, 0.05, metrics)
     await link.start()
     pool = make_pool(metrics)
     shared = make_shared(link, metrics)
@@ -395,22 +399,22 @@ async def test_a_request_waits_for_one_late_answer_only(own_redis: RedisServer, 
         assert (await runner.run(FAKE, FakeRequest(amount=1.0, cost=DEAR))).cache == "computed"
         assert counted(metrics, 'privacy_bounds_redis_failures_total{operation="get"}') == 1
         assert counted(metrics, 'privacy_bounds_redis_failures_total{operation="lease"}') == 0
-    await shared.cache.settle()
+    await shared.cache.flush()
     await pool.close()
     await link.stop()
 
 
 OTHER_PROCESS = """
 import asyncio, sys
-from service.execution import redis_link
-from service.execution.redis_link import RedisLink
+from service.execution import redis_client
+from service.execution.redis_client import RedisCircuitBreaker
 from tests.execution.fakes import *
 
-redis_link.PROBE_TIMEOUT_SECONDS = PATIENCE
+redis_client.PROBE_TIMEOUT_SECONDS = PATIENCE
 
 async def main(url, request):
     metrics = make_metrics()
-    link = RedisLink(url, PATIENCE, metrics)
+    link = RedisCircuitBreaker(url, PATIENCE, metrics)
     await link.start()
     pool, shared = make_pool(metrics), make_shared(link, metrics)
     runner = make_runner(metrics, pool, shared)
@@ -420,7 +424,7 @@ async def main(url, request):
     answers = await asyncio.gather(*(runner.run(FAKE, FakeRequest.model_validate_json(request)) for _ in range(5)))
     [first] = [answer for answer in answers if answer.cache != "collapsed"]  # any of them may be told by Redis first
     print(first.cache, first.body.decode(), flush=True)
-    await shared.cache.settle()
+    await shared.cache.flush()
     await pool.close()
     await link.stop()
 

@@ -14,7 +14,7 @@ import pytest
 from pebble import ProcessPool
 
 from service.execution.errors import OutOfMemory, OutOfTime, WorkerDied
-from service.execution.worker import Computed, ForeignError
+from service.execution.worker import ForeignError, WorkerResult
 from service.execution.worker_pool import WorkerPool
 from service.privacy.errors import OutOfDomain
 from service.telemetry.logs import make_logger
@@ -38,7 +38,7 @@ async def pool(metrics: Metrics) -> AsyncIterator[WorkerPool]:
     await pool.close()
 
 
-async def compute(pool: WorkerPool, limit_seconds: float | None = None, **fields: object) -> Computed:
+async def compute(pool: WorkerPool, limit_seconds: float | None = None, **fields: object) -> WorkerResult:
     request = FakeRequest.model_validate({"cost": DEAR, **fields})
     return await pool.compute(FAKE, request, "sha256:0", ENGINE_VERSION, limit_seconds)
 
@@ -111,12 +111,12 @@ async def test_a_process_that_keeps_much_is_replaced(metrics: Metrics, tmp_path:
     pool = make_pool(metrics, memory_limit_bytes=512 * 2**20)
     await pool.start()
     first = await process_of(pool, tmp_path / "log")
-    assert (await compute(pool, action="keep", amount=64.0 * 2**20)).kept_bytes >= 64 * 2**20
+    assert (await compute(pool, action="keep", amount=64.0 * 2**20)).retained_bytes >= 64 * 2**20
     assert await process_of(pool, tmp_path / "log") == first
     assert (await compute(pool, action="keep", amount=128.0 * 2**20)).body
     second = await process_of(pool, tmp_path / "log")
     assert second != first
-    assert (await compute(pool)).kept_bytes < 64 * 2**20
+    assert (await compute(pool)).retained_bytes < 64 * 2**20
     # Between computations, so that nothing is lost; the next is there before anybody asks.
     assert (await compute(pool, action="keep", amount=200.0 * 2**20)).body
     while pool.started != 1:

@@ -11,8 +11,8 @@ from pydantic import ValidationError
 
 from service.computations.catalogue import resource
 from service.computations.cost_range import CostRange, cost_range
-from service.execution.request_body import RequestBodyError, parse_request
 from service.importers.catalogue import validate_with_imports
+from service.parsing import RequestBodyError, parse_request
 from service.privacy.errors import PrivacyComputationError
 from tests.frozen.answers import DIGEST, ENGINE, kept
 from tests.frozen.space import TURNS, request

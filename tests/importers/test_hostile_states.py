@@ -14,16 +14,16 @@ import pytest
 from api_schemas.bounds import BoundsRequest
 from api_schemas.imports import ImportsRequest
 from api_schemas.problems import field_errors
-from service.execution.request_body import (
+from service.importers.catalogue import validate_with_imports
+from service.parsing import (
     DuplicateKeys,
     InvalidRequest,
     MalformedJson,
     NotANumber,
     RequestBodyError,
-    TooManyValues,
+    TooManyJsonValues,
     parse_request,
 )
-from service.importers.catalogue import validate_with_imports
 from tests.importers.states import RUN, STATES
 
 EVENT: dict[str, Any] = {
@@ -241,8 +241,8 @@ def test_trees_of_events_have_a_depth() -> None:
         (b"\x80\x04\x95", MalformedJson),
         (b"[" * 100_000, MalformedJson),
         (b"[" * 100_000 + b"]" * 100_000, MalformedJson),
-        (b"[" + b"[1.0,0.01,1]," * 999_999 + b"[1.0,0.01,1]]", TooManyValues),
-        (b"[" + b"{}," * 5001 + b"{}]", TooManyValues),
+        (b"[" + b"[1.0,0.01,1]," * 999_999 + b"[1.0,0.01,1]]", TooManyJsonValues),
+        (b"[" + b"{}," * 5001 + b"{}]", TooManyJsonValues),
     ],
     ids=lambda value: str(value)[:30],
 )

@@ -16,7 +16,7 @@ from typing_extensions import override
 from service.command.in_process import evaluate
 from service.computations.catalogue import resource
 from service.computations.digest import canonical_text, digest
-from service.execution.request_body import parse_request
+from service.parsing import parse_request
 from service.rendering.charts.series import ATTACKERS
 from service.rendering.numbers import percent_exact, percent_up
 from service.rendering.registry import HTML, renderings_of

@@ -11,7 +11,7 @@ import pytest
 
 from api_schemas.assessment_context import AssessmentContext
 from api_schemas.assessments import AssessedAssumption
-from api_schemas.caveats import HazardCode
+from api_schemas.assumptions_and_hazards import HazardCode
 from api_schemas.mechanisms import GaussianMechanism
 from api_schemas.threat_models import WorstCaseThreatModel
 from service.computations.assessments.effects import HAZARDS, NO_BOUND, POSSIBLE

@@ -18,11 +18,11 @@ import pytest
 import redis
 
 from service.engine_version import ENGINE_VERSION
-from service.execution.seals import Seals
-from service.jobs.celery.cluster import KEY_PREFIX, queue_of
+from service.execution.entry_mac import EntryAuthenticator
+from service.jobs.celery.celery_app import KEY_PREFIX, queue_name
 from service.jobs.celery.scripts import PREFIX
 from service.jobs.celery.store import RedisStore
-from service.jobs.computing import CLAIM_SECONDS
+from service.jobs.chunk_worker import CLAIM_SECONDS
 from service.jobs.repository import Quota
 from tests.conftest import RedisServer, stopped
 from tests.long_work import LONG
@@ -207,7 +207,7 @@ def test_garbage_in_the_queue_ends_no_worker(tmp_path: Path) -> None:
     with cluster(tmp_path, workers=1) as made, served(tmp_path, **SERVICE, **made.settings) as client:
         wait_for(lambda: "1 workers of the cluster" in client.get("/readyz?verbose").text)
         with redis.Redis.from_url(made.redis.url) as database:
-            queue = KEY_PREFIX + queue_of(ENGINE_VERSION)
+            queue = KEY_PREFIX + queue_name(ENGINE_VERSION)
             for _ in range(100):
                 kind = source.choice([b"", b"{}", b"[]", b'{"headers":{}}', source.randbytes(100), bytes(2**20)])
                 database.lpush(queue, kind)
@@ -267,7 +267,10 @@ def test_a_worker_that_hears_nothing_begins_by_itself(tmp_path: Path) -> None:
 @pytest.mark.parametrize("promised", ["accepted", "cancelled"])
 def test_what_was_promised_is_kept_while_the_disk_is_slow(tmp_path: Path, promised: str) -> None:
     """Redis answers up to two seconds before it writes while its disk is busy: nobody is told before it has."""
-    with cluster(tmp_path, workers=0) as made, closing(RedisStore(made.redis.url, Seals([SEAL_KEY]))) as store:
+    with (
+        cluster(tmp_path, workers=0) as made,
+        closing(RedisStore(made.redis.url, EntryAuthenticator([SEAL_KEY]))) as store,
+    ):
         before = store.add(a_job(), b"{}", None, b"", Quota(10, 2**20), 1)
         assert made.redis.process is not None
         server = made.redis.process.pid

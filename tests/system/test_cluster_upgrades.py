@@ -12,7 +12,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from service.execution.seals import Seals
+from service.execution.entry_mac import EntryAuthenticator
 from service.jobs.celery.store import RedisStore
 from tests.patience import PATIENCE
 from tests.system.jobs import SEAL_KEY, Cluster, cluster, done, submit, sweep, wait_for, wait_until_ended
@@ -55,7 +55,7 @@ def test_no_job_mixes_versions_through_upgrades_and_rollbacks(tmp_path: Path) ->
     source = random.Random(SEED)
     with (
         cluster(tmp_path, workers=0) as made,
-        closing(RedisStore(made.redis.url, Seals([SEAL_KEY]))) as store,
+        closing(RedisStore(made.redis.url, EntryAuthenticator([SEAL_KEY]))) as store,
         served_by(tmp_path, made, "1") as first,
         served_by(tmp_path, made, "2") as second,
     ):
@@ -70,7 +70,7 @@ def test_no_job_mixes_versions_through_upgrades_and_rollbacks(tmp_path: Path) ->
             with version(after):
                 following = made.start_worker()
             if source.random() < 0.5:
-                wait_for(lambda: after in {each for _, each in store.workers(5.0)})  # noqa: B023
+                wait_for(lambda: after in {each for _, each in store.present_workers(5.0)})  # noqa: B023
             worker.send_signal(source.choice([signal.SIGTERM, signal.SIGKILL]))
             worker.wait(PATIENCE)
             worker = following

@@ -13,10 +13,10 @@ import redis
 from starlette.testclient import TestClient
 
 from service.computations.catalogue import resources
-from service.execution.request_body import parse_request
-from service.execution.result_cache import LARGEST_ENTRY_BYTES
-from service.execution.seals import Seals
+from service.execution.entry_mac import EntryAuthenticator
+from service.execution.result_cache import MAX_ENTRY_BYTES
 from service.main import create_app
+from service.parsing import parse_request
 from service.settings import Settings
 from tests.execution.fakes import SEAL_KEY
 from tests.patience import PATIENCE
@@ -37,7 +37,7 @@ def renumbered(entry: bytes) -> bytes:
 def sealed_by_others(key: bytes, entry: bytes) -> bytes:
     _, kind, computation, name = key.decode().split(":", 3)
     body = renumbered(entry[entry.index(BODY) + len(BODY) : -1])
-    return Seals(["who wrote this had no key of ours"]).seal(f"{kind}:{computation}", name, body)
+    return EntryAuthenticator(["who wrote this had no key of ours"]).sign(f"{kind}:{computation}", name, body)
 
 
 def flipped(entry: bytes, bit: int) -> bytes:
@@ -137,5 +137,5 @@ def test_no_poisoned_entry_is_served(client: TestClient, redis_url: str) -> None
                 time.sleep(0.01)
         for key, entry in entries.items():
             if truths[1].json()["digest"].encode() in key:
-                store.set(key, entry + b" " * LARGEST_ENTRY_BYTES)
+                store.set(key, entry + b" " * MAX_ENTRY_BYTES)
         assert client.post(asked[1][0], json=asked[1][1]).headers["cache-status"] != HIT

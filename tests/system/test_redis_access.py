@@ -14,12 +14,12 @@ from redis.backoff import NoBackoff
 from redis.exceptions import NoPermissionError
 from redis.retry import Retry
 
-from service.execution.redis_link import RedisLink
-from service.execution.seals import Seals
-from service.jobs.celery.client import PROBE_SECONDS
+from service.execution.entry_mac import EntryAuthenticator
+from service.execution.redis_client import RedisCircuitBreaker
+from service.jobs.celery.blocking_redis import PROBE_SECONDS
 from service.jobs.celery.store import RedisStore
-from service.jobs.lines import packed
 from service.jobs.repository import Quota
+from service.jobs.results_codec import compress
 from tests.conftest import REDIS_PASSWORD, ComposedRedis
 from tests.execution.fakes import FAKE, make_metrics, make_shared
 from tests.patience import PATIENCE
@@ -38,7 +38,7 @@ def composed(tmp_path: Path) -> Iterator[ComposedRedis]:
 
 async def test_the_service_can_do_what_it_does(composed: ComposedRedis) -> None:
     metrics = make_metrics()
-    link = RedisLink(composed.url, PATIENCE, metrics)
+    link = RedisCircuitBreaker(composed.url, PATIENCE, metrics)
     await link.start()
     shared = make_shared(link, metrics)
     lease = await shared.leases.acquire("sha256:0", 30.0)
@@ -46,7 +46,7 @@ async def test_the_service_can_do_what_it_does(composed: ComposedRedis) -> None:
     assert await shared.leases.acquire("sha256:0", 30.0) is None
     shared.cache.put_ground_truth(FAKE.name, "sha256:0", b"{}", "sha256:1", b"[]")
     shared.leases.release(lease)
-    await shared.cache.settle()
+    await shared.cache.flush()
     assert await shared.cache.fetch(FAKE.name, "sha256:0") == b"{}"
     assert await shared.cache.ground_truth_entry(FAKE.name, "sha256:1") == b"[]"
     assert await shared.leases.acquire("sha256:0", 30.0) is not None
@@ -54,7 +54,7 @@ async def test_the_service_can_do_what_it_does(composed: ComposedRedis) -> None:
 
 
 def test_jobs_are_kept_and_known_to_be_written(composed: ComposedRedis) -> None:
-    with closing(RedisStore(composed.url, Seals([SEAL_KEY]))) as store:
+    with closing(RedisStore(composed.url, EntryAuthenticator([SEAL_KEY]))) as store:
         job = store.add(a_job(), b"{}", None, b"", QUOTA, 1)
         assert store.get(job.id) == job
         assert store.cancel(job.id).state == "cancelled"
@@ -68,7 +68,7 @@ def test_what_a_script_wrote_is_there_after_a_restart(
     server = ComposedRedis(tmp_path, executable=each_server)
     server.start()
     try:
-        with closing(RedisStore(server.url, Seals([SEAL_KEY]))) as store:
+        with closing(RedisStore(server.url, EntryAuthenticator([SEAL_KEY]))) as store:
             job = store.add(a_job(), b"{}", None, b"", QUOTA, 1)
             claim = store.claim(job.engine_version, "worker", PATIENCE)
             assert claim is not None
@@ -80,7 +80,7 @@ def test_what_a_script_wrote_is_there_after_a_restart(
             # What was claimed may have been forgotten with the last second, which nobody was promised.
             held = claim if found.state == "running" else store.claim(job.engine_version, "worker", PATIENCE)
             assert held is not None
-            assert store.save(held, packed(b"{}\n"), 1).state == "succeeded"
+            assert store.save(held, compress(b"{}\n"), 1).state == "succeeded"
     finally:
         server.stop()
 

@@ -6,14 +6,14 @@ import asyncio
 import time
 from contextlib import suppress
 
-from service.telemetry.loop_lag import watch
+from service.telemetry.loop_lag import measure_loop_lag
 from tests.execution.fakes import counted, make_metrics
 from tests.patience import PATIENCE
 
 
 async def test_a_blocked_loop_is_seen() -> None:
     metrics = make_metrics()
-    watching = asyncio.create_task(watch(metrics))
+    watching = asyncio.create_task(measure_loop_lag(metrics))
     await asyncio.sleep(0)
     time.sleep(0.4)  # noqa: ASYNC251 - blocks the loop, as nothing should
     async with asyncio.timeout(PATIENCE):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, Literal, NamedTuple, final
 
-from api_schemas.caveats import HazardCode
+from api_schemas.assumptions_and_hazards import HazardCode
 
 Effect = Literal["none", "numbers_changed", "limits_undecided", "no_bound"]
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from api_schemas.caveats import Hazard, HazardCode
+from api_schemas.assumptions_and_hazards import Hazard, HazardCode
 from service.computations.abstract import ResponseFields
 from service.computations.assessments.consequences import as_shuffled, changed_alone, judged_alone
 from service.computations.assessments.effects import HAZARDS, NO_BOUND, POSSIBLE

@@ -15,8 +15,8 @@ from pydantic import ValidationError
 
 from api_schemas.assessment_context import AssessmentContext
 from api_schemas.assessments import AssessmentsRequest
+from api_schemas.assumptions_and_hazards import HazardCode
 from api_schemas.bounds import BoundsRequest
-from api_schemas.caveats import HazardCode
 from api_schemas.mechanisms import (
     ComposedMechanism,
     DpsgdMechanism,

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final, final
 
 from api_schemas.assessments import AssessedAssumption, AssessmentsRequest
-from api_schemas.caveats import Assumption
+from api_schemas.assumptions_and_hazards import Assumption
 from api_schemas.policies import PolicyRule
 from service.computations.abstract import ResponseFields
 from service.computations.allowance import Shares

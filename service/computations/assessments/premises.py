@@ -7,7 +7,7 @@ from typing import Final
 
 from api_schemas.assessment_context import AssessmentContext, Attestation
 from api_schemas.assessments import AssessedAssumption
-from api_schemas.caveats import Assumption
+from api_schemas.assumptions_and_hazards import Assumption
 from service.privacy.errors import UnsupportedCombination
 from service.rendering.sentences.void import RELAXED, STILL
 

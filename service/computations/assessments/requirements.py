@@ -7,7 +7,7 @@ from typing import Final
 
 from api_schemas.assessment_context import AssessmentContext
 from api_schemas.assessments import AssessedAssumption
-from api_schemas.caveats import AssumptionCode
+from api_schemas.assumptions_and_hazards import AssumptionCode
 from api_schemas.policies import Policy, Requirement, RequirementStatus
 
 NOT_KEPT: Final[tuple[RequirementStatus, ...]] = ("missing", "refuted")

@@ -7,8 +7,8 @@ import math
 from api_schemas.assessment_context import AssessmentContext
 from api_schemas.bounds import BoundsRequest
 from api_schemas.mechanisms import ApproximateDpMechanism, PureDpMechanism
-from api_schemas.quantities import LARGEST_EPSILON
 from api_schemas.questions import TradeOffQuestion
+from api_schemas.scalar_types import LARGEST_EPSILON
 from service.computations.abstract import ResponseFields
 from service.computations.assessments.attackers import MU_RANGE
 from service.computations.nested import answered

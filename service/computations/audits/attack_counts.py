@@ -7,10 +7,10 @@ from typing import Final, cast
 
 import numpy as np
 
+from api_schemas.assumptions_and_hazards import Assumption, Hazard
 from api_schemas.attack_counts import AttackCountsRequest, AttackCountsResponse, BoundVerdict
 from api_schemas.attack_rates import MeasuredRate, ProvedEpsilon, ProvedNumber
 from api_schemas.audit_examples import ATTACK_COUNTS_EXAMPLES
-from api_schemas.caveats import Assumption, Hazard
 from api_schemas.choices import EngineUsed
 from api_schemas.threat_models import ThreatModelSpec
 from service.computations.abstract import Computation, Quote
@@ -126,7 +126,7 @@ def _proved(number: Enclosure) -> ProvedNumber:
 
 def _verdict(rates: Region, curves: TradeOffPair, attacker: ThreatModelSpec, *, relaxed: bool) -> BoundVerdict:
     curve = curves.add  # H0 is the data without the record
-    sides, asked = rates.oriented(), curves.asked
+    sides, asked = rates.oriented(), curves.second_uses
     read = points_of(curves, "add", np.array([side.false_positive_rate.upper for side in sides]))
     excesses = [
         # Near one the rates are told apart by their complements.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from api_schemas.caveats import Assumption, AssumptionCode
+from api_schemas.assumptions_and_hazards import Assumption, AssumptionCode
 from api_schemas.gradients import LARGEST_QUERIES
 from service.privacy.audits.glir import P_VALUE_DRAWS, ReleaseNoise
 from service.privacy.audits.glir_theory import LARGEST_GROUPS

@@ -6,8 +6,8 @@ from typing import Final
 
 import numpy as np
 
+from api_schemas.assumptions_and_hazards import Assumption
 from api_schemas.audit_examples import GLRT_EXAMPLES
-from api_schemas.caveats import Assumption
 from api_schemas.glrt_audit import GlrtAuditRequest, GlrtAuditResponse, SimulatedAttack
 from service.computations.abstract import Computation, Quote
 from service.computations.audits.attack_rates import PowerEnds, against_theory, measured_roc

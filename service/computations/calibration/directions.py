@@ -95,14 +95,14 @@ def _laws(request: CalibrationsRequest, place: Place) -> Iterator[Law]:
             case ("targets", number, "threat_model", *_) if number == index:
                 yield _of_attacker(place, target)
             case ("targets", number, "question", *_) if number == index:
-                yield monotone.of_question(read_of(target), place.name, side_of(target))
+                yield monotone.law_of_question(read_of(target), place.name, side_of(target))
             case _:
                 yield NOTHING
 
 
 def _of_mechanism(place: Place, model: ThreatModelSpec) -> Law:
     sent = place.owner.__dict__
-    return monotone.of_mechanism(place.kind, place.name, sent, worst_case=_is_worst_case(model))
+    return monotone.law_of_mechanism(place.kind, place.name, sent, worst_case=_is_worst_case(model))
 
 
 def _is_ignored(place: Place, model: ThreatModelSpec, request: CalibrationsRequest) -> bool:
@@ -120,7 +120,7 @@ def _is_ignored(place: Place, model: ThreatModelSpec, request: CalibrationsReque
 
 
 def _of_attacker(place: Place, target: CalibrationTarget) -> Law:
-    law = monotone.of_threat_model(place.kind, place.name)
+    law = monotone.law_of_threat_model(place.kind, place.name)
     return Law(law.sign) if _has_moving_range(target) else law
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final, Literal, final
 
 from service.computations.calibration.looks import Look, Looks
-from service.privacy.calibration.crossing import Crossing, Seen
+from service.privacy.calibration.crossing import Crossing, Evaluation
 from service.privacy.calibration.scale import Scale
 
 EDGE: Final = 0.999
@@ -52,16 +52,16 @@ def crossing_of(looks: Looks, scale: Scale, group: Sequence[int], *known: Look) 
     return Crossing(_seeing(looks, lambda look: _met(look, group)), scale, [_met(look, group) for look in known])
 
 
-def _seeing(looks: Looks, see: Callable[[Look], Seen]) -> Callable[[float], Seen | None]:
-    def seen(number: float) -> Seen | None:
+def _seeing(looks: Looks, see: Callable[[Look], Evaluation]) -> Callable[[float], Evaluation | None]:
+    def seen(number: float) -> Evaluation | None:
         look = looks.at(number)
         return None if look is None else see(look)
 
     return seen
 
 
-def _met(look: Look, group: Sequence[int]) -> Seen:
-    return Seen(look.number, holds=look.meets(group), height=look.height(group))
+def _met(look: Look, group: Sequence[int]) -> Evaluation:
+    return Evaluation(look.number, holds=look.meets(group), height=look.height(group))
 
 
 def ended(looks: Looks, crossing: Crossing, group: tuple[int, ...], *, proved: bool) -> SearchResult:

@@ -9,8 +9,8 @@ from typing import Any, Final, final
 
 from api_schemas.bounds import BoundsRequest
 from api_schemas.calibrations import CalibrationsRequest
-from api_schemas.free_numbers import DOES_NOT_FIT
-from api_schemas.nested import bounds_request, moved
+from api_schemas.free_parameters import DOES_NOT_FIT
+from api_schemas.nested import bounds_request, repoint
 from api_schemas.pointers import Place
 from api_schemas.targets import CalibrationTarget, value_range
 from api_schemas.threat_models import ThreatModelSpec
@@ -141,7 +141,7 @@ class Looks:
                     found |= self._read(group, request)
             except PrivacyComputationError as error:
                 told = error if error.pointer else blamed(error, "/threat_model", group.request.threat_model)
-                told.pointer = moved(told.pointer, group.places)
+                told.pointer = repoint(told.pointer, group.places)
                 raise told from None
         found |= self.kept
         return Look(number, tuple(found[index] for index in range(len(found))))

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Final
 
-from api_schemas.free_numbers import DOES_NOT_FIT
+from api_schemas.free_parameters import DOES_NOT_FIT
 from api_schemas.pointers import Place, place_of
 from service.computations.calibration.found import SearchResult, crossing_of, ended
 from service.computations.calibration.looks import Look, Looks

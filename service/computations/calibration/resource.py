@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from api_schemas.assumptions_and_hazards import Assumption, Hazard
 from api_schemas.bounds import BoundsRequest
 from api_schemas.calibration_answers import CalibrationsResponse
 from api_schemas.calibration_examples import CALIBRATIONS_EXAMPLES
 from api_schemas.calibrations import CalibrationsRequest
-from api_schemas.caveats import Assumption, Hazard
 from api_schemas.threat_models import is_relaxed
 from service.computations.abstract import Computation, Planned, Quote, ResponseFields
 from service.computations.allowance import Shares

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Final
 
 from api_schemas.calibrations import CalibrationsRequest
-from api_schemas.free_numbers import ABSENT
+from api_schemas.free_parameters import ABSENT
 from api_schemas.targets import value_range, widest
 from service.computations.calibration.by_looking import PLACES, by_looking
 from service.computations.calibration.directions import NOT_PROVED, Directions, rise

@@ -18,10 +18,10 @@ from service.privacy.questions.witness import (
     ROUNDS,
     SupportingLine,
     Witness,
-    above,
-    above_gaussian,
-    above_line,
-    above_somewhere,
+    witness_above_gaussian,
+    witness_above_line,
+    witness_at,
+    witness_at_common_rates,
 )
 from service.privacy.trade_off.abstract import AbstractTradeOff
 from service.privacy.trade_off.combinators.bracketed import Bracketed
@@ -128,13 +128,13 @@ def _attained(curve: AbstractTradeOff) -> AbstractTradeOff:
 def _witness(curve: AbstractTradeOff, bound: Bound) -> Witness | None:
     match bound:
         case Ratio(log_ratio):
-            return above_somewhere(curve, SupportingLine(log_ratio, 0.0))
+            return witness_at_common_rates(curve, SupportingLine(log_ratio, 0.0))
         case SupportingLine():
-            return above_line(curve, bound)
+            return witness_above_line(curve, bound)
         case AtRate(rate, allowed):
-            return above(curve, rate, allowed)
+            return witness_at(curve, rate, allowed)
         case GaussianCurve(mu, rate_min, error_min):
-            return above_gaussian(curve, mu, rate_min, error_min)
+            return witness_above_gaussian(curve, mu, rate_min, error_min)
 
 
 def _told(who: str, direction: Direction, rate: float, power: EnclosedNumber, allowed: float) -> ResponseFields:

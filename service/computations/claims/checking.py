@@ -9,7 +9,7 @@ from typing import Final
 
 from api_schemas.claims import Claim, ClaimsRequest, ClaimsResponse
 from api_schemas.examples import CLAIMS_EXAMPLES
-from api_schemas.nested import moved
+from api_schemas.nested import repoint
 from api_schemas.questions import TradeOffQuestion
 from service.computations.abstract import Computation, Planned, Quote, ResponseFields
 from service.computations.allowance import MOST_WORK, Shares
@@ -33,7 +33,7 @@ def compute_claims(request: ClaimsRequest, digest: str, engine_version: str) -> 
     try:
         setting = setting_of(request.asked())
     except PrivacyComputationError as error:
-        error.pointer = moved(error.pointer, request.places())
+        error.pointer = repoint(error.pointer, request.places())
         raise
     return _within_work(request, setting, digest, engine_version)
 

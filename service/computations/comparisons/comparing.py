@@ -13,7 +13,7 @@ import numpy as np
 from api_schemas.bounds import BoundsRequest
 from api_schemas.comparisons import ComparisonsRequest, ComparisonsResponse, Run
 from api_schemas.examples import COMPARISONS_EXAMPLES
-from api_schemas.nested import moved
+from api_schemas.nested import repoint
 from api_schemas.questions import QuestionSpec, TradeOffQuestion
 from service.computations.abstract import Computation, Planned, Quote, ResponseFields
 from service.computations.allowance import MOST_WORK, Shares
@@ -151,7 +151,7 @@ def _read(
             drawn = points_of(curves, request.direction, rates), curve.evidence
         except PrivacyComputationError as error:
             found = blamed(error, "/mechanism", request)
-            found.pointer = moved(found.pointer, places)
+            found.pointer = repoint(found.pointer, places)
             raise found from None
     answers = answered["answers"]
     return _Run(answered, [_numbers(answers[each.place], each.point) for each in quantities], drawn)

@@ -13,7 +13,7 @@ from typing import Any, Final
 from api_schemas.mechanisms import MechanismSpec
 from api_schemas.threat_models import ThreatModelSpec, WorstCaseThreatModel
 from api_schemas.training_runs import listed
-from service.privacy.calibration.monotone import SIZES, of_mechanism
+from service.privacy.calibration.monotone import SIZES, law_of_mechanism
 
 THEOREM: Final = (
     "At every rate, without reading curves: every parameter is at least as private. More noise, a lower sampling rate "
@@ -53,7 +53,7 @@ def _is_harder_in(name: str, one: Mapping[str, Any], other: Mapping[str, Any]) -
     by_rate = kind == "poisson_sampled" or one.get("sampling") == "poisson"
     if name == "epochs" or (name in SIZES and not (by_rate and name == "sample_rate")):
         return name == "epochs" or by_rate
-    law = of_mechanism(kind, name, {**one, "epochs": None}, worst_case=True)
+    law = law_of_mechanism(kind, name, {**one, "epochs": None}, worst_case=True)
     return law.theorem != "" and (law.sign == 0 or _none_smaller(*(value, other[name])[:: law.sign]))
 
 

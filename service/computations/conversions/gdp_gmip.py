@@ -6,7 +6,7 @@ import math
 from fractions import Fraction
 from typing import Final, Literal
 
-from api_schemas.caveats import Assumption
+from api_schemas.assumptions_and_hazards import Assumption
 from api_schemas.conversions import ConvertedNumber, GdpGmipRequest, GdpGmipResponse, NoiseForTarget
 from api_schemas.examples import GDP_GMIP_EXAMPLES
 from service.computations.abstract import Computation, Quote

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from api_schemas.caveats import Assumption
+from api_schemas.assumptions_and_hazards import Assumption
 
 DATA_ARE_A_RANDOM_HALF: Final = Assumption(
     code="data_are_a_random_half",

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from api_schemas.caveats import Assumption
+from api_schemas.assumptions_and_hazards import Assumption
 from api_schemas.enclosures import AnswerLimit
 from api_schemas.pmp_examples import PMP_EXPONENTIAL_EXAMPLES
 from api_schemas.pmp_exponential import (

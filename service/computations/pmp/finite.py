@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Final
 
-from api_schemas.caveats import Assumption
+from api_schemas.assumptions_and_hazards import Assumption
 from api_schemas.pmp_examples import PMP_FINITE_EXAMPLES
 from api_schemas.pmp_finite import AdjacentWorstCase, FiniteMaximiser, PmpFiniteRequest, PmpFiniteResponse
 from service.computations.abstract import Computation, Quote

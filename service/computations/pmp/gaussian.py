@@ -6,14 +6,14 @@ from typing import Final
 
 import numpy as np
 
-from api_schemas.caveats import Assumption
+from api_schemas.assumptions_and_hazards import Assumption
 from api_schemas.pmp_gaussian import GaussianWorstCase, PmpGaussianParameters, PmpGaussianRequest, PmpGaussianResponse
 from api_schemas.pmp_gaussian_examples import PMP_GAUSSIAN_EXAMPLES
 from service.computations.abstract import Computation, Quote
 from service.computations.numbers import enclosed_number, tightness
 from service.computations.pmp.gaussian_upload import PmpGaussianUpload, read_pmp_gaussian_upload
 from service.privacy.numerics.arrays import FloatArray
-from service.privacy.pmp.gaussian.lower_bound import KnownExposure, written_subsets
+from service.privacy.pmp.gaussian.lower_bound import ExposureLowerBound, enumerable_subsets
 from service.privacy.pmp.gaussian.parameter import (
     GaussianPmp,
     GaussianRelease,
@@ -89,7 +89,7 @@ def pmp_gaussian_quote(request: AnyPmpGaussianRequest) -> Quote:
     else:
         count, dimension = len(request.points), len(request.points[0])
     pairs = count**2
-    subsets = written_subsets(count, request.data_size_of(count))
+    subsets = enumerable_subsets(count, request.data_size_of(count))
     line = min(LARGEST_LINE_COST, SUM_COST * subsets * count if subsets else LINE_LAW_COST)
     looked_at = pairs * (PAIR_COST + COORDINATE_COST * dimension)
     heavier = 1 + dimension / 200
@@ -152,7 +152,7 @@ def _notes(found: GaussianPmp, release: GaussianRelease, delta: float, count: in
     return tuple(said)
 
 
-def _lower_end(known: KnownExposure, count: int, dimension: int) -> str:
+def _lower_end(known: ExposureLowerBound, count: int, dimension: int) -> str:
     line = "" if dimension == 1 else ", projected on the direction of the most exposed point"
     if known.method == "moments":
         return "Lower end: half-lines of outcomes bounded by exponential moments; it may be far below the truth."

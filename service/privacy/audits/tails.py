@@ -7,7 +7,7 @@ from typing import Any, Final
 import numpy as np
 
 from service.privacy.numerics.arrays import FloatArray
-from service.privacy.numerics.chi_square.line import line_values
+from service.privacy.numerics.chi_square.contour import contour_values
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 
 ROWS: Final = 1024
@@ -45,20 +45,20 @@ def log_p_values(statistic: FloatArray, degrees: int, noncentrality: FloatArray)
     """
     logs = chernoff(statistic, degrees, noncentrality)
     product = 4 * statistic * noncentrality
-    by_line = (degrees >= LEAST_DEGREES) | (product >= LEAST_PRODUCT)
-    by_line &= (noncentrality <= LARGEST_NONCENTRALITY) & (statistic > 1e-290) & (statistic < 1e30)
-    places = np.flatnonzero(by_line)
+    by_contour = (degrees >= LEAST_DEGREES) | (product >= LEAST_PRODUCT)
+    by_contour &= (noncentrality <= LARGEST_NONCENTRALITY) & (statistic > 1e-290) & (statistic < 1e30)
+    places = np.flatnonzero(by_contour)
     for start in range(0, places.size, ROWS):
         rows = places[start : start + ROWS]
-        logs[rows] = np.minimum(logs[rows], _line(statistic[rows], degrees, noncentrality[rows]))
-    by_series = ~by_line & (product < LEAST_PRODUCT)
+        logs[rows] = np.minimum(logs[rows], _contour(statistic[rows], degrees, noncentrality[rows]))
+    by_series = ~by_contour & (product < LEAST_PRODUCT)
     logs[by_series] = np.minimum(logs[by_series], _series(statistic[by_series], degrees, noncentrality[by_series]))
     return np.clip(logs, SMALLEST_LOG, 0.0)
 
 
-def _line(statistic: FloatArray, degrees: int, noncentrality: FloatArray) -> FloatArray:
-    each: Any = noncentrality  # `line_values` works element by element, so each statistic may have its own
-    values = line_values(float(degrees), each, statistic)
+def _contour(statistic: FloatArray, degrees: int, noncentrality: FloatArray) -> FloatArray:
+    each: Any = noncentrality  # `contour_values` works element by element, so each statistic may have its own
+    values = contour_values(float(degrees), each, statistic)
     is_lower = values.saddle.pole >= 0
     scale, margin = values.saddle.exponent, values.saddle.exponent_error
     margin = margin + (FUNCTION_ERROR + 4 * UNIT_ROUNDOFF) * (1 + np.abs(scale))

@@ -40,7 +40,7 @@ TRUSTED: Final = {2: 0.1, 3: 0.25, 4: 0.5}
 
 @final
 @dataclass(frozen=True, slots=True)
-class Seen:
+class Evaluation:
     """Evaluation of the condition at a number.
 
     Attributes
@@ -68,69 +68,69 @@ class Crossing:
 
     Attributes
     ----------
-    look : callable
+    evaluate : callable
         Evaluates the condition at a number, or returns None if it cannot decide. The search then treats the condition
         as not holding, and evaluates no number beyond.
     scale : Scale
         Numbers of the search.
-    seen : list of Seen
+    evaluations : list of Evaluation
         Known evaluations.
-    outside : Seen or None
+    outside : Evaluation or None
         After `run`, the last evaluated number where the condition does not hold; None without such a number.
-    inside : Seen or None
+    inside : Evaluation or None
         After `run`, the first evaluated number beyond `outside` where the condition holds; None without such a number.
     """
 
-    look: Callable[[float], Seen | None]
+    evaluate: Callable[[float], Evaluation | None]
     scale: Scale
-    seen: list[Seen]
-    inside: Seen | None = None
-    outside: Seen | None = None
+    evaluations: list[Evaluation]
+    inside: Evaluation | None = None
+    outside: Evaluation | None = None
     _above: float | None = None
     _below: float | None = None
     _strides: int = 0
     _progress: list[tuple[float, float]] = field(default_factory=list[tuple[float, float]])
 
     def run(self, start: float) -> None:
-        """Evaluate numbers from `start` until both sides are neighbours, an endpoint is reached, or `look` raises."""
-        self._settle()
-        following: float | None = start if not self.seen else self._next()
+        """Search from `start` until both sides are neighbours, an endpoint is reached, or `evaluate` raises."""
+        self._update_bracket()
+        following: float | None = start if not self.evaluations else self._next()
         while following is not None:
-            self._take(following, self.look(following))
+            self._record(following, self.evaluate(following))
             following = self._next()
 
-    def _take(self, number: float, found: Seen | None) -> None:
+    def _record(self, number: float, found: Evaluation | None) -> None:
         """Record an evaluation. An undecided number within the bracket counts as one without the condition."""
         if found is None and self.inside is not None and self.outside is not None:
-            found = Seen(number, holds=False, height=math.nan)
+            found = Evaluation(number, holds=False, height=math.nan)
         if found is not None:
-            self.seen.append(found)
-            self._settle()
+            self.evaluations.append(found)
+            self._update_bracket()
         elif self.outside is not None:
             self._above = number
         elif self.inside is not None:
             self._below = number
 
-    def _settle(self) -> None:
+    def _update_bracket(self) -> None:
         """Update the bracket: the last number without the condition, and the first beyond it with the condition."""
         place = self.scale.coordinate
-        outside = [seen for seen in self.seen if not seen.holds]
-        self.outside = max(outside, key=lambda seen: place(seen.at), default=None)
+        outside = [each for each in self.evaluations if not each.holds]
+        self.outside = max(outside, key=lambda each: place(each.at), default=None)
         floor = -math.inf if self.outside is None else place(self.outside.at)
-        inside = [seen for seen in self.seen if seen.holds and place(seen.at) >= floor]
-        self.inside = min(inside, key=lambda seen: place(seen.at), default=None)
+        inside = [each for each in self.evaluations if each.holds and place(each.at) >= floor]
+        self.inside = min(inside, key=lambda each: place(each.at), default=None)
 
     def _next(self) -> float | None:
         outside, inside = self.outside, self.inside
         if outside is not None and inside is not None:
-            return None if self.scale.are_neighbours(outside.at, inside.at) else self._within(outside, inside)
+            return None if self.scale.are_neighbours(outside.at, inside.at) else self._next_inside(outside, inside)
         if outside is not None:
-            return self._beyond(outside, 1, self.scale.last, self._above)
+            return self._next_outside(outside, 1, self.scale.last, self._above)
         if inside is not None:
-            return self._beyond(inside, -1, self.scale.first, self._below)
+            return self._next_outside(inside, -1, self.scale.first, self._below)
         return None
 
-    def _beyond(self, anchor: Seen, way: int, end: float, refused: float | None) -> float | None:
+    def _next_outside(self, anchor: Evaluation, way: int, end: float, refused: float | None) -> float | None:
         """Return a number further out than all evaluated numbers; None at the end of the range."""
         scale = self.scale
         if anchor.at == end or (refused is not None and scale.are_neighbours(anchor.at, refused)):
@@ -140,14 +140,14 @@ class Crossing:
         least = shortest if self._strides else scale.least_step
         step = min(max(BEYOND * self._distance(anchor, way, longest), least), longest)
         self._strides += 1
-        number = self._nudged(scale.number(here + way * step), anchor.at, way)
+        number = self._next_after(scale.number(here + way * step), anchor.at, way)
         if scale.are_neighbours(number, end):
             number = end
         if refused is not None and way * (scale.coordinate(number) - scale.coordinate(refused)) >= 0:
             return scale.between(anchor.at, refused)
         return number
 
-    def _nudged(self, number: float, anchor: float, way: int) -> float:
+    def _next_after(self, number: float, anchor: float, way: int) -> float:
         """Return the number, or the anchor's neighbour if the number is not further out than the anchor."""
         scale = self.scale
         if way * (scale.coordinate(number) - scale.coordinate(anchor)) > 0:
@@ -156,28 +156,28 @@ class Crossing:
         moved = anchor + up if scale.whole else math.nextafter(anchor, up * math.inf)
         return min(max(moved, scale.low), scale.high)
 
-    def _distance(self, anchor: Seen, way: int, unknown: float) -> float:
+    def _distance(self, anchor: Evaluation, way: int, unknown: float) -> float:
         """Return the distance of the crossing from the anchor by the secant, or by a first slope."""
-        others = [seen for seen in self.seen if seen is not anchor and math.isfinite(seen.height)]
+        others = [each for each in self.evaluations if each is not anchor and math.isfinite(each.height)]
         if not math.isfinite(anchor.height):
             return unknown
         here = self.scale.coordinate(anchor.at)
         slope = FIRST_SLOPE[way]
         if others:
-            nearest = min(others, key=lambda seen: abs(self.scale.coordinate(seen.at) - here))
+            nearest = min(others, key=lambda each: abs(self.scale.coordinate(each.at) - here))
             apart = self.scale.coordinate(nearest.at) - here
             slope = (nearest.height - anchor.height) / apart if apart else slope
         return abs(anchor.height / slope) if slope < 0 else unknown
 
-    def _within(self, outside: Seen, inside: Seen) -> float:
+    def _next_inside(self, outside: Evaluation, inside: Evaluation) -> float:
         """Return a number between both sides of the bracket."""
         scale = self.scale
         low, high = scale.coordinate(outside.at), scale.coordinate(inside.at)
         middle = scale.between(outside.at, inside.at)
-        heights = [abs(seen.height) for seen in self.seen if math.isfinite(seen.height)]
+        heights = [abs(each.height) for each in self.evaluations if math.isfinite(each.height)]
         if self._stalls(high - low, min(heights, default=math.inf)):
             return middle
-        estimate = self._estimate(low, high)
+        estimate = self._estimate_crossing(low, high)
         if estimate is None:
             return middle
         root, doubt = estimate
@@ -199,9 +199,11 @@ class Crossing:
             self._progress.clear()
         return stalls
 
-    def _estimate(self, low: float, high: float) -> tuple[float, float] | None:
+    def _estimate_crossing(self, low: float, high: float) -> tuple[float, float] | None:
         """Return the coordinate at which the heights cross 0 and its estimated error, or None."""
-        known = [(seen.height, self.scale.coordinate(seen.at)) for seen in self.seen if math.isfinite(seen.height)]
+        known = [
+            (each.height, self.scale.coordinate(each.at)) for each in self.evaluations if math.isfinite(each.height)
+        ]
         nodes = sorted(known, key=lambda node: abs(node[0]))[:NODES]
         while len(nodes) > 1:
             root, rougher = _at_zero(nodes), _at_zero(nodes[:-1])

@@ -149,14 +149,14 @@ The type of `trade_off` is replaced by `power` or `type_two_error`. Predictive v
 """
 
 
-def of_mechanism(kind: str, field: str, sent: Mapping[str, object], *, worst_case: bool) -> Law:
+def law_of_mechanism(kind: str, field: str, fields: Mapping[str, object], *, worst_case: bool) -> Law:
     """Return the law of privacy in a field of a mechanism of this type.
 
     Parameters
     ----------
     kind, field : str
         Type of the mechanism and name of the field.
-    sent : mapping
+    fields : mapping
         Fields of the mechanism.
     worst_case : bool
         Whether the adversary is that of differential privacy. Otherwise the sign is expected, and not proved.
@@ -165,28 +165,30 @@ def of_mechanism(kind: str, field: str, sent: Mapping[str, object], *, worst_cas
     if not worst_case:
         return RELAXED.get((kind, field), Law(law.sign))
     if kind == "dpsgd" and field in SIZES:
-        if sent.get("sampling") == "shuffled" and law.sign is not None:
+        if fields.get("sampling") == "shuffled" and law.sign is not None:
             return Law(law.sign, MORE_BATCHES.theorem)
-        if steps_follow(kind, field, sent):
+        if steps_follow(kind, field, fields):
             return Law(law.sign)
     return law
 
 
-def steps_follow(kind: str, field: str, sent: Mapping[str, object]) -> bool:
+def steps_follow(kind: str, field: str, fields: Mapping[str, object]) -> bool:
     """Return whether another number in this field changes the number of steps.
 
     Privacy is then not monotone in the field: a smaller rate makes more steps of the same epochs, and their number is
     rounded up. Shuffled epochs are monotone (`MORE_BATCHES`).
     """
-    return kind == "dpsgd" and field in SIZES and sent.get("epochs") is not None and sent.get("sampling") != "shuffled"
+    return (
+        kind == "dpsgd" and field in SIZES and fields.get("epochs") is not None and fields.get("sampling") != "shuffled"
+    )
 
 
-def of_threat_model(kind: str, field: str) -> Law:
+def law_of_threat_model(kind: str, field: str) -> Law:
     """Return the law of privacy in a field of a threat model of this type."""
     return RELAXED.get((kind, field), UNKNOWN)
 
 
-def of_question(read: str, field: str, side: str | None) -> Law:
+def law_of_question(read: str, field: str, side: str | None) -> Law:
     """Return the law of an answer in a field of its question.
 
     `read` is the type of the question; for a trade-off it is `power` or `type_two_error`. `side` belongs to predictive

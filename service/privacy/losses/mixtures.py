@@ -31,9 +31,16 @@ TABLE = 2049
 
 
 def gaussian_mixture_loss(distances: Sequence[float], weights: Sequence[float], *, mirrored: bool) -> LossLaw:
-    """Return the law of N(0, 1) against sum w_i N(d_i, 1), or of sum w_i N(-d_i, 1) against it (`mirrored`).
+    """Return the law of the loss of N(0, 1) against sum w_i N(d_i, 1).
 
-    The distances d_i >= 0 are not all 0.
+    Parameters
+    ----------
+    distances : sequence of float
+        d_i >= 0, not all 0.
+    weights : sequence of float
+        w_i > 0 with the sum 1. A weight may underflow.
+    mirrored : bool
+        Whether sum w_i N(-d_i, 1) replaces N(0, 1).
     """
     d, w = np.array(distances), np.array(weights)
     with np.errstate(divide="ignore"):  # a weight may be too small for a double
@@ -112,11 +119,11 @@ def _inverse(loss: Callable[[FloatArray], FloatArray], losses: FloatArray, size:
     within = (losses >= known[0]) & (losses <= known[-1])
     found = np.where(losses < known[0], -math.inf, math.inf)
     if within.any():
-        asked, at = losses[within], right[within]
-        rounding = ROUNDING * (size + np.abs(asked))
+        requested, at = losses[within], right[within]
+        rounding = ROUNDING * (size + np.abs(requested))
 
         def short_of(y: FloatArray) -> FloatArray:
-            missing = asked - loss(y)
+            missing = requested - loss(y)
             return np.where(np.abs(missing) <= rounding, 0.0, missing)
 
         found[within] = bracketed_roots(short_of, places[at - 1], places[at])

@@ -40,6 +40,15 @@ def gaussian_loss(mu: float) -> LossLaw:
 def two_point_loss(epsilon: float, delta: float) -> LossLaw:
     """Return the law of the dominating pair of (eps, delta)-DP: L = +-eps, and mass delta outside the other hypothesis.
 
+    Parameters
+    ----------
+    epsilon : float
+        >= 0, in nats.
+    delta : float
+        Mass outside the other hypothesis, in [0, 1].
+
+    Notes
+    -----
     Given that L is finite, P0(L = eps) = 1/(1 + e^eps) (Kairouz, Oh, Viswanath 2015).
     """
     log_larger = -math.log1p(math.exp(-epsilon))
@@ -59,8 +68,17 @@ def two_point_loss(epsilon: float, delta: float) -> LossLaw:
 
 
 def laplace_loss(mu: float, sample_rate: float = 1.0) -> LossLaw:
-    """Return the law of Laplace(0, 1) against Laplace(mu, 1), or against the mixture (1 - p, p) of both, mu > 0.
+    """Return the law of Laplace(0, 1) against Laplace(mu, 1), or against the mixture (1 - p, p) of both.
 
+    Parameters
+    ----------
+    mu : float
+        Distance of both laws, > 0.
+    sample_rate : float
+        p, in (0, 1].
+
+    Notes
+    -----
     The base loss has the atoms -mu with P0-mass 1/2, and mu with P0-mass e^-mu/2. Between them its density is e^{-(l +
     mu)/2}/4.
     """
@@ -139,7 +157,7 @@ def _grid(mu: float, step: float) -> FloatArray:
     if mu <= ONE_GRID:
         ends = [(-REACH, max(mu + REACH, 2 * mu + 13))]
     else:
-        ends = [(hump - REACH, hump + REACH) for hump in (0.0, mu, 2 * mu)]
+        ends = [(mode - REACH, mode + REACH) for mode in (0.0, mu, 2 * mu)]
     pieces = [
         np.arange(math.floor(low / step), math.ceil(high / step) + 1, dtype=np.float64) * step for low, high in ends
     ]

@@ -88,8 +88,8 @@ def _caveats(
     premises: tuple[Premise, ...], hazards: tuple[MechanismHazard, ...], ends: tuple[tuple[MechanismHazard, ...], ...]
 ) -> Caveats:
     """Return each caveat once, in order; a hazard that counts only `alone` is kept if all `ends` cause it."""
-    said = (hazard for hazard in hazards if not hazard.alone or all(hazard in caused for caused in ends))
-    return Caveats(in_order(premises), in_order(said))
+    kept = (hazard for hazard in hazards if not hazard.alone or all(hazard in caused for caused in ends))
+    return Caveats(in_order(premises), in_order(kept))
 
 
 def _nodes_of(mechanism: AbstractMechanism) -> list[tuple[AbstractMechanism, bool]]:

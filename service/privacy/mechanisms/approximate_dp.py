@@ -39,24 +39,24 @@ class StatedDp(AbstractStep):
 
     @property
     @abstractmethod
-    def shown(self) -> float:
+    def revealed_probability(self) -> float:
         """Probability delta with which everything is revealed."""
 
     @override
     def curves(self) -> TradeOffPair:
-        curve = ApproximateDpTradeOff(float(self.epsilon), float(self.shown))
+        curve = ApproximateDpTradeOff(float(self.epsilon), float(self.revealed_probability))
         return TradeOffPair(curve, curve, source=TWO_POINTS)
 
     @final
     @override
     def loss_atoms(self) -> tuple[tuple[float, float], ...]:
-        rest, rare = 1 - self.shown, math.exp(-self.epsilon) / (1 + math.exp(-self.epsilon))
+        rest, rare = 1 - self.revealed_probability, math.exp(-self.epsilon) / (1 + math.exp(-self.epsilon))
         return ((-self.epsilon, rest / (1 + math.exp(-self.epsilon))), (self.epsilon, rest * rare))
 
     @final
     @override
     def two_point(self) -> TwoPointPart:
-        return TwoPointPart(float(self.epsilon), float(self.shown))
+        return TwoPointPart(float(self.epsilon), float(self.revealed_probability))
 
 
 @final
@@ -69,7 +69,7 @@ class ApproximateDp(StatedDp):
 
     @property
     @override
-    def shown(self) -> float:
+    def revealed_probability(self) -> float:
         return self.delta
 
     @override
@@ -80,10 +80,10 @@ class ApproximateDp(StatedDp):
             return self
         total = multiple(self.epsilon, neighbours, self.type)
         above = ApproximateDp(epsilon=rounded(total, 1), delta=group_delta(self.epsilon, self.delta, k))
-        shown = ApproximateDp(epsilon=0.0, delta=rounded(min(Fraction(self.delta) * k, Fraction(1)), -1))
+        revealing = ApproximateDp(epsilon=0.0, delta=rounded(min(Fraction(self.delta) * k, Fraction(1)), -1))
         if self.epsilon == 0:
             # A uniform law that every record moves by delta attains the guarantee.
-            return between(shown, above)
+            return between(revealing, above)
         noise = attained_noise(self.epsilon, neighbours)
-        below = ((self, 1),) if noise is None else ((noise, 1), (shown, 1))
+        below = ((self, 1),) if noise is None else ((noise, 1), (revealing, 1))
         return BracketedStep(below=below, above=above, bracket=STATED)

@@ -29,7 +29,7 @@ class Premise:
     about: Subject = "attacker"
 
     @override
-    def __hash__(self) -> int:  # fast, because every answer looks premises up
+    def __hash__(self) -> int:  # fast, because every answer hashes premises
         return hash(self.code)
 
 
@@ -58,12 +58,12 @@ class Caveats:
     hazards: tuple[MechanismHazard, ...]
 
 
-Said = TypeVar("Said", Premise, MechanismHazard)
+Caveat = TypeVar("Caveat", Premise, MechanismHazard)
 
 
-def in_order(said: Iterable[Said]) -> tuple[Said, ...]:
+def in_order(caveats: Iterable[Caveat]) -> tuple[Caveat, ...]:
     """Return each caveat once, ordered by subject; caveats with one subject keep their order."""
-    return tuple(sorted(dict.fromkeys(said), key=lambda each: PLACES[each.about]))
+    return tuple(sorted(dict.fromkeys(caveats), key=lambda each: PLACES[each.about]))
 
 
 SENSITIVITY_BOUNDED: Final = Premise(

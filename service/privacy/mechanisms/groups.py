@@ -92,7 +92,10 @@ def between(below: AbstractStep, above: AbstractStep) -> AbstractStep:
 
 
 def group_delta(epsilon: float, delta: float, records: int) -> float:
-    """Return an upper bound of delta (e^{k eps} - 1)/(e^eps - 1), at most 1."""
+    """Return an upper bound of delta (e^{k eps} - 1)/(e^eps - 1), at most 1.
+
+    Over k = `records` changes of one record an (eps, delta)-DP mechanism is (k eps, delta')-DP with this delta'.
+    """
     if delta == 0 or epsilon == 0:
         return min(rounded(Fraction(delta) * records, 1), 1.0)
     # ln of the sum: k eps + ln(1 - e^{-k eps}) - eps - ln(1 - e^-eps).

@@ -24,7 +24,7 @@ class PureDp(StatedDp):
 
     @property
     @override
-    def shown(self) -> float:
+    def revealed_probability(self) -> float:
         return 0.0
 
     @override

@@ -36,7 +36,7 @@ FINEST: Final = 32.0
 
 
 @dataclass(frozen=True, slots=True)
-class Looked:
+class FallingValues:
     """Enclosures of the functions at points of shape (K, n).
 
     Attributes
@@ -55,7 +55,7 @@ class Looked:
     rows: FloatArray
 
 
-Reading = Callable[[FloatArray, IndexArray], Looked]
+Evaluate = Callable[[FloatArray, IndexArray], FallingValues]
 """Evaluates points of shape (K, n) for the elements with n given indices."""
 
 
@@ -82,7 +82,7 @@ class FallingSearch:
         self._low_value, self._high_value = np.full(count, np.inf), np.full(count, -np.inf)
         self._stalls = np.zeros(count, dtype=np.intp)
 
-    def run(self, reading: Reading) -> None:
+    def run(self, evaluate: Evaluate) -> None:
         """Evaluate rounds of points until the brackets are narrow, do not shrink, or the allowance is spent."""
         active = np.arange(len(self.left))
         for _ in range(MOST_ROUNDS):
@@ -90,30 +90,30 @@ class FallingSearch:
             if not active.size or is_spent():
                 return
             count_work(A_ROUND)
-            points = self._looks(active)
+            points = self._next_points(active)
             gaps = self._gaps(active)
-            self.add(active, points, reading(points, active))
+            self.add(active, points, evaluate(points, active))
             stalled = (self._gaps(active) > 0.5 * gaps).all(axis=0)
             self._stalls[active] = np.where(stalled, self._stalls[active] + 1, 0)
 
-    def add(self, which: IndexArray, points: FloatArray, looked: Looked) -> None:
+    def add(self, which: IndexArray, points: FloatArray, values: FallingValues) -> None:
         """Update the brackets of the elements `which` with evaluations at points (K, n).
 
         The points increase along the first axis.
         """
-        is_left, is_right = looked.lower > 0, looked.upper <= 0
+        is_left, is_right = values.lower > 0, values.upper <= 0
         last, any_left = _last(is_left)
         first, any_right = _first(is_right)
-        _take(self.left, self.left_rows, which, points, looked.rows, last, any_left, 1)
-        _take(self.right, self.right_rows, which, points, looked.rows, first, any_right, -1)
-        after, any_after = _first(looked.middle <= 0)
-        before, any_before = _last((looked.middle > 0) & ((np.arange(len(points))[:, None] < after) | ~any_after))
-        chosen = _take(self._high, self.high_rows, which, points, looked.rows, after, any_after, -1)
-        self._high_value[which[chosen]] = looked.middle[after, np.arange(len(which))][chosen]
-        chosen = _take(self._low, self.low_rows, which, points, looked.rows, before, any_before, 1)
-        self._low_value[which[chosen]] = looked.middle[before, np.arange(len(which))][chosen]
+        _update(self.left, self.left_rows, which, points, values.rows, last, any_left, 1)
+        _update(self.right, self.right_rows, which, points, values.rows, first, any_right, -1)
+        after, any_after = _first(values.middle <= 0)
+        before, any_before = _last((values.middle > 0) & ((np.arange(len(points))[:, None] < after) | ~any_after))
+        chosen = _update(self._high, self.high_rows, which, points, values.rows, after, any_after, -1)
+        self._high_value[which[chosen]] = values.middle[after, np.arange(len(which))][chosen]
+        chosen = _update(self._low, self.low_rows, which, points, values.rows, before, any_before, 1)
+        self._low_value[which[chosen]] = values.middle[before, np.arange(len(which))][chosen]
 
-    def _looks(self, which: IndexArray) -> FloatArray:
+    def _next_points(self, which: IndexArray) -> FloatArray:
         low, high = self._low[which], np.maximum(self._high[which], self._low[which])
         above, below = self._low_value[which], self._high_value[which]
         # An endpoint without a value may be very far, where evaluations are expensive: approach it step by step.
@@ -149,7 +149,7 @@ def _last(where: NDArray[np.bool_]) -> tuple[IndexArray, NDArray[np.bool_]]:
     return len(where) - 1 - np.argmax(where[::-1], axis=0), np.asarray(where.any(axis=0))
 
 
-def _take(
+def _update(
     places: FloatArray,
     kept: FloatArray,
     which: IndexArray,

@@ -82,7 +82,7 @@ _DEADLINE: ContextVar[Deadline | None] = ContextVar("deadline", default=None)
 def ends_when(is_over: Callable[[float], bool]) -> Generator[Deadline]:
     """End the parts of a request once `is_over` holds.
 
-    Work inside `counted_apart` has no deadline, because other requests use its results too.
+    Work inside `count_separately` has no deadline, because other requests use its results too.
     """
     deadline = Deadline(is_over)
     token = _DEADLINE.set(deadline)
@@ -129,7 +129,7 @@ class _AtMost:
 
 
 @contextmanager
-def counted_apart() -> Generator[Work]:
+def count_separately() -> Generator[Work]:
     """Count the work inside separately and without a limit, since other requests share its results."""
     work = Work()
     token = _COUNTED.set(work)
@@ -152,7 +152,7 @@ def counted_work() -> float:
     return 0.0 if work is None else work.done
 
 
-def kept_once(key: Hashable, compute: Callable[[], Result]) -> Result:
+def compute_once(key: Hashable, compute: Callable[[], Result]) -> Result:
     """Return the result of `compute`, which each request calls once for every key.
 
     Outside `at_most` every call computes the result anew.
@@ -166,8 +166,8 @@ def kept_once(key: Hashable, compute: Callable[[], Result]) -> Result:
     return found
 
 
-def keep(key: Hashable, value: object) -> None:
-    """Replace what `kept_once` returns for `key` in this request."""
+def replace_kept(key: Hashable, value: object) -> None:
+    """Replace what `compute_once` returns for `key` in this request."""
     work = _COUNTED.get()
     if work is not None:
         work.kept[key] = value
@@ -191,7 +191,7 @@ def is_spent(needed: float = 0.0) -> bool:
     return True
 
 
-def begin_reading() -> None:
+def begin_evaluation() -> None:
     """Forget whether earlier searches ended because the allowance was spent."""
     work = _COUNTED.get()
     if work is not None:
@@ -199,6 +199,6 @@ def begin_reading() -> None:
 
 
 def was_cut_short() -> bool:
-    """Return whether a search ended because the allowance was spent, since `begin_reading`."""
+    """Return whether a search ended because the allowance was spent, since `begin_evaluation`."""
     work = _COUNTED.get()
     return work is not None and work.cut_short

@@ -25,7 +25,7 @@ from service.privacy.pmp.exponential.population import Population
 from service.privacy.pmp.exponential.swap import swap_bounds
 from service.privacy.pmp.gaussian.points import QueryPoints
 from service.privacy.pmp.gaussian.profile import epsilon_at, ratio_at
-from service.privacy.pmp.gaussian.upper_bound import exposure_bound
+from service.privacy.pmp.gaussian.upper_bound import exposure_upper_bound
 
 Sensitivity = Literal["attained", "twice_clip_radius"]
 Reading = Literal["sensitivity", "exact"]
@@ -152,7 +152,7 @@ def gaussian_trial(law: DataLaw, budget: Budget, delta: float, seed: int, trial:
     else:
         epsilon = budget.epsilon
     scale = ratio * (1 - 8 * UNIT_ROUNDOFF) / (2 * law.clip_radius)
-    bound = exposure_bound(QueryPoints.of(points, None, scale), delta)
+    bound = exposure_upper_bound(QueryPoints.of(points, None, scale), delta)
     on_population = min(epsilon, epsilon_at(delta, Enclosure.point(widest * scale)).upper)
     return Trial(epsilon, min(bound.epsilon, on_population), on_population, on_population)
 

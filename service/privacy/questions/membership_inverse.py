@@ -67,7 +67,14 @@ def largest_epsilon(positive_predictive_value: float, prior: float) -> Reading |
 def largest_sampling_rate(positive_predictive_value: float, epsilon: float) -> Reading:
     """Return T = a/(a + (1 - a) e^eps), the largest rate of sampling the data set before an eps-DP release.
 
-    At this rate no P(member | attacker says member) exceeds a = `positive_predictive_value`.
+    At this rate no P(member | attacker says member) exceeds a.
+
+    Parameters
+    ----------
+    positive_predictive_value : float
+        The allowed probability a, in [0, 1].
+    epsilon : float
+        Finite, >= 0, in nats.
     """
     target = positive_predictive_value
     _check_probabilities(positive_predictive_value=target)
@@ -78,7 +85,10 @@ def largest_sampling_rate(positive_predictive_value: float, epsilon: float) -> R
 
 
 def prior_of_largest_advantage(epsilon: float) -> tuple[Reading, Reading]:
-    """Return the prior p = 1/(1 + e^{eps/2}) that maximises 2 (largest PPV - p), and this maximum, 2 tanh(eps/4)."""
+    """Return the prior p = 1/(1 + e^{eps/2}) that maximises 2 (largest PPV - p), and this maximum, 2 tanh(eps/4).
+
+    `epsilon` is finite, >= 0 and in nats.
+    """
     _check_epsilon(epsilon)
     notes = (NO_ADVANTAGE,) if epsilon == 0 else ()
     prior = posterior_at_log_ratio(Odds(0.5, 0.5), Enclosure.point(-epsilon / 2))
@@ -133,7 +143,18 @@ def largest_epsilon_for_deletions(prior: float, confidence: float, deletions: in
 def largest_prior_for_deletions(epsilon: float, confidence: float, deletions: int) -> Reading:
     """Return (1 - r)/((1 - r) + r e^eps) with r = B^{1/m}, the largest prior with a deletion capacity of at least m.
 
-    For m = 1 this is one minus the largest positive accuracy at a prior of B, with relative error at most 32 u.
+    Parameters
+    ----------
+    epsilon : float
+        Finite, >= 0, in nats.
+    confidence : float
+        The required probability B, in [0, 1].
+    deletions : int
+        The capacity m, at least 1.
+
+    Notes
+    -----
+    For m = 1 the prior is one minus the largest positive accuracy at a prior of B, with relative error at most 32 u.
     """
     _check_probabilities(confidence=confidence)
     _check_deletions(deletions)

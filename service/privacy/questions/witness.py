@@ -63,13 +63,13 @@ class Witness:
     allowed: float
 
 
-def above(curve: AbstractTradeOff, rate: float, allowed: float) -> Witness | None:
+def witness_at(curve: AbstractTradeOff, rate: float, allowed: float) -> Witness | None:
     """Return a witness at a rate in [0, 1] if the power surely exceeds `allowed`, otherwise None."""
     power = curve.power_at(rate)
     return Witness(rate, power, allowed) if power.lower > allowed else None
 
 
-def above_somewhere(curve: AbstractTradeOff, line: SupportingLine) -> Witness | None:
+def witness_at_common_rates(curve: AbstractTradeOff, line: SupportingLine) -> Witness | None:
     """Return a witness at the largest rate of `RATES` where the curve is surely above a line, otherwise None."""
     if not math.isfinite(line.log_slope):
         return None
@@ -81,7 +81,7 @@ def above_somewhere(curve: AbstractTradeOff, line: SupportingLine) -> Witness | 
     return None
 
 
-def above_line(curve: AbstractTradeOff, line: SupportingLine) -> Witness | None:
+def witness_above_line(curve: AbstractTradeOff, line: SupportingLine) -> Witness | None:
     """Return a witness that the curve is surely above a line, or None if no rate shows it in doubles."""
     if not math.isfinite(line.log_slope):
         return None
@@ -90,10 +90,10 @@ def above_line(curve: AbstractTradeOff, line: SupportingLine) -> Witness | None:
         scale = max(scale, curve.profile_at(0.0).upper)
     for chord in CHORDS:
         rate = _touching(curve, line.log_slope, chord * scale)
-        found = above(curve, rate, line.at(rate)) if rate > 0 else None
+        found = witness_at(curve, rate, line.at(rate)) if rate > 0 else None
         if found is not None:
             return found
-    return above_somewhere(curve, line)
+    return witness_at_common_rates(curve, line)
 
 
 def _touching(curve: AbstractTradeOff, log_slope: float, half: float) -> float:
@@ -107,7 +107,7 @@ def _touching(curve: AbstractTradeOff, log_slope: float, half: float) -> float:
     return min(math.exp(log_rate), 1.0) if log_rate > -690 else 0.0
 
 
-def above_gaussian(curve: AbstractTradeOff, mu: float, rate_min: float, error_min: float) -> Witness | None:
+def witness_above_gaussian(curve: AbstractTradeOff, mu: float, rate_min: float, error_min: float) -> Witness | None:
     """Return a witness that the curve is surely above the curve of N(0, 1) against N(mu, 1), or None.
 
     Parameters

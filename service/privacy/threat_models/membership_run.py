@@ -138,7 +138,21 @@ def plan_of(
     options: EngineOptions,
     method: str = "auto",
 ) -> Plan:
-    """Plan the curves of a run against a record of this susceptibility, by one of `engines_of`."""
+    """Plan the curves of a run against a record of this susceptibility.
+
+    Parameters
+    ----------
+    run : MembershipRun
+        The run of noisy SGD.
+    susceptibility : float
+        K of the record, >= 0; infinite for a record that is recognised for certain.
+    step_curve, composition : str
+        Curve of one step, and composition of the steps, as in `Membership`.
+    options : EngineOptions
+        Accuracy and limits.
+    method : str
+        "auto" or one of `engines_of`.
+    """
     engine = engine_of(run, susceptibility, step_curve, composition)
     if DISCRETISED in (engine, method):
         options = options.no_finer_than(MEMBERSHIP_STEPS)
@@ -189,9 +203,11 @@ def _on_lines(run: MembershipRun, susceptibility: float, options: EngineOptions,
     def second() -> AbstractTradeOff:
         return _on_lattices(run, susceptibility, options).add
 
-    asked = SecondEngine(f"discretised: also asked, since contour was wider than {tolerance:g}; both enclosures hold.")
-    both = Intersected(add, second, tolerance, asked)
-    return replace(pair, add=both, remove=both.reversed(), second=asked)
+    counter = SecondEngine(
+        f"discretised: also asked, since contour was wider than {tolerance:g}; both enclosures hold."
+    )
+    both = Intersected(add, second, tolerance, counter)
+    return replace(pair, add=both, remove=both.reversed(), second=counter)
 
 
 def _on_lattices(run: MembershipRun, susceptibility: float, options: EngineOptions) -> TradeOffPair:

@@ -26,6 +26,22 @@ MOST_DEGREES, MOST_NONCENTRALITY = 10**9, 10**12
 def full_batches(dimension: int, susceptibility: float, effective: Fraction, steps: int) -> AbstractTradeOff:
     """Return the curve of `steps` steps that all use the whole data set: Theorem 5.1 with steps d and steps K.
 
+    Parameters
+    ----------
+    dimension : int
+        Count d of parameters of the model.
+    susceptibility : float
+        K of the record, >= 0; infinite for a record that is recognised for certain.
+    effective : Fraction
+        The effective batch size N, at least 1.
+    steps : int
+        Count of steps.
+
+    Raises
+    ------
+    UnsupportedCombination
+        If the tails of the chi-square laws are not available.
+
     Notes
     -----
     In one step T ~ chi2'_d(N K) without the record and ((N - 1)/N) chi2'_d((N - 1) K) with the record, and the test
@@ -35,8 +51,9 @@ def full_batches(dimension: int, susceptibility: float, effective: Fraction, ste
     """
     if effective == 1 or math.isinf(susceptibility):
         return ApproximateDpTradeOff(0.0, 1.0)
-    from service.privacy.trade_off.chi_square.curve import ChiSquareTradeOff, ScaledChiSquare
+    from service.privacy.trade_off.chi_square.curve import ChiSquareTradeOff
     from service.privacy.trade_off.chi_square.ratio import LinearLogRatio
+    from service.privacy.trade_off.chi_square.scaled_law import ScaledChiSquare
 
     degrees, shift = dimension * steps, Fraction(susceptibility) * steps
     if degrees > MOST_DEGREES or effective * shift > MOST_NONCENTRALITY:

@@ -42,7 +42,17 @@ class RelaxedThreatModel(AbstractThreatModel):
     def own_plan(self, mechanism: AbstractMechanism, method: str, options: EngineOptions, worst: Plan | None) -> Plan:
         """Return the plan of this attacker alone.
 
-        `worst` is the plan of `worst_case`, or None without known curves. Raises UnsupportedCombination like `plan`.
+        Parameters
+        ----------
+        mechanism, method, options
+            As in `plan`.
+        worst : Plan or None
+            The plan of `worst_case`, or None without known curves.
+
+        Raises
+        ------
+        UnsupportedCombination
+            As in `plan`.
         """
 
     def _beside_worst_case(self, own: Plan, worst: Plan, mechanism: AbstractMechanism) -> TradeOffPair:

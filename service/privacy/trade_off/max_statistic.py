@@ -76,7 +76,7 @@ class LargestOfMany:
 def thresholds(count: int, shifts: tuple[float, ...], spacing: float) -> FloatArray:
     """Return candidate thresholds for the maximum under any of the shifts: ascending multiples of the spacing."""
     typical = math.sqrt(2 * math.log(count)) if count > 1 else 0.0
-    ends = [(hump + LEFTMOST, hump + RIGHTMOST) for hump in (0.0, typical, *shifts)]
+    ends = [(mode + LEFTMOST, mode + RIGHTMOST) for mode in (0.0, typical, *shifts)]
     places = [
         np.arange(math.floor(low / spacing), math.ceil(high / spacing) + 1, dtype=np.float64) for low, high in ends
     ]
@@ -168,14 +168,14 @@ class ThresholdTests:
         size = max(CHUNK // len(x), 1)
         for start in range(0, len(values), size):
             some = slice(start, start + size)
-            asked = values[some, None]
-            gains = gain(asked, known)
+            requested = values[some, None]
+            gains = gain(requested, known)
             at = np.argmax(gains, axis=1)
             reached = gains[np.arange(len(at)), at]
             centre, width = x[at], _gap(x, at)
             for _ in range(ROUNDS):
                 near = centre[:, None] + width[:, None] * FINER
-                gains = gain(asked, self.rates(near))
+                gains = gain(requested, self.rates(near))
                 at = np.argmax(gains, axis=1)
                 reached = np.maximum(reached, gains[np.arange(len(at)), at])
                 centre, width = near[np.arange(len(at)), at], width / 16

@@ -58,13 +58,13 @@ class TradeOffPair:
     origin: Hashable | None = None
 
     @property
-    def asked(self) -> int:
-        """Count of requests to the second engine so far."""
+    def second_uses(self) -> int:
+        """Count of uses of the second engine so far."""
         return 0 if self.second is None else self.second.times
 
-    def notes_since(self, asked: int) -> tuple[str, ...]:
-        """Return the notes that an answer adds, given the count of requests to the second engine before this answer."""
-        return (self.second.note,) if self.second is not None and self.second.times > asked else ()
+    def notes_since(self, uses: int) -> tuple[str, ...]:
+        """Return the notes that an answer adds, given the count of uses of the second engine before this answer."""
+        return (self.second.note,) if self.second is not None and self.second.times > uses else ()
 
     @cached_property
     def both(self) -> AbstractTradeOff:

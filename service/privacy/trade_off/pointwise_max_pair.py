@@ -10,9 +10,17 @@ from service.privacy.trade_off.pair import TradeOffPair
 def pointwise_max_of(relaxed: TradeOffPair, worst: TradeOffPair, note: str, bracket: str) -> TradeOffPair:
     """Return the curves of an attacker who is bound by a relaxed model and by the worst case.
 
+    Parameters
+    ----------
+    relaxed, worst : TradeOffPair
+        Curves of the relaxed model, and of the worst case.
+    note, bracket : str
+        Additional note of the result, and the sentence that names both theorems.
+
+    Notes
+    -----
     The result encloses the smaller of the two upper bounds on the power. No choice that the request leaves open is
-    known to attain this bound where the worst case determines it. So the result is a bracket, and `bracket` names both
-    theorems.
+    known to attain this bound where the worst case determines it. So the result is a bracket.
     """
     add = map_bracket(PointwiseMax, relaxed.add, worst.add)
     sources = "; ".join(dict.fromkeys(f"{relaxed.source}; {worst.source}".split("; ")))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple, final
 
 from api_schemas.assessments import AssessedHazard, AssessmentsResponse, Consequence
-from api_schemas.caveats import HazardCode
+from api_schemas.assumptions_and_hazards import HazardCode
 from service.rendering.documents.rows import rows
 
 OF_NUMBERS: Final[frozenset[HazardCode]] = frozenset(

@@ -18,7 +18,7 @@ from tests.contract.rehearsal.recipes import (
     Recipe,
 )
 
-LAST_OF_BOTH: Final = "    | UnlearningGuaranteeQuestion,\n    component("
+LAST_OF_BOTH: Final = "    | UnlearningGuaranteeQuestion,\n    named_schema("
 LAST_NUMBER: Final = '    | DeletionCapacityQuestion\n)\n"""The questions'
 QUESTION: Final = Recipe(
     "question",
@@ -112,7 +112,7 @@ ENGINE: Final = Recipe(
         ),
         Place(
             "docs/guide/answers.md",
-            (("`clt`, `monte_carlo`", "`rehearsed`, "),),
+            (("`edgeworth` (with `order`)", "`rehearsed`, "),),
             f"{PAGES}:test_every_engine_is_named",
         ),
     ),

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.privacy.calibration.crossing import Crossing, Seen
+from service.privacy.calibration.crossing import Crossing, Evaluation
 from service.privacy.calibration.scale import TINY, Scale
 
 Height = Callable[[float], float]
@@ -43,7 +43,7 @@ class Counted:
     def holds(self, number: float) -> bool:
         return self.scale.side * (number - self.root) >= 0
 
-    def __call__(self, number: float) -> Seen | None:
+    def __call__(self, number: float) -> Evaluation | None:
         assert self.scale.low <= number <= self.scale.high
         self.looks += 1
         if not self.served[0] <= number <= self.served[1]:
@@ -51,7 +51,7 @@ class Counted:
         away = self.scale.coordinate(number) - self.scale.coordinate(self.root)
         height = self.shape(away)
         # What rounding makes of heights near the root does not decide.
-        return Seen(number, self.holds(number), height)
+        return Evaluation(number, self.holds(number), height)
 
 
 def searched(condition: Counted, start: float) -> Crossing:
@@ -105,7 +105,7 @@ def test_whole_numbers_are_found_exactly(shape: str, root: int, start: int, side
 @pytest.mark.parametrize("side", [-1, 1])
 def test_the_ends_are_looked_at(side: int, root: float) -> None:
     scale = Scale(low=0.0, high=1.0, whole=False, side=side, tolerance=1e-6)
-    crossing = Crossing(lambda number: Seen(number, side * (number - root) >= 0, math.nan), scale, [])
+    crossing = Crossing(lambda number: Evaluation(number, side * (number - root) >= 0, math.nan), scale, [])
     crossing.run(0.5)
     holds = side * (0.5 - root) >= 0
     found, missing = (crossing.inside, crossing.outside) if holds else (crossing.outside, crossing.inside)
@@ -120,7 +120,7 @@ def test_what_is_not_served_ends_the_search(served: float, root: float, side: in
     scale = Scale(low=1e-4, high=1e4, whole=False, side=side, tolerance=1e-4)
     condition = Counted("power", root, scale, (served / 3, served * 3))
     found = searched(condition, served)
-    seen = [each.at for each in found.seen]
+    seen = [each.at for each in found.evaluations]
     assert all(served / 3 <= at <= served * 3 for at in seen)
     if served / 3 * 1.001 < root < served * 3 / 1.001:
         assert found.inside is not None

@@ -82,7 +82,7 @@ def curves(spec: dict[str, Any], relation: NeighboringRelation, records: int | N
 @pytest.mark.parametrize(("what", "case"), ROWS, ids=lambda value: "-".join(value) if isinstance(value[0], str) else "")
 def test_privacy_moves_as_the_theorem_says(what: tuple[str, str], case: Row) -> None:
     smaller, larger, relation = case
-    law = monotone.of_mechanism(*what, smaller, worst_case=True)
+    law = monotone.law_of_mechanism(*what, smaller, worst_case=True)
     assert law.theorem or law.sign == 0
     assert_moves(law.sign, curves(smaller, relation), curves(larger, relation))
 
@@ -102,7 +102,7 @@ def assert_moves(sign: int | None, smaller: TradeOffPair, larger: TradeOffPair) 
 
 @pytest.mark.parametrize("spec", [gaussian(3.0), dpsgd(2.0, 0.01, 20), {"type": "pure_dp", "epsilon": 0.3}])
 def test_more_records_are_protected_less(spec: dict[str, Any]) -> None:
-    law = monotone.of_threat_model("worst_case", "records")
+    law = monotone.law_of_threat_model("worst_case", "records")
     assert law.theorem
     assert_moves(law.sign, *(curves(spec, "add_or_remove_one", records) for records in (2, 3)))
 
@@ -114,9 +114,9 @@ def test_every_theorem_is_tested() -> None:
 @pytest.mark.parametrize("field", monotone.SIZES)
 def test_rates_are_not_compared_where_they_make_the_steps(field: str) -> None:
     sent = BATCHES | {"epochs": 3.0}
-    assert monotone.of_mechanism("dpsgd", field, sent, worst_case=True).theorem == ""
-    assert monotone.of_mechanism("dpsgd", field, sent | {"sampling": "shuffled"}, worst_case=True).theorem
-    assert monotone.of_mechanism("dpsgd", field, sent | {"epochs": None}, worst_case=True).theorem
+    assert monotone.law_of_mechanism("dpsgd", field, sent, worst_case=True).theorem == ""
+    assert monotone.law_of_mechanism("dpsgd", field, sent | {"sampling": "shuffled"}, worst_case=True).theorem
+    assert monotone.law_of_mechanism("dpsgd", field, sent | {"epochs": None}, worst_case=True).theorem
 
 
 @pytest.mark.parametrize("batches_of_an_epoch", [2, 3])

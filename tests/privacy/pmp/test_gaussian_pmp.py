@@ -15,7 +15,7 @@ from mpmath import mpf
 
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.pmp.gaussian import upper_bound as bounds
-from service.privacy.pmp.gaussian.lower_bound import known_exposure
+from service.privacy.pmp.gaussian.lower_bound import exposure_lower_bound
 from service.privacy.pmp.gaussian.parameter import (
     GaussianPmp,
     GaussianRelease,
@@ -24,7 +24,7 @@ from service.privacy.pmp.gaussian.parameter import (
     worst_case_epsilon,
 )
 from service.privacy.pmp.gaussian.points import QueryPoints
-from service.privacy.pmp.gaussian.upper_bound import exposure_bound
+from service.privacy.pmp.gaussian.upper_bound import exposure_upper_bound
 
 ROWS: dict[str, dict[str, Any]] = {
     row["id"]: row for row in json.loads((Path(__file__).parents[1] / "reference" / "pmp.json").read_text("utf-8"))
@@ -82,7 +82,7 @@ def test_the_reference_mean() -> None:
 @pytest.mark.parametrize("dimension", [1, 3])
 def test_proposition_12_against_40_digits(dimension: int, delta: float) -> None:
     points = RANDOM.standard_normal((9, dimension)) * RANDOM.choice([1.0, 10.0], (9, 1))
-    found = exposure_bound(QueryPoints.of(points, None, 1 / 0.75), delta)
+    found = exposure_upper_bound(QueryPoints.of(points, None, 1 / 0.75), delta)
     with mpmath.workdps(mpmath.mp.dps + 250):
         means = [oracle_mean(mpf(found.epsilon), points, point, 0.75) for point in range(9)]
         assert max(means) <= delta
@@ -95,13 +95,13 @@ def test_all_ways_to_pass_the_points_agree(monkeypatch: pytest.MonkeyPatch) -> N
     shapes = [RANDOM.standard_normal((300, 4)), RANDOM.standard_normal((300, 1)) ** 3, _circle(300)]
     for points in shapes:
         placed = QueryPoints.of(points, None, 1.0)
-        quick = exposure_bound(placed, 1e-3)
+        quick = exposure_upper_bound(placed, 1e-3)
         with monkeypatch.context() as patched:
             patched.setattr(bounds, "FIRST_ROWS", 300)
-            simple = exposure_bound(placed, 1e-3)
+            simple = exposure_upper_bound(placed, 1e-3)
         with monkeypatch.context() as patched:
             patched.setattr(bounds, "LARGEST_EXACT_WORK", 0)
-            widened = exposure_bound(placed, 1e-3)
+            widened = exposure_upper_bound(placed, 1e-3)
         assert quick.epsilon == pytest.approx(simple.epsilon, rel=1e-11)
         assert simple.epsilon * (1 - 1e-11) <= widened.epsilon <= simple.epsilon * (1 + 1e-3)
 
@@ -160,8 +160,8 @@ def brute_truth(values: list[float], size: int, noise_std: float, delta: float) 
 def test_the_line_against_a_grid_of_outcomes(size: int, count: int) -> None:
     values = [0.0, 0.4, 1.7, -0.8, 0.9][:count]
     placed = QueryPoints.of(np.array(values)[:, None], None, 1 / 0.6)
-    bound = exposure_bound(placed, 0.02)
-    found = known_exposure(placed, size, bound, 0.02)
+    bound = exposure_upper_bound(placed, 0.02)
+    found = exposure_lower_bound(placed, size, bound, 0.02)
     assert found.points == count
     assert found.epsilon == pytest.approx(brute_truth(values, size, 0.6, 0.02), rel=1e-5)
     assert found.epsilon <= bound.epsilon
@@ -176,12 +176,12 @@ def test_three_lower_ends_keep_their_order(size: int, noise_std: float, monkeypa
     """Where subsets can be written out, their truth is above that of half-lines, and this above bounds by moments."""
     values = [*RANDOM.standard_normal(11).tolist(), 6.0]
     placed = QueryPoints.of(np.array(values)[:, None], None, 1 / noise_std)
-    bound = exposure_bound(placed, 1e-3)
-    truth = known_exposure(placed, size, bound, 1e-3)
-    monkeypatch.setattr(f"{TRUTH}.written_subsets", lambda *_: 0)
-    half_lines = known_exposure(placed, size, bound, 1e-3)
+    bound = exposure_upper_bound(placed, 1e-3)
+    truth = exposure_lower_bound(placed, size, bound, 1e-3)
+    monkeypatch.setattr(f"{TRUTH}.enumerable_subsets", lambda *_: 0)
+    half_lines = exposure_lower_bound(placed, size, bound, 1e-3)
     monkeypatch.setattr(f"{TRUTH}.half_line_exposure", lambda *_: None)
-    moments = known_exposure(placed, size, bound, 1e-3)
+    moments = exposure_lower_bound(placed, size, bound, 1e-3)
     assert truth.method == "sets"
     assert moments.method == "moments"
     assert 0 <= moments.epsilon <= half_lines.epsilon <= truth.epsilon * (1 + 1e-9) + 1e-9

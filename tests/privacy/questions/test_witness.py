@@ -11,7 +11,13 @@ from service.privacy.enclosure import Enclosure
 from service.privacy.mechanisms.laplace import Laplace
 from service.privacy.mechanisms.pure_dp import PureDp
 from service.privacy.questions import gaussian_dp
-from service.privacy.questions.witness import SupportingLine, above, above_gaussian, above_line, above_somewhere
+from service.privacy.questions.witness import (
+    SupportingLine,
+    witness_above_gaussian,
+    witness_above_line,
+    witness_at,
+    witness_at_common_rates,
+)
 from service.privacy.threat_models.worst_case import WorstCase
 from service.privacy.trade_off.abstract import AbstractTradeOff
 from service.privacy.trade_off.shifted.gaussian import gaussian_curve
@@ -31,12 +37,12 @@ SLOPES = (-1.5, -0.2, 0.0, 0.1, 0.9, 3.0)
 def test_lines_that_hold_are_not_refuted_and_lower_ones_are(name: str, slope: float) -> None:
     curve = CURVES[name]
     delta = curve.profile_at(slope)
-    assert above_line(curve, SupportingLine(slope, delta.upper)) is None
+    assert witness_above_line(curve, SupportingLine(slope, delta.upper)) is None
     if delta.lower < 1e-100:  # the attack would need a rate or a margin that doubles do not have
         return
     for share in (0.5, 1 - 1e-6):
         line = SupportingLine(slope, delta.lower * share)
-        found = above_line(curve, line)
+        found = witness_above_line(curve, line)
         assert found is not None
         assert found.power.lower > found.allowed == line.at(found.false_positive_rate)
         assert found.power == curve.power_at(found.false_positive_rate)
@@ -54,24 +60,24 @@ def test_what_a_line_allows_is_rounded_upwards() -> None:
 @pytest.mark.parametrize("name", CURVES)
 def test_ratios_that_hold_are_not_refuted(name: str) -> None:
     curve = CURVES[name]
-    assert above_somewhere(curve, SupportingLine(min(curve.largest_log_ratio.upper, 1e6) + 1e-9, 0.0)) is None
-    assert above_somewhere(curve, SupportingLine(math.inf, 0.0)) is None
-    assert above_somewhere(curve, SupportingLine(-0.01, 0.0)) is not None
+    assert witness_at_common_rates(curve, SupportingLine(min(curve.largest_log_ratio.upper, 1e6) + 1e-9, 0.0)) is None
+    assert witness_at_common_rates(curve, SupportingLine(math.inf, 0.0)) is None
+    assert witness_at_common_rates(curve, SupportingLine(-0.01, 0.0)) is not None
 
 
 @pytest.mark.parametrize("name", ["gaussian", "laplace", "strong"])
 def test_a_smaller_mu_is_refuted_and_mu_is_not(name: str) -> None:
     curve = CURVES[name]
     mu = gaussian_dp.mu(curve, 1e-9, 1e-9).value
-    assert above_gaussian(curve, mu.upper, 1e-9, 1e-9) is None
-    found = above_gaussian(curve, mu.lower * 0.999, 1e-9, 1e-9)
+    assert witness_above_gaussian(curve, mu.upper, 1e-9, 1e-9) is None
+    found = witness_above_gaussian(curve, mu.lower * 0.999, 1e-9, 1e-9)
     assert found is not None
     assert found.power.lower > found.allowed
-    assert above_gaussian(curve, 0.0, 0.6, 0.6) is None  # no rate is in the range
+    assert witness_above_gaussian(curve, 0.0, 0.6, 0.6) is None  # no rate is in the range
 
 
 def test_a_power_is_above_what_is_allowed_or_not() -> None:
     curve = CURVES["gaussian"]
     power = curve.power_at(0.1)
-    assert above(curve, 0.1, power.upper) is None
-    assert above(curve, 0.1, math.nextafter(power.lower, 0)) is not None
+    assert witness_at(curve, 0.1, power.upper) is None
+    assert witness_at(curve, 0.1, math.nextafter(power.lower, 0)) is not None

@@ -44,10 +44,10 @@ def test_what_is_far_smaller_is_not_looked_at(noise: float) -> None:
     pair = choose.pair(built(dpsgd(noise, 0.01, 1000)))
     top = pair.both.epsilon(1e-5).upper
     found = pair.both.profile(np.linspace(0, 2 * top, 21))
-    assert pair.asked == 0
+    assert pair.second_uses == 0
     assert np.all(found.upper - found.lower <= 1e-6 * found.upper)
     assert pair.both.profile_at(1.8 * top).relative_width() <= 1e-6
-    assert pair.asked == 0
+    assert pair.second_uses == 0
 
 
 def test_mass_that_no_epsilon_covers_is_seen() -> None:

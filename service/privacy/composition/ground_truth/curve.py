@@ -1,4 +1,4 @@
-"""Curves whose readings have proved decimal digits: balls of `search.py`, given back as enclosures."""
+"""Curves with proved decimal digits: balls of `search.py`, returned as enclosures."""
 
 from __future__ import annotations
 
@@ -17,16 +17,18 @@ from service.privacy.numerics.work import is_spent
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
 
 _SURE_BITS = 300
-"""Precision of parameters of the whole curve."""
+"""Precision in bits of parameters of the whole curve."""
 
 _Ends = tuple[float, float, float, float]
-"""Lower and upper end of a probability, and their logarithms."""
+"""Lower and upper bound of a probability, and their logarithms."""
 
 
 class GroundTruthTradeOff(AbstractTradeOff):
-    """One direction of a run. Relative width of every reading: 10^-digits, unless a reading says otherwise.
+    """One direction of a run with a relative width of 10^-digits for every number, if the search reaches this width.
 
-    Readings are computed one at a time, 0.02 to 2 seconds each; `_power_at_formula`, `_profile_at_formula` and
+    Notes
+    -----
+    Numbers are computed one at a time and take 0.02 to 2 seconds each. `_power_at_formula`, `_profile_at_formula` and
     `_epsilon_formula` return enclosures with their decimal digits.
     """
 
@@ -36,18 +38,18 @@ class GroundTruthTradeOff(AbstractTradeOff):
     def __init__(
         self, run: GroundTruthRun, search: GroundTruthSearch, other: GroundTruthSearch, *, reflected: bool
     ) -> None:
-        """`search` reads this direction, `other` the reversed one; one object where they are the same curve."""
+        """Keep the searches of this direction and of the other one, one object if both curves are equal."""
         self._run, self._search, self._other, self._reflected = run, search, other, reflected
 
     def reversed(self) -> GroundTruthTradeOff:
-        """The other direction of the same run; Gaussian steps are the same in both."""
+        """Return the other direction of the same run; Gaussian steps are equal in both directions."""
         if self._other is self._search:
             return self
         return GroundTruthTradeOff(self._run, self._other, self._search, reflected=not self._reflected)
 
     @property
     def _end(self) -> arb | None:
-        """The least loss sum N ln(1 - p), 1 - p the share of H1 that is H0; None where a step has no such share."""
+        """The smallest loss sum N ln(1 - p), where 1 - p is the share of H0 in H1; None if a step has no such share."""
         if self._run.gaussian_mu_squared != 0:
             return None
         ends = [(count, step.log_prob_unshifted) for step, count in self._run.steps]
@@ -56,7 +58,7 @@ class GroundTruthTradeOff(AbstractTradeOff):
 
     @property
     def largest_log_ratio(self) -> Enclosure:
-        """+inf for add (Gaussian noise is unbounded); for remove -sum N ln(1 - p) if all steps are sampled."""
+        """Infinite for add (Gaussian noise is unbounded); for remove -sum N ln(1 - p) if all steps are sampled."""
         with ctx.workprec(_SURE_BITS):
             end = self._end
             if not self._reflected or end is None:
@@ -65,7 +67,7 @@ class GroundTruthTradeOff(AbstractTradeOff):
 
     @property
     def smallest_log_ratio(self) -> Enclosure:
-        """sum N ln(1 - p) for add if all steps are sampled, -inf for remove."""
+        """sum N ln(1 - p) for add if all steps are sampled, minus infinity for remove."""
         with ctx.workprec(_SURE_BITS):
             end = self._end
             if self._reflected or end is None:
@@ -74,8 +76,9 @@ class GroundTruthTradeOff(AbstractTradeOff):
 
     @property
     def global_gdp_mu(self) -> Enclosure | None:
-        """sqrt(sum N/sigma^2) whatever the rates: sampling only helps, and its help vanishes as alpha -> 0. None where
-        both hypotheses of a step are mixtures.
+        """mu = sqrt(sum N/sigma^2) whatever the rates, because the effect of sampling vanishes as alpha -> 0.
+
+        The property is None if both hypotheses of a step are mixtures.
         """
         squares = self._run.gaussian_mu_squared
         for step, count in self._run.steps:
@@ -87,7 +90,7 @@ class GroundTruthTradeOff(AbstractTradeOff):
             return Enclosure(*doubles(ball(squares).sqrt()), self.evidence)
 
     def decimal_power(self, false_positive_rate: Fraction) -> DecimalEnclosure | None:
-        """`power` at a rational rate in (0, 1)."""
+        """Return the decimal digits of the power at a rational rate in (0, 1)."""
         found = self._search.point(false_positive_rate)
         return self._decimal(found.balls[0], found.bits)
 
@@ -98,12 +101,12 @@ class GroundTruthTradeOff(AbstractTradeOff):
         return CurvePoints(error, power, EnclosureArray(slopes[0], slopes[1]))
 
     def _point(self, rate: float) -> tuple[_Ends, _Ends, tuple[float, float]]:
-        """Both ends of type II error, power and log slope at a rate: those of a guess once the work is spent."""
+        """Return bounds of type II error, power and log slope at a rate; those of a guess if the work is spent."""
         if is_spent():
             most = math.nextafter(1 - rate, 2.0)
             return (0.0, most, -math.inf, math.log(most)), (rate, 1.0, math.log(rate), 0.0), (-math.inf, math.inf)
         found = self._search.point(Fraction(rate))
-        # What is dropped of H1 is known to move powers by no more, but says nothing of slopes.
+        # The dropped mass of H1 bounds the change of powers, but not the change of slopes.
         slope = doubles(found.balls[1]) if self._run.dropped.is_zero() else (-math.inf, math.inf)
         return _probability(found.balls[2], found.bits), _probability(found.balls[0], found.bits), slope
 
@@ -125,7 +128,7 @@ class GroundTruthTradeOff(AbstractTradeOff):
         return Enclosure(max(lower, 0.0), upper, self.evidence, decimal=decimal)
 
     def _delta(self, epsilon: Fraction) -> FoundBalls:
-        """delta(eps), which needs no search beyond the ends of the loss: 0, or 1 - e^eps."""
+        """Return delta(eps), without a search where eps is beyond the extreme losses: 0, or 1 - e^eps."""
         with ctx.workprec(_SURE_BITS):
             threshold, end = ball(epsilon), self._end
             if end is not None and self._reflected and threshold >= -end:
@@ -146,7 +149,7 @@ class GroundTruthTradeOff(AbstractTradeOff):
 
 
 def _ends(value: arb, bits: int) -> tuple[float, float]:
-    """A ball as two doubles, rounded outwards; 0 stays exact."""
+    """Return a ball as two doubles, rounded outwards; 0 stays exact."""
     with ctx.workprec(bits):
         return (0.0, 0.0) if value.is_zero() else doubles(value)
 

@@ -1,11 +1,10 @@
-"""The `ground_truth` engine: 15 to 50 proved digits for runs of Gaussian, gdp and Poisson-sampled Gaussian steps, and
-of steps that are mixtures of shifted Gaussians.
+"""Engine `ground_truth`: 15 to 50 proved digits for runs of Gaussian, gdp and Poisson-sampled Gaussian steps.
 
-One step and Gaussian steps have closed forms (`sources.py`); runs are read off two line integrals
-(`line.py`) at different tilts, with different nodes outside and inside, whose enclosures must meet and are
-intersected. All of it is ball arithmetic, in which truncation, aliasing and quadrature errors are radii as rounding is.
-Parameters and arguments are taken as the fractions that they are. The cost does not depend on the number of
-steps.
+The engine also covers steps that are mixtures of shifted Gaussians. One step and Gaussian steps have closed forms
+(`sources.py`). Runs are evaluated by two contour integrals (`line.py`) with different tilts and different inner and
+outer nodes. Their enclosures must meet and are intersected. All computations are ball arithmetic, in which truncation,
+aliasing, quadrature and rounding errors are radii. Parameters and arguments are exact fractions. The cost does not
+depend on the number of steps.
 """
 
 from __future__ import annotations
@@ -34,10 +33,22 @@ MOST_DIGITS: Final = 50
 
 
 def ground_truth_pair(steps: Steps, options: EngineOptions) -> TradeOffPair:
-    """The add and remove curves of a run, each reading with `options.digits` (15 to 50) proved significant digits.
+    """Return the add and remove curves of a run with `options.digits` proved significant digits for every number.
 
-    Raises OutOfDomain for other digits; UnsupportedCombination with field `method` for steps of other kinds, and for
-    runs (here, or when they are read) whose line would be too long.
+    Parameters
+    ----------
+    steps : Steps
+        Elementary steps with counts.
+    options : EngineOptions
+        `digits` is in [15, 50].
+
+    Raises
+    ------
+    OutOfDomain
+        For other digits.
+    UnsupportedCombination
+        With field `method` for steps of other kinds, and for runs whose contour would be too long (here or at
+        evaluation).
     """
     if not FEWEST_DIGITS <= options.digits <= MOST_DIGITS:
         raise OutOfDomain("digits", options.digits, f"in [{FEWEST_DIGITS}, {MOST_DIGITS}]")
@@ -52,7 +63,7 @@ def ground_truth_pair(steps: Steps, options: EngineOptions) -> TradeOffPair:
 def _pair(
     run: GroundTruthRun, lone: bool, guides: tuple[AbstractTradeOff, AbstractTradeOff], digits: int
 ) -> TradeOffPair:
-    """The curves of both directions; Gaussian steps have one curve for both."""
+    """Build the curves of both directions; Gaussian steps have one curve for both."""
     how = "a closed form" if lone or not run.steps else "line integrals at two tilts"
     note = f"ground_truth: {how} in ball arithmetic, {digits} significant digits."
     if not run.steps:
@@ -97,7 +108,7 @@ def _exact_run(steps: Steps) -> GroundTruthRun:
 
 
 def _guides(steps: Steps, run: GroundTruthRun, lone: bool) -> tuple[AbstractTradeOff, AbstractTradeOff]:
-    """Curves in doubles that say where to look: the results rest on nothing of them."""
+    """Return curves in doubles that guide searches; no result relies on them."""
     if lone:
         pair = steps[0][0].curves()
         return pair.add, pair.remove

@@ -1,7 +1,7 @@
-"""Where to lay a ball-arithmetic line and how fine: chosen in doubles. Nothing is proved from these numbers; a poor
-choice only makes the radius of the result larger.
+"""Layout of a contour in ball arithmetic: position, step and length, chosen in doubles.
 
-All tilts here are those of the add direction; `BallLine` reflects them for remove.
+No proof uses these numbers. A poor choice only makes the radius of the result larger. All tilts in this module are
+those of the add direction; `BallLine` reflects them for remove.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.roots import bisected
 
 LARGEST_PRODUCTS = 15_000_000
-"""Products of nodes of a line and nodes of the inner sums, over all parts: about 0.1 microseconds each at 250 bits."""
+"""Largest count of contour nodes times inner nodes, over all parts; each takes about 0.1 microseconds at 250 bits."""
 _SLACK = 14.0
-"""Nats of room for what the plan's estimates neglect."""
+"""Margin in nats for terms that the estimates of the plan neglect."""
 _BLOCK_RATIO = 8.0
 _LARGEST_BLOCKS = 12
 _HIGHEST = 1e140
-"""Where a variance is lost in rounding no line ends below this, and squares overflow above."""
+"""Largest height. If rounding destroys a variance, no contour ends below this height, and squares overflow above it."""
 
 
 @dataclass(frozen=True, slots=True)
 class PartPlan:
-    """Nodes of one part: of the line, of M at each alias tilt, and of the majorants (eta, nodes) at each height."""
+    """Nodes of one part: of the contour, of M at each alias tilt, and of the majorants (eta, nodes) at each height."""
 
     line: ShiftedNodes
     aliases: tuple[ShiftedNodes, ...]
@@ -37,7 +37,10 @@ class PartPlan:
 
 @dataclass(frozen=True, slots=True)
 class LinePlan:
-    """A line Re z = tilt (add direction) with nodes z_k = tilt + i k step, 0 <= k < length, and what its bounds use."""
+    """Contour Re z = tilt (add direction) with nodes z_k = tilt + i k step, 0 <= k < length.
+
+    The other fields are the data of its error bounds.
+    """
 
     tilt: float
     step: float
@@ -49,7 +52,7 @@ class LinePlan:
 
 
 class LineGuide:
-    """A run in doubles: mixtures of shifted Gaussians and Gaussian steps of total mu^2."""
+    """Run in doubles: mixtures of shifted Gaussians, and Gaussian steps of total mu^2."""
 
     def __init__(self, parts: tuple[MixtureGuide, ...], gaussian_mu_squared: float) -> None:
         self.parts, self._mu2 = parts, gaussian_mu_squared
@@ -61,7 +64,7 @@ class LineGuide:
         self._values, self._variances = self.cumulants(self._tilts)
 
     def cumulants(self, tilts: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """K and K'' at real tilts."""
+        """Return K and K'' at real tilts."""
         value, variance = 0.5 * self._mu2 * (tilts * tilts - tilts), np.full_like(tilts, self._mu2)
         for part in self.parts:
             log_moment, part_variance = part.log_moments(tilts)
@@ -69,14 +72,15 @@ class LineGuide:
         return value, variance
 
     def log_majorant(self, tilt: float, height: float) -> float:
-        """About ln of the bound of |e^{K(tilt + it) - K(tilt)}| for t >= height."""
+        """Return approximate ln of the bound of |e^{K(tilt + it) - K(tilt)}| for t >= height."""
         total = -0.5 * self._mu2 * height**2
         return total + sum(part.count * min(part.log_majorant(tilt, height)[0], 0.0) for part in self.parts)
 
     def best_tilt(self, threshold: float, need: float) -> float:
-        """The tilt of the table whose line is cheapest for S near a threshold: on its saddle point, or nearer the core.
+        """Return the tilt of the table with the least expensive contour for S near a threshold.
 
-        `need`: nats by which errors lie below e^{-tilt threshold} at the saddle point.
+        The tilt is at the saddle point of the threshold, or nearer to the core. `need` is the distance in nats of the
+        errors below e^{-tilt threshold} at the saddle point.
         """
         excess = self._values - self._tilts * threshold
         excess = excess - excess.min()
@@ -91,11 +95,11 @@ class LineGuide:
         return float(self._tilts[order[int(np.argmin(exact))]])
 
     def excess(self, tilt: float, threshold: float) -> float:
-        """K(tilt) - tilt threshold."""
+        """Return K(tilt) - tilt threshold."""
         return float(self.cumulants(np.array([tilt]))[0][0]) - tilt * threshold
 
     def chernoff_threshold(self, log_tail: float, *, upper: bool, reflected: bool) -> float:
-        """The threshold c at which Chernoff's bound of P0(S > c), or of P0(S <= c), is e^{log_tail}."""
+        """Return the threshold c for which the Chernoff bound of P0(S > c), or of P0(S <= c), is e^{log_tail}."""
         slopes = np.gradient(self._values, self._tilts)
         tilts, thresholds = (1 - self._tilts, -slopes) if reflected else (self._tilts, slopes)
         distance = np.abs(self._values - tilts * thresholds - log_tail)
@@ -103,13 +107,13 @@ class LineGuide:
         return float(thresholds[best])
 
     def tilted_deviation(self, tilt: float) -> float:
-        """Standard deviation of S at a tilt."""
+        """Return the standard deviation of S at a tilt."""
         return math.sqrt(float(self.cumulants(np.array([tilt]))[1][0]))
 
     def _periods(
         self, tilts: FloatArray, values: FloatArray, need: FloatArray, threshold: float, reach: float
     ) -> tuple[FloatArray, FloatArray]:
-        """The least periods T = 2 pi/h that bring the aliases on either side below e^-need, for each tilt."""
+        """Return the smallest periods T = 2 pi/h that bring the aliases on both sides below e^-need, for each tilt."""
         gap = self._tilts - tilts[:, None]
         exponent = self._values - values[:, None] - gap * threshold + np.abs(gap) * reach + need[:, None]
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -120,7 +124,7 @@ class LineGuide:
         )
 
     def _height(self, tilt: float, need: float) -> float:
-        """The height at which the majorant falls below e^-need; infinite where a few doublings do not reach it."""
+        """Return the height at which the majorant falls below e^-need; infinite if a few doublings do not reach it."""
         low = 0.5 * math.sqrt(2 * need) / max(self.tilted_deviation(tilt), 1e-150)
         high = low
         if not high < _HIGHEST:
@@ -140,10 +144,23 @@ class LineGuide:
         )[1]
 
     def plan(self, tilt: float, threshold: float, reach: float, need: float, second: bool) -> LinePlan:
-        """A line at `tilt` for thresholds within `reach` of one, errors e^-need of e^{K(tilt) - tilt threshold}.
+        """Plan a contour for thresholds within `reach` of `threshold`.
 
-        `second` lays the inner nodes elsewhere, so that two lines share no node. Raises UnsupportedCombination, before
-        anything is allocated, where the line would be too long.
+        Parameters
+        ----------
+        tilt : float
+            Real part of the contour.
+        threshold, reach : float
+            Middle and half-width of the range of thresholds, in nats.
+        need : float
+            Errors are e^-need times e^{K(tilt) - tilt threshold}.
+        second : bool
+            Whether to use other inner nodes, so that two contours share no node.
+
+        Raises
+        ------
+        UnsupportedCombination
+            Before any allocation, if the contour would be too long.
         """
         need += _SLACK
         values, _ = self.cumulants(np.array([tilt]))
@@ -186,7 +203,7 @@ class LineGuide:
         return eta, part.real_nodes(tilt, 12 + math.log(part.count) + min(max(-value, 0.0), 200.0), eta)
 
     def _alias_tilts(self, tilt: float, value: float, threshold: float, period: float) -> tuple[float, ...]:
-        """The best tilt of the table on either side for the Chernoff bound of the aliases, and some beside it."""
+        """Return the best tilt of the table on each side for the Chernoff bound of the aliases, and neighbours."""
         gap = self._tilts - tilt
         exponent = self._values - value - gap * threshold - np.abs(gap) * period
         chosen: list[float] = []

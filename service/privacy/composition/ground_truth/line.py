@@ -1,11 +1,13 @@
-"""Thresholds of the loss S of a run by one line integral in ball arithmetic: every error is a proved radius.
+"""Tests of the loss S of a run by one contour integral in ball arithmetic: every error is a proved radius.
 
-    P0(S > c) = (1/2 pi i) int e^{K(z) - z c} dz/z,        P1(S > c) = (1/2 pi i) int e^{K(z) - (z - 1) c} dz/(z - 1)
+The integrals are on Re z = theta, minus 1 if theta lies left of the pole:
 
-on Re z = theta, with 1 less where theta lies left of the pole. The trapezoid sum of step h is, T = 2 pi/h,
-sum_m e^{theta m T} I(c + mT) (Poisson): the terms m != 0 are moved to a tilt s, where Chernoff bounds their sum by
-e^{K(s) - s c}/(e^{|s - theta| T} - 1), and the poles passed are known numbers. The nodes beyond the last one, at height
-t, are bounded by int_t^inf |F| du/u, F replaced by a majorant that falls (`moments.py`) in blocks [t, 8t].
+    P0(S > c) = (1/2 pi i) int e^{K(z) - z c} dz/z.        P1(S > c) = (1/2 pi i) int e^{K(z) - (z - 1) c} dz/(z - 1).
+
+With T = 2 pi/h, the trapezoid sum of step h is sum_m e^{theta m T} I(c + mT) (Poisson). The terms m != 0 are moved to a
+tilt s. There Chernoff bounds their sum by e^{K(s) - s c}/(e^{|s - theta| T} - 1), and the crossed poles are known
+numbers. The nodes beyond the last one, at height t, are bounded by int_t^inf |F| du/u, where a falling majorant
+(`moments.py`) replaces F in blocks [t, 8t].
 """
 
 from __future__ import annotations
@@ -27,9 +29,10 @@ from service.privacy.numerics.work import count_work
 
 @dataclass(frozen=True, slots=True)
 class Threshold:
-    """The test S > c: its false positive rate, power and type II error, as balls, and about the density of S under H0.
+    """Test S > c as balls: false positive rate, power and type II error, and the approximate density of S under H0.
 
-    `missed` is one minus the power; closed forms have its own digits, so that a small one needs no more precision.
+    `missed` is one minus the power. Closed forms compute its own digits, so that a small type II error needs no more
+    precision.
     """
 
     false_positive_rate: arb
@@ -38,8 +41,10 @@ class Threshold:
     density: arb
 
     def without(self, dropped: arb, *, reflected: bool) -> Threshold:
-        """The same for an H1 of which so much mass was dropped or put elsewhere: no event's probability under it, and
-        so no power of a best test, is farther from that without. Of remove H1 is the hypothesis that is tested.
+        """Return the test for the exact H1, if so much of its mass was dropped or moved.
+
+        The probability of every event under H1, and so the power of a best test, changes by at most this mass. For
+        remove, H1 is the hypothesis that is tested.
         """
         if dropped.is_zero():
             return self
@@ -56,21 +61,21 @@ class GroundTruthRun:
     steps: tuple[tuple[ExactMixture, int], ...]
 
     def guide(self) -> LineGuide:
-        """The run in doubles."""
+        """Return the run in doubles."""
         return LineGuide(tuple(MixtureGuide(*step) for step in self.steps), float(self.gaussian_mu_squared))
 
     @cached_property
     def dropped(self) -> arb:
-        """Bound of the mass that all balls together leave out of H1."""
+        """Bound of the total mass that all balls omit from H1."""
         return sum((count * step.dropped for step, count in self.steps), arb(0))
 
 
 A_NODE, A_TERM = 2.0, 0.1
-"""Work, in microseconds, of a node of a line, and of a term of its inner sums."""
+"""Approximate work of a node of a contour, and of a term of its inner sums, in microseconds."""
 
 
 class BallLine:
-    """One line of a run; `reflected` reads it for the remove direction, whose transform is K(1 - z)."""
+    """Contour of a run; with `reflected` it serves the remove direction, whose transform is K(1 - z)."""
 
     def __init__(self, run: GroundTruthRun, plan: LinePlan, *, reflected: bool) -> None:
         self._run, self._plan, self._reflected = run, plan, reflected
@@ -91,7 +96,7 @@ class BallLine:
             ]
 
     def _log_product(self, s: arb, moments: list[arb]) -> arb:
-        """K(s) from the moments of the parts."""
+        """Return K(s) from the moments of the parts."""
         mu2 = ball(self._run.gaussian_mu_squared)
         total = mu2 * (s * s - s) / 2
         for (_, count), moment in zip(self._run.steps, moments, strict=True):
@@ -99,7 +104,7 @@ class BallLine:
         return total
 
     def _values(self) -> list[acb]:
-        """e^{K(z_k)} at the nodes."""
+        """Return e^{K(z_k)} at the nodes."""
         plan, mu2 = self._plan, ball(self._run.gaussian_mu_squared)
         count_work(plan.length * (A_NODE + sum(A_TERM * len(nodes.line) for nodes in plan.parts)))
         values: list[acb] = []
@@ -112,7 +117,7 @@ class BallLine:
         return [value.conjugate() for value in values] if self._reflected else values
 
     def _sum_up(self, values: list[acb]) -> None:
-        """Coefficients of the powers of e^{-i step c} in the sums of both integrals and of the density."""
+        """Compute the coefficients of the powers of e^{-i step c} in the sums of both integrals and of the density."""
         step = ball(self._plan.step)
         scaled = [value * (step / arb.pi()) for value in values]
         scaled[0] /= 2
@@ -122,7 +127,7 @@ class BallLine:
         self._coefficients = acb_mat(3, len(values), null + alternative + scaled)
 
     def _truncated(self, moments: list[arb]) -> arb:
-        """Bound of the sum over the nodes left out, without its factor e^{-theta c}."""
+        """Return a bound of the sum over the omitted nodes, without its factor e^{-theta c}."""
         plan, mu2 = self._plan, ball(self._run.gaussian_mu_squared)
         tilt = ball(plan.tilt)
         heights = [ball(t) for t in plan.heights]
@@ -139,7 +144,7 @@ class BallLine:
         return (blocks + self._closing(logs[-1], moments)) / arb.pi()
 
     def _closing(self, log_last: arb, moments: list[arb]) -> arb:
-        """Bound of the integral beyond the last height: a Gaussian part closes it, or one of the sampled steps."""
+        """Return a bound of the integral beyond the last height, from the Gaussian part or a sampled step."""
         height = ball(self._plan.heights[-1])
         mu2 = ball(self._run.gaussian_mu_squared)
         if mu2 > 0:  # int_t^inf e^{-mu^2 (u^2 - t^2)/2} du/u <= 1/(mu t)^2
@@ -153,7 +158,7 @@ class BallLine:
         return best
 
     def at(self, threshold: arb) -> Threshold:
-        """The test S > c for a threshold c (an exact ball)."""
+        """Return the test S > c for a threshold c (an exact ball)."""
         with ctx.workprec(self.bits):
             turns = powers(acb(0, -ball(self._plan.step) * threshold).exp(), self._plan.length)
             sums = self._coefficients * acb_mat(len(turns), 1, turns)
@@ -171,7 +176,7 @@ class BallLine:
             )
 
     def _aliases(self, threshold: arb) -> tuple[arb, arb, arb]:
-        """Bound of the aliases, without its factor e^{-theta c}, and the pole terms among them of both integrals."""
+        """Return a bound of the aliases, without its factor e^{-theta c}, and their pole terms in both integrals."""
         period = 2 * arb.pi() / ball(self._plan.step)
         total, known = arb(0), [arb(0), arb(0)]
         for side in (1, -1):

@@ -1,13 +1,14 @@
-"""One step that is a mixture of shifted Gaussians in ball arithmetic, every error a proved radius.
+"""Step that is a mixture of shifted Gaussians in ball arithmetic; every error is a proved radius.
 
-Notation of `mixture_strip.py`: L = ln a - ln b, phi b the density of H0, b = 1, or b(y) = a(-y) where the step is
-mirrored. ln a is convex and rises with slopes m between the smallest and the largest d. In the strip
+The notation is that of `mixture_strip.py`: L = ln a - ln b, and phi b is the density of H0. b = 1, or b(y) = a(-y) for
+a mirrored step. ln a is convex and rises with slopes m between the smallest and the largest d. In the strip, with z =
+s + it:
 
-    |a^z b^{1-z}|(x + iq) = (a^s b^{1-s})(x) |A(x, q)|^s |A(-x, q)|^{1-s} e^{-t D},    D = arg A(x, q) + arg A(-x, q),
+    |a^z b^{1-z}|(x + iq) = (a^s b^{1-s})(x) |A(x, q)|^s |A(-x, q)|^{1-s} e^{-t D};    D = arg A(x, q) + arg A(-x, q).
 
-z = s + it (without the second factors and summands where there is no mirror), D >= 0, and |A| is in [l(q), 1] with
-the `least_modulus` l of the strip: G of `moments.py` is e^{q^2/2} l(q)^{min(s, 0) + min(1 - s, 0)}. Where one of the
-shifts is 0, ln a is ln(1 + sum w_i (e^{d_i x - d_i^2/2} - 1)) over the others, so that small weights keep their digits.
+A step that is not mirrored lacks the second factors and summands. D >= 0, and |A| is in [l(q), 1] with the
+`least_modulus` l of the strip. So G of `moments.py` is e^{q^2/2} l(q)^{min(s, 0) + min(1 - s, 0)}. If one of the shifts
+is 0, ln a is ln(1 + sum w_i (e^{d_i x - d_i^2/2} - 1)) over the others, so that small weights keep their digits.
 """
 
 from __future__ import annotations
@@ -24,14 +25,14 @@ from service.privacy.numerics.balls import GUARD_BITS, ball
 
 LARGEST_OVERSHOOT: Final = 6.0
 LARGEST_HALVINGS: Final = 60
-"""Nats by which a line above the exponent may exceed it, and how often a stretch is halved for that."""
+"""Largest excess in nats of a line above the exponent, and largest count of halvings of an interval for this."""
 WIDENING: Final = 4
-"""Width over that of the stretch before with which a stretch is tried first."""
+"""Width of the first trial interval over that of the previous interval."""
 EXTRA_BITS: Final = 40
 
 
 class MixtureBalls:
-    """The step at the precision in force; balls are made when they are needed."""
+    """Mixture step at the precision in force; balls are built when they are needed."""
 
     def __init__(self, mixture: ExactMixture) -> None:
         self._mixture = mixture
@@ -40,7 +41,7 @@ class MixtureBalls:
         self._made: dict[int, tuple[list[arb], list[arb], arb]] = {}
 
     def _modes(self) -> tuple[list[arb], list[arb], arb]:
-        """w_i e^{-d_i^2/2} and d_i of positive shifts, and the sum of their w_i."""
+        """Return w_i e^{-d_i^2/2} and d_i of positive shifts, and the sum of their w_i."""
         found = self._made.get(ctx.prec)
         if found is None:
             d, weights = self._mixture.distances()[self._first :], self._mixture.weights()[self._first :]
@@ -49,16 +50,19 @@ class MixtureBalls:
         return found
 
     def _log(self, of_positive: Number, shifted: arb) -> Number:
-        """ln a from the sum over positive shifts, whose weights are `shifted` together."""
+        """Return ln a from the sum over positive shifts, whose total weight is `shifted`."""
         return (of_positive - shifted).log1p() if self._first else of_positive.log()
 
     def _more_bits(self, nodes: ShiftedNodes) -> int:
-        """Precision at which exponentials of exponents of this size keep that in force."""
+        """Return the precision at which exponentials of exponents of this size keep the precision in force."""
         largest = abs(nodes.y(nodes.first)).max(abs(nodes.y(nodes.last))) * self._mixture.distances()[-1] + 1
         return ctx.prec + EXTRA_BITS + int(float(largest.log())) * 3 // 2
 
     def _points(self, nodes: ShiftedNodes, shift: float) -> Iterator[tuple[arb, acb, acb | None]]:
-        """y, L and ln b (None for 0) at the nodes y + i shift; L on the branch that is real on the real line."""
+        """Yield y, L and ln b (None for 0) at the nodes y + i shift.
+
+        L is on the branch that is real on the real axis.
+        """
         here = self._logs(nodes, shift, 1)
         there = self._logs(nodes, shift, -1) if self._mixture.mirrored else None
         for k, log_a in enumerate(here):
@@ -70,7 +74,7 @@ class MixtureBalls:
                 yield y, log_a - log_b, log_b
 
     def _logs(self, nodes: ShiftedNodes, shift: float, side: int) -> list[acb]:
-        """ln a at side y + i shift, its argument within pi/2 of that of the mean."""
+        """Return ln a at side y + i shift, with its argument within pi/2 of that of the mean."""
         height = ball(shift)
         with ctx.workprec(self._more_bits(nodes)):
             terms, d, shifted = self._modes()
@@ -91,7 +95,7 @@ class MixtureBalls:
             return [((rest + value) * (-turn).exp()).log() + turn for value, turn in zip(values, turns, strict=True)]
 
     def _terms(self, s: arb, nodes: ShiftedNodes) -> Iterator[arb]:
-        """sqrt(2 pi) phi b e^{sL} at the nodes, on the real line."""
+        """Yield sqrt(2 pi) phi b e^{sL} at the nodes, on the real axis."""
         with ctx.workprec(self._more_bits(nodes)):
             terms, d, shifted = self._modes()
             start, step = nodes.y(nodes.first), ball(nodes.step)
@@ -103,30 +107,30 @@ class MixtureBalls:
             yield (exponent if there is None else exponent + (1 - s) * self._log(there[k], shifted)).exp()
 
     def _turns_upwards(self, half_width: arb) -> bool:
-        """Whether Im L(y + i(a + e)) >= Im L(y + i(a - e)) for 0 <= a <= half_width, as long as G(a + e) is finite."""
+        """Return whether Im L(y + i(a + e)) >= Im L(y + i(a - e)) for 0 <= a <= half_width while G(a + e) is finite."""
         return bool(half_width <= self._strip.widest)
 
     def _growth(self, s: arb, height: arb) -> arb:
-        """G up to Im y = height, for every t >= 0; infinite where L is not known to be analytic."""
+        """Return G up to Im y = height, for every t >= 0; infinite where L is not proved to be analytic."""
         if not height < self._strip.height:
             return arb.pos_inf()
         powers = s.min(0) + ((1 - s).min(0) if self._mixture.mirrored else 0)
         return (height * height / 2 + powers * self._strip.least_modulus(height).log()).exp()
 
     def _log_ratio(self, y: arb) -> arb:
-        """ln a(y), y real."""
+        """Return ln a(y) for real y."""
         terms, d, shifted = self._modes()
         return self._log(sum((term * (x * y).exp() for term, x in zip(terms, d, strict=True)), arb(0)), shifted)
 
     def _mean(self, y: arb) -> arb:
-        """m at y, the slope of ln a."""
+        """Return m at y, the slope of ln a."""
         terms, d, shifted = self._modes()
         shares = [term * (x * y).exp() for term, x in zip(terms, d, strict=True)]
         rest = 1 - shifted if self._first else arb(0)
         return sum((share * x for share, x in zip(shares, d, strict=True)), arb(0)) / sum(shares, rest)
 
     def _outside(self, s: arb, nodes: ShiftedNodes) -> arb:
-        """Bound of h sum phi b e^{sL} over all nodes of the lattice that are left out (real line)."""
+        """Return a bound of h sum phi b e^{sL} over all omitted nodes of the lattice (real axis)."""
         with ctx.workprec(GUARD_BITS):
             h, other = ball(nodes.step), (1 - s if self._mixture.mirrored else arb(0))
             y0, y1 = nodes.y(nodes.first), nodes.y(nodes.last)
@@ -136,12 +140,13 @@ class MixtureBalls:
             return tails * h / (2 * arb.pi()).sqrt()
 
     def _tail(self, p: arb, r: arb, start: arb, h: arb) -> arb:
-        """Bound of sum e^{F(u)}, F(u) = p ln a(u) + r ln a(-u) - u^2/2, over the nodes u of a lattice beyond start > 0.
+        """Return a bound of sum e^{F(u)} over the nodes u of a lattice beyond start > 0.
 
-        ln a(u) and ln a(-u) are convex: on (a, b] a summand lies below its chord if its coefficient is positive, below
-        its tangent at a else, which leaves the exponential of a parabola: its sum over a lattice is at most
-        (1 + sqrt(2 pi)/h) of its largest value. Slopes of F + u^2/2 beyond `start` are at most B, as m rises: beyond
-        b >= 2 B terms fall like a geometric series of ratio e^{-h (b - B)}.
+        F(u) = p ln a(u) + r ln a(-u) - u^2/2. ln a(u) and ln a(-u) are convex. So on (a, b] a summand lies below its
+        chord if its coefficient is positive, and below its tangent at a otherwise. The result is the exponential of a
+        parabola, whose sum over a lattice is at most (1 + sqrt(2 pi)/h) times its largest value. The slopes of F +
+        u^2/2 beyond `start` are at most B, as m rises. Beyond b >= 2 B the terms fall like a geometric series of ratio
+        e^{-h (b - B)}.
         """
         steepest = p.max(0) * self._modes()[1][-1] + (-r).max(0) * self._mean(-start)
         end = start.max(2 * steepest).upper()  # exact, so that every comparison below is decided
@@ -162,7 +167,7 @@ class MixtureBalls:
         return parabolas + last / (1 - (h * (steepest - end)).exp())
 
     def _line_above(self, p: arb, r: arb, a: arb, b: arb) -> tuple[arb, arb, arb]:
-        """Value at a and slope of a line above p ln a(u) + r ln a(-u) on [a, b], and about how far it is above."""
+        """Return value at a and slope of a line above p ln a(u) + r ln a(-u) on [a, b], and its approximate excess."""
         middle, value, slope, over = ((a + b) / 2).mid(), arb(0), arb(0), arb(0)
         for coefficient, side in ((p, 1), (r, -1)):
             if coefficient.is_zero():
@@ -175,14 +180,14 @@ class MixtureBalls:
         return value, slope, over
 
     def log_integral_constant(self, s: float, moment: arb) -> arb:
-        """ln V with int_t^inf |M(s + iu)| du/u <= V/sqrt(t): closes the sum behind the last node. `moment` is M(s).
+        """Return ln V with int_t^inf |M(s + iu)| du/u <= V/sqrt(t), a bound beyond the last node.
 
-        B_eta gives G(eta) int phi a^s b^{1-s} E1(t D), E1(x) <= e^-x ln(1 + 1/x) <= x^{-1/2}, and D is at least the
-        `least_turn` of the strip times m(y), or m(y) + m(-y) >= m(0) where the step is mirrored. Else m >= d_0; and for
-        d_0 = 0 and any j > 0, m^{-1/2} <= d_1^{-1/2} (1 + (w_0/w_j)^{1/2} e^{-v_j/2}), v_j = d_j y - d_j^2/2, as m is
-        at least d_1 times the share of shifts above 0. Completing the square, E0 a^s e^{-v_j/2} = e^{3 d_j^2/8}
-        E0 a^s(y - d_j/2), which is below M(s) for s >= 0; below w_0^s and e^{|s| d_j D/2} M(s), D the largest d, for
-        s < 0. Any eta serves.
+        `moment` is M(s). B_eta gives G(eta) int phi a^s b^{1-s} E1(t D), where E1(x) <= e^-x ln(1 + 1/x) <= x^{-1/2}. D
+        is at least the `least_turn` of the strip times m(y), or times m(y) + m(-y) >= m(0) for a mirrored step.
+        Otherwise m >= d_0. Let d_0 = 0, j > 0 and v_j = d_j y - d_j^2/2. Then m^{-1/2} <= d_1^{-1/2} (1 +
+        (w_0/w_j)^{1/2} e^{-v_j/2}), as m is at least d_1 times the share of shifts above 0. Completing the square, E0
+        a^s e^{-v_j/2} = e^{3 d_j^2/8} E0 a^s(y - d_j/2). This is below M(s) for s >= 0. For s < 0 it is below w_0^s and
+        below e^{|s| d_j D/2} M(s), with the largest d as D. Every eta is valid.
         """
         tilt, (terms, d, shifted), height = ball(s), self._modes(), self._strip.height
         eta = (height / 2).min(arb(1))

@@ -1,5 +1,6 @@
-"""How finely the moments of a mixture of shifted Gaussians are to be summed: chosen in doubles. Nothing is proved from
-these numbers; a poor choice only makes the radius of the result larger.
+"""Grids for the moments of a mixture of shifted Gaussians, chosen in doubles.
+
+No proof uses these numbers. A poor choice only makes the radius of the result larger.
 """
 
 from __future__ import annotations
@@ -16,24 +17,24 @@ from service.privacy.composition.ground_truth.nodes import ShiftedNodes, out_of_
 from service.privacy.numerics.arrays import FloatArray
 
 LARGEST_POWERS: Final = 600_000
-"""Powers e^{ikhL} kept at once: they bound memory (100 bytes each) and take about 0.3 microseconds each."""
+"""Largest count of powers e^{ikhL} in memory. Each takes 100 bytes and about 0.3 microseconds."""
 FARTHEST: Final = 60.0
-"""Beyond this y the planner only looks for the largest term."""
+"""Largest y of the regular planning grid. Beyond it the plan only searches for the largest term."""
 LARGEST_PLANNING_GRID: Final = 50_000
 LARGEST_GROWTH: Final = 150.0
-"""Nats by which the integrand of a majorant may exceed the one on the real line."""
+"""Largest excess in nats of the integrand of a majorant over the integrand on the real axis."""
 LARGEST_PLANNING_WORK: Final = 4_000_000
-"""Nodes times shifts."""
+"""Largest count of nodes times shifts."""
 CHUNK: Final = 4_000
 ETAS: Final = 20
-"""Heights of majorants to choose from."""
+"""Count of candidate heights of majorants."""
 LARGEST_EXPONENT: Final = 600.0
-"""Exponents beyond which ln(1 + x) is taken as ln x."""
+"""Exponent above which ln x replaces ln(1 + x)."""
 
 
 @final
 class MixtureGuide:
-    """`count` steps that are mixtures of shifted Gaussians, mirrored or not."""
+    """`count` steps that are mixtures of shifted Gaussians, mirrored or not, in doubles."""
 
     def __init__(self, mixture: ExactMixture, count: int) -> None:
         self._strip, self._mirrored, self.count = strip_of(mixture), mixture.mirrored, count
@@ -53,7 +54,7 @@ class MixtureGuide:
         self._loss, self._far_loss, self._far_null = self._losses(y), self._losses(self._far), self._log_null(self._far)
 
     def _log_a(self, y: FloatArray) -> FloatArray:
-        """ln a(y): where shift 0 has a weight and terms are not large, from what the others add to 1."""
+        """Return ln a(y); if shift 0 has a weight and terms are not large, from the difference to 1."""
         parts: list[FloatArray] = []
         for at in range(0, len(y), CHUNK):
             v = y[at : at + CHUNK, None] * self._distances - 0.5 * self._distances**2
@@ -65,16 +66,16 @@ class MixtureGuide:
         return np.concatenate(parts)
 
     def _losses(self, y: FloatArray) -> FloatArray:
-        """L(y)."""
+        """Return the losses L(y)."""
         log_a = self._log_a(y)
         return log_a - self._log_a(-y) if self._mirrored else log_a
 
     def _log_null(self, y: FloatArray) -> FloatArray:
-        """ln of the density of H0, but for a constant."""
+        """Return ln of the density of H0 up to a constant."""
         return self._log_a(-y) - 0.5 * y**2 if self._mirrored else -0.5 * y**2
 
     def _tops(self, shift: float | None) -> FloatArray:
-        """Heights of strips to choose from, ascending: above the real line (None), or about a line at Im y = shift."""
+        """Return ascending candidate heights of strips: above the real axis (None), or about a line at Im y = shift."""
         highest = min(0.97 * (self._height - (shift or 0.0)), FARTHEST)
         if shift is not None:
             highest = min(highest, 0.98 * self._widest)
@@ -82,7 +83,7 @@ class MixtureGuide:
 
     @cached_property
     def _searched(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Places where the largest terms are looked for, ascending, with the loss and ln of the density of H0 there."""
+        """Ascending positions for the search of the largest terms, with the loss and ln of the density of H0 there."""
         count = max(2401, math.ceil((self._y[-1] - self._y[0]) / 0.1))
         near = np.linspace(float(self._y[0]), float(self._y[-1]), count)
         outside = self._far[np.abs(self._far) > max(self._y[-1], -self._y[0])]
@@ -90,13 +91,13 @@ class MixtureGuide:
         return y, self._losses(y), self._log_null(y)
 
     def _growth(self, tilt: float, heights: FloatArray) -> FloatArray:
-        """Nats by which the integrand may exceed the one on the real line, at these heights."""
+        """Return the possible excess in nats of the integrand over the integrand on the real axis, at these heights."""
         least = np.log(np.maximum(self._strip.least_in_doubles(heights), 1e-3))
         powers = min(tilt, 0.0) + (min(1 - tilt, 0.0) if self._mirrored else 0.0)
         return 0.5 * heights**2 + powers * least
 
     def log_moments(self, tilts: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """ln M at real tilts, and the variance of L under the tilted laws."""
+        """Return ln M at real tilts, and the variance of L under the tilted laws."""
         joint = tilts[:, None] * self._loss + self._log_weight
         top = joint.max(axis=1)
         weights = np.exp(joint - top[:, None])
@@ -107,7 +108,7 @@ class MixtureGuide:
         return np.logaddexp(top + np.log(total), far), variance
 
     def line_nodes(self, tilt: float, need: float, fineness: float, offset: float) -> tuple[ShiftedNodes, float]:
-        """Nodes for an error e^-need of M on a line, and the nats that cancel in the sum."""
+        """Return nodes for an error e^-need of M on a contour, and the nats that cancel in the sum."""
         tops = self._tops(None)
         growth = self._growth(tilt, tops)
         step = 2 * math.pi * tops / (2 * need + growth)
@@ -118,7 +119,7 @@ class MixtureGuide:
         return self._nodes(tilt, need + cancels, float(step[best]) * fineness, offset, shift, top), cancels
 
     def real_nodes(self, tilt: float, need: float, shift: float = 0.0) -> ShiftedNodes:
-        """Nodes of a sum on the real line with relative error e^-need, for the integrand at Im y = shift."""
+        """Return nodes of a sum on the real axis with relative error e^-need, for the integrand at Im y = shift."""
         tops = self._tops(shift)
         growth = self._growth(tilt, tops + shift)
         step = 2 * math.pi * tops / (need + growth)
@@ -127,7 +128,7 @@ class MixtureGuide:
         return self._nodes(tilt, room, float(step[best]), 0.0, 0.0, float(tops[best]))
 
     def _nodes(self, tilt: float, depth: float, step: float, offset: float, shift: float, top: float) -> ShiftedNodes:
-        """The nodes at which phi b e^{tilt L} exceeds e^-depth of its largest value."""
+        """Return the nodes at which phi b e^{tilt L} exceeds e^-depth of its largest value."""
         y, loss, log_null = self._searched
         exponent = tilt * loss + log_null
         kept = y[exponent > exponent.max() - depth - 3]
@@ -157,7 +158,7 @@ class MixtureGuide:
         return eta, modulus, argument
 
     def log_majorant(self, tilt: float, height: float) -> tuple[float, float]:
-        """Return about the least ln(B_eta(height)/M(tilt)) over a few eta, and that eta."""
+        """Return the approximate smallest ln(B_eta(height)/M(tilt)) over a few eta, and this eta."""
         eta, modulus, argument = self._turned
         if self._mirrored:
             size = tilt * modulus + (1 - tilt) * modulus[:, ::-1]

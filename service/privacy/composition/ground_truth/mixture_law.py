@@ -1,4 +1,4 @@
-"""A mixture of shifted Gaussians with the weights that it has, not with doubles near them."""
+"""Mixture of shifted Gaussians with its exact weights, not with doubles close to them."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ EXTRA_BITS = 40
 
 @final
 class ExactMixture(ExactShifts):
-    """N(0, 1) against sum w_i N(s_i/sigma, 1), or with `mirrored` the mirror image of that against it.
+    """Pair N(0, 1) against sum w_i N(s_i/sigma, 1); with `mirrored` its mirror image against the mixture.
 
-    Shifts that have no weight of their own are left out: the weights are those of the law given the other shifts.
+    Shifts without a weight of their own are omitted. The weights are those of the law given the other shifts.
     """
 
     __slots__ = ()
 
     @property
     def log_prob_unshifted(self) -> arb | None:
-        """ln of the weight of shift 0; None without one, or where both hypotheses are shifted."""
+        """ln of the weight of shift 0; None without this shift, or if both hypotheses are shifted."""
         if self.mirrored:
             return None
         base, power = self.law.unshifted(self.shifts)
@@ -32,13 +32,15 @@ class ExactMixture(ExactShifts):
 
     @property
     def global_mu_squared(self) -> Fraction | None:
-        """mu^2 of the least Gaussian step that no such step is easier to tell than: of the largest shift, as a smaller
-        one is no easier to tell, and no weight matters to small rates. None where both hypotheses are mixtures.
+        """mu^2 of the smallest Gaussian step that is at least as easy to distinguish.
+
+        This is the step of the largest shift: smaller shifts are harder to distinguish, and weights do not matter for
+        small rates. The property is None if both hypotheses are mixtures.
         """
         return None if self.mirrored else (self.law.largest(self.shifts) / self.noise_multiplier) ** 2
 
     def weights(self) -> list[arb]:
-        """Return the weights of the shifts, at the precision in force: products of odds, over their sum."""
+        """Return the weights of the shifts at the precision in force: products of odds over their sum."""
         with ctx.workprec(ctx.prec + EXTRA_BITS):
             relative = self._relative()
             total = sum(relative, arb(0))
@@ -51,14 +53,15 @@ class ExactMixture(ExactShifts):
         return relative
 
     def distances(self) -> list[arb]:
-        """Return s_i/sigma, at the precision in force."""
+        """Return s_i/sigma at the precision in force."""
         return [ball(Fraction(shift) / self.noise_multiplier) for shift in self.shifts]
 
     @property
     def dropped(self) -> arb:
-        """Bound of the mass of the shifts that are left out: beyond the last and before the first of the others weights
-        fall faster than geometrically. Conditioning a law on an event moves no probability by more than the mass of
-        its complement.
+        """Bound of the mass of the omitted shifts.
+
+        Beyond the last and before the first kept shift, weights fall faster than geometrically. Conditioning a law on
+        an event changes probabilities by at most the mass of the complement of the event.
         """
         places, kept = self.law.places, self.law.places_of(self.shifts)
         if len(kept) == len(places):
@@ -73,5 +76,5 @@ class ExactMixture(ExactShifts):
 
 
 def _geometric(first: arb, ratio: arb) -> arb:
-    """Return first (ratio + ratio^2 + ...), infinite where it is not known to converge."""
+    """Return first (ratio + ratio^2 + ...); infinite unless the series is proved to converge."""
     return first * ratio / (1 - ratio) if ratio < 1 else arb.pos_inf()

@@ -1,21 +1,24 @@
-"""How high above the real line the density ratio of a mixture of shifted Gaussians is known, in ball arithmetic.
+"""Strip above the real axis where the density ratio of a mixture of shifted Gaussians is analytic, in ball arithmetic.
 
-a(x) = sum w_i e^{d_i x - d_i^2/2}, d_i >= 0 the shifts in units of the noise. Under the law of d that is in proportion
-to the terms of a at x, with mean m, variance V and an independent copy d', a(x + iq)/a(x) = A(x, q) = E e^{iqd}, and
+Let a(x) = sum w_i e^{d_i x - d_i^2/2}, where d_i >= 0 are the shifts in units of the noise. Consider the law of d that
+is proportional to the terms of a at x, with mean m, variance V and an independent copy d'. Under this law A(x, q) =
+a(x + iq)/a(x) = E e^{iqd}. With C = E (d + d')(d - d')^2:
 
-    |A| <= 1,    |A| >= Re e^{-iqm} A = E cos(q(d - m)) >= 1 - q^2 V/2,
-    |A|^2 d arg A/dq = E (d + d') cos(q(d - d'))/2 >= m - q^2 C/4,      C = E (d + d')(d - d')^2.
+    |A| <= 1;    |A| >= Re e^{-iqm} A = E cos(q(d - m)) >= 1 - q^2 V/2;
+    |A|^2 d arg A/dq = E (d + d') cos(q(d - d'))/2 >= m - q^2 C/4.
 
-With the largest V and the least 4 m/C =: H^2 of all real x: for 0 <= q < H and q^2 V < 2, a has no zero, arg A rises
-with q, from 0 as fast as m (1 - q^2/H^2), and is within pi/2 of q m. All x are covered by cells: for |e| <= h/2
+Take the largest V and the smallest 4 m/C =: H^2 over all real x. For 0 <= q < H and q^2 V < 2, a has no zero. arg A
+rises with q, from 0 at least as fast as m (1 - q^2/H^2), and is within pi/2 of q m. Cells cover all x. For |e| <= h/2
+and g >= 0 (Jensen):
 
-    E_{x+e} g = E_x g e^{(d - m) e}/E_x e^{(d - m) e} <= E_x g e^{(d - m) e}    for g >= 0 (Jensen),
+    E_{x+e} g = E_x g e^{(d - m) e}/E_x e^{(d - m) e} <= E_x g e^{(d - m) e}.
 
-which is convex in e, and so at most its larger value at the ends of the cell; the same holds for pairs (d, d') with
-e^{(d + d' - 2m) e}; m rises with x. Below the first cell, where d - d_0 and (d - d_0)^3 relative to it fall
-(monotone likelihood ratios), V <= E (d - d_0)^2 and C <= 4 d_0 E (d - d_0)^2 + 2 E (d - d_0)^3, and C/m is at most
-2 E (d - d_0)^3/E (d - d_0) where d_0 = 0; beyond the last, D the largest of all, V <= E (D - d)^2 and
-C <= 2 E (d^2 - D^2)(d - D) <= 4 D E (D - d)^2.
+The right side is convex in e, and so at most the larger of its values at the endpoints of the cell. The same holds for
+pairs (d, d') with e^{(d + d' - 2m) e}; m rises with x.
+
+Below the first cell d - d_0, and (d - d_0)^3 relative to it, fall (monotone likelihood ratios). So V <= E (d - d_0)^2
+and C <= 4 d_0 E (d - d_0)^2 + 2 E (d - d_0)^3. For d_0 = 0, C/m is at most 2 E (d - d_0)^3/E (d - d_0). Beyond the last
+cell let D be the largest shift. There V <= E (D - d)^2 and C <= 2 E (d^2 - D^2)(d - D) <= 4 D E (D - d)^2.
 """
 
 from __future__ import annotations
@@ -39,22 +42,22 @@ from service.privacy.numerics.roots import bisected
 STRIP_BITS: Final = 2 * GUARD_BITS
 MOST_CELLS: Final = 20_000
 CELL: Final = 0.2
-"""Width of a cell over the reciprocal of the largest deviation of d: wider ones give away more."""
+"""Width of a cell over the reciprocal of the largest deviation of d. Wider cells give weaker bounds."""
 NEARLY: Final = 0.1
-"""Share of the square of the gap to the next shift that the variance has where cells end."""
+"""Variance at the last cell, as a share of the square of the gap to the next shift."""
 
 
 Number = TypeVar("Number", arb, acb)
 
 
 class AnalyticStrip(ABC):
-    """The strip Im y < `height`, in which a has no zero and arg A >= 0."""
+    """Strip Im y < `height` in which a has no zero and arg A >= 0."""
 
     height: arb
     variance: arb
-    """At least V."""
+    """Upper bound of V."""
     widest: arb
-    """arg A(x, q + e) >= arg A(x, q - e) for 0 <= q <= `widest`, e >= 0 and q + e < `height`."""
+    """Largest q with arg A(x, q + e) >= arg A(x, q - e) for all e >= 0 with q + e < `height`."""
 
     @abstractmethod
     def least_modulus(self, q: arb) -> arb:
@@ -66,12 +69,12 @@ class AnalyticStrip(ABC):
 
     @abstractmethod
     def least_in_doubles(self, q: FloatArray) -> FloatArray:
-        """Return about the same as `least_modulus`."""
+        """Return an approximation of `least_modulus` in doubles."""
 
 
 @final
 class MixtureBallStrip(AnalyticStrip):
-    """The strip up to H, away from zeros, with `variance` at least V; exact numbers. arg A rises with q everywhere."""
+    """Strip up to H, away from zeros, with `variance` at least V; exact numbers. arg A rises with q everywhere."""
 
     def __init__(self, height: arb, variance: arb) -> None:
         self.height = self.widest = height
@@ -92,12 +95,14 @@ class MixtureBallStrip(AnalyticStrip):
 
 @final
 class PairStrip(AnalyticStrip):
-    """The strip of two shifts 0 and d: A = 1 - r + r e^{iqd}, r the share of the shift d, so that m = r d,
+    """Strip of two shifts 0 and d.
 
-        |A|^2 = 1 - 4 r (1 - r) sin^2(qd/2) >= cos^2(qd/2),    arg A >= sin arg A >= Im A = r sin(qd),
+    A = 1 - r + r e^{iqd} with the share r of the shift d, so that m = r d. Then:
 
-    and arg A is in [0, pi) for 0 <= qd < pi. With q d <= pi/2, e d < pi: q - e <= 0 makes arg A(q - e) <= 0; else the
-    sine of arg A(q + e) - arg A(q - e) has the sign of (1 - r) cos(qd) + r cos(ed) >= 0.
+        |A|^2 = 1 - 4 r (1 - r) sin^2(qd/2) >= cos^2(qd/2);    arg A >= sin arg A >= Im A = r sin(qd).
+
+    arg A is in [0, pi) for 0 <= qd < pi. Let q d <= pi/2 and e d < pi. If q - e <= 0, then arg A(q - e) <= 0. Otherwise
+    the sine of arg A(q + e) - arg A(q - e) has the sign of (1 - r) cos(qd) + r cos(ed) >= 0.
     """
 
     def __init__(self, distance: arb) -> None:
@@ -142,7 +147,7 @@ def strip_of(mixture: ExactMixture) -> AnalyticStrip:
 
 
 def _extremes(sums: list[list[arb]], d: list[arb], half: arb) -> tuple[arb, arb]:
-    """The largest V and the least 4 m/C, from sums of d^k at the ends (even) and middles (odd) of cells."""
+    """Return the largest V and the smallest 4 m/C, from sums of d^k at the ends (even) and middles (odd) of cells."""
     zeroth, first, *_ = sums
     smallest, largest = d[0], d[-1]
     zero = smallest.is_zero()
@@ -167,14 +172,14 @@ def _extremes(sums: list[list[arb]], d: list[arb], half: arb) -> tuple[arb, arb]
 
 
 def in_doubles(mixture: ExactMixture) -> tuple[FloatArray, FloatArray]:
-    """About ln w_i and d_i."""
+    """Return approximate ln w_i and d_i in doubles."""
     with ctx.workprec(GUARD_BITS):
         logs = [log_doubles(weight)[1] for weight in mixture.weights()]
         return np.array(logs), np.array([doubles(d)[1] for d in mixture.distances()])
 
 
 def _ends(logs: FloatArray, distances: FloatArray) -> tuple[float, float]:
-    """About where all but the smallest, and all but the largest shift hardly count."""
+    """Return approximate x beyond which all shifts but the smallest, and all but the largest, are negligible."""
 
     def low(x: float) -> bool:
         gap = distances[1:] - distances[0]
@@ -193,7 +198,7 @@ def _ends(logs: FloatArray, distances: FloatArray) -> tuple[float, float]:
 
 
 def _turn(holds: Callable[[float], bool], side: float) -> float:
-    """About the nearest x from which on, on this side, it holds."""
+    """Return the approximate nearest x from which on the condition holds, on this side."""
     near, far = -side, side
     while holds(near):
         near, far = 4 * near, near
@@ -205,7 +210,7 @@ def _turn(holds: Callable[[float], bool], side: float) -> float:
 
 
 def _variances(logs: FloatArray, distances: FloatArray, x: FloatArray) -> FloatArray:
-    """V at places x."""
+    """Return V at the positions x."""
     exponent = logs + distances * x[:, None] - 0.5 * distances**2
     share = np.exp(exponent - exponent.max(axis=1, keepdims=True))
     share /= share.sum(axis=1, keepdims=True)
@@ -248,7 +253,7 @@ def geometric_sums(weights: list[list[Number]], bases: list[Any], count: int) ->
 
 
 def powers(base: Number, length: int) -> list[Number]:
-    """Return base^0, ..., base^{length - 1}, each from its halves: made one from the other, boxes grow every time."""
+    """Return base^0, ..., base^{length - 1}, each a product of two halves; repeated products would widen the boxes."""
     found = [type(base)(1), base]
     for k in range(2, length):
         found.append(found[k // 2] * found[k - k // 2])

@@ -1,4 +1,4 @@
-"""Thresholds of the loss of one step that is a mixture of shifted Gaussians, in ball arithmetic."""
+"""Tests of the loss of one step that is a mixture of shifted Gaussians, in ball arithmetic."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from service.privacy.composition.ground_truth.mixture_law import ExactMixture
 from service.privacy.numerics.roots import bisected
 
 FARTHEST: Final = 2.0**100
-"""Thresholds beyond are not looked for."""
+"""Largest threshold of a search."""
 ROUGH_BITS: Final = 128
 HALVINGS: Final = 40
 NEWTON_STEPS: Final = 12
@@ -22,7 +22,10 @@ _SQRT_2PI: Final = math.sqrt(2 * math.pi)
 
 @final
 class MixtureThresholds:
-    """L increases in y, so S > c is y > y(c) (add) or y < y(-c) (remove, where S = -L)."""
+    """Source of tests of a mixture step.
+
+    L increases in y, so that S > c is y > y(c) (add) or y < y(-c) (remove, where S = -L).
+    """
 
     def __init__(self, mixture: ExactMixture, reflected: bool, bits: int) -> None:
         self._mirrored, self._reflected, self.bits, self._dropped = mixture.mirrored, reflected, bits, mixture.dropped
@@ -35,7 +38,10 @@ class MixtureThresholds:
             self._terms = [(w * (-x * x / 2).exp(), x) for w, x in self._present]
 
     def at(self, threshold: arb) -> Threshold:
-        """By the normal law; where a shift is 0 in the mixture alone, L > ln of its weight always."""
+        """Return the test from the normal law.
+
+        If only the mixture has a shift 0, L always exceeds ln of the weight of this shift.
+        """
         with ctx.workprec(self.bits):
             goal = loss = -threshold if self._reflected else threshold
             if self._silent:
@@ -59,7 +65,10 @@ class MixtureThresholds:
             return found.without(self._dropped, reflected=self._reflected)
 
     def _rising(self, y: arb) -> tuple[arb, arb]:
-        """Value and slope of what is equal to the goal at the threshold: L, or ln of the mixture without shift 0."""
+        """Return value and slope of the function that equals the goal at the threshold.
+
+        The function is L, or ln of the mixture without shift 0.
+        """
         value, slope = self._log_sum(y)
         if not self._mirrored:
             return value, slope
@@ -72,7 +81,7 @@ class MixtureThresholds:
         return total.log(), sum((share * x for share, x in shares), arb(0)) / total
 
     def _place(self, goal: arb) -> arb:
-        """The y at which it is reached, proved from both sides; not a number where none is found."""
+        """Return the y at which the function reaches the goal, proved from both sides; NaN if no y is found."""
         if len(self._terms) == 1 and not self._mirrored:
             ((term, x),) = self._terms
             return (goal - term.log()) / x
@@ -96,7 +105,7 @@ class MixtureThresholds:
         return arb.nan()
 
     def _rough_place(self, goal: arb) -> arb:
-        """About the place; nothing rests on it."""
+        """Return an approximate y; no result relies on it."""
         low, high = -1.0, 1.0
         while not self._rising(arb(low))[0] < goal and low > -FARTHEST:
             low *= 2
@@ -107,15 +116,15 @@ class MixtureThresholds:
 
 
 def normal_tail(x: arb) -> arb:
-    """P(N(0, 1) > x).
+    """Return P(N(0, 1) > x), between its values at the endpoints of the ball.
 
-    Between its values at the ends of the ball, which are exact numbers: far out the library's own bound for a ball
-    is relative to 1, not to the tail.
+    The endpoints are exact numbers. For a ball far from 0, the error bound of the library is relative to 1, not to the
+    tail.
     """
     scaled = x / arb(2).sqrt()
     return scaled.lower().erfc().union(scaled.upper().erfc()) / 2
 
 
 def _tail(parts: list[tuple[arb, arb]], y: arb, side: int) -> arb:
-    """The mass of a mixture of normal laws (weight, center) above y (side 1), or below."""
+    """Return the mass of a mixture of normal laws (weight, center) above y (side 1), or below."""
     return sum((w * normal_tail(side * (y - x)) for w, x in parts), arb(0))

@@ -1,12 +1,13 @@
-"""Moments of one step in ball arithmetic, every error a proved radius.
+"""Moments of one step in ball arithmetic; every error is a proved radius.
 
-y ~ N(0, 1) but for a factor b under H0, L the loss, M(z) = int phi b e^{zL}. The trapezoid rule on a strip has an error
-from either side of it (Trefethen, Weideman 2014, Theorem 5.1): where the integrand of M(s + it), t >= 0, is on the line
-Im y = a at most G(a) times that of M(s) on the real line, the sum of step h on the line Im y = eta is within
+y ~ N(0, 1) except for a factor b under H0, L is the loss, and M(z) = int phi b e^{zL}. The trapezoid rule on a strip
+has an error from each side of the strip (Trefethen, Weideman 2014, Theorem 5.1). On the line Im y = a, let the
+integrand of M(s + it), t >= 0, be at most G(a) times that of M(s) on the real axis. Consider the sum of step h on the
+line Im y = eta, with top > eta. Its distance from M(s + it) is at most:
 
-    M(s) [1/(e^{2 pi eta/h} - 1) + G(top)/(e^{2 pi (top - eta)/h} - 1)]
+    M(s) [1/(e^{2 pi eta/h} - 1) + G(top)/(e^{2 pi (top - eta)/h} - 1)].
 
-of M(s + it), top > eta. `mixture_balls.py` has L, b and G, and what the nodes left out have.
+`mixture_balls.py` has L, b and G, and the bound of the omitted nodes.
 """
 
 from __future__ import annotations
@@ -23,10 +24,10 @@ from service.privacy.numerics.balls import ball, within
 
 @final
 class MixtureMoments(MixtureBalls):
-    """Moments of the step at the precision in force."""
+    """Moments of a mixture step at the precision in force."""
 
     def line(self, s: float, step: float, length: int, nodes: ShiftedNodes) -> list[acb]:
-        """M(s + i k step) for k = 0, ..., length - 1."""
+        """Return M(s + i k step) for k = 0, ..., length - 1."""
         weights: list[acb] = []
         turns: list[acb] = []
         scale = ball(nodes.step) / (2 * arb.pi()).sqrt()
@@ -42,7 +43,10 @@ class MixtureMoments(MixtureBalls):
         return [value + uncertain for value in sums]
 
     def _line_error(self, s: float, nodes: ShiftedNodes, at_real_tilt: acb) -> arb:
-        """Bound of |sum - M(s + it)|, t >= 0: of the strip and of the nodes left out. `at_real_tilt`: the sum at s."""
+        """Return a bound of |sum - M(s + it)|, t >= 0, from the strip and from the omitted nodes.
+
+        `at_real_tilt` is the sum at s.
+        """
         tilt, shift, top = ball(s), ball(nodes.shift), ball(nodes.top)
         relative = _kernel(shift, nodes.step) + self._growth(tilt, top) * _kernel(top - shift, nodes.step)
         if not relative < 1:
@@ -51,7 +55,7 @@ class MixtureMoments(MixtureBalls):
         return relative * (at_real_tilt.abs_upper() + outside) / (1 - relative) + outside
 
     def moment(self, s: float, nodes: ShiftedNodes) -> arb:
-        """M(s), s real, by a sum on the real line."""
+        """Return M(s) for real s by a sum on the real axis."""
         tilt = ball(s)
         scale = ball(nodes.step) / (2 * arb.pi()).sqrt()
         total = arb(0)
@@ -62,12 +66,12 @@ class MixtureMoments(MixtureBalls):
         return total / (1 + within(arb(0), relative)) if relative < 1 else arb.nan()
 
     def majorant(self, s: float, height: float, eta: float, nodes: ShiftedNodes, moment: arb) -> arb:
-        """An upper bound of |M(s + it)| for all t >= height; `moment` is M(s).
+        """Return an upper bound of |M(s + it)| for all t >= height; `moment` is M(s).
 
         B_eta(t) = e^{eta^2/2} int phi |b e^{sL}(y + i eta)| e^{-t Im L(y + i eta)} dy falls in t because Im L >= 0. Its
-        integrand continues to |Im y| <= a as the root of that of M(s + it) at y + i eta and of the conjugate one at
-        y - i eta; where `_turns_upwards`, the factors of t never grow there and the strip's error is that of M(s), with
-        G(a + eta).
+        integrand continues to |Im y| <= a as the square root of the product of two integrands: that of M(s + it) at y +
+        i eta, and the conjugate one at y - i eta. If `_turns_upwards`, the factors of t never grow there, and the error
+        from the strip is that of M(s) with G(a + eta).
         """
         tilt, t, shift = ball(s), ball(height), ball(eta)
         total = arb(0)
@@ -84,5 +88,5 @@ class MixtureMoments(MixtureBalls):
 
 
 def _kernel(width: arb, step: float) -> arb:
-    """1/(e^{2 pi width/step} - 1)."""
+    """Return 1/(e^{2 pi width/step} - 1)."""
     return 1 / (2 * arb.pi() * width / ball(step)).expm1()

@@ -1,4 +1,4 @@
-"""Where sums of a ground truth have their nodes, and the refusal of what would have too many."""
+"""Nodes of the sums of a ground truth, and the error for sums with too many nodes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from service.privacy.numerics.balls import ball
 class ShiftedNodes:
     """Nodes y = (j + offset) step, first <= j <= last, on the line Im y = shift; `top` bounds the strip above it.
 
-    A sum on the real line has shift 0 and a strip of half-width `top` on either side.
+    A sum on the real axis has shift 0 and a strip of half-width `top` on both sides.
     """
 
     step: float
@@ -28,12 +28,12 @@ class ShiftedNodes:
         return self.last - self.first + 1
 
     def y(self, j: int) -> arb:
-        """The real part of a node; exact sums and products round into the ball."""
+        """Return the real part of a node; exact sums and products round into the ball."""
         return (arb(j) + ball(self.offset)) * ball(self.step)
 
 
 def out_of_reach(reason: str) -> UnsupportedCombination:
-    """The refusal of a run or of one of its readings."""
+    """Return the error for a run, or for one of its numbers, that the engine cannot compute."""
     return UnsupportedCombination(
         "method", "ground_truth for this run", reason, ("auto", "contour", "discretised", "saddlepoint")
     )

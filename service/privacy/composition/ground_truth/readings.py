@@ -1,7 +1,7 @@
-"""Readings of a curve from balls of its thresholds, proved from both sides.
+"""Points, profiles and epsilons from balls of tests, proved from both sides.
 
-With alpha(c - m) >= alpha >= alpha(c + m) proved, the slope of the power between alpha and alpha(c) lies in
-[e^{c-m}, e^{c+m}], so that power(alpha) = power(c) + e^{[c-m, c+m]} (alpha - alpha(c)). No error of c enters.
+If alpha(c - m) >= alpha >= alpha(c + m) is proved, the slope of the power between alpha and alpha(c) lies in [e^{c-m},
+e^{c+m}]. So power(alpha) = power(c) + e^{[c-m, c+m]} (alpha - alpha(c)). An error of c has no effect.
 """
 
 from __future__ import annotations
@@ -17,22 +17,37 @@ from service.privacy.numerics.balls import ball
 
 _NEWTON_STEPS = 80
 _LARGEST_STEP = 4
-"""Largest step of Newton's method, over tail/density: about that many e-folds of the tail."""
+"""Largest step of Newton's method, over tail/density: about this number of e-folds of the tail."""
 _MARGINS = (3, 100, 10**5, 10**9)
-"""A root is proved from thresholds this many times its uncertainty to either side, tried in turn."""
+"""Distances of the thresholds that prove a root on both sides, over its uncertainty, tried in this order."""
 
 Balls = tuple[arb, ...]
-"""What a reading consists of, the number asked for first; of a point: power, threshold, type II error."""
+"""Numbers of a result, the requested number first. A point has power, threshold and type II error."""
 
 Reading = tuple[Balls | None, float]
-"""What was proved, if anything was, and the threshold at which the search ended."""
+"""The proved numbers or None, and the threshold at which the search ended."""
 
 _Residual = Callable[[arb, Threshold], tuple[arb, arb, arb]]
-"""(threshold, its test) -> a value that falls with the threshold, its goal, and its slope without the sign."""
+"""Function of a threshold and its test: a falling value, its goal, and its absolute slope."""
 
 
 def read_point(source: ThresholdSource, false_positive_rate: Fraction, guess: float) -> Reading:
-    """Power and threshold of the best test at a rate in (0, 1), searched from a threshold on."""
+    """Return power and threshold of the best test at a false positive rate.
+
+    Parameters
+    ----------
+    source : ThresholdSource
+        Tests for exact thresholds.
+    false_positive_rate : Fraction
+        In (0, 1).
+    guess : float
+        Threshold at which the search starts.
+
+    Returns
+    -------
+    Reading
+        Balls of power, threshold and type II error, or None if nothing is proved; and the last threshold.
+    """
     with ctx.workprec(source.bits):
         rate, upper = ball(false_positive_rate), false_positive_rate < 0.5
 
@@ -52,14 +67,29 @@ def read_point(source: ThresholdSource, false_positive_rate: Fraction, guess: fl
 
 
 def read_profile(source: ThresholdSource, epsilon: arb) -> arb:
-    """delta(eps) = power(eps) - e^eps alpha(eps)."""
+    """Return delta(eps) = power(eps) - e^eps alpha(eps)."""
     with ctx.workprec(source.bits):
         test = source.at(epsilon)
         return test.power - epsilon.exp() * test.false_positive_rate
 
 
 def read_epsilon(source: ThresholdSource, level: Fraction, guess: float) -> Reading:
-    """The root of delta(eps) = delta, searched from `guess` on; its ball may reach below 0."""
+    """Return the root of delta(eps) = delta; its ball may extend below 0.
+
+    Parameters
+    ----------
+    source : ThresholdSource
+        Tests for exact thresholds.
+    level : Fraction
+        delta, in (0, 1).
+    guess : float
+        Threshold at which the search starts.
+
+    Returns
+    -------
+    Reading
+        The ball of epsilon, or None if nothing is proved; and the last threshold.
+    """
     with ctx.workprec(source.bits):
         delta = ball(level)
 
@@ -77,13 +107,16 @@ def read_epsilon(source: ThresholdSource, level: Fraction, guess: float) -> Read
 
 
 def _margins(value: arb, slope: arb, root: arb, bits: int) -> list[arb]:
-    """Distances at which the root should be proved, from the radius of the value, smallest first."""
+    """Return distances at which the root should be proved, from the radius of the value, smallest first."""
     spread = value.rad() / abs(slope).mid() + (abs(root) + 1) * arb(2) ** (8 - bits)
     return [spread.mid() * factor for factor in _MARGINS] if spread.is_finite() else []
 
 
 def _newton(source: ThresholdSource, start: arb, residual: _Residual) -> arb:
-    """The root of ln value = ln goal, or where the reach of the source ends on the way; nothing rests on it."""
+    """Return the root of ln value = ln goal, or the last threshold within the reach of the source.
+
+    No result relies on this threshold.
+    """
     c, settled = start, False
     for _ in range(_NEWTON_STEPS):
         value, goal, slope = residual(c, source.at(c))
@@ -93,7 +126,7 @@ def _newton(source: ThresholdSource, start: arb, residual: _Residual) -> arb:
             break
         largest = _LARGEST_STEP * abs(scale)
         c = (c + (step if abs(step) < largest else largest if step > 0 else -largest)).mid()
-        # Inside the radius of the value nothing is left to find; the step into it is taken, and one more.
+        # Within the radius of the value the search is complete. It takes the step into the radius, and one more.
         if (value - goal).contains(0):
             if settled:
                 break

@@ -1,4 +1,4 @@
-"""Readings with the digits asked for: where to look comes from a curve in doubles, what is found is proved in balls."""
+"""Searches with a requested number of digits: a curve in doubles guides the search, and balls prove the result."""
 
 from __future__ import annotations
 
@@ -24,32 +24,32 @@ _ATTEMPTS = 4
 _LN_2, _LN_10 = math.log(2), math.log(10)
 _LARGEST_MEMORY = 512
 _GOOD_WIDTH = 1e-6
-"""A wider enclosure of a threshold says little about where in it the threshold lies."""
+"""Largest relative width of an enclosure of a threshold whose middle is a good guess."""
 
 
 @dataclass(frozen=True, slots=True)
 class FoundBalls:
-    """Balls of one reading, to be used at this precision."""
+    """Balls of one result, for use at the precision `bits`."""
 
     balls: Balls
     bits: int
 
 
 A_READING: Final = 2_000.0
-"""Work of one number at least, in microseconds."""
+"""Smallest work of one number, in microseconds."""
 
 
 @final
 class GroundTruthSearch:
-    """Readings of one direction of a run to `digits` significant digits; the last few hundred are kept."""
+    """Search in one direction of a run for `digits` significant digits; the last few hundred points are cached."""
 
     def __init__(self, sources: Sources, guide: AbstractTradeOff, digits: int) -> None:
-        """`guide`: the same curve in doubles; nothing that is returned rests on it."""
+        """Keep the sources and the `guide`, the same curve in doubles; no result relies on the guide."""
         self._sources, self._guide, self.digits = sources, guide, digits
         self._points: dict[Fraction, FoundBalls] = {}
 
     def point(self, rate: Fraction) -> FoundBalls:
-        """Power and threshold at a false positive rate in (0, 1); relative to power and to type II error alike."""
+        """Return power and threshold at a rate in (0, 1), accurate relative to both power and type II error."""
         found = self._points.get(rate)
         if found is None:
             if len(self._points) >= _LARGEST_MEMORY:
@@ -68,7 +68,7 @@ class GroundTruthSearch:
         return self._search(guess, log_value, lambda source, near: read_point(source, rate, near), True)
 
     def delta(self, epsilon: Fraction) -> FoundBalls:
-        """delta(eps) at a finite eps."""
+        """Return delta(eps) at a finite eps."""
         log_value = _about(self._guide.profile(np.array([float(epsilon)])))
 
         def read(source: ThresholdSource, start: float) -> Reading:
@@ -78,7 +78,7 @@ class GroundTruthSearch:
         return self._search(float(epsilon), log_value, read, False)
 
     def epsilon(self, level: Fraction) -> FoundBalls:
-        """The smallest eps >= 0 with delta(eps) <= level, for levels in (0, 1)."""
+        """Return the smallest eps >= 0 with delta(eps) <= level, for levels in (0, 1)."""
         near = self._guide.epsilon(float(level))
         if near.lower <= 0:
             at_zero = self.delta(Fraction(0))
@@ -98,10 +98,10 @@ class GroundTruthSearch:
         read: Callable[[ThresholdSource, float], Reading],
         complement: bool,
     ) -> FoundBalls:
-        """Read on every source, intersect, and lay out anew for what was learned until the digits are reached.
+        """Evaluate every source, intersect the results, and plan again until the digits are reached.
 
-        Returns the best reading where a few attempts do not reach them; raises UnsupportedCombination where none is
-        proved at all.
+        The result is the best one if a few attempts do not reach the digits. Raises UnsupportedCombination if nothing
+        is proved.
         """
         count_work(A_READING)
         nats, best = (self.digits + 2) * _LN_10 + 5, None
@@ -134,13 +134,13 @@ class GroundTruthSearch:
     def _missing_nats(self, found: FoundBalls, complement: bool) -> float:
         with ctx.workprec(found.bits):
             wanted = found.balls[0::2] if complement else found.balls[:1]
-            # A ball that reaches 0 has no digits at all: what is missing is unknown, and the precision is doubled.
+            # A ball that contains 0 has no digits. The missing digits are unknown, so the precision is doubled.
             accuracy = max(min(value.rel_accuracy_bits() for value in wanted), -found.bits)
         return (self.digits + 1) * _LN_10 - accuracy * _LN_2
 
 
 def _meet(known: list[FoundBalls]) -> FoundBalls:
-    """The intersection of enclosures; raises NumericalFailure where there is none."""
+    """Return the intersection of enclosures; raise NumericalFailure if it is empty."""
     bits = max(found.bits for found in known)
     with ctx.workprec(bits):
         balls = known[0].balls
@@ -153,7 +153,7 @@ def _meet(known: list[FoundBalls]) -> FoundBalls:
 
 
 def _learned(found: FoundBalls, guess: float, log_value: float, complement: bool) -> tuple[float, float]:
-    """Where to look next: at the threshold found, and the size of the value found."""
+    """Return the threshold and the size of the value for the next attempt, from the last result."""
     with ctx.workprec(found.bits):
         value = found.balls[0].mid()
         if complement:
@@ -165,7 +165,7 @@ def _learned(found: FoundBalls, guess: float, log_value: float, complement: bool
 
 
 def _about(bounds: EnclosureArray) -> float:
-    """About the logarithm of a probability: between its ends, or some way below the upper one."""
+    """Return the approximate logarithm of a probability: between its bounds, or some distance below the upper bound."""
     low, high = (
         (math.log(bounds.lower[0]) if bounds.lower[0] > 0 else -math.inf, math.log(max(bounds.upper[0], 5e-324)))
         if bounds.log_lower is None or bounds.log_upper is None

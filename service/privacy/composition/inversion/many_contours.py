@@ -31,6 +31,8 @@ GROUPS_TOGETHER, CONTOURS_TOGETHER = 32, 96
 _LOG_ACCURACY, _RARE = 44.0, 38.0
 """-ln of what contours leave out, and of rare runs, whose long contours end at a tenth of their relative width."""
 
+_OF_POINTS: Final = ("point", "type_two_error", "log_slope")
+
 _ALIKE = 1.6
 """Largest ratio of the numbers of steps of contours that share nodes: each has up to 1.3 times the nodes it needs."""
 
@@ -128,7 +130,7 @@ class ContourBatch:
     """Contours that are evaluated together: all on the same side of the poles, and with tasks of the same kinds."""
 
     def __init__(self, parts: NormalTrapezoid, groups: Sequence[Sequence[PlannedContour]], *, reflected: bool) -> None:
-        """`groups`: contours of one step at one tilt, by rising numbers of steps."""
+        """`groups`: contours of one unit of steps at one tilt, by rising numbers of steps."""
         self._parts, self._groups, self._reflected = parts, groups, reflected
 
     def evaluate(self, width: float) -> None:
@@ -149,18 +151,29 @@ class ContourBatch:
         """Evaluate one task of each contour."""
         at = np.array([task.wanted.at for task in tasks])
         match tasks[0].wanted.quantity:
-            case "power":
-                points = read_points(contour, at)
-                found = EnclosureArray.from_logs(points.lower[0], points.upper[0])
+            case "power" | "point":
+                read = read_points(contour, at)
             case "profile":
                 read = read_profile(contour, at)
-                found = EnclosureArray.from_logs(read.lower[0], read.upper[0])
             case _:
-                found = EnclosureArray(*prove_root(contour, solve_profile(contour, at), at))
-        narrow = (found.lower > 0) & (found.upper - found.lower <= width * found.upper)  # false for NaN
-        for index, task in enumerate(tasks):
-            if narrow[index]:
-                task.known[task.wanted] = found.at(index, Evidence.CERTIFIED)
+                self._keep(tasks, [EnclosureArray(*prove_root(contour, solve_profile(contour, at), at))], width)
+                return
+        logs = zip(read.lower[:2], read.upper[:2], strict=True)
+        ends = EnclosureArray(read.lower[-1], read.upper[-1])
+        self._keep(tasks, [*(EnclosureArray.from_logs(*each) for each in logs), ends], width)
+
+    @staticmethod
+    def _keep(tasks: Sequence[Task], found: Sequence[EnclosureArray], width: float) -> None:
+        """Keep what is found of each task where it is narrow: a number, or the three of a point."""
+        wanted = _OF_POINTS if tasks[0].wanted.quantity == "point" else (tasks[0].wanted.quantity,)
+        narrow = np.ones(len(tasks), dtype=bool)
+        for bounds in found[: min(len(wanted), 2)]:
+            narrow &= (bounds.lower > 0) & (bounds.upper - bounds.lower <= width * bounds.upper)  # false for NaN
+        kept: list[int] = np.flatnonzero(narrow).tolist()
+        for index in kept:
+            for name, bounds in zip(wanted, found, strict=False):
+                known = tasks[index].wanted._replace(quantity=name)
+                tasks[index].known[known] = bounds.at(index, Evidence.CERTIFIED)
 
 
 @final

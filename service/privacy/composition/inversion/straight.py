@@ -87,16 +87,18 @@ class StraightContour:
         if (self.counts < self.nodes).any():  # nodes beyond a contour's own serve other contours
             own = np.arange(self.nodes + 1) <= self.counts[:, None]
             exponents, error = np.where(own, exponents, -np.inf), np.where(own, error, 0.0)
-        share = np.repeat((self.step / math.pi)[:, None], self.nodes + 1, axis=1)
+        share = np.empty_like(t)
+        share[:] = (self.step / math.pi)[:, None]
         share[:, 0] *= 0.5
-        z = self.theta[:, None] + 1j * t
-        at_zero, at_one = 1 / z, 1 / (z - 1)
+        # The kernels 1/z, 1/(z - 1), 1/(z (z - 1)) and 1.
+        kernels = np.ones((4, *t.shape), dtype=np.complex128)
+        kernels[0] = z = self.theta[:, None] + 1j * t
+        kernels[1] = z - 1
+        np.divide(1, kernels[:2], out=kernels[:2])
+        np.multiply(kernels[0], kernels[1], out=kernels[2])
         # e^{K(z) - K(theta)} at the nodes, turned so that thresholds near the center need small phases only.
-        weighted = np.exp(exponents - 1j * (t * center[:, None])) * share
-        kernels = np.stack([at_zero, at_one, at_zero * at_one])
-        weights = np.concatenate([kernels * weighted, weighted[None]])
-        self._sums = FourierSums(np.asarray(weights, dtype=np.complex128), self.step)
-        shares = np.abs(kernels) * share
+        self._sums = FourierSums(kernels * (np.exp(exponents - 1j * (t * center[:, None])) * share), self.step)
+        shares = np.abs(kernels[:3]) * share
         log_size = exponents.real
         size = np.exp(log_size)
         # |F_true - F| <= |F| (e^error - 1), which keeps its digits for small errors and never overflows into 0 * inf.
@@ -284,10 +286,14 @@ def _truncation(runs: RunsOnContours, step: FloatArray, first: FloatArray) -> Fl
     """
     log_variation, squares = runs.log_variation, runs.gaussian_mu_squared
     plain, profile, height = np.zeros_like(first), np.zeros_like(first), first
-    tail = np.full_like(first, np.inf)
+    tail, least, strongest = np.full_like(first, np.inf), np.zeros_like(first), np.zeros_like(first)
     for _ in range(_BLOCK_ROUNDS):
         heights = height * _BLOCKS[:, None]
         whole, single = runs.log_majorants(heights)
+        # A bound at a height holds above it, where majorants made for it may be larger.
+        whole = np.fmin.accumulate(np.fmin(whole, least))
+        single = np.fmin.accumulate(np.fmin(single, strongest))
+        least, strongest = whole[-1], single[-1]
         block = np.exp(whole[:-1]) * (math.log(_BLOCK_RATIO) + step / heights[:-1]) / math.pi
         plain, profile = plain + block.sum(axis=0), profile + (block / heights[:-1]).sum(axis=0)
         height, last = heights[-1], whole[-1]

@@ -35,20 +35,20 @@ _FINEST = 24
 _MARGIN = 0.9
 """Target width as a share of the tolerance. Missing the tolerance costs another lattice."""
 
-_TELLING, _BLIND = 0.1, 4
+_INFORMATIVE, _UNINFORMED_STEP = 0.1, 4
 """Width above which a result does not determine the necessary level, and the increment of the level then."""
 
-_BLIND_LEVEL = 8
+_UNINFORMED_LEVEL = 8
 """Level after which other tilts are tried first if results are still too wide."""
 
 _COARSEST = -32
 """Smallest level, if the first lattice is too large."""
 
-_LOST = 1e-3
+_WIDE = 1e-3
 """Width above which an evaluation at a tilt of the grid did not find its threshold."""
 
-_SCOUT_CELLS = 1 << 14
-_SCOUT_TILTS = (
+_SEARCH_CELLS = 1 << 14
+_SEARCH_TILTS = (
     *(1 + 0.25 * 1.6**k for k in range(12)),
     *(1 + 0.25 * 0.4**k for k in range(1, 6)),
     0.5,
@@ -114,7 +114,7 @@ class LatticeSearch:
         if self._spans[digits, tilt] * len(self._lattices.steps) > 2 * LARGEST_CELLS * spacing:
             return None
         run = self._lattices.at(digits, spacing, mirrored=self._mirrored)
-        pair = None if run is None else run.line(tilt)
+        pair = None if run is None else run.compose(tilt)
         if run is not None and pair is not None:
             self._spans[digits, tilt] = pair.upper.cells * run.step
         return pair
@@ -153,13 +153,17 @@ class LatticeSearch:
         reading = _Reading(known, read, linear)
         # The finest lattices cost a second for every tilt, so long lists do not use them.
         tolerance = tolerance if len(places) <= _FEW_PLACES else max(tolerance, _LISTED_TOLERANCE)
-        self._refine(digits, [tilt.theta for tilt in tilts], places, reading, tolerance, blind=_BLIND_LEVEL)
-        lost = places[reading.widths(places) > max(_LOST, tolerance)]
+        self._refine(
+            digits, [tilt.theta for tilt in tilts], places, reading, tolerance, uninformed_level=_UNINFORMED_LEVEL
+        )
+        lost = places[reading.widths(places) > max(_WIDE, tolerance)]
         if len(lost):
-            self._refine(digits, self._scouted(digits, lost, reading), lost, reading, tolerance, blind=_FINEST)
+            self._refine(
+                digits, self._best_tilts(digits, lost, reading), lost, reading, tolerance, uninformed_level=_FINEST
+            )
         wide = places[reading.widths(places) > tolerance]
         if len(wide) and is_spent():  # Cached compositions for other numbers cost almost nothing.
-            for pair in self._lattices.finest_lines(_KEPT_READ, mirrored=self._mirrored):
+            for pair in self._lattices.finest_composed(_KEPT_READ, mirrored=self._mirrored):
                 reading.tighten(pair, wide)
 
     def _refine(
@@ -170,11 +174,11 @@ class LatticeSearch:
         reading: _Reading,
         tolerance: float,
         *,
-        blind: int,
+        uninformed_level: int,
     ) -> None:
         """Evaluate each position at its tilt, on lattices as fine as the tolerance needs and the limits allow.
 
-        The search stops at the level `blind` if the results are still too wide to determine a level.
+        The search stops at the level `uninformed_level` if the results are still too wide to determine a level.
         """
         for tilt in dict.fromkeys(tilts):
             at = places[[chosen == tilt for chosen in tilts]]
@@ -189,16 +193,16 @@ class LatticeSearch:
                 tried.add(level)
                 before, alone = alone, float(np.nan_to_num(reading.tighten(pair, at), nan=math.inf).max())
                 widest = float(reading.widths(at).max())
-                if widest <= tolerance or (before < _TELLING and alone > 0.7 * before):  # finer levels do not help
+                if widest <= tolerance or (before < _INFORMATIVE and alone > 0.7 * before):  # finer levels do not help
                     break
-                if alone >= _TELLING and level >= blind:
+                if alone >= _INFORMATIVE and level >= uninformed_level:
                     break
                 goal = _MARGIN * tolerance
                 wanted = math.log(max(min(widest, alone), goal) / goal) / (2 * math.log(_FINER))
-                finer = math.ceil(wanted) if alone < _TELLING else _BLIND
+                finer = math.ceil(wanted) if alone < _INFORMATIVE else _UNINFORMED_STEP
                 level = min(level + max(finer, 1), _FINEST)
 
-    def _scouted(self, digits: float, places: IndexArray, reading: _Reading) -> list[float]:
+    def _best_tilts(self, digits: float, places: IndexArray, reading: _Reading) -> list[float]:
         """Return, for each position, the tilt at which a coarse lattice gives the narrowest result.
 
         Saddle points do not find this tilt if few rare jumps dominate, because the tilted law then has two modes.
@@ -208,9 +212,9 @@ class LatticeSearch:
             return [0.5] * len(places)
         spacing = grid.core_deviation / (_FIRST_CELLS * math.sqrt(self._count))
         reach = self._lattices.farthest(digits)
-        level = min(2, math.floor(math.log(_SCOUT_CELLS * spacing / reach) / math.log(_FINER)))
+        level = min(2, math.floor(math.log(_SEARCH_CELLS * spacing / reach) / math.log(_FINER)))
         best, narrowest = np.full(len(places), 0.5), np.full(len(places), np.inf)
-        for tilt in _SCOUT_TILTS:
+        for tilt in _SEARCH_TILTS:
             pair = self._pair(digits, max(level, _COARSEST), tilt)
             if pair is not None:
                 widths = reading.tighten(pair, places)

@@ -15,9 +15,9 @@ from typing import Final, final
 
 import numpy as np
 
-from service.privacy.composition.lattice.beside import Beside
 from service.privacy.composition.lattice.law import LatticeLaw
-from service.privacy.composition.lattice.windows import CountedLaw, LatticeLine
+from service.privacy.composition.lattice.off_nodes import OffNodeLosses
+from service.privacy.composition.lattice.windows import ComposedLattice, CountedLaw
 from service.privacy.numerics.arrays import FloatArray
 
 LOG_ROUNDING = 1e-14
@@ -55,11 +55,11 @@ def _log(values: FloatArray) -> FloatArray:
 class _Side:
     """Logarithms of the sums of one law at its thresholds, as lower (sign -1) or upper (sign 1) bounds."""
 
-    def __init__(self, line: LatticeLine, sign: int) -> None:
-        self.line, self.sign = line, sign
+    def __init__(self, lattice: ComposedLattice, sign: int) -> None:
+        self.lattice, self.sign = lattice, sign
         self._above_known: dict[int, FloatArray] = {}
-        self.slack = line.log_rounding + LOG_ROUNDING
-        self.size = _BYTES_OF_A_THRESHOLD * line.threshold_count
+        self.slack = lattice.log_rounding + LOG_ROUNDING
+        self.size = _BYTES_OF_A_THRESHOLD * lattice.threshold_count
 
     def forget(self) -> None:
         """Release the memory of the sums. A later use recomputes them with identical results."""
@@ -70,65 +70,65 @@ class _Side:
     @cached_property
     def c(self) -> FloatArray:
         """Thresholds of the sums."""
-        return self.line.thresholds
+        return self.lattice.thresholds
 
     @cached_property
     def rounding(self) -> FloatArray:
         """Rounding of the exponents."""
-        return EXPONENT_ROUNDING * (1 + abs(self.line.value) + np.abs(self.line.theta * self.c))
+        return EXPONENT_ROUNDING * (1 + abs(self.lattice.value) + np.abs(self.lattice.theta * self.c))
 
     def _scaled(self, sums: list[tuple[FloatArray, float]], slope: float, sign: float = 1.0) -> FloatArray:
         """Return ln(first sum +- second +- errors) + K - slope c, with its rounding; `sums`: (values, rate) pairs."""
         values = sums[0][0] if len(sums) == 1 else sums[0][0] + sign * sums[1][0]
         # The rounding of a difference is relative to its two terms.
-        errors = [self.line.error(rate) + self.line.sum_rounding(rate) * np.abs(part) for part, rate in sums]
-        scaled = _log(values + self.sign * np.sum(errors, axis=0)) + (self.line.value - slope * self.c)
+        errors = [self.lattice.error(rate) + self.lattice.sum_rounding(rate) * np.abs(part) for part, rate in sums]
+        scaled = _log(values + self.sign * np.sum(errors, axis=0)) + (self.lattice.value - slope * self.c)
         return scaled + self.sign * (self.slack + self.rounding)
 
     @cached_property
     def alpha(self) -> FloatArray:
         """ln P0(S > c), theta > 0."""
-        return self._scaled([self._above(0)], self.line.theta)
+        return self._scaled([self._above(0)], self.lattice.theta)
 
     @cached_property
     def rest(self) -> FloatArray:
         """ln P0(S <= c), theta < 0."""
-        return self._scaled([self._below(0)], self.line.theta)
+        return self._scaled([self._below(0)], self.lattice.theta)
 
     @cached_property
     def power(self) -> FloatArray:
         """ln P1(S > c), theta > 1."""
-        return self._scaled([self._above(1)], self.line.theta - 1)
+        return self._scaled([self._above(1)], self.lattice.theta - 1)
 
     @cached_property
     def beta(self) -> FloatArray:
         """ln P1(S <= c), theta < 1."""
-        return self._scaled([self._below(1)], self.line.theta - 1)
+        return self._scaled([self._below(1)], self.lattice.theta - 1)
 
     @cached_property
     def profile(self) -> FloatArray:
         """ln D(c) of the finite losses, theta > 1."""
-        return self._scaled([self._above(1), self._above(0)], self.line.theta - 1, sign=-1.0)
+        return self._scaled([self._above(1), self._above(0)], self.lattice.theta - 1, sign=-1.0)
 
     @cached_property
     def middle(self) -> FloatArray:
         """ln H(c), 0 < theta < 1."""
-        return self._scaled([self._below(1), self._above(0)], self.line.theta - 1, sign=1.0)
+        return self._scaled([self._below(1), self._above(0)], self.lattice.theta - 1, sign=1.0)
 
     @cached_property
     def left(self) -> FloatArray:
         """ln G(c) of the positive X, theta < 0."""
-        return self._scaled([self._below(0), self._below(1)], self.line.theta - 1, sign=-1.0)
+        return self._scaled([self._below(0), self._below(1)], self.lattice.theta - 1, sign=-1.0)
 
     def _above(self, hypothesis: int) -> tuple[FloatArray, float]:
-        rate, known = self.line.theta - hypothesis, self._above_known
+        rate, known = self.lattice.theta - hypothesis, self._above_known
         if hypothesis not in known:
-            known[hypothesis] = self.line.above(rate)
+            known[hypothesis] = self.lattice.above(rate)
         return known[hypothesis], rate
 
     def _below(self, hypothesis: int) -> tuple[FloatArray, float]:
-        rate = hypothesis - self.line.theta
-        return self.line.below(rate), rate
+        rate = hypothesis - self.lattice.theta
+        return self.lattice.below(rate), rate
 
 
 @final
@@ -167,8 +167,8 @@ RECENTLY_USED: Final = _RecentlyUsed()
 class LatticePair:
     """Both composed laws at one tilt, with their slack."""
 
-    upper: LatticeLine
-    lower: LatticeLine
+    upper: ComposedLattice
+    lower: ComposedLattice
     upper_slack: Slack
     lower_slack: Slack
     _sides: dict[tuple[bool, int], _Side] = field(default_factory=dict[tuple[bool, int], _Side])
@@ -198,21 +198,21 @@ class LatticePair:
         """Lower bounds of the lower law's sums."""
         return self._side(self.lower, -1)
 
-    def _side(self, line: LatticeLine, sign: int) -> _Side:
-        key = line is self.upper, sign
+    def _side(self, lattice: ComposedLattice, sign: int) -> _Side:
+        key = lattice is self.upper, sign
         if key not in self._sides:
-            self._sides[key] = _Side(line, sign)
+            self._sides[key] = _Side(lattice, sign)
         return RECENTLY_USED.read(self._sides[key])
 
 
-def run_slack(laws: tuple[CountedLaw, ...], beside: Beside | None, sign: int) -> Slack:
+def run_slack(laws: tuple[CountedLaw, ...], off_nodes: OffNodeLosses | None, sign: int) -> Slack:
     """Return the slack of all steps; masses outside the lattice are rounded up (`sign` 1) or down (-1)."""
 
     def total(value: Callable[[LatticeLaw], float]) -> float:
         return math.fsum(counted.count * value(counted.law) for counted in laws) * (1 + 1e-12)
 
     profile, left = total(lambda law: law.log_slack_profile), total(lambda law: law.log_slack_left)
-    deltas = [] if beside is None else list(beside.deltas)
+    deltas = [] if off_nodes is None else list(off_nodes.deltas)
     # The factor 2 covers finite masses that add up to slightly more or less than the rest.
     return Slack(
         profile,

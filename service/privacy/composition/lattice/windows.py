@@ -5,8 +5,7 @@ of the product of the steps' transforms, each to the power of its count. The err
 of 1:
 
 - A transform of n non-negative numbers has an error of at most 8 u log2(n) times their sum at every frequency, because
-each
-  term passes log2 n products and sums. The N-th power has N times this error where the transform has not decayed.
+  each term passes log2 n products and sums. The N-th power has N times this error where the transform has not decayed.
 - Mass outside the window of n cells wraps around. Chernoff's bound limits it on both sides (`overflow`).
 
 Sums over the composed law are computed relative to e^{K - theta c} near the threshold c, where they are of order one.
@@ -19,8 +18,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from service.privacy.composition.lattice.beside import Beside, Between, Thresholds
 from service.privacy.composition.lattice.law import LatticeLaw
+from service.privacy.composition.lattice.off_nodes import Between, OffNodeLosses, Thresholds
 from service.privacy.numerics.arrays import ComplexArray, FloatArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 from service.privacy.numerics.running_sums import running_sum_error, running_sums
@@ -80,7 +79,7 @@ class CountedLaw:
         variance = float(weights @ (losses - mean) ** 2) / total
         return self.count * (top + math.log(total)), self.count * mean, self.count * variance
 
-    def log_moment_held(self, tilt: float, step: float) -> float:
+    def log_moment_in_range(self, tilt: float, step: float) -> float:
         """Return K; infinite if the weights are out of range."""
         _, weights, top = self._tilted(tilt, step)
         total = float(weights.sum())
@@ -109,31 +108,28 @@ class Window:
         Bound of the tilted mass outside the window.
     cumulants : (float, float, float)
         K, K' and K'' of the laws at the tilt.
-    tilts : (int, int)
-        Indices of the distances that bound the mass on the left and on the right.
     """
 
     start: int
     size: int
     overflow: float
     cumulants: tuple[float, float, float]
-    tilts: tuple[int, int]
 
 
 def tilted_cumulants(
-    laws: tuple[CountedLaw, ...], tilt: float, step: float, beside: Beside | None = None
+    laws: tuple[CountedLaw, ...], tilt: float, step: float, off_nodes: OffNodeLosses | None = None
 ) -> tuple[float, float, float]:
     """Return K, K' and K'' of the run at a real tilt."""
     rows = [law.log_moment(tilt, step) for law in laws]
-    if beside is not None:
-        rows.append(beside.cumulants(tilt))
+    if off_nodes is not None:
+        rows.append(off_nodes.cumulants(tilt))
     values, means, variances = zip(*rows, strict=True)
     return math.fsum(values), math.fsum(means), math.fsum(variances)
 
 
-def log_moment_held(laws: tuple[CountedLaw, ...], tilt: float, step: float) -> float:
+def log_moment_in_range(laws: tuple[CountedLaw, ...], tilt: float, step: float) -> float:
     """Return K of the run at a real tilt, within `weight_rounding`; infinite if its weights are out of range."""
-    return math.fsum(law.log_moment_held(tilt, step) for law in laws)
+    return math.fsum(law.log_moment_in_range(tilt, step) for law in laws)
 
 
 def total_offset(laws: tuple[CountedLaw, ...]) -> float:
@@ -141,7 +137,7 @@ def total_offset(laws: tuple[CountedLaw, ...]) -> float:
     return math.fsum(counted.count * counted.law.offset for counted in laws)
 
 
-def window(laws: tuple[CountedLaw, ...], tilt: float, step: float, like: Window | None = None) -> Window | None:
+def window(laws: tuple[CountedLaw, ...], tilt: float, step: float) -> Window | None:
     """Return the smallest window with a tilted mass of about e^-goal outside, and the proved bound of this mass.
 
     Parameters
@@ -150,35 +146,26 @@ def window(laws: tuple[CountedLaw, ...], tilt: float, step: float, like: Window 
         Laws of the steps.
     tilt, step : float
         Tilt, and spacing of the lattice.
-    like : Window or None
-        Window of nearly equal laws, whose tails the same tilts bound.
 
     Returns
     -------
     Window or None
         None if the tilted law is out of the range of doubles.
     """
-    if not math.isfinite(log_moment_held(laws, tilt, step)):
+    if not math.isfinite(log_moment_in_range(laws, tilt, step)):
         return None
-    value, mean, variance = tilted_cumulants(laws, tilt, step)
-    unit = 1 / max(math.sqrt(max(variance, 0.0)), step)
-    sides: list[float] = []
-    tilts: list[int] = []
-    for side, sign in enumerate((-1.0, 1.0)):
-        tails = _Tails(laws, tilt, step, value, sign * unit)
-        found = (math.inf, 0) if like is None else (tails.end(like.tilts[side]), like.tilts[side])
-        end, chosen = found if math.isfinite(found[0]) else tails.nearest()
-        if not math.isfinite(end):
-            return None
-        sides.append(sign * end - total_offset(laws))
-        tilts.append(chosen)
-    start, last = math.floor(sides[0] / step) - 1, math.ceil(sides[1] / step) + 1
-    far = max(abs(tilt + sign * unit * _CHERNOFF_DISTANCES[at]) for sign, at in zip((-1.0, 1.0), tilts, strict=True))
-    slack = weight_rounding(laws, far, step) + weight_rounding(laws, tilt, step) + 1e-9 + 1e-13 * _OVERFLOW_GOAL
+    cumulants = tilted_cumulants(laws, tilt, step)
+    unit = 1 / max(math.sqrt(max(cumulants[2], 0.0)), step)
+    tails = [_Tails(laws, tilt, step, cumulants[0], side) for side in (-unit, unit)]
+    (left, first), (right, second) = (tail.nearest() for tail in tails)
+    if not (math.isfinite(left) and math.isfinite(right)):
+        return None
+    offset = total_offset(laws)
+    start, end = math.floor((-left - offset) / step) - 1, math.ceil((right - offset) / step) + 1
+    farthest = max(abs(tilt - first * unit), abs(tilt + second * unit))
+    slack = weight_rounding(laws, farthest, step) + weight_rounding(laws, tilt, step) + 1e-9 + 1e-13 * _OVERFLOW_GOAL
     overflow = 2 * math.exp(min(-_OVERFLOW_GOAL + slack, 700.0))
-    return Window(
-        start, fast_length(max(last - start + 1, 16)), overflow, (value, mean, variance), (tilts[0], tilts[1])
-    )
+    return Window(start, fast_length(max(end - start + 1, 16)), overflow, cumulants)
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,26 +178,26 @@ class _Tails:
     value: float
     unit: float
 
-    def end(self, at: int) -> float:
-        """Return |x| with e^{K(s) - K(theta) - (s - theta) x} = e^-goal; infinite if K(s) is out of range."""
-        shift = self.unit * _CHERNOFF_DISTANCES[at]
-        return (log_moment_held(self.laws, self.tilt + shift, self.step) - self.value + _OVERFLOW_GOAL) / abs(shift)
+    def nearest(self) -> tuple[float, float]:
+        """Return the nearest endpoint, counted outwards, and its distance.
 
-    def nearest(self) -> tuple[float, int]:
-        """Return the nearest endpoint and the index of its distance.
-
-        As a function of the distance, endpoints first decrease and then increase.
+        The endpoint x has e^{K(s) - K(theta) - (s - theta) x} = e^-goal, and is infinite if K(s) is out of range. As
+        a function of the distance, endpoints first decrease and then increase.
         """
-        best, at = self.end(_DEFAULT_DISTANCE), _DEFAULT_DISTANCE
+        best, at = self._end(_DEFAULT_DISTANCE), _DEFAULT_DISTANCE
         for direction in (-1, 1):
             while 0 <= at + direction < len(_CHERNOFF_DISTANCES):
-                other = self.end(at + direction)
+                other = self._end(at + direction)
                 if best < math.inf and not other < best:
                     break
                 best, at = other, at + direction
             if at != _DEFAULT_DISTANCE:
                 break
-        return best, at
+        return best, _CHERNOFF_DISTANCES[at]
+
+    def _end(self, at: int) -> float:
+        shift = self.unit * _CHERNOFF_DISTANCES[at]
+        return (log_moment_in_range(self.laws, self.tilt + shift, self.step) - self.value + _OVERFLOW_GOAL) / abs(shift)
 
 
 def weight_rounding(laws: tuple[CountedLaw, ...], tilt: float, step: float) -> float:
@@ -227,7 +214,7 @@ def weight_rounding(laws: tuple[CountedLaw, ...], tilt: float, step: float) -> f
     return rounding
 
 
-class LatticeLine:
+class ComposedLattice:
     """Run of lattice laws composed at one tilt, with sums over the law near its tilted mean.
 
     `center` is the lattice index nearest to the mean. `low` and `high` are the first and last index of the thresholds.
@@ -241,16 +228,16 @@ class LatticeLine:
         theta: float,
         step: float,
         chosen: Window,
-        beside: Beside | None = None,
+        off_nodes: OffNodeLosses | None = None,
     ) -> None:
-        self.theta, self.step, self.beside = theta, step, beside
-        between = (0.0, 0.0, 0.0) if beside is None else beside.cumulants(theta)
+        self.theta, self.step, self.off_nodes = theta, step, off_nodes
+        between = (0.0, 0.0, 0.0) if off_nodes is None else off_nodes.cumulants(theta)
         self.value, mean, variance = map(sum, zip(chosen.cumulants, between, strict=True))
         self.deviation = math.sqrt(max(variance, 0.0))
         self._offset = total_offset(laws)
         self.center = round((mean - self._offset) / step)
         self._start, self._overflow, self.cells = chosen.start, chosen.overflow, chosen.size
-        self._between = Between.of(beside, theta, step)
+        self._between = Between.of(off_nodes, theta, step)
         cells = self._between.cells
         self._masses, self._noise, self._root_noise = _composed(laws, theta, step, chosen)
         left, right = self._reaches(math.ceil(_REACH * self.deviation / step) + 2)
@@ -258,23 +245,23 @@ class LatticeLine:
         high = min(self.center + right, chosen.start + chosen.size - 1 + max(cells))
         # Laws on nodes have corners at the nodes. With losses between the nodes, thresholds may skip nodes.
         work = (high - self.low + 1) * len(cells)
-        stride = 1 if beside is None else -(-work // _LARGEST_SPREAD)
+        stride = 1 if off_nodes is None else -(-work // _LARGEST_SPREAD)
         self.high = high - (high - self.low) % stride
         self._grid = Thresholds((self.high - self.low) // stride + 1, stride, step)
         self.log_rounding = weight_rounding(laws, theta, step) + 8 * UNIT_ROUNDOFF * abs(self.value)
         self.blur = 0.0
         """Error bound (nats) of the losses, in addition to `shift` of the laws."""
-        if beside is not None:
-            self.blur = beside.blur + 8 * UNIT_ROUNDOFF * float(np.abs(self.thresholds[[0, -1]]).max())
-            self.log_rounding += beside.rounding(theta) + self.blur * (2 + abs(theta))
+        if off_nodes is not None:
+            self.blur = off_nodes.blur + 8 * UNIT_ROUNDOFF * float(np.abs(self.thresholds[[0, -1]]).max())
+            self.log_rounding += off_nodes.rounding(theta) + self.blur * (2 + abs(theta))
 
-    def _reaches(self, usual: int) -> tuple[int, int]:
+    def _reaches(self, default: int) -> tuple[int, int]:
         """Return the numbers of cells left and right of the center.
 
         These are the default number, or more if rare jumps lead further, until only a negligible mass is beyond.
         """
         at = min(max(self.center - self._start, 0), self.cells - 1)
-        return _reach(self._masses[at::-1], usual), _reach(self._masses[at:], usual)
+        return _reach(self._masses[at::-1], default), _reach(self._masses[at:], default)
 
     @property
     def thresholds(self) -> FloatArray:
@@ -315,11 +302,11 @@ class LatticeLine:
         return running_sum_error(self.cells) + 4 * FUNCTION_ERROR + UNIT_ROUNDOFF * (16 + 8 * exponent)
 
 
-def _reach(masses: FloatArray, usual: int) -> int:
+def _reach(masses: FloatArray, default: int) -> int:
     """Return the number of cells to evaluate outwards."""
-    beyond = np.cumsum(masses[:usual:-1]) if len(masses) > usual + 1 else masses[:0]
+    beyond = np.cumsum(masses[:default:-1]) if len(masses) > default + 1 else masses[:0]
     if len(beyond) == 0 or not beyond[-1] > _JUMPS:
-        return usual
+        return default
     return len(masses) - 1 - int(np.searchsorted(beyond, _LITTLE))
 
 

@@ -128,7 +128,7 @@ class TruncatedSampledGaussian(NormalTrapezoid):
     def __init__(
         self,
         steps: tuple[SampledGaussianSteps, ...],
-        deviation: float | FloatArray,
+        deviation: float | FloatArray | None,
         digits: float | FloatArray,
         *,
         times: FloatArray | None = None,
@@ -147,7 +147,9 @@ class TruncatedSampledGaussian(NormalTrapezoid):
         # Nats: trapezoid errors of e^-need per step are below 1e-18 for the whole run.
         self._need = np.log(total) + 42.0
         if self.separate:
-            deviation, digits = self.of_parts(np.asarray(deviation)), self.of_parts(np.asarray(digits))
+            self._given = steps, digits, times
+            deviation = None if deviation is None else self.of_parts(np.asarray(deviation))
+            digits = self.of_parts(np.asarray(digits))
         self._settle(self._laid_out(total, deviation, digits))
 
     @classmethod
@@ -186,11 +188,12 @@ class TruncatedSampledGaussian(NormalTrapezoid):
         return chosen
 
     def _laid_out(
-        self, total: FloatArray, deviation: float | FloatArray, digits: float | FloatArray
+        self, total: FloatArray, deviation: float | FloatArray | None, digits: float | FloatArray
     ) -> GaussianNodeLayout:
         """The nodes: of y, or of u where several parts share their exponentials. `total`: steps of the run of each."""
         smooth_step = smooth_spacing(self._need, total)
-        strip_share = 2 * math.pi * 0.7 * math.pi / (self._need + 15.0 + self._growth(total, deviation))
+        growth = 0.0 if deviation is None else self._growth(total, deviation)
+        strip_share = 2 * math.pi * 0.7 * math.pi / (self._need + 15.0 + growth)
         goal = digits * math.log(10) + np.log(2 * self.count)
         reach = np.maximum(np.sqrt(2 * goal), 1 / self.sigma + np.sqrt(2 * np.maximum(goal + np.log(self.rate), 0.0)))
         left = np.sqrt(2 * self._need) + 2.0 + 12.0 / np.sqrt(total)
@@ -218,6 +221,12 @@ class TruncatedSampledGaussian(NormalTrapezoid):
         falls = self.of_parts(self.least_of_run(falls))
         highest, sampled = 9.0 / np.maximum(deviation, 1e-3), self.of_parts(self.over_run(self.rate))
         return highest_turn(highest, total, sampled, falls, separate=self.separate)
+
+    @property
+    @override
+    def real(self) -> TruncatedSampledGaussian:
+        steps, digits, times = self._given
+        return TruncatedSampledGaussian(steps, None, digits, times=times)
 
     @property
     @override

@@ -93,15 +93,15 @@ class ShiftedMixtureStep(ResolvedStep):
         return replace(pairs[1], add=add, remove=add if self.mirrored else add.reversed())
 
     def _curves(self) -> TradeOffPair:
-        from service.privacy.trade_off.shifted.gaussian_mixture import GaussianMixtureTradeOff, Humps
+        from service.privacy.trade_off.shifted.gaussian_mixture import GaussianMixtureTradeOff, NormalComponents
 
         exact = [Fraction(shift) / self.noise_multiplier for shift in self.shifts]
         ends = np.array([[rounded(distance, side) for distance in exact] for side in (-1, 1)])
-        humps = Humps(ends, np.array(self.weights), UNIT_ROUNDOFF)
+        components = NormalComponents(ends, np.array(self.weights), UNIT_ROUNDOFF)
         if self.mirrored:
-            curve = GaussianMixtureTradeOff(humps, humps)
+            curve = GaussianMixtureTradeOff(components, components)
             return TradeOffPair(curve, curve, REPLACED)
-        add = GaussianMixtureTradeOff(Humps(np.zeros((2, 1)), np.ones(1), 0.0), humps)
+        add = GaussianMixtureTradeOff(NormalComponents(np.zeros((2, 1)), np.ones(1), 0.0), components)
         return TradeOffPair(add, add.reversed(), ADDED)
 
     @override
@@ -165,11 +165,21 @@ class ShiftedMixtureStep(ResolvedStep):
 def mixture_step(
     noise_multiplier: Fraction, weighted: Iterable[tuple[float, Fraction]], law: ShiftLaw | None = None
 ) -> AbstractStep:
-    """Return the step of N(0) against the mixture of these (shift, weight) pairs.
+    """Return the step of N(0) against a mixture of shifted Gaussians.
 
-    Equal shifts are merged, and weights are divided by their sum. With one positive shift the result is a Gaussian
-    step, sampled or not, which more engines support. `law` is a short description of the same weights; by default the
-    weights themselves are the law.
+    Parameters
+    ----------
+    noise_multiplier : Fraction
+        Noise in the unit of the shifts, exact.
+    weighted : iterable of (float, Fraction)
+        Shifts >= 0 with their weights. Equal shifts are merged, and weights are divided by their sum.
+    law : ShiftLaw, optional
+        A short description of the same weights; by default the weights themselves are the law.
+
+    Returns
+    -------
+    AbstractStep
+        With one positive shift a Gaussian step, sampled or not, which more engines support.
     """
     joined: dict[float, Fraction] = {}
     for shift, weight in weighted:
@@ -203,8 +213,19 @@ def hits_step(noise_multiplier: Fraction, law: HitsLaw) -> AbstractStep:
 def hits_of_many(trials: int, rate: Fraction, most: int) -> tuple[tuple[int, ...], tuple[float, ...]]:
     """Return the numbers of hits with their weights for a binomial law with many trials.
 
-    A number of hits has its own weight if this weight is not negligible. One negligible component at the largest number
-    stands for all others. The function returns more than `most` numbers if there are more.
+    Parameters
+    ----------
+    trials : int
+        Count of independent trials.
+    rate : Fraction
+        Probability of a hit, in (0, 1).
+    most : int
+        Largest useful count of weights. The result has more numbers if more weights are not negligible.
+
+    Returns
+    -------
+    (tuple of int, tuple of float)
+        Numbers of hits, and their weights. One negligible component at the largest number stands for all others.
     """
     import mpmath
 

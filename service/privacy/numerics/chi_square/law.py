@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from service.privacy.numerics.arrays import BoolArray, FloatArray
-from service.privacy.numerics.chi_square.line import line_values
+from service.privacy.numerics.chi_square.contour import contour_values
 from service.privacy.numerics.chi_square.saddle import excess
 from service.privacy.numerics.chi_square.series import series_density, series_tail
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
@@ -29,7 +29,7 @@ _Columns = tuple[NDArray[Any], ...]
 _FEW_DEGREES = 50.0
 _SMALL_CURVE = 60.0
 """For fewer degrees and a smaller b = nc/(2 w), the integrand on a contour decays too slowly, and series are short."""
-_LEAST_DEGREES_OF_A_LINE = 5.0
+_SMALLEST_DEGREES_OF_A_CONTOUR = 5.0
 """Smallest number of degrees for which the density has a contour integral."""
 _SMALLEST_OF_FEW_DEGREES, _SMALLEST, _LARGEST = 1e-306, 1e-290, 1e30
 """Range of x. Values outside take the bound of the nearest endpoint, so that the arithmetic stays within doubles."""
@@ -129,7 +129,7 @@ class NoncentralChiSquare:
         if by_series.any():
             low[by_series], high[by_series] = self._series_density(x[by_series])
         if not by_series.all():
-            low[~by_series], high[~by_series] = self._line_density(x[~by_series])
+            low[~by_series], high[~by_series] = self._contour_density(x[~by_series])
         return low, high
 
     @property
@@ -151,7 +151,7 @@ class NoncentralChiSquare:
             slope[by_series] = at * np.exp(0.5 * (density_low + density_high) - middle[by_series])
         if not by_series.all():
             chosen = ~by_series
-            is_lower[chosen], middle[chosen], width[chosen], slope[chosen] = _in_rows(self._line_slopes, x[chosen])
+            is_lower[chosen], middle[chosen], width[chosen], slope[chosen] = _in_rows(self._contour_slopes, x[chosen])
         return Approximation(is_lower, middle, width, slope)
 
     def _small_tails(self, x: FloatArray) -> tuple[BoolArray, FloatArray, FloatArray]:
@@ -163,7 +163,7 @@ class NoncentralChiSquare:
             low[by_series], high[by_series] = self._series_tails(x[by_series], is_lower[by_series])
         if not by_series.all():
             chosen = ~by_series
-            is_lower[chosen], low[chosen], high[chosen] = _in_rows(self._line_tail, x[chosen])
+            is_lower[chosen], low[chosen], high[chosen] = _in_rows(self._contour_tail, x[chosen])
         return is_lower, low, high
 
     def _is_lower(self, x: FloatArray) -> BoolArray:
@@ -187,27 +187,27 @@ class NoncentralChiSquare:
         low, high = _in_rows(partial(series_density, self.degrees, self.noncentrality), x)
         return low, high
 
-    def _line_tail(self, x: FloatArray) -> _Columns:
-        values = line_values(self.degrees, self.noncentrality, x)
+    def _contour_tail(self, x: FloatArray) -> _Columns:
+        values = contour_values(self.degrees, self.noncentrality, x)
         at = values.saddle
         low, high = _logarithm(at.exponent, at.exponent_error, values.tail, values.tail_error)
         return at.pole >= 0, low, high
 
-    def _line_slopes(self, x: FloatArray) -> _Columns:
-        values = line_values(self.degrees, self.noncentrality, x)
+    def _contour_slopes(self, x: FloatArray) -> _Columns:
+        values = contour_values(self.degrees, self.noncentrality, x)
         at = values.saddle
         low, high = _logarithm(at.exponent, at.exponent_error, values.tail, values.tail_error)
         slope = 0.5 * x * at.place * values.density / values.tail
         return at.pole >= 0, 0.5 * (low + high), high - low, slope
 
-    def _line_density(self, x: FloatArray) -> _Ends:
-        if self.degrees < _LEAST_DEGREES_OF_A_LINE:
+    def _contour_density(self, x: FloatArray) -> _Ends:
+        if self.degrees < _SMALLEST_DEGREES_OF_A_CONTOUR:
             return self._density_from_more_degrees(x)
-        low, high = _in_rows(self._line_density_rows, x)
+        low, high = _in_rows(self._contour_density_rows, x)
         return low, high
 
-    def _line_density_rows(self, x: FloatArray) -> _Columns:
-        values = line_values(self.degrees, self.noncentrality, x)
+    def _contour_density_rows(self, x: FloatArray) -> _Columns:
+        values = contour_values(self.degrees, self.noncentrality, x)
         at = values.saddle
         low, high = _logarithm(at.exponent, at.exponent_error, values.density, values.density_error)
         shift = np.log(at.place / 2)

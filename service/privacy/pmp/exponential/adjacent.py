@@ -43,7 +43,7 @@ def adjacent_epsilon(
     at_most : float
         An epsilon of differential privacy that is proved for all data.
     """
-    if population.tells_nothing:
+    if population.is_constant:
         return Enclosure.point(0.0)
     if enumerate_subsets:
         largest = max(_largest_exchange(population.logits, members) for members in _all_subsets(population))

@@ -90,7 +90,7 @@ def exponential_pmp(
     -----
     The parameter is that of Lowy et al. 2023, Proposition 9, with the absolute value of its proof.
     """
-    if population.tells_nothing:
+    if population.is_constant:
         return _at(bounds.with_point, -bounds.without, Enclosure.point(0.0), "enumeration" if exact else "swap_bound")
     if exact:
         ratios = exact_log_ratios(population)

@@ -94,7 +94,7 @@ class Population:
         return 4 * self.sum_error
 
     @property
-    def tells_nothing(self) -> bool:
+    def is_constant(self) -> bool:
         """Whether every subset surely gives the same law.
 
         This is so if the losses of objects differ equally at all points, or if epsilon is 0.

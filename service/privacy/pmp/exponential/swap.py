@@ -69,7 +69,7 @@ def swap_bounds(population: Population) -> SwapBounds:
             found.gain[chosen, block], found.loss[chosen, block] = gains.max(axis=1), losses.max(axis=1)
     # The exchange has two differences of two logits. The mean has a relative error of at most 64 u for any size.
     slack = 4 * population.change_error + 64 * UNIT_ROUNDOFF
-    if not population.tells_nothing:
+    if not population.is_constant:
         for bound in (found.with_point, found.without, found.gain, found.loss):
             np.add(bound, slack, out=bound)
     return found

@@ -24,7 +24,7 @@ from service.privacy.numerics.roots import bracketed_roots
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
 from service.privacy.pmp.gaussian.line_law import half_line_exposure
 from service.privacy.pmp.gaussian.points import QueryPoints
-from service.privacy.pmp.gaussian.upper_bound import ExposureBound
+from service.privacy.pmp.gaussian.upper_bound import ExposureUpperBound
 from service.privacy.trade_off.enclosed.ulps import LOG_NORMAL_CDF_ERROR
 
 Method = Literal["sets", "half_lines", "moments"]
@@ -46,7 +46,7 @@ MOMENTS, THRESHOLDS = 96, 200
 
 @final
 @dataclass(frozen=True, slots=True)
-class KnownExposure:
+class ExposureLowerBound:
     """Lower bound of the parameter.
 
     Attributes
@@ -65,7 +65,7 @@ class KnownExposure:
     points: int
 
 
-def known_exposure(points: QueryPoints, size: int, bound: ExposureBound, delta: float) -> KnownExposure:
+def exposure_lower_bound(points: QueryPoints, size: int, bound: ExposureUpperBound, delta: float) -> ExposureLowerBound:
     """Compute a lower bound of the parameter, in nats.
 
     Parameters
@@ -74,7 +74,7 @@ def known_exposure(points: QueryPoints, size: int, bound: ExposureBound, delta: 
         The population.
     size : int
         Number n of records in the data.
-    bound : ExposureBound
+    bound : ExposureUpperBound
         Upper bound; the line leads to its point.
     delta : float
         0 < delta <= 1.
@@ -85,14 +85,14 @@ def known_exposure(points: QueryPoints, size: int, bound: ExposureBound, delta: 
     """
     exposed = bound.point
     line = _Line.through(points, size, exposed)
-    subsets = written_subsets(points.count, size)
+    subsets = enumerable_subsets(points.count, size)
     if subsets == 0:
         # Moments also bound masses that are far below the rounding of characteristic functions.
         by_moments = _half_line_bound(line, exposed, delta)
         by_law = half_line_exposure(line.values, size, exposed, line.error, delta)
         if by_law is not None and by_law > by_moments:
-            return KnownExposure(by_law, "half_lines", 1)
-        return KnownExposure(by_moments, "moments", 1)
+            return ExposureLowerBound(by_law, "half_lines", 1)
+        return ExposureLowerBound(by_moments, "moments", 1)
     order = np.argsort(-np.abs(line.values), kind="stable")[: max(2, MOST_SUMS // subsets)]
     chosen = [exposed, *(point for point in order.tolist() if point != exposed)]
     inside, outside = (_subsets(points.count - 1, length) for length in (size - 1, size))
@@ -103,11 +103,11 @@ def known_exposure(points: QueryPoints, size: int, bound: ExposureBound, delta: 
         with_point = others[inside].sum(axis=1) + line.values[point]
         without = others[outside].sum(axis=1)
         for one, other in ((with_point, without), (without, with_point)):
-            found = _LineTruth(one, other, line.error, delta, outcomes).raised(found, bound.epsilon)
-    return KnownExposure(found, "sets", len(chosen))
+            found = _LineOptimum(one, other, line.error, delta, outcomes).improve(found, bound.epsilon)
+    return ExposureLowerBound(found, "sets", len(chosen))
 
 
-def written_subsets(count: int, size: int) -> int:
+def enumerable_subsets(count: int, size: int) -> int:
     """Return the number of subsets of this size, or 0 if they are too many to enumerate their sums."""
     if min(size, count - size) > math.log2(MOST_SUBSETS):
         return 0
@@ -145,7 +145,7 @@ def _subsets(count: int, size: int) -> NDArray[np.intp]:
 
 
 @final
-class _LineTruth:
+class _LineOptimum:
     """Largest ln((P(S) - delta)/Q(S)) for mixtures P, Q of normal laws, whose means have errors of at most `error`."""
 
     def __init__(self, one: FloatArray, other: FloatArray, error: float, delta: float, outcomes: int) -> None:
@@ -158,7 +158,7 @@ class _LineTruth:
         self._outcomes: FloatArray = np.linspace(float(low), float(high), count)
         self._ratios = self._log_ratio(self._outcomes)
 
-    def raised(self, low: float, high: float) -> float:
+    def improve(self, low: float, high: float) -> float:
         """Return the larger of `low` and the best bound on the line, rounded down; the bound is at most `high`.
 
         S = {ln P/Q > level} gives a bound above the level exactly if the best bound is above the level (Dinkelbach).

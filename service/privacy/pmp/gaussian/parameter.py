@@ -11,10 +11,10 @@ import numpy as np
 from service.privacy.enclosure import Enclosure, Evidence
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
-from service.privacy.pmp.gaussian.lower_bound import KnownExposure, known_exposure
+from service.privacy.pmp.gaussian.lower_bound import ExposureLowerBound, exposure_lower_bound
 from service.privacy.pmp.gaussian.points import QueryPoints
 from service.privacy.pmp.gaussian.profile import epsilon_at
-from service.privacy.pmp.gaussian.upper_bound import exposure_bound
+from service.privacy.pmp.gaussian.upper_bound import exposure_upper_bound
 from service.privacy.trade_off.enclosed.ulps import around
 
 Query = Literal["sum", "mean"]
@@ -71,13 +71,13 @@ class GaussianPmp:
         The parameter in nats.
     point : int
         Index of the point that determines the upper bound.
-    known : KnownExposure or None
+    known : ExposureLowerBound or None
         Source of the lower bound; None if both bounds are known without a search.
     """
 
     epsilon: Enclosure
     point: int
-    known: KnownExposure | None
+    known: ExposureLowerBound | None
 
     @property
     def bracket(self) -> str | None:
@@ -130,8 +130,8 @@ def gaussian_pmp(points: FloatArray, release: GaussianRelease, delta: float) -> 
         return GaussianPmp(Enclosure.point(0.0), 0, None)
     if delta == 0:
         return GaussianPmp(_without_delta(placed, release.data_size), int(np.argmax(placed.radii)), None)
-    bound = exposure_bound(placed, delta)
-    known = known_exposure(placed, release.data_size, bound, delta)
+    bound = exposure_upper_bound(placed, delta)
+    known = exposure_lower_bound(placed, release.data_size, bound, delta)
     upper = min(bound.epsilon, worst_case_epsilon(release, delta).upper)
     return GaussianPmp(Enclosure(known.epsilon, upper, Evidence.CERTIFIED), bound.point, known)
 
@@ -147,9 +147,10 @@ def success_bound(epsilon: float, delta: float, prior: float) -> float:
         Numbers in [0, 1].
 
     Notes
-    ----- The bound is the largest of (e^epsilon + delta)/(1 + e^epsilon) and the success of two simple attacks. Each
-    always gives one of the answers, or learns the correct answer with probability delta. For a prior of 1/2 this is
-    Lemma 6 of Lowy et al. 2023. The rounding is below 1e-14 (tested).
+    -----
+    The bound is the largest of (e^epsilon + delta)/(1 + e^epsilon) and the success of two simple attacks. Each always
+    gives one of the answers, or learns the correct answer with probability delta. For a prior of 1/2 this is Lemma 6 of
+    Lowy et al. 2023. The rounding is below 1e-14 (tested).
     """
     tested = 1 - (1 - delta) * math.exp(-epsilon) / (1 + math.exp(-epsilon))
     largest = max(tested, prior + (1 - prior) * delta, 1 - prior + prior * delta)

@@ -41,7 +41,7 @@ CONVERGED = 1e-14
 
 @final
 @dataclass(frozen=True, slots=True)
-class ExposureBound:
+class ExposureUpperBound:
     """Bound of Proposition 12 over all points.
 
     Attributes
@@ -56,13 +56,14 @@ class ExposureBound:
     point: int
 
 
-def exposure_bound(points: QueryPoints, delta: float) -> ExposureBound:
+def exposure_upper_bound(points: QueryPoints, delta: float) -> ExposureUpperBound:
     """Compute the smallest epsilon (nats), rounded up, at which every point meets the condition; 0 < delta <= 1.
 
     Notes
-    ----- The result exceeds the smallest epsilon by about 1e-12, relatively. If more points than can be solved are
-    equally exposed, the excess is about 1e-4. The memory is about 30 N d bytes and some tens of megabytes. The cost is
-    a pass over all pairs, and a further pass for each round of raised epsilons.
+    -----
+    The result exceeds the smallest epsilon by about 1e-12, relatively. If more points than can be solved are equally
+    exposed, the excess is about 1e-4. The memory is about 30 N d bytes and some tens of megabytes. The cost is a pass
+    over all pairs, and a further pass for each round of raised epsilons.
     """
     search = _Search(points, math.log(delta))
     order = np.argsort(-points.radii, kind="stable")
@@ -78,7 +79,7 @@ def exposure_bound(points: QueryPoints, delta: float) -> ExposureBound:
             left, allowed = left[solved:], allowed - solved
         elif left.size:
             search.widen()
-    return ExposureBound(search.epsilon, search.point)
+    return ExposureUpperBound(search.epsilon, search.point)
 
 
 @final

@@ -139,10 +139,10 @@ def envelope_epsilon(
     points = [_Points.of(curve, high + REACH * max(1.0, high) * OFFSETS) for curve in curves]
     tangent = _tangent(points, delta)
     if tangent is not None and not tangent.joins_both:
-        ruler = tangent.ends[0][0]
-        found = own[ruler] or curves[ruler].epsilon(delta)
+        holder = tangent.ends[0][0]
+        found = own[holder] or curves[holder].epsilon(delta)
         high = min(high, found.upper)
-        if high == 0 or _rules(curves[ruler], curves[1 - ruler], found.lower):
+        if high == 0 or _holds(curves[holder], curves[1 - holder], found.lower):
             return found
         points = [_Points.of(curve, high + REACH * max(1.0, high) * OFFSETS) for curve in curves]
     return _refined(curves, points, delta, Enclosure(0.0, high, evidence))
@@ -171,7 +171,7 @@ def _refined(
     return best if best.upper - best.lower <= CLOSE_ENOUGH * best.upper else None
 
 
-def _rules(own: AbstractTradeOff, other: AbstractTradeOff, epsilon: float) -> bool:
+def _holds(own: AbstractTradeOff, other: AbstractTradeOff, epsilon: float) -> bool:
     """Return whether the tangent of `own` at `epsilon` is proved to lie below the profile of `other`.
 
     In this case the envelope equals the profile of `own` there. Chords on both sides enclose the slope -c of the

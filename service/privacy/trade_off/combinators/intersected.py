@@ -32,7 +32,7 @@ FAINTEST = -690.0
 class Intersected(DelegatingCurve):
     """Curve of `first`, intersected with the curve of `second()` where the enclosures are wider than `tolerance`.
 
-    `asked` counts the uses of the second engine.
+    `counter` counts the uses of the second engine.
     """
 
     is_capped = True
@@ -42,16 +42,16 @@ class Intersected(DelegatingCurve):
         first: AbstractTradeOff,
         second: Callable[[], AbstractTradeOff],
         tolerance: float,
-        asked: SecondEngine | None = None,
+        counter: SecondEngine | None = None,
     ) -> None:
         super().__init__(first)
-        self._make_second, self._tolerance, self._asked = second, tolerance, asked
+        self._make_second, self._tolerance, self._counter = second, tolerance, counter
 
     @property
     def second(self) -> AbstractTradeOff:
         """Curve of the second engine, built at its first use; every access is counted."""
-        if self._asked is not None:
-            self._asked.times += 1
+        if self._counter is not None:
+            self._counter.times += 1
         return self._made
 
     @cached_property
@@ -64,14 +64,14 @@ class Intersected(DelegatingCurve):
         def second() -> AbstractTradeOff:  # built at its first use, as in this direction
             return self._made.reversed()
 
-        return Intersected(self.curve.reversed(), second, self._tolerance, self._asked)
+        return Intersected(self.curve.reversed(), second, self._tolerance, self._counter)
 
     @override
     def _points_formula(self, alpha: FloatArray) -> CurvePoints:
         with at_most(SHARE * remaining_work()):
             points = self.curve.points(alpha)
         wide = self._wide(points.power) | self._wide(points.type_two_error)
-        if not self._is_asked_for(int(wide.sum())):
+        if not self._uses_second(int(wide.sum())):
             return points
         other = self.second.points(alpha[wide])
         slope, found = points.log_slope, other.log_slope
@@ -100,7 +100,7 @@ class Intersected(DelegatingCurve):
         if (wide & ~representable).any():
             self._decline(WidthLimit.SMALL_TAIL)
         wide = representable
-        if not self._is_asked_for(int(wide.sum())):
+        if not self._uses_second(int(wide.sum())):
             return profile
         return _tightened(profile, self.second.profile(epsilon[wide]), wide)
 
@@ -112,15 +112,15 @@ class Intersected(DelegatingCurve):
             return found
         return found.intersected(self.second.epsilon(delta))
 
-    def _is_asked_for(self, wide: int) -> bool:
+    def _uses_second(self, wide: int) -> bool:
         """Return whether the second engine evaluates so many wide numbers."""
         if wide > MOST_PLACES:
             self._decline(WidthLimit.LONG_LIST)
         return 0 < wide <= MOST_PLACES and not is_spent()
 
     def _decline(self, limit: WidthLimit) -> None:
-        if self._asked is not None:
-            self._asked.declined = limit
+        if self._counter is not None:
+            self._counter.declined = limit
 
     def _wide(self, bounds: EnclosureArray) -> BoolArray:
         return relative_widths(bounds) > self._tolerance

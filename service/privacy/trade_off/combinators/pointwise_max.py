@@ -122,14 +122,14 @@ class PointwiseMax(AbstractTradeOff):
             if not at.size:
                 break
             touching = self._touching(epsilon[at], aside)
-            by_first, by_second = touching.rulers(epsilon[at], self.first, self.second)
+            by_first, by_second = touching.smaller_powers(epsilon[at], self.first, self.second)
             low, high = touching.profiles(by_first, by_second)
             most[at] = np.minimum(touching.first.upper, touching.second.upper)
             active = by_first | by_second
             lower[at] = np.where(active, low, lower[at])
             upper[at] = np.minimum(upper[at], high)
             settled[at] = active
-            touching = touching.only(~active)
+            touching = touching.select(~active)
         if touching is not None and not settled.all() and not is_spent():  # otherwise the wider bounds hold
             at = np.flatnonzero(~settled)
             low, high = self._crossed(epsilon[at], touching)
@@ -243,7 +243,7 @@ class PointwiseMax(AbstractTradeOff):
         if math.isfinite(smaller.lower):
             # Below its own lower bound a profile exceeds delta. If its curve holds there, so does the envelope.
             touching = self._touching(np.array([smaller.lower]), ASIDE[0])
-            by_first, by_second = touching.rulers(np.array([smaller.lower]), self.first, self.second)
+            by_first, by_second = touching.smaller_powers(np.array([smaller.lower]), self.first, self.second)
             if bool((by_first if smaller.lower == first.lower else by_second)[0]):
                 return smaller
         high = smaller.upper
@@ -265,7 +265,7 @@ class _Touching:
     first: EnclosureArray
     second: EnclosureArray
 
-    def rulers(
+    def smaller_powers(
         self, epsilon: FloatArray, first: AbstractTradeOff, second: AbstractTradeOff
     ) -> tuple[BoolArray, BoolArray]:
         """Return where the first, and where the second curve is proved to have the smaller power at its touching rate.
@@ -274,11 +274,11 @@ class _Touching:
         the other curve. Points of the second curve, which may be expensive, are evaluated only where the second curve
         does not hold.
         """
-        by_second = _rules(epsilon, self.second, self.rates[2:], first)
+        by_second = _is_weaker(epsilon, self.second, self.rates[2:], first)
         by_first, at = np.zeros_like(by_second), np.flatnonzero(~by_second)
         if at.size:
-            own = self.only(~by_second)
-            by_first[at] = _rules(epsilon[at], own.first, own.rates[:2], second)
+            own = self.select(~by_second)
+            by_first[at] = _is_weaker(epsilon[at], own.first, own.rates[:2], second)
         return by_first, by_second
 
     def profiles(self, by_first: BoolArray, by_second: BoolArray) -> tuple[FloatArray, FloatArray]:
@@ -288,13 +288,13 @@ class _Touching:
         high = np.minimum(first_high, second_high)
         return np.minimum(low, high), high
 
-    def only(self, which: BoolArray) -> _Touching:
+    def select(self, which: BoolArray) -> _Touching:
         """Return the object for some of the epsilons."""
         return _Touching(self.rates[:, which], self.first[which], self.second[which])
 
 
 @np.errstate(all="ignore")
-def _rules(epsilon: FloatArray, profile: EnclosureArray, rates: FloatArray, other: AbstractTradeOff) -> BoolArray:
+def _is_weaker(epsilon: FloatArray, profile: EnclosureArray, rates: FloatArray, other: AbstractTradeOff) -> BoolArray:
     """Return where a curve is proved to have less power than `other` at its touching rate.
 
     `profile` is the profile of the curve. `rates` holds both bounds of the rate where lines of slope e^eps touch it.

@@ -88,7 +88,7 @@ def proved_error(
     return proved, max(min(most_rate, power), proved), float(left), float(right)
 
 
-def closed_in(
+def narrow_threshold(
     steer: Callable[[float], float],
     proved: Callable[[FloatArray], tuple[float, float, float, float]],
     bottom: float,

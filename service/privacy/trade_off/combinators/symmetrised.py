@@ -59,8 +59,8 @@ class Symmetrised(AbstractTradeOff):
     -----
     This is C_p of Dong, Roth, Su 2022, for a sampled step. The profile is M = max(delta_f, delta_g). So power(alpha) =
     min_c h(c) with h(c) = M(c) + e^c alpha, which is convex in e^c. Every c gives an upper bound. Let c_f and c_g be
-    the log slopes of the curves at alpha. The minimiser lies between them: where f (or g) is active at c, h falls for c
-    < c_f (c_g) and rises for c > c_f (c_g). Enclosures decide between three cases:
+    the log slopes of the curves at alpha. The minimiser lies between them: where f (or g) is active at c, h falls for
+    c < c_f (c_g) and rises for c > c_f (c_g). Enclosures decide between three cases:
 
     - If f is active at c_f (or g at c_g), its tangent there is the answer, which is the power of this curve.
     - If c_f < 0 < c_g or conversely, 0 is the minimiser, since delta_f(0) = delta_g(0) for g = f^-1. The power is
@@ -85,6 +85,12 @@ class Symmetrised(AbstractTradeOff):
     @override
     def smallest_log_ratio(self) -> Enclosure:
         return smallest(self.first.smallest_log_ratio, self.second.smallest_log_ratio)
+
+    @property
+    @override
+    def outer_log_ratios(self) -> tuple[float, float]:
+        first, second = self.first.outer_log_ratios, self.second.outer_log_ratios
+        return min(first[0], second[0]), max(first[1], second[1])
 
     @property
     @override

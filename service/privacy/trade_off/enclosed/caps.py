@@ -31,7 +31,15 @@ EXPLAINED: Final = 1e-12
 
 
 def log_power_cap(alpha: FloatArray, smallest: float, largest: float) -> FloatArray:
-    """Return an upper bound of ln power(alpha) for rates in (0, 1)."""
+    """Return an upper bound of ln power(alpha).
+
+    Parameters
+    ----------
+    alpha : array of shape (n,)
+        False positive rates in (0, 1).
+    smallest, largest : float
+        Bounds of the log-likelihood ratio in nats, of which one may be infinite.
+    """
     with np.errstate(all="ignore"):
         log_alpha = np.log(alpha)
         by_largest = log_alpha + largest
@@ -44,7 +52,7 @@ def log_power_cap(alpha: FloatArray, smallest: float, largest: float) -> FloatAr
 
 
 def log_error_floor(alpha: FloatArray, smallest: float, largest: float) -> FloatArray:
-    """Return a lower bound of ln f(alpha) for rates in (0, 1)."""
+    """Return a lower bound of ln f(alpha), with the parameters of `log_power_cap`."""
     with np.errstate(all="ignore"):
         log_rest = np.log1p(-alpha)
         by_smallest = log_rest + smallest

@@ -122,7 +122,10 @@ def decreasing_root_near(
 def increasing_root(
     reading: Reading, level: float, low: float, high: float, evidence: Evidence = Evidence.EXACT
 ) -> Enclosure:
-    """Enclose the largest x in [low, high] with reading(x) <= level, for an increasing function."""
+    """Enclose the largest x in [low, high] with reading(x) <= level, for an increasing function.
+
+    The arguments are those of `decreasing_root`.
+    """
     mirrored = decreasing_root(lambda points: reading(-points), level, -high, -low, evidence)
     return Enclosure(-mirrored.upper, -mirrored.lower, mirrored.evidence)
 

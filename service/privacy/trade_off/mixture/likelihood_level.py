@@ -11,7 +11,7 @@ from scipy import special
 
 from service.privacy.enclosure import Enclosure, EnclosureArray
 from service.privacy.numerics.arrays import FloatArray, IndexArray
-from service.privacy.numerics.falling_search import FallingSearch, Looked
+from service.privacy.numerics.falling_search import FallingSearch, FallingValues
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
 from service.privacy.trade_off.enclosed.logs import log, log_ends
@@ -121,7 +121,7 @@ class LevelledCurve:
         count = len(c)
         search = FallingSearch(np.full(count, LEAST_SCORE), np.full(count, self._end(forward)), ROWS)
 
-        def looked(rows: FloatArray, level: FloatArray) -> Looked:
+        def looked(rows: FloatArray, level: FloatArray) -> FallingValues:
             lower, upper = rows[SLOPE_LOW] - level, rows[SLOPE_HIGH] - level
             if not forward:
                 # On the inverse curve the flat side is on the left, and includes slopes equal to the level.
@@ -130,9 +130,9 @@ class LevelledCurve:
                 middle = 0.5 * (lower + upper)
             # If a bound is infinite, only the sign of the other bound is usable.
             signs = np.where(lower > 0, np.inf, np.where(upper <= 0, -np.inf, np.nan))
-            return Looked(lower, upper, np.where(np.isfinite(middle), middle, signs), rows)
+            return FallingValues(lower, upper, np.where(np.isfinite(middle), middle, signs), rows)
 
-        def reading(places: FloatArray, which: IndexArray) -> Looked:
+        def reading(places: FloatArray, which: IndexArray) -> FallingValues:
             return looked(self._rows(places.ravel(), forward).reshape(ROWS, *places.shape), c[which])
 
         start = np.broadcast_to(scores[:, None], (len(scores), count))

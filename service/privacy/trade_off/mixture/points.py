@@ -23,7 +23,7 @@ import numpy as np
 
 from service.privacy.enclosure import Enclosure, EnclosureArray
 from service.privacy.numerics.arrays import BoolArray, FloatArray, IndexArray
-from service.privacy.numerics.falling_search import FallingSearch, Looked
+from service.privacy.numerics.falling_search import FallingSearch, FallingValues
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 from service.privacy.trade_off.abstract import AbstractTradeOff
 from service.privacy.trade_off.enclosed.logs import log
@@ -87,10 +87,10 @@ class MixturePoints:
         looks = self._first_levels([part.log_slope for part in points])
         search = FallingSearch(looks[0], looks[-1], ROWS)
 
-        def reading(levels: FloatArray, which: IndexArray) -> Looked:
+        def reading(levels: FloatArray, which: IndexArray) -> FallingValues:
             rows, least, most = (part.reshape(-1, *levels.shape) for part in self._at(levels.ravel(), nodes))
             rates = alpha[which], rest[which], small[which]
-            return Looked(
+            return FallingValues(
                 _excess(least[0], least[1], *rates),
                 _excess(most[0], most[1], *rates),
                 _excess(rows[ALPHA_HIGH], rows[REST_LOW], *rates),

@@ -21,7 +21,7 @@ from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 from service.privacy.numerics.work import is_spent
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
-from service.privacy.trade_off.combinators.profile_points import LARGEST, closed_in, proved_error, proved_power
+from service.privacy.trade_off.combinators.profile_points import LARGEST, narrow_threshold, proved_error, proved_power
 from service.privacy.trade_off.enclosed.decreasing_root import decreasing_root, decreasing_root_near
 from service.privacy.trade_off.enclosed.logs import with_logs
 from service.privacy.trade_off.sampling.loss_sums import SHORT, FirstStep, Sums
@@ -189,7 +189,7 @@ class TwoSteps(AbstractTradeOff):
             read = phi(sums, c)
             return max(min(read, 1 - read), LEAST_SHARE) / math.exp(max(sums.middle(c), -FARTHEST))
 
-        sums, near = self._sought(phi, share, bottom, top)
+        sums, near = self._minimise(phi, share, bottom, top)
         if near < 0 and phi(sums, near) > HALF:
             return None
         good = max(GOOD * min(1 / phi(sums, near) - 1, 1.0), NOISE)
@@ -204,12 +204,12 @@ class TwoSteps(AbstractTradeOff):
                 best = min(best, (float(c[values.argmin()]), float(values.min())), key=lambda one: one[1])
                 return proved_power(rate, c, *ends)
 
-            low = closed_in(lambda c: abs(c - near), proved, bottom, top, (rate, 1.0), good)[0]
+            low = narrow_threshold(lambda c: abs(c - near), proved, bottom, top, (rate, 1.0), good)[0]
             near, rounding = best[0], 1 + 4 * FUNCTION_ERROR
             high = (math.exp(fine.upper(near)) * rounding + rate * math.exp(near) * rounding) * rounding
             return low, high, near
 
-        low, high = _read_finely(read, share, sums, near)
+        low, high = _evaluate_finely(read, share, sums, near)
         return low, high, near
 
     def _level(self, near: float, rate: float) -> tuple[float, float]:
@@ -257,18 +257,18 @@ class TwoSteps(AbstractTradeOff):
                 best = max(best, (float(c[values.argmax()]), float(values.max())), key=lambda one: one[1])
                 return proved_error(power, c, *ends)
 
-            high = closed_in(lambda c: abs(c - near), proved, bottom, top, (0.0, power), good)[1]
+            high = narrow_threshold(lambda c: abs(c - near), proved, bottom, top, (0.0, power), good)[1]
             near, rounding = best[0], 1 - 4 * FUNCTION_ERROR
             low = (power * rounding - math.exp(fine.upper(near)) / rounding) / math.exp(near)
             return max(low * (1 - math.copysign(1 - rounding, low)), 0.0), high, near
 
-        sums, near = self._sought(loss, share, bottom, top)
+        sums, near = self._minimise(loss, share, bottom, top)
         good = GOOD + NOISE / max(left(sums, near), LEAST_SHARE)
         if near > FARTHEST - 1:  # the rate is next to the smallest doubles, or below
             return 0.0, power
-        return _read_finely(read, share, sums, near)
+        return _evaluate_finely(read, share, sums, near)
 
-    def _sought(
+    def _minimise(
         self, steer: Callable[[Sums, float], float], share: Callable[[Sums, float], float], bottom: float, top: float
     ) -> tuple[Sums, float]:
         """Minimise `steer`, refining the sums around the current minimum; `share` is the target divided by delta."""
@@ -281,7 +281,7 @@ class TwoSteps(AbstractTradeOff):
         return sums, near
 
 
-def _read_finely(
+def _evaluate_finely(
     read: Callable[[Sums, float], tuple[float, float, float]],
     share: Callable[[Sums, float], float],
     sums: Sums,

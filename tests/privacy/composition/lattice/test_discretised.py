@@ -21,7 +21,7 @@ from service.privacy.composition.lattice import sums
 from service.privacy.composition.lattice.law import LatticeLaw, bracketing_laws
 from service.privacy.composition.lattice.nodes import Lattice
 from service.privacy.composition.lattice.runs import LatticeRun, LatticeStep
-from service.privacy.composition.lattice.windows import CountedLaw, LatticeLine, decayed_sums, window
+from service.privacy.composition.lattice.windows import ComposedLattice, CountedLaw, decayed_sums, window
 from service.privacy.composition.planning.choose import pair
 from service.privacy.composition.planning.options import EngineOptions
 from service.privacy.enclosure import Enclosure, EnclosureArray
@@ -467,7 +467,7 @@ def test_powers_of_transforms_err_by_no_more_than_is_said(seed: int) -> None:
     laws, tilt = (CountedLaw(upper, count),), chosen.uniform(-1.0, 3.0)
     chosen_window = window(laws, tilt, step)
     assert chosen_window is not None
-    line = LatticeLine(laws, tilt, step, chosen_window)
+    line = ComposedLattice(laws, tilt, step, chosen_window)
     weights = upper.masses * np.exp(tilt * upper.losses(step))
     weights /= weights.sum()
     direct = np.ones(1)

@@ -28,11 +28,11 @@ from service.privacy.trade_off.pair import TradeOffPair
 SAMPLES: Final = (1_000, 10_000_000)
 SOURCE = "Hayes, Mahloujifar, Balle 2023 (Bounding training data reconstruction in DP-SGD), Algorithm 1"
 SERVED_INSTEAD: Final = ("auto", "discretised")
-OF_A_POINT: Final = 10
+POINT_DIVISOR: Final = 10
 """Divisor of the failure probability for a single power: five one-sided intervals, and the same share for bands."""
-OF_A_PROFILE: Final = 8
+PROFILE_DIVISOR: Final = 8
 """Divisor for a single delta or epsilon: two intervals in each direction, and the same share for bands."""
-OF_A_BAND: Final = 4
+BAND_DIVISOR: Final = 4
 """Divisor for bands: those of the draws under both hypotheses, and the same share for single numbers."""
 ROUNDS = 11
 """Number of rounds of a search for epsilon. Each round divides the bracket by 32."""
@@ -56,7 +56,8 @@ def monte_carlo_pair(steps: Steps, options: EngineOptions) -> TradeOffPair:
         `method`, if modes of the loss are so far apart that its mean and variance are unknown.
 
     Notes
-    ----- A threshold is an order statistic of the draws under H0. The power is the share of draws under H1 above the
+    -----
+    A threshold is an order statistic of the draws under H0. The power is the share of draws under H1 above the
     threshold. All numbers of an answer hold simultaneously with probability of at least `options.confidence`, for any
     law.
 
@@ -99,7 +100,7 @@ class _Intervals(Protocol):
 
 @final
 @dataclass(frozen=True, slots=True)
-class _OneByOne:
+class _SeparateIntervals:
     """Intervals that each fail with probability `failure`."""
 
     samples: int
@@ -186,7 +187,7 @@ class MonteCarloTradeOff(AbstractTradeOff):
     @cached_property
     def _band(self) -> DistributionBand:
         """Band of the draws under one hypothesis. The band of -S is its reflection."""
-        return DistributionBand.of(self._draws.samples, self._failure / OF_A_BAND)
+        return DistributionBand.of(self._draws.samples, self._failure / BAND_DIVISOR)
 
     @override
     def _points_formula(self, alpha: FloatArray) -> CurvePoints:
@@ -194,9 +195,9 @@ class MonteCarloTradeOff(AbstractTradeOff):
 
     @override
     def _power_at_formula(self, rate: float) -> Enclosure:
-        failure = self._failure / OF_A_POINT
-        one_by_one = _OneByOne(self._draws.samples, failure)
-        return self._points(np.array([rate]), one_by_one, lambda eps: self._most(eps, failure)).power.at(
+        failure = self._failure / POINT_DIVISOR
+        separate = _SeparateIntervals(self._draws.samples, failure)
+        return self._points(np.array([rate]), separate, lambda eps: self._delta_above(eps, failure)).power.at(
             0, self.evidence
         )
 
@@ -242,8 +243,8 @@ class MonteCarloTradeOff(AbstractTradeOff):
 
     @override
     def _profile_at_formula(self, epsilon: float) -> Enclosure:
-        failure, at = self._failure / OF_A_PROFILE, np.array([epsilon])
-        return self._profile(at, self._least(at, failure), self._most(at, failure)).at(0, self.evidence)
+        failure, at = self._failure / PROFILE_DIVISOR, np.array([epsilon])
+        return self._profile(at, self._delta_below(at, failure), self._delta_above(at, failure)).at(0, self.evidence)
 
     def _profile(self, epsilon: FloatArray, least: FloatArray, most: FloatArray) -> EnclosureArray:
         """Combine the bounds with general bounds of every curve."""
@@ -254,12 +255,12 @@ class MonteCarloTradeOff(AbstractTradeOff):
         settled = epsilon >= self.largest_log_ratio.upper
         return with_logs(np.where(settled, singular.lower, least), np.where(settled, singular.upper, most))
 
-    def _most(self, epsilon: FloatArray, failure: float) -> FloatArray:
+    def _delta_above(self, epsilon: FloatArray, failure: float) -> FloatArray:
         """Return an upper bound of delta(eps) = E1 (1 - e^{eps - S})_+, which decreases with eps."""
         means = self._mean_excess(epsilon - self._shifts[1] - self._draws.band)
         return np.minimum(binomial.mean_above(means, self._draws.samples, failure) + self._slack[1], 1.0)
 
-    def _least(self, epsilon: FloatArray, failure: float) -> FloatArray:
+    def _delta_below(self, epsilon: FloatArray, failure: float) -> FloatArray:
         """Return a lower bound of delta(eps), which decreases with eps."""
         means = self._mean_excess(epsilon - self._shifts[1] + self._draws.band)
         return np.maximum(binomial.mean_below(means, self._draws.samples, failure) - self._slack[1], 0.0)
@@ -300,13 +301,13 @@ class MonteCarloTradeOff(AbstractTradeOff):
 
     @override
     def _epsilon_formula(self, delta: float) -> Enclosure:
-        failure = self._failure / OF_A_PROFILE
+        failure = self._failure / PROFILE_DIVISOR
         finite = self._ascending[1][np.isfinite(self._ascending[1])]
         last = max(float(finite[-1]) if len(finite) else 0.0, 0.0) + abs(self._shifts[1]) + self._draws.band + 1
         largest = max(self.largest_log_ratio.upper, 0.0)
         # If the upper bound stays above delta, the only valid bound with these samples is the largest loss.
-        upper = _first(lambda eps: self._most(eps, failure), delta, last, largest)[1]
-        lower = _first(lambda eps: self._least(eps, failure), delta, last, last)[0]
+        upper = _first(lambda eps: self._delta_above(eps, failure), delta, last, largest)[1]
+        lower = _first(lambda eps: self._delta_below(eps, failure), delta, last, last)[0]
         return Enclosure(min(lower, upper), upper, self.evidence)
 
 

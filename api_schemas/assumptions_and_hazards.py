@@ -1,0 +1,106 @@
+"""Assumptions behind answers, and hazards that the answers do not cover: closed sets of codes with sentences."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from api_schemas.base import Response, named_schema
+from api_schemas.choices import Holds
+
+AssumptionCode = Annotated[
+    Literal[
+        "adversary_is_drawn",
+        "background_is_disjoint",
+        "batches_drawn_with_replacement",
+        "batches_of_fixed_size",
+        "candidates_half_drawn",
+        "data_are_a_random_half",
+        "data_are_a_random_subset",
+        "direction_differs_in_every_step",
+        "direction_is_common_to_all_steps",
+        "direction_unknown",
+        "draw_is_independent",
+        "epochs_are_shuffled",
+        "epsilon_pmp_is_of_the_release",
+        "gradient_law_known",
+        "guess_sees_a_release",
+        "loss_sensitivity_bounded",
+        "mean_gradient_is_normal",
+        "means_of_clipped_gradients",
+        "members_are_in_every_batch",
+        "noise_equal_on_all_coordinates",
+        "noise_is_fresh",
+        "one_noisy_release",
+        "order_is_drawn_once",
+        "parameters_are_proved",
+        "parts_are_independent",
+        "points_are_clipped",
+        "queries_are_independent",
+        "record_is_in_independently",
+        "records_were_sampled",
+        "run_approximated",
+        "sampling_is_poisson",
+        "scores_bounded",
+        "sensitivity_bounded",
+        "shift_is_drawn",
+        "step_approximated",
+        "steps_are_independent",
+        "steps_rounded_up",
+        "susceptibility_bounded",
+        "susceptibility_is_chi_square",
+        "table_is_right",
+        "trials_are_independent",
+        "weights_are_exponential",
+    ],
+    named_schema(
+        "AssumptionCode", "Names the assumption; its sentence may say more.", examples=["sensitivity_bounded"]
+    ),
+]
+HazardCode = Annotated[
+    Literal[
+        "columns_may_be_exchanged",
+        "delta_not_small",
+        "epsilon_says_little",
+        "fixed_batches_are_not_poisson",
+        "gradient_accumulation_counted",
+        "large_sample_rate",
+        "microbatches_double_sensitivity",
+        "one_point_hides_the_curve",
+        "one_record_is_protected",
+        "poisson_sampling_assumed",
+        "records_not_capped",
+        "relaxed_number_alone",
+        "sample_rate_inconsistent",
+        "sampler_not_recorded",
+        "shuffled_epochs_are_not_poisson",
+        "stated_parameters_alone",
+        "tuning_not_accounted",
+    ],
+    named_schema("HazardCode", "Names the hazard.", examples=["poisson_sampling_assumed"]),
+]
+
+
+class Assumption(Response):
+    """Something the answers rest on and the service cannot check."""
+
+    code: AssumptionCode
+    text: Annotated[str, Field(description="The assumption in a sentence.")]
+    holds: Annotated[Holds, Field(description="What the request says about it.")]
+
+
+class Hazard(Response):
+    """A known way in which runs like this one turn out less private than their parameters say."""
+
+    code: HazardCode
+    text: Annotated[str, Field(description="The hazard in a sentence.")]
+
+
+Assumptions = Annotated[
+    tuple[Assumption, ...], Field(description="What the answers rest on and the service cannot check.")
+]
+Hazards = Annotated[
+    tuple[Hazard, ...],
+    Field(description="Known ways in which runs like this one turn out less private than their parameters say."),
+]

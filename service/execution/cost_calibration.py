@@ -1,0 +1,47 @@
+"""Calibration of quoted costs by measured CPU time, learned while the service runs."""
+
+from __future__ import annotations
+
+import math
+from typing import Final, final
+
+from service.execution.worker_admission import COST_UNITS_PER_SECOND
+from service.telemetry.metrics import Metrics
+
+NEWEST_WEIGHT: Final = 1 / 16
+"""Weight of the newest computation in the exponential mean of log ratios."""
+MAX_RATIO: Final = 8.0
+"""Bound of the ratio and of its inverse. A few unusual computations say little about the next one."""
+MIN_SECONDS: Final = 0.001
+"""Lower bound of quotes and measurements in seconds. Below it, most of the time is overhead and not engine work."""
+
+
+@final
+class CostCalibration:
+    """Ratio of measured to quoted CPU time for each engine of each computation: an exponential geometric mean.
+
+    The ratio orders the queue and estimates waits. It can only reduce rejections: a request is rejected when both its
+    quoted cost and its corrected cost exceed the limit. A request that was accepted once is therefore accepted always.
+    """
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+        self._log_ratios: dict[tuple[str, str], float] = {}
+
+    def corrected_cost(self, computation: str, engine: str, cost: int) -> int:
+        """Return the quoted cost times the current ratio of the engine, rounded up."""
+        return math.ceil(cost * math.exp(self._log_ratios.get((computation, engine), 0.0)))
+
+    def rejection_cost(self, computation: str, engine: str, cost: int) -> int:
+        """Return the cost to compare with the limit: the smaller of the quoted and the corrected cost."""
+        return min(cost, self.corrected_cost(computation, engine, cost))
+
+    def observe(self, computation: str, engine: str, cost: int, seconds: float) -> None:
+        """Update the ratio of an engine with a computation that was quoted at `cost` and took `seconds` of CPU time."""
+        quoted = max(cost / COST_UNITS_PER_SECOND, MIN_SECONDS)
+        newest = math.log(max(seconds, MIN_SECONDS) / quoted)
+        before = self._log_ratios.get((computation, engine), 0.0)
+        most = math.log(MAX_RATIO)
+        after = min(max(before + NEWEST_WEIGHT * (min(max(newest, -most), most) - before), -most), most)
+        self._log_ratios[computation, engine] = after
+        self._metrics.set_cost_ratio(computation, engine, math.exp(after))

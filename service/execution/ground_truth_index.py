@@ -1,0 +1,57 @@
+"""Index of stored ground truths: a request for fewer digits is answered from a stored result with more digits.
+
+The index has one pointer per question. Its key is the digest of the request without `digits`, its value the number of
+digits and the digest of a stored result. A pointer is only a hint: `resolve_pointer` recomputes the digest from the
+request and these digits, and ignores a pointer with another digest. A forged pointer therefore only causes a
+recomputation.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final, cast
+
+from pydantic import BaseModel
+
+from service.computations.digest import digest as request_digest
+
+FIELD: Final = "digits"
+
+
+def index_namespace(computation: str) -> str:
+    """Return the cache namespace of the pointers of a computation."""
+    return f"{computation}:digits"
+
+
+def question_digest(resource: str, engine_version: str, request: BaseModel) -> str:
+    """Return the digest of a request without its `digits`, which is the key of its pointer."""
+    return _digest_at(resource, engine_version, request, None)
+
+
+def encode_pointer(digest: str, digits: int) -> bytes:
+    """Return a pointer to a stored result with this digest and number of digits, as JSON."""
+    return json.dumps({"digest": digest, FIELD: digits}).encode()
+
+
+def resolve_pointer(found: bytes, resource: str, engine_version: str, request: BaseModel, digits: int) -> str | None:
+    """Return the digest of the result that a pointer names.
+
+    Return None if the pointer is malformed, if the result has fewer than `digits` digits, or if the digest is not that
+    of `request` with the number of digits in the pointer.
+    """
+    try:
+        read: Any = json.loads(found)
+    except ValueError:  # no JSON, or not even text
+        return None
+    if not isinstance(read, dict):
+        return None
+    members = cast("dict[str, Any]", read)
+    more = members.get(FIELD)
+    if type(more) is not int or more < digits:
+        return None
+    digest = _digest_at(resource, engine_version, request, more)
+    return digest if members.get("digest") == digest else None
+
+
+def _digest_at(resource: str, engine_version: str, request: BaseModel, digits: int | None) -> str:
+    return request_digest(resource, engine_version, request.model_copy(update={FIELD: digits}))

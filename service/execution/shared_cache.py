@@ -1,0 +1,66 @@
+"""Shared cache of expensive results in Redis, with leases that decide which process computes a result."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import Final
+
+from service.execution.leases import Lease, RedisLeases
+from service.execution.redis_client import ROUND_TRIPS, RedisUnavailable
+from service.execution.result_cache import RedisResultCache
+from service.execution.worker_admission import COST_UNITS_PER_SECOND
+
+FIRST_POLL_SECONDS: Final = 0.005
+LONGEST_POLL_SECONDS: Final = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class SharedCache:
+    """Shared results of computations with a cost of `cost_floor` or more, and leases on them.
+
+    A computation waits up to `expensive_timeout_seconds` for a response of Redis, but never longer than its own
+    estimated seconds.
+    """
+
+    cache: RedisResultCache
+    leases: RedisLeases
+    cost_floor: int
+    longest_lease_seconds: float
+    expensive_timeout_seconds: float
+
+    def timeout_seconds(self, cost: int) -> float:
+        """Return the timeout in seconds for one response of Redis to a computation of this cost."""
+        return min(self.expensive_timeout_seconds, cost / COST_UNITS_PER_SECOND)
+
+    async def result_or_lease(self, name: str, digest: str, cost: int) -> bytes | Lease | None:
+        """Return the result from Redis, or the lease to compute the result.
+
+        Wait while another process holds the lease. Return None when Redis is unavailable or the wait was too long: the
+        caller then computes without a lease.
+        """
+        seconds = min(2 + 4 * cost / COST_UNITS_PER_SECOND, self.longest_lease_seconds)
+        timeout = self.timeout_seconds(cost)
+        loop = asyncio.get_running_loop()
+        give_up, pause = loop.time() + seconds, FIRST_POLL_SECONDS
+        try:  # the first late response ends the attempt
+            body = await self.cache.fetch(name, digest, timeout)
+            if body is not None:
+                return body
+            if cost / COST_UNITS_PER_SECOND < ROUND_TRIPS * self.cache.round_trip_seconds:
+                return None  # a lease takes two more round trips
+            while loop.time() < give_up:
+                lease = await self.leases.acquire(digest, seconds, timeout)
+                # Fetch after the lease was acquired: a holder stores its result before it releases the lease.
+                body = await self.cache.fetch(name, digest, timeout)
+                if body is not None:
+                    if lease is not None:
+                        self.leases.release(lease)
+                    return body
+                if lease is not None:
+                    return lease
+                await asyncio.sleep(pause)
+                pause = min(1.6 * pause, LONGEST_POLL_SECONDS)
+        except RedisUnavailable:
+            pass
+        return None

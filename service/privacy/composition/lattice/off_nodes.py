@@ -1,0 +1,159 @@
+"""Steps of two losses beside steps on a lattice. Their losses stay exact, between the nodes.
+
+Moving the atoms of (eps, delta)-DP steps to nodes would cause errors of first order in the spacing. The sum of these
+steps has few values s_i with H0-masses w_i. Tilted sums over the whole run are therefore sums of tilted sums over the
+lattice. Let
+
+    s_i = n_i h + f_i with 0 < f_i <= h;    v_i = w_i e^{theta s_i}/sum w e^{theta s}.
+
+Let A(j) = sum_{k >= j} m_k e^{-rate (k - j) h}. The sum over losses above j h of m e^{-rate (loss - j h)} is then
+sum_i v_i e^{-rate f_i} A(j - n_i). Sums over losses below j h follow in the same manner. The law is symmetric under
+swapped hypotheses.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from service.privacy.mechanisms.abstract import TwoPointPart
+from service.privacy.numerics.arrays import FloatArray
+from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
+from service.privacy.trade_off.mixture.shifted_mixture import Shifts
+
+MOST_LOSSES: Final = 400
+"""Largest number of losses between the nodes. Each costs a pass over the thresholds."""
+
+
+@dataclass(frozen=True, slots=True)
+class OffNodeLosses:
+    """Law of the sum of the steps of two losses.
+
+    Attributes
+    ----------
+    losses : array
+        Values s_i in nats.
+    log_masses : array
+        ln of the H0-masses, which add up to prod (1 - delta)^N.
+    deltas : tuple of (delta, N)
+        Probabilities of steps that reveal everything, and counts.
+    loss_error, mass_error : float
+        Absolute error of the losses, and relative error of the masses.
+    """
+
+    losses: FloatArray
+    log_masses: FloatArray
+    deltas: tuple[tuple[float, int], ...]
+    loss_error: float
+    mass_error: float
+
+    @staticmethod
+    def of(known: Sequence[tuple[TwoPointPart, int]]) -> OffNodeLosses | None:
+        """Build the law; None without any step."""
+        if not known:
+            return None
+        shifts = Shifts.of(tuple((part.epsilon, count) for part, count in known if part.epsilon > 0))
+        deltas = tuple((part.delta, count) for part, count in known if part.delta > 0)
+        log_rest = math.fsum(count * math.log1p(-delta) for delta, count in deltas)
+        error = shifts.mass_error + shifts.loss_error + 4 * FUNCTION_ERROR * (1 + abs(log_rest))
+        log_masses = shifts.log_mass - shifts.loss + log_rest
+        return OffNodeLosses(
+            shifts.loss,
+            log_masses,
+            deltas,
+            shifts.loss_error,
+            error + 4 * UNIT_ROUNDOFF * float(np.abs(log_masses).max() + np.abs(shifts.loss).max()),
+        )
+
+    def cumulants(self, tilt: float) -> tuple[float, float, float]:
+        """Return K, K' and K'' at a real tilt."""
+        value, weights = self.tilted(tilt)
+        mean = float(weights @ self.losses)
+        return value, mean, float(weights @ (self.losses - mean) ** 2)
+
+    def tilted(self, tilt: float) -> tuple[float, FloatArray]:
+        """Return K and v_i at a real tilt."""
+        exponents = self.log_masses + tilt * self.losses
+        top = float(exponents.max())
+        weights = np.exp(exponents - top)
+        total = float(weights.sum())
+        return top + math.log(total), weights / total
+
+    def rounding(self, tilt: float) -> float:
+        """Return the relative error of e^K v_i."""
+        largest = float(np.abs(self.log_masses).max() + abs(tilt) * np.abs(self.losses).max())
+        return self.mass_error + 4 * FUNCTION_ERROR + UNIT_ROUNDOFF * (len(self.losses) + 8 * (1 + largest))
+
+    @property
+    def blur(self) -> float:
+        """Error bound of a loss in nats, including losses on the lattice."""
+        return self.loss_error + 8 * UNIT_ROUNDOFF * float(np.abs(self.losses).max())
+
+
+def select_few(known: Sequence[tuple[TwoPointPart, int]]) -> list[tuple[TwoPointPart, int]]:
+    """Return as many kinds as have at most MOST_LOSSES losses together, those with the fewest steps first."""
+    taken: list[tuple[TwoPointPart, int]] = []
+    losses = 1
+    for part, count in sorted(known, key=lambda one: one[1]):
+        losses *= count + 1 if part.epsilon > 0 else 1
+        if losses > MOST_LOSSES:
+            break
+        taken.append((part, count))
+    return taken
+
+
+@dataclass(frozen=True, slots=True)
+class Thresholds:
+    """Number of thresholds, at every `stride` nodes of a lattice with spacing `step`."""
+
+    count: int
+    stride: int
+    step: float
+
+
+@dataclass(frozen=True, slots=True)
+class Between:
+    """n_i, f_i and v_i; without any losses between the nodes, a single loss of 0."""
+
+    cells: tuple[int, ...]
+    rest: tuple[float, ...]
+    weights: tuple[float, ...]
+
+    @staticmethod
+    def of(off_nodes: OffNodeLosses | None, tilt: float, step: float) -> Between:
+        """Return the losses at a tilt, with f_i within `blur`."""
+        if off_nodes is None:
+            return Between((-1,), (step,), (1.0,))
+        cells = tuple(math.ceil(loss / step) - 1 for loss in off_nodes.losses)
+        rest = tuple(
+            min(max(loss - n * step, 0.0), step) for loss, n in zip(off_nodes.losses.tolist(), cells, strict=True)
+        )
+        return Between(cells, rest, tuple(off_nodes.tilted(tilt)[1].tolist()))
+
+    def mirrored(self, step: float) -> Between:
+        """Return the losses for sums from below.
+
+        At or below j h are the indices up to j - n_i - 1, at distances h - f_i.
+        """
+        return Between(tuple(-n - 1 for n in self.cells), tuple(step - rest for rest in self.rest), self.weights)
+
+    def summed(self, sums: FloatArray, begin: int, thresholds: Thresholds, rate: float) -> FloatArray:
+        """Return sum_i v_i e^{-rate f_i} A(begin - n_i + k stride) at every threshold k, with A(j) = sums[j].
+
+        Before the first index A decays, as no mass is added. After the last index A is 0.
+        """
+        stride, count = thresholds.stride, thresholds.count
+        total = np.zeros(count)
+        for cell, rest, weight in zip(self.cells, self.rest, self.weights, strict=True):
+            first, share = begin - cell, weight * math.exp(-rate * rest)
+            inside, end = (min(max(-((first - at) // stride), 0), count) for at in (0, len(sums)))
+            if end > inside:
+                total[inside:end] += share * sums[first + inside * stride :: stride][: end - inside]
+            if inside > 0:
+                distance = thresholds.step * (-first - stride * np.arange(inside))
+                total[:inside] += share * sums[0] * np.exp(-rate * distance)
+        return total

@@ -1,0 +1,85 @@
+"""HTTP server with `/metrics` and `/livez`, for worker processes of a cluster."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, Final, cast, final
+
+from prometheus_client import CONTENT_TYPE_LATEST
+from typing_extensions import override
+
+from service.telemetry.sockets import Address, listen
+
+CLIENT_SECONDS: Final = 10.0
+LIVE: Final = b'{"status":"live"}'
+
+
+@contextmanager
+def serve_metrics(address: Address | None, exposition: Callable[[], bytes]) -> Generator[None]:
+    """Serve metrics at an address while the block runs. Do nothing for None. Raise CannotListen.
+
+    Each request calls `exposition` in a thread of its own and returns its bytes (`Metrics.exposition`).
+    """
+    if address is None:
+        yield
+        return
+    with listen(address) as opened:
+        server = _Server(opened, exposition)
+        thread = threading.Thread(target=server.serve_forever, name="metrics", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+@final
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    block_on_close = False
+
+    def __init__(self, opened: socket.socket, exposition: Callable[[], bytes]) -> None:
+        super().__init__(("", 0), _Handler, bind_and_activate=False)
+        self.socket.close()
+        self.socket = opened
+        self.exposition = exposition
+
+    @override
+    def get_request(self) -> tuple[socket.socket, Any]:
+        accepted, _ = self.socket.accept()
+        return accepted, ("operator", 0)  # a Unix socket has no address
+
+    @override
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Ignore errors of connections, because clients may disconnect at any time."""
+
+
+@final
+class _Handler(BaseHTTPRequestHandler):
+    timeout = CLIENT_SECONDS
+
+    def do_GET(self) -> None:
+        """Respond to a request for `/metrics` or `/livez`, and with 404 to other paths."""
+        path = self.path.partition("?")[0]
+        if path == "/metrics":
+            self._answer(200, CONTENT_TYPE_LATEST, cast("_Server", self.server).exposition())
+        elif path == "/livez":
+            self._answer(200, "application/json", LIVE)
+        else:
+            self._answer(404, "text/plain; charset=utf-8", b"There are /metrics and /livez here.\n")
+
+    def _answer(self, status: int, media_type: str, body: bytes) -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", media_type)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    @override
+    def log_message(self, format: str, *args: Any) -> None:
+        """Write no access log, because standard error contains only JSON."""

@@ -1,0 +1,109 @@
+"""Listening sockets at a host and port, or at the path of a Unix socket."""
+
+from __future__ import annotations
+
+import os
+import socket
+import stat
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Final, TypeAlias
+
+Address: TypeAlias = "tuple[str, int] | Path"
+BACKLOG: Final = 2048
+OWNER_ONLY_UMASK: Final = 0o177
+"""Umask for the creation of a Unix socket, which gives the socket mode 0600."""
+
+
+class CannotListen(Exception):
+    """Failure to listen at an address. The message is one sentence for the operator."""
+
+    def __init__(self, address: Address, reason: str) -> None:
+        place = f"unix:{address}" if isinstance(address, Path) else f"{address[0]}:{address[1]}"
+        super().__init__(f"cannot listen on {place}: {reason}")
+
+
+@contextmanager
+def listen(address: Address, *, share_port: bool = False) -> Generator[socket.socket]:
+    """Listen at an address while the block runs, and yield the socket. Raise CannotListen.
+
+    A Unix socket has mode 0600 and is removed at the end. A stale Unix socket, on which no process listens, is
+    replaced. With `share_port`, other processes may listen on the same port (SO_REUSEPORT).
+    """
+    try:
+        opened = _bind_path(address) if isinstance(address, Path) else _bind_port(*address, share_port=share_port)
+    except (OSError, UnicodeError) as error:
+        raise CannotListen(address, _reason(error)) from error
+    own = _identity(address) if isinstance(address, Path) else None
+    try:
+        yield opened
+    finally:
+        opened.close()
+        if isinstance(address, Path) and own == _identity(address):
+            with suppress(OSError):
+                address.unlink()
+
+
+def ensure_host_resolves(host: str, port: int) -> None:
+    """Check that the host resolves to an address. Raise CannotListen otherwise."""
+    try:
+        socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except (OSError, UnicodeError) as error:
+        raise CannotListen((host, port), _reason(error)) from error
+
+
+def _bind_port(host: str, port: int, *, share_port: bool) -> socket.socket:
+    found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    family, _, _, _, place = found[0]
+    return socket.create_server(place[:2], family=family, backlog=BACKLOG, reuse_port=share_port)
+
+
+def _bind_path(path: Path) -> socket.socket:
+    _remove_stale(path)
+    opened = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    before = os.umask(OWNER_ONLY_UMASK)
+    try:
+        opened.bind(str(path))
+        opened.listen(BACKLOG)
+    except OSError:
+        opened.close()
+        raise
+    finally:
+        os.umask(before)
+    return opened
+
+
+def _remove_stale(path: Path) -> None:
+    """Remove a stale Unix socket. Raise OSError if a process listens on it, or if the file is not a socket."""
+    try:
+        is_socket = stat.S_ISSOCK(path.lstat().st_mode)
+    except FileNotFoundError:
+        return
+    if not is_socket:
+        raise FileExistsError(None, "there is a file that is no socket")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as asking:
+        asking.settimeout(1.0)
+        try:
+            asking.connect(str(path))
+        except ConnectionRefusedError:
+            path.unlink()
+            return
+        except TimeoutError:
+            pass
+    raise OSError(None, "Address already in use")
+
+
+def _reason(error: OSError | UnicodeError) -> str:
+    if not isinstance(error, OSError):
+        return "the host is no name"
+    number = error.errno or 0
+    return os.strerror(number) if number > 0 else str(error.strerror)  # errors of the resolver have negative numbers
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    try:
+        found = path.lstat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino

@@ -1,0 +1,132 @@
+"""Long requests are read beside the event loop: one at a time, requesters in turn, and no step of the loop is long."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+
+from service.execution import request_thread as module
+from service.execution.errors import QueueFull
+from service.execution.request_thread import MAX_QUEUED_CALLS, RequestThread
+from tests.computations.large_requests import KINDS, large_request
+from tests.execution.loop_steps import runner_without_workers, seen, steps
+from tests.thorough import thorough
+
+LONGEST_SECONDS = 0.05
+"""Of CPU: what is read in the loop takes less than 20 ms; more on machines that have other work."""
+
+
+async def test_requesters_take_turns() -> None:
+    aside, gate, order = RequestThread(), threading.Event(), list[str]()
+    first = asyncio.create_task(aside.call("first", gate.wait))
+    await asyncio.sleep(0)
+    calls = [aside.call(name[0], order.append, name) for name in ("a1", "a2", "a3", "b1", "b2", "c1")]
+    waiting = asyncio.gather(*calls)
+    await asyncio.sleep(0.02)
+    gate.set()
+    await asyncio.gather(first, waiting)
+    assert order == ["a1", "b1", "c1", "a2", "b2", "a3"]
+
+
+async def test_what_is_raised_arrives_and_the_next_has_its_turn() -> None:
+    aside = RequestThread()
+    found = await asyncio.gather(
+        aside.call("a", int, "no number"), aside.call("a", int, "7"), aside.call("b", int, "8"), return_exceptions=True
+    )
+    assert isinstance(found[0], ValueError)
+    assert found[1:] == [7, 8]
+
+
+async def test_a_newcomer_takes_the_last_place_of_whom_has_most() -> None:
+    aside, gate = RequestThread(), threading.Event()
+    running = asyncio.create_task(aside.call("flood", gate.wait))
+    await asyncio.sleep(0)
+    flood = [asyncio.create_task(aside.call("flood", int, number)) for number in range(MAX_QUEUED_CALLS)]
+    await asyncio.sleep(0)
+    with pytest.raises(QueueFull):
+        await aside.call("flood", int, 1)
+    polite = asyncio.create_task(aside.call("polite", int, 5))
+    with pytest.raises(QueueFull):
+        await flood[-1]
+    gate.set()
+    assert await polite == 5
+    assert await asyncio.gather(running, *flood[:-1]) == [True, *range(MAX_QUEUED_CALLS - 1)]
+
+
+async def test_who_leaves_the_line_or_the_thread_holds_nobody_up() -> None:
+    aside, gate = RequestThread(), threading.Event()
+    calls = [asyncio.create_task(aside.call(name, gate.wait)) for name in ("a", "b", "b", "c")]
+    await asyncio.sleep(0.02)
+    calls[1].cancel()
+    calls[0].cancel()  # it goes on in its thread
+    await asyncio.sleep(0.02)
+    gate.set()
+    assert await asyncio.gather(*calls[2:]) == [True, True]
+    assert await aside.call("d", int, 3) == 3
+
+
+def parts(count: int, first: float) -> dict[str, Any]:
+    made = [{"type": "gaussian", "noise_multiplier": first + number / 100} for number in range(count)]
+    return {"type": "composed", "mechanisms": made}
+
+
+@pytest.mark.parametrize("seed", range(20))
+async def test_no_order_of_arrivals_and_hang_ups_breaks_the_line(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing but QueueFull is raised, and who comes afterwards has a turn at once."""
+    monkeypatch.setattr(module, "MAX_QUEUED_CALLS", 6)
+    random, line = np.random.default_rng(seed), RequestThread()
+    calls: list[asyncio.Task[int]] = []
+    for _ in range(300):
+        if random.random() < 0.6:
+            calls.append(asyncio.create_task(line.call(f"requester {random.integers(4)}", int, 1)))
+        elif calls:
+            calls[random.integers(len(calls))].cancel()
+        if random.random() < 0.4:
+            await asyncio.sleep(0)
+    found = await asyncio.gather(*calls, return_exceptions=True)
+    assert {type(each) for each in found} == {int, QueueFull, asyncio.CancelledError}
+    assert await asyncio.wait_for(line.call("another", int, 2), 5) == 2
+
+
+async def test_no_step_of_the_loop_is_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What held the loop up for longest: sweeps, comparisons and imports of many parts."""
+    runner = runner_without_workers()
+    bodies: list[tuple[str, Any]] = [
+        (
+            "sweeps",
+            {
+                "mechanism": parts(256, 1.0),
+                "vary": {"/mechanism/mechanisms/0/noise_multiplier": {"from": 1, "to": 2, "count": 40}},
+                "questions": [{"type": "epsilon", "delta": 1e-5}],
+            },
+        ),
+        (
+            "comparisons",
+            {
+                "runs": [{"name": f"run {each}", "mechanism": parts(256, 1.0 + each)} for each in range(8)],
+                "questions": [{"type": "epsilon", "delta": 1e-5}],
+            },
+        ),
+    ]
+    for name, body in bodies:
+        await seen(runner, name, {**body, "questions": [{"type": "advantage"}]})  # what is loaded first, is loaded
+        with steps(monkeypatch) as found:
+            assert await seen(runner, name, body) == "NobodyComputes"
+        assert max(found) < LONGEST_SECONDS, name
+
+
+@pytest.mark.parametrize("seed", [1, *(thorough(seed) for seed in range(2, 12))])
+async def test_a_search_for_long_steps(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    random, runner = np.random.default_rng(seed), runner_without_workers()
+    longest: dict[str, float] = {}
+    for _ in range(2):  # what is loaded by the first requests, is loaded for the second ones
+        for name in KINDS:
+            _, body = large_request(random, (name,))
+            with steps(monkeypatch) as found:
+                await seen(runner, name, body)
+            longest[name] = max(found)
+    assert max(longest.values()) < LONGEST_SECONDS, longest
