@@ -10,16 +10,16 @@ from fastapi import Request, Response
 
 from api_schemas.jobs import ENDED, LONGEST_KEY
 from api_schemas.problems import Problem
-from service.api.dependencies import Services
-from service.api.problems import InvalidParameter
-from service.api.told_jobs import accepted
+from service.api.dependencies import AppServices
+from service.api.told_jobs import accepted_response
 from service.computations.abstract import Computation, Quote
 from service.engine_version import ENGINE_VERSION
 from service.execution.runner import ComputedResult
-from service.jobs.jobs import Sender
-from service.jobs.lines import response_in
-from service.jobs.work import JobWork, work_of
+from service.jobs.job_plan import JobPlan, parse_plan
+from service.jobs.results_codec import stored_response
+from service.jobs.service import Sender
 from service.parsing import RequestValidator
+from service.problems import InvalidParameter
 from service.telemetry.http import request_context
 
 LONGEST_WAIT_SECONDS: Final = 20
@@ -27,7 +27,7 @@ LONGEST_WAIT_SECONDS: Final = 20
 MEDIA_TYPE: Final = "application/problem+json"
 
 
-def preferred_wait(given: Sequence[str]) -> int | None:
+def parse_prefer_wait(given: Sequence[str]) -> int | None:
     """For how many seconds a client waits before it takes a job for an answer; None: it does not ask for that."""
     wanted = [part.strip().lower() for header in given for part in re.split("[,;]", header)]
     if "respond-async" not in wanted:
@@ -36,7 +36,7 @@ def preferred_wait(given: Sequence[str]) -> int | None:
     return min(waits[0], LONGEST_WAIT_SECONDS) if waits else 0
 
 
-def sender_of(request: Request) -> Sender:
+def job_sender(request: Request) -> Sender:
     """Return who sends a job, with its Idempotency-Key. Raises InvalidParameter."""
     record = request_context(request.scope)
     key = request.headers.get("idempotency-key")
@@ -45,13 +45,13 @@ def sender_of(request: Request) -> Sender:
     return Sender(record.requester, record.request_id, key)
 
 
-def _read(computation: Computation[Any, Any], body: bytes, validate: RequestValidator) -> tuple[JobWork, str, Quote]:
-    work = work_of(computation, body, validate)
+def _read(computation: Computation[Any, Any], body: bytes, validate: RequestValidator) -> tuple[JobPlan, str, Quote]:
+    work = parse_plan(computation, body, validate)
     return work, work.digest(ENGINE_VERSION), work.quote
 
 
-async def answer_later(
-    computation: Computation[Any, Any], body: bytes, wait_seconds: int, services: Services, sender: Sender
+async def respond_async(
+    computation: Computation[Any, Any], body: bytes, wait_seconds: int, services: AppServices, sender: Sender
 ) -> ComputedResult | Response:
     """The answer, where it is there or comes within that time; else 202 with the place of its job."""
     jobs, runner = services.jobs, services.runner
@@ -61,18 +61,18 @@ async def answer_later(
     known = runner.cached(computation, digest) if work.total == 1 else None
     if known is not None:
         return known
-    job = await jobs.accept(work, body, quote, sender)
-    if computation.pieces is None and wait_seconds:
-        job = await jobs.ended(job.id, wait_seconds)
-    if job.state not in ENDED or computation.pieces is not None:
+    job = await jobs.enqueue(work, body, quote, sender)
+    if computation.chunking is None and wait_seconds:
+        job = await jobs.wait_ended(job.id, wait_seconds)
+    if job.state not in ENDED or computation.chunking is not None:
         wait = f", wait={wait_seconds}" if wait_seconds else ""
-        return accepted(job, **{"Preference-Applied": f"respond-async{wait}"})
+        return accepted_response(job, **{"Preference-Applied": f"respond-async{wait}"})
     if job.problem is not None:
         problem = Problem.model_validate_json(job.problem)
         return Response(problem.json_bytes(), problem.status, {"Cache-Control": "no-store"}, MEDIA_TYPE)
-    kept = await jobs.whole(job.id)
+    kept = await jobs.single_result(job.id)
     if kept is None:  # cancelled
-        return accepted(job)
-    answer = ComputedResult(job.digest, response_in(kept.lines), "computed")
+        return accepted_response(job)
+    answer = ComputedResult(job.digest, stored_response(kept.lines), "computed")
     runner.store(computation, answer.digest, answer.body, job.cost, job.requester)
     return answer

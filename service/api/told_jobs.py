@@ -17,7 +17,7 @@ def job_response(job: StoredJob) -> JobResponse:
         id=job.id,
         resource=job.resource,
         state=job.state,
-        progress=progress_of(job),
+        progress=job_progress(job),
         digest=job.digest,
         engine_version=job.engine_version,
         estimated_cost=job.cost,
@@ -28,13 +28,13 @@ def job_response(job: StoredJob) -> JobResponse:
     )
 
 
-def accepted(job: StoredJob, **headers: str) -> Response:
+def accepted_response(job: StoredJob, **headers: str) -> Response:
     """202, and where the job is."""
     more = {"Location": f"/v1/jobs/{job.id}", "Retry-After": "1", "Cache-Control": "no-store", **headers}
     return Response(job_response(job).json_bytes(), 202, more, "application/json")
 
 
-def progress_of(job: StoredJob) -> JobProgress:
+def job_progress(job: StoredJob) -> JobProgress:
     """How far it is."""
     return JobProgress(done=job.done, failed=job.failed, total=job.total)
 

@@ -137,9 +137,9 @@ def run_job_worker(*, only_check: bool) -> int:
         print(f"privacy-bounds: a worker needs {needed}.", file=sys.stderr)
         return PROBLEM_EXIT_CODE
     if only_check:
-        from service.jobs.celery.store import is_worker_here
+        from service.jobs.celery.store import is_worker_on_this_host
 
-        return 0 if is_worker_here(settings.redis_url.get_secret_value()) else NO_WORKER_EXIT_CODE
+        return 0 if is_worker_on_this_host(settings.redis_url.get_secret_value()) else NO_WORKER_EXIT_CODE
     from service.main import run_worker
     from service.telemetry.sockets import CannotListen
 

@@ -31,24 +31,26 @@ from api_schemas.jobs import (
     JobsPage,
     Place,
 )
-from service.api.answers import JSON, SlicedResponse, read_json_body
-from service.api.dependencies import UsedServices
-from service.api.documentation import SCHEMA_REFERENCE, problems
-from service.api.later import sender_of
+from service.api.content_negotiation import requested_media_type
+from service.api.dependencies import InjectedServices
+from service.api.later import job_sender
 from service.api.limited_protocol import CONNECTION, LimitedProtocol
-from service.api.negotiation import accepted_form
-from service.api.problems import InvalidParameter
-from service.api.told_jobs import accepted, job_response, progress_of
+from service.api.openapi.document import SCHEMA_REFERENCE, problems
+from service.api.request_reading import read_json_body
+from service.api.responses import ChunkedBodyResponse
+from service.api.told_jobs import accepted_response, job_progress, job_response
 from service.computations.abstract import Quote
 from service.computations.cost_range import cost_range
 from service.engine_version import ENGINE_VERSION
 from service.execution.errors import QueueFull
+from service.jobs.csv_stream import CsvWriter
 from service.jobs.errors import PageBeyondEnd
 from service.jobs.job import StoredJob
-from service.jobs.jobs import Jobs
-from service.jobs.lines import whole_response
-from service.jobs.tables import ResultTable
-from service.jobs.work import JobWork, computation_at, name_of
+from service.jobs.job_plan import JobPlan, resource_at, resource_path
+from service.jobs.results_codec import extract_response
+from service.jobs.service import JobService
+from service.problems import InvalidParameter
+from service.rendering.registry import JSON
 from service.telemetry.http import request_context
 
 router = APIRouter(tags=["jobs"])
@@ -71,7 +73,7 @@ _BODY: Final[dict[str, Any]] = {
         },
     }
 }
-_OF_A_JOB: Final = problems(404, 422, 500, 503)
+_JOB_PROBLEMS: Final = problems(404, 422, 500, 503)
 JobId = Annotated[
     str,
     Path(
@@ -94,12 +96,12 @@ Key = Annotated[
 
 
 @final
-class Followed(StreamingResponse):
+class JobStreamResponse(StreamingResponse):
     """A stream that takes one of the places of those who follow jobs, until it is done, has to make room for another
     requester, or the server ends.
     """
 
-    def __init__(self, jobs: Jobs, stream: AsyncGenerator[bytes], media_type: str) -> None:
+    def __init__(self, jobs: JobService, stream: AsyncGenerator[bytes], media_type: str) -> None:
         super().__init__(stream, headers={**NO_STORE, "X-Accel-Buffering": "no"}, media_type=media_type)
         self._jobs = jobs
         self._stream = stream
@@ -119,7 +121,7 @@ class Followed(StreamingResponse):
             await send(message)
 
         try:
-            async with self._jobs.stream(request_context(scope).requester) as share:
+            async with self._jobs.reserve_stream(request_context(scope).requester) as share:
                 share.overdue_at = asyncio.get_running_loop().time() + STEADY_SECONDS
                 if connection is not None:
                     connection.at_shutdown = share.revoke
@@ -146,37 +148,37 @@ class Followed(StreamingResponse):
     responses=problems(400, 413, 415, 422, 500, 503),
     openapi_extra=_BODY,
 )
-async def submit_job(request: Request, services: UsedServices, _idempotency_key: Key = None) -> Response:
+async def submit_job(request: Request, services: InjectedServices, _idempotency_key: Key = None) -> Response:
     """Accept a request of any resource to be computed later; sweeps of up to a million points a piece at a time."""
-    sender = sender_of(request)
+    sender = job_sender(request)
     body = await read_json_body(request, services)
-    read = await services.runner.request_thread.call(sender.requester, services.jobs.read, body)
-    return accepted(await services.jobs.accept(*read, sender))
+    read = await services.runner.request_thread.call(sender.requester, services.jobs.parse, body)
+    return accepted_response(await services.jobs.enqueue(*read, sender))
 
 
-def _estimated(jobs: Jobs, body: bytes) -> tuple[JobWork, str, Quote]:
-    work, _, quote = jobs.read(body)
+def _quote(jobs: JobService, body: bytes) -> tuple[JobPlan, str, Quote]:
+    work, _, quote = jobs.parse(body)
     return work, work.digest(ENGINE_VERSION), quote
 
 
 @router.post(
     "/v1/estimates", response_model=EstimatesResponse, responses=problems(400, 413, 415, 422, 500), openapi_extra=_BODY
 )
-async def estimate(request: Request, services: UsedServices) -> Response:
+async def estimate(request: Request, services: InjectedServices) -> Response:
     """What a request would cost, by which engine and where. Nothing is computed."""
     body, requester = await read_json_body(request, services), request_context(request.scope).requester
-    work, digest, quote = await services.runner.request_thread.call(requester, _estimated, services.jobs, body)
+    work, digest, quote = await services.runner.request_thread.call(requester, _quote, services.jobs, body)
     settings = services.settings
     job_limit = services.jobs.largest_cost(work.computation)
     place: Place = "nowhere" if quote.least > job_limit or work.total > services.jobs.limits.points else "job"
-    pieces = work.computation.pieces
+    pieces = work.computation.chunking
     waits = pieces is None or work.total <= pieces.largest_points
     if place == "job" and waits and services.runner.is_within_budget(work.computation, quote):
         place = "event_loop" if quote.inline else "worker"
     waits = place in ("event_loop", "worker")
     seconds = settings.time_limit_seconds if waits else settings.job_time_limit_seconds * work.total
     response = EstimatesResponse(
-        resource=name_of(work.computation),
+        resource=resource_path(work.computation),
         digest=digest,
         points=work.total,
         cost=quote.cost,
@@ -197,7 +199,7 @@ async def estimate(request: Request, services: UsedServices) -> Response:
 @router.get("/v1/jobs", response_model=JobsPage, responses=problems(422, 500, 503))
 async def list_jobs(
     request: Request,
-    services: UsedServices,
+    services: InjectedServices,
     limit: Annotated[int, Query(ge=1, le=MOST_LISTED, description="Jobs of a page.")] = USUALLY_LISTED,
     cursor: Annotated[
         str | None, Query(max_length=LONGEST_CURSOR, description="`next` of the page before; absent: the first page.")
@@ -209,16 +211,16 @@ async def list_jobs(
     return Response(told.json_bytes(), headers=NO_STORE, media_type=JSON)
 
 
-@router.get("/v1/jobs/{job_id}", response_model=JobResponse, responses=_OF_A_JOB)
-async def job(job_id: JobId, services: UsedServices) -> Response:
+@router.get("/v1/jobs/{job_id}", response_model=JobResponse, responses=_JOB_PROBLEMS)
+async def job(job_id: JobId, services: InjectedServices) -> Response:
     """State and progress of a job."""
-    return _told(await services.jobs.get(job_id))
+    return _job_json(await services.jobs.get(job_id))
 
 
-@router.delete("/v1/jobs/{job_id}", response_model=JobResponse, responses=_OF_A_JOB)
-async def cancel_job(job_id: JobId, services: UsedServices) -> Response:
+@router.delete("/v1/jobs/{job_id}", response_model=JobResponse, responses=_JOB_PROBLEMS)
+async def cancel_job(job_id: JobId, services: InjectedServices) -> Response:
     """End a job, and the work on it, at once; one that has ended stays as it is. What was computed stays there."""
-    return _told(await services.jobs.cancel(job_id))
+    return _job_json(await services.jobs.cancel(job_id))
 
 
 @router.get(
@@ -236,19 +238,19 @@ async def cancel_job(job_id: JobId, services: UsedServices) -> Response:
 async def job_events(
     request: Request,
     job_id: JobId,
-    services: UsedServices,
+    services: InjectedServices,
     last_event_id: Annotated[
         str | None, Header(alias="Last-Event-ID", description="The `id` of the last event that was read.")
     ] = None,
 ) -> Response:
     """Progress as it comes, at least every two seconds."""
-    accepted_form(request, (EVENTS,))
-    after = _revision(last_event_id)
+    requested_media_type(request, (EVENTS,))
+    after = _parse_last_event_id(last_event_id)
     now = await services.jobs.get(job_id)
     if now.state in ENDED and after == now.revision:
         return Response(status_code=204, headers=NO_STORE)
     stream = _events(services.jobs, job_id, after)
-    return Followed(services.jobs, stream, EVENTS)
+    return JobStreamResponse(services.jobs, stream, EVENTS)
 
 
 @router.get(
@@ -260,7 +262,7 @@ async def job_events(
 async def job_results(
     request: Request,
     job_id: JobId,
-    services: UsedServices,
+    services: InjectedServices,
     start: Annotated[int, Query(ge=0, description="The first point.")] = 0,
     limit: Annotated[int, Query(ge=1, le=LARGEST_PAGE, description="Points of a page.")] = USUAL_PAGE,
 ) -> Response:
@@ -268,48 +270,48 @@ async def job_results(
     on, as they come, until the job has ended.
     """
     jobs = services.jobs
-    form = accepted_form(request, (JSON, NDJSON, CSV))
+    form = requested_media_type(request, (JSON, NDJSON, CSV))
     if form == JSON:
         read, lines, following = await jobs.results(job_id, start, limit)
-        computation = computation_at(read.resource)
-        if read.state == "succeeded" and computation.pieces is None and lines:
+        computation = resource_at(read.resource)
+        if read.state == "succeeded" and computation.chunking is None and lines:
             # Clients ask for other forms of the answer next.
-            services.runner.store(computation, read.digest, whole_response(lines[0]), read.cost, read.requester)
-        head = JobResultsPage(id=job_id, state=read.state, progress=progress_of(read), points=(), next=following)
+            services.runner.store(computation, read.digest, extract_response(lines[0]), read.cost, read.requester)
+        head = JobResultsPage(id=job_id, state=read.state, progress=job_progress(read), points=(), next=following)
         before, _, after = head.json_bytes().partition(b'"points":[')
-        return SlicedResponse(before + b'"points":[' + b",".join(lines) + after, headers=NO_STORE, media_type=JSON)
+        return ChunkedBodyResponse(before + b'"points":[' + b",".join(lines) + after, headers=NO_STORE, media_type=JSON)
     read = await jobs.get(job_id)
     if start >= read.total:
         raise PageBeyondEnd(read.total)
-    computation = computation_at(read.resource)
-    if form == CSV and computation.pieces is None:
-        accepted_form(request, (JSON, NDJSON))
-    table = ResultTable(computation.pieces.cells) if form == CSV and computation.pieces is not None else None
+    computation = resource_at(read.resource)
+    if form == CSV and computation.chunking is None:
+        requested_media_type(request, (JSON, NDJSON))
+    table = CsvWriter(computation.chunking.cells) if form == CSV and computation.chunking is not None else None
     stream = _lines(jobs, job_id, start, table)
-    return Followed(services.jobs, stream, form)
+    return JobStreamResponse(services.jobs, stream, form)
 
 
-async def _events(jobs: Jobs, name: str, after: int) -> AsyncGenerator[bytes]:
-    async for each in jobs.changes(name, after):
+async def _events(jobs: JobService, name: str, after: int) -> AsyncGenerator[bytes]:
+    async for each in jobs.watch(name, after):
         event = "ended" if each.state in ENDED else "progress"
         told = job_response(each).json_bytes().decode()
         yield format_sse_event(data_str=told, event=event, id=str(each.revision), retry=1000)
 
 
-async def _lines(jobs: Jobs, name: str, start: int, table: ResultTable | None) -> AsyncGenerator[bytes]:
-    async for lines in jobs.follow(name, start):
+async def _lines(jobs: JobService, name: str, start: int, table: CsvWriter | None) -> AsyncGenerator[bytes]:
+    async for lines in jobs.stream_results(name, start):
         for first in range(0, len(lines), SLICE_LINES):
             part = lines[first : first + SLICE_LINES]
-            yield b"\n".join(part) + b"\n" if table is None else table.rows(map(json.loads, part))
+            yield b"\n".join(part) + b"\n" if table is None else table.write(map(json.loads, part))
     if table is not None:
-        yield table.rest()
+        yield table.finish()
 
 
-def _told(read: StoredJob) -> Response:
+def _job_json(read: StoredJob) -> Response:
     return Response(job_response(read).json_bytes(), headers=NO_STORE, media_type=JSON)
 
 
-def _revision(given: str | None) -> int:
+def _parse_last_event_id(given: str | None) -> int:
     if given is None or given == "":
         return 0
     if not re.fullmatch(r"[0-9]{1,15}", given):

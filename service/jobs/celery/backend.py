@@ -12,14 +12,14 @@ from typing import Any, Final, final
 from structlog.typing import FilteringBoundLogger
 
 from api_schemas.jobs import ENDED
-from service.jobs.celery.cluster import make_cluster, wake
+from service.jobs.celery.celery_app import make_celery_app, wake_workers
 from service.jobs.celery.migration import migrate
-from service.jobs.celery.store import SEEN_SECONDS, RedisStore
-from service.jobs.celery.worker import PERIOD_SECONDS, store_of
+from service.jobs.celery.store import WORKER_PRESENT_SECONDS, RedisStore
+from service.jobs.celery.worker import PERIOD_SECONDS, open_store
 from service.jobs.errors import JobsUnavailable
 from service.jobs.job import StoredJob
-from service.jobs.jobs import Condition, Jobs
-from service.jobs.work import Limits
+from service.jobs.job_plan import JobConstraints
+from service.jobs.service import Condition, JobService
 from service.parsing import RequestValidator
 from service.settings import Settings
 from service.telemetry.metrics import Metrics
@@ -46,31 +46,33 @@ async def celery_jobs(
     settings: Settings,
     *,
     engine_version: str,
-    limits: Limits,
+    limits: JobConstraints,
     validate: RequestValidator,
     metrics: Metrics,
     logger: FilteringBoundLogger,
-) -> AsyncGenerator[Jobs]:
+) -> AsyncGenerator[JobService]:
     """Jobs while the block runs."""
-    store = store_of(settings)
-    app = make_cluster(settings, engine_version, lambda _: None)
-    watch = Watch(store, logger)
+    store = open_store(settings)
+    app = make_celery_app(settings, engine_version, lambda _: None)
+    watch = ClusterMonitor(store, logger)
     waking: set[asyncio.Task[Any]] = set()
 
     def look(job: StoredJob) -> None:
         if job.state in ENDED:
             return
-        task = asyncio.create_task(asyncio.to_thread(watch.attempt, partial(wake, app, store, engine_version)))
+        task = asyncio.create_task(
+            asyncio.to_thread(watch.log_failure, partial(wake_workers, app, store, engine_version))
+        )
         waking.add(task)
         task.add_done_callback(waking.discard)
 
-    jobs = Jobs(
+    jobs = JobService(
         repository=store,
         limits=limits,
-        about=limits.told("celery", PROMISES, survives_restart=True),
+        about=limits.to_limits_response("celery", PROMISES, survives_restart=True),
         engine_version=engine_version,
         validate=validate,
-        look=look,
+        on_change=look,
         metrics=metrics,
         condition=watch.condition,
     )
@@ -86,7 +88,7 @@ async def celery_jobs(
 
 
 @final
-class Watch:
+class ClusterMonitor:
     """Looks at Redis every two seconds: how many workers are there, and whether it still has its jobs."""
 
     def __init__(self, store: RedisStore, logger: FilteringBoundLogger) -> None:
@@ -113,11 +115,11 @@ class Watch:
     async def run(self) -> None:
         """Look until the task is cancelled."""
         while True:
-            if not await asyncio.to_thread(self.attempt, self._look):
+            if not await asyncio.to_thread(self.log_failure, self._check):
                 self._workers = None
             await asyncio.sleep(PERIOD_SECONDS)
 
-    def attempt(self, call: Callable[[], object]) -> bool:
+    def log_failure(self, call: Callable[[], object]) -> bool:
         """Return whether a call came to its end, and log why it did not. Workers do later what it was to do."""
         try:
             call()
@@ -126,17 +128,17 @@ class Watch:
             return False
         return True
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         try:
-            self._look_at_jobs()
+            self._check_jobs()
         except JobsUnavailable as error:
             self._refusal = error.reason if error.reason.startswith(ANSWERS) else None
             raise
         self._refusal = None
 
-    def _look_at_jobs(self) -> None:
+    def _check_jobs(self) -> None:
         migrate(self._store, self._logger)
-        self._workers = len(self._store.workers(SEEN_SECONDS))
+        self._workers = len(self._store.present_workers(WORKER_PRESENT_SECONDS))
         epoch = self._store.epoch()
         if self._epoch not in (None, epoch):
             self._lost_at = time.monotonic()

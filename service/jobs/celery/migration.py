@@ -15,7 +15,7 @@ from api_schemas.jobs import ENDED
 from service.execution.entry_mac import EntryAuthenticator
 from service.jobs.celery.store import RedisStore
 from service.jobs.errors import JobNotFound
-from service.jobs.job import Piece, StoredJob, StoredPiece
+from service.jobs.job import Chunk, ChunkResult, StoredJob
 
 ACTIVE: Final = "privacy_bounds:jobs:active"
 JOB: Final = "privacy_bounds:job:"
@@ -28,17 +28,17 @@ REQUESTER: Final = "unknown"
 
 def migrate(store: RedisStore, logger: FilteringBoundLogger) -> None:
     """Carry over what is there. Raises JobsUnavailable."""
-    with store.client.asking() as client:
+    with store.client.connection() as client:
         # Active jobs first: their workers take no more pieces of them as soon as they are gone.
         names = client.zrange(ACTIVE, 0, AT_ONCE - 1) or client.zrange(EXPIRY, 0, AT_ONCE - 1)
     if not names:
         return
     for name in (each.decode() for each in names):
         try:
-            _carry_over(store, name)
+            _migrate_job(store, name)
         except (JobNotFound, LookupError, ValueError, TypeError) as error:  # what is no job stops no other one
             logger.warning("jobs", state="not carried over", cause=type(error).__name__)
-        with store.client.asking() as client:
+        with store.client.connection() as client:
             pipeline = client.pipeline()
             pipeline.unlink(*(f"{JOB}{name}{part}" for part in PARTS), *LEFT)
             pipeline.zrem(ACTIVE, name)
@@ -47,17 +47,22 @@ def migrate(store: RedisStore, logger: FilteringBoundLogger) -> None:
     logger.info("jobs", state="carried over", jobs=len(names))
 
 
-def _carry_over(store: RedisStore, name: str) -> None:
-    with store.client.asking() as client:
+def _migrate_job(store: RedisStore, name: str) -> None:
+    with store.client.connection() as client:
         held = client.hgetall(JOB + name)
         lines = client.hgetall(f"{JOB}{name}:lines")
         if b"idempotency" in held:  # which were not those of a requester
             client.unlink(held[b"idempotency"])
-    job, request = _job(store.seals, name, held), store.seals.verify("request", name, held.get(b"request", b""))
+    job, request = (
+        _job(store.authenticator, name, held),
+        store.authenticator.verify("request", name, held.get(b"request", b"")),
+    )
     if request is None:
         raise JobNotFound
-    pieces = [_kept(store.seals, name, *piece) for piece in lines.items()] if job.state in ENDED else []
-    store.carry_over(job, request, pieces)
+    pieces = (
+        [_migrated_chunk(store.authenticator, name, *piece) for piece in lines.items()] if job.state in ENDED else []
+    )
+    store.import_job(job, request, pieces)
 
 
 def _job(seals: EntryAuthenticator, name: str, held: dict[bytes, bytes]) -> StoredJob:
@@ -83,9 +88,9 @@ def _job(seals: EntryAuthenticator, name: str, held: dict[bytes, bytes]) -> Stor
     )
 
 
-def _kept(seals: EntryAuthenticator, name: str, text: bytes, sealed: bytes) -> StoredPiece:
+def _migrated_chunk(seals: EntryAuthenticator, name: str, text: bytes, sealed: bytes) -> ChunkResult:
     lines = seals.verify("lines", f"{name}:{text.decode()}", sealed)
     if lines is None:
         raise JobNotFound
     start, _, stop = text.decode().partition("-")
-    return StoredPiece(Piece(int(start), int(stop)), lines)
+    return ChunkResult(Chunk(int(start), int(stop)), lines)

@@ -22,8 +22,8 @@ from __future__ import annotations
 from typing import Final
 
 from service.computations.abstract import BLOCK_POINTS
+from service.jobs.chunk_sizing import LOWEST_CLASS_COST
 from service.jobs.repository import OLDEST_EVERY
-from service.jobs.sizes import SMALLEST_CLASS
 
 SCHEMA: Final = "2"
 SCHEMA_KEY: Final = "privacy_bounds:jobs:schema"
@@ -34,7 +34,7 @@ COMMON: Final = (
 local P, SCHEMA, SCHEMA_KEY = '{PREFIX}', '{SCHEMA}', '{SCHEMA_KEY}'
 local schema = redis.call('GET', SCHEMA_KEY)
 if schema and schema ~= SCHEMA then return redis.error_reply('SCHEMA') end
-local SMALLEST, OLDEST_EVERY, BLOCK = {SMALLEST_CLASS}, {OLDEST_EVERY}, {BLOCK_POINTS}
+local SMALLEST, OLDEST_EVERY, BLOCK = {LOWEST_CLASS_COST}, {OLDEST_EVERY}, {BLOCK_POINTS}
 """
     + """
 local QUIET, PATIENCE = 5, 15
@@ -375,12 +375,12 @@ return head(name)
 """
 """ARGV: name, state, problem, generation."""
 
-GIVEN_UP: Final = "return redis.pcall('SPOP', P .. 'given_up', 100)"
+QUARANTINED: Final = "return redis.pcall('SPOP', P .. 'given_up', 100)"
 """Up to 100 names of records that were given up since the last call."""
 
-GIVE_UP: Final = "return give_up(ARGV[1])"
+QUARANTINE: Final = "return give_up(ARGV[1])"
 
-BEGIN_ANEW: Final = """
+RESTART: Final = """
 local name = ARGV[1]
 if is_active(name) and get(name, 'generation') == ARGV[2] then
   local v, who = lane(name)

@@ -19,7 +19,7 @@ TASK: Final = "privacy_bounds.work"
 _redis: Any = redis  # kombu has no types
 
 
-def transport(app: Celery, dropped: Callable[[str], None]) -> Any:
+def make_transport(app: Celery, on_dropped: Callable[[str], None]) -> Any:
     """Return the class of a transport that gives out messages of TASK only."""
 
     class QoS(_redis.QoS):
@@ -28,29 +28,29 @@ def transport(app: Celery, dropped: Callable[[str], None]) -> Any:
                 super().restore_by_tag(tag, client, leftmost)
             except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
                 self._remove_from_indices(tag).execute()
-                dropped(type(error).__name__)
+                on_dropped(type(error).__name__)
 
     class Channel(_redis.Channel):
         def _brpop_read(self, **options: Any) -> Any:
             try:
                 return super()._brpop_read(**options)
             except (ValueError, RecursionError) as error:  # no JSON: kombu has taken it out of its list
-                dropped(type(error).__name__)
+                on_dropped(type(error).__name__)
                 return True
 
     class Transport(_redis.Transport):
         def _deliver(self, message: Any, queue: str) -> None:
-            if is_of_task(message):
+            if is_task_message(message):
                 super()._deliver(make_message(app, queue), queue)
             else:
-                dropped("no message of a task of the service")
+                on_dropped("no message of a task of the service")
 
     Channel.QoS = QoS
     Transport.Channel = Channel
     return Transport
 
 
-def is_of_task(message: Any) -> bool:
+def is_task_message(message: Any) -> bool:
     """Whether a message, as it was in its list, names the one task there is."""
     headers: Any = cast("Any", message).get("headers") if isinstance(message, dict) else None
     return isinstance(headers, dict) and cast("Any", headers).get("task") == TASK
