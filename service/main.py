@@ -17,18 +17,26 @@ from fastapi import FastAPI
 from prometheus_client import CollectorRegistry
 from structlog.typing import FilteringBoundLogger
 
-from service.api import documentation, problem_responses
-from service.api.answers import LARGEST_BODIES_AT_ONCE, LARGEST_UPLOADS_AT_ONCE
+from service.api import problem_responses
 from service.api.connections import Connections
-from service.api.dependencies import Services
-from service.api.direct_route import Application
+from service.api.dependencies import AppServices
+from service.api.fast_routes import FastPathApplication
 from service.api.head_as_get import HeadAsGet
-from service.api.known_answers import KNOWN_ANSWERS, warm_up
+from service.api.openapi import document
 from service.api.operators import operator_application
-from service.api.problems import problem_of
 from service.api.readiness import Readiness
 from service.api.renderings import ChartRenderer, RenderingService
-from service.api.routes import computations, decisions, discovery, guide, jobs, operations, pages, results
+from service.api.request_reading import LARGEST_BODIES_AT_ONCE, LARGEST_UPLOADS_AT_ONCE
+from service.api.routes import (
+    computations,
+    decisions,
+    discovery,
+    documentation_pages,
+    explorer_page,
+    jobs,
+    operations,
+    results,
+)
 from service.computations.catalogue import resources
 from service.engine_version import ENGINE_VERSION
 from service.execution.client import requester_from_scope
@@ -49,7 +57,9 @@ from service.jobs.job_plan import JobConstraints
 from service.jobs.local.backend import local_jobs
 from service.jobs.service import JobService
 from service.preloaded import LOADED_FOR_PRICES, preloaded_modules
+from service.problems import problem_of
 from service.rendering import chart_images
+from service.self_test import REFERENCE_CASES, warm_up
 from service.server.draining import DrainingServer, serve_on_socket
 from service.settings import Settings
 from service.telemetry.http import HttpTelemetry
@@ -90,7 +100,7 @@ def create_app(settings: Settings, operators: socket.socket | None = None) -> Fa
     )
 
     @asynccontextmanager
-    async def lifespan(_: FastAPI) -> AsyncGenerator[dict[str, Services]]:
+    async def lifespan(_: FastAPI) -> AsyncGenerator[dict[str, AppServices]]:
         async with _running(settings, metrics, logger, version) as services:
             services.readiness.is_draining = draining.is_set
             by_operator = partial(telemetry, requester_of=lambda _: "operator")
@@ -102,32 +112,32 @@ def create_app(settings: Settings, operators: socket.socket | None = None) -> Fa
     app = _framework(version, lifespan)
     offered = resources()
     app.router.routes[:0] = map(computations.route_of, offered)  # asked most, matched first
-    people = (pages.router, guide.router(*guide.GUIDE))
+    people = (explorer_page.router, documentation_pages.router(*documentation_pages.GUIDE))
     stored = (results.router(offered), decisions.router)
     ready = operations.details_router if settings.operator_bind is None else operations.verdict_router
     for router in (jobs.router, *stored, discovery.router(offered), operations.router, ready, *people):
         app.include_router(router)
-    documentation.install(app, tuple(computation.request_type for computation in offered))
+    document.install(app, tuple(computation.request_type for computation in offered))
     problem_responses.install(app)
     app.add_middleware(HeadAsGet)
     by_address = partial(telemetry, requester_of=requester_from_scope)
     app.add_middleware(by_address)
-    app.open_direct_routes(by_address)
+    app.enable_fast_path(by_address)
     app.state.metrics = metrics  # for the server, which counts what never comes as far as the application
     app.state.draining = draining
     return app
 
 
 def _framework(
-    version: str, lifespan: Callable[[FastAPI], AbstractAsyncContextManager[dict[str, Services]]]
-) -> Application:
-    return Application(
+    version: str, lifespan: Callable[[FastAPI], AbstractAsyncContextManager[dict[str, AppServices]]]
+) -> FastPathApplication:
+    return FastPathApplication(
         title="Privacy bounds",
         summary="Certified bounds on what an attacker can learn from a differentially private release.",
         description=DESCRIPTION,
         version=version,
         license_info={"name": "Apache-2.0", "identifier": "Apache-2.0"},
-        openapi_tags=documentation.TAGS,
+        openapi_tags=document.TAGS,
         openapi_url=None,  # the published document is a file of the package
         lifespan=lifespan,
         docs_url=None,  # ours loads nothing from elsewhere
@@ -162,7 +172,7 @@ def create_server(settings: Settings, host: str, port: int, operators: socket.so
 @asynccontextmanager
 async def _running(
     settings: Settings, metrics: Metrics, logger: FilteringBoundLogger, version: str
-) -> AsyncGenerator[Services]:
+) -> AsyncGenerator[AppServices]:
     """The services of an application, from start to stop."""
     make_pool = _pool_maker(settings, metrics)
     refused = partial(metrics.count_rejection, "share")
@@ -180,7 +190,7 @@ async def _running(
         workers = Workers(pool, admission, reserve, lambda: metrics.queue_depth.set(admission.admitted))
         runner = _runner(settings, memory, shared, siblings, workers, metrics)
         board = _drawing_board(settings, metrics)
-        readiness = Readiness(KNOWN_ANSWERS, pool, link, are_results_shared=bool(settings.seal_key))
+        readiness = Readiness(REFERENCE_CASES, pool, link, are_results_shared=bool(settings.seal_key))
         watching = asyncio.create_task(measure_loop_lag(metrics))
         try:
             await _warmed(workers, readiness)
@@ -190,12 +200,12 @@ async def _running(
                 _jobs(settings, for_jobs, runner, metrics, logger) as running_jobs,
             ):
                 readiness.jobs = running_jobs.condition
-                yield Services(
+                yield AppServices(
                     settings=settings,
                     runner=runner,
                     renderings=RenderingService(runner, board, memory, settings.worker_count),
-                    uploads=ResourceBudget(LARGEST_UPLOADS_AT_ONCE * settings.max_upload_bytes, refused),
-                    bodies=ResourceBudget(LARGEST_BODIES_AT_ONCE * settings.max_body_bytes, refused),
+                    upload_memory=ResourceBudget(LARGEST_UPLOADS_AT_ONCE * settings.max_upload_bytes, refused),
+                    json_memory=ResourceBudget(LARGEST_BODIES_AT_ONCE * settings.max_body_bytes, refused),
                     readiness=readiness,
                     jobs=running_jobs,
                     validate=validate_with_imports,

@@ -10,8 +10,7 @@ from fastapi import Request, Response
 
 from api_schemas.jobs import ENDED, LONGEST_KEY
 from api_schemas.problems import Problem
-from service.api.dependencies import Services
-from service.api.problems import InvalidParameter
+from service.api.dependencies import AppServices
 from service.api.told_jobs import accepted_response
 from service.computations.abstract import Computation, Quote
 from service.engine_version import ENGINE_VERSION
@@ -20,6 +19,7 @@ from service.jobs.job_plan import JobPlan, parse_plan
 from service.jobs.results_codec import stored_response
 from service.jobs.service import Sender
 from service.parsing import RequestValidator
+from service.problems import InvalidParameter
 from service.telemetry.http import request_context
 
 LONGEST_WAIT_SECONDS: Final = 20
@@ -51,7 +51,7 @@ def _read(computation: Computation[Any, Any], body: bytes, validate: RequestVali
 
 
 async def respond_async(
-    computation: Computation[Any, Any], body: bytes, wait_seconds: int, services: Services, sender: Sender
+    computation: Computation[Any, Any], body: bytes, wait_seconds: int, services: AppServices, sender: Sender
 ) -> ComputedResult | Response:
     """The answer, where it is there or comes within that time; else 202 with the place of its job."""
     jobs, runner = services.jobs, services.runner

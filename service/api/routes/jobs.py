@@ -31,13 +31,13 @@ from api_schemas.jobs import (
     JobsPage,
     Place,
 )
-from service.api.answers import JSON, SlicedResponse, read_json_body
-from service.api.dependencies import UsedServices
-from service.api.documentation import SCHEMA_REFERENCE, problems
+from service.api.content_negotiation import requested_media_type
+from service.api.dependencies import InjectedServices
 from service.api.later import job_sender
 from service.api.limited_protocol import CONNECTION, LimitedProtocol
-from service.api.negotiation import accepted_form
-from service.api.problems import InvalidParameter
+from service.api.openapi.document import SCHEMA_REFERENCE, problems
+from service.api.request_reading import read_json_body
+from service.api.responses import ChunkedBodyResponse
 from service.api.told_jobs import accepted_response, job_progress, job_response
 from service.computations.abstract import Quote
 from service.computations.cost_range import cost_range
@@ -49,6 +49,8 @@ from service.jobs.job import StoredJob
 from service.jobs.job_plan import JobPlan, resource_at, resource_path
 from service.jobs.results_codec import extract_response
 from service.jobs.service import JobService
+from service.problems import InvalidParameter
+from service.rendering.registry import JSON
 from service.telemetry.http import request_context
 
 router = APIRouter(tags=["jobs"])
@@ -146,7 +148,7 @@ class JobStreamResponse(StreamingResponse):
     responses=problems(400, 413, 415, 422, 500, 503),
     openapi_extra=_BODY,
 )
-async def submit_job(request: Request, services: UsedServices, _idempotency_key: Key = None) -> Response:
+async def submit_job(request: Request, services: InjectedServices, _idempotency_key: Key = None) -> Response:
     """Accept a request of any resource to be computed later; sweeps of up to a million points a piece at a time."""
     sender = job_sender(request)
     body = await read_json_body(request, services)
@@ -162,7 +164,7 @@ def _quote(jobs: JobService, body: bytes) -> tuple[JobPlan, str, Quote]:
 @router.post(
     "/v1/estimates", response_model=EstimatesResponse, responses=problems(400, 413, 415, 422, 500), openapi_extra=_BODY
 )
-async def estimate(request: Request, services: UsedServices) -> Response:
+async def estimate(request: Request, services: InjectedServices) -> Response:
     """What a request would cost, by which engine and where. Nothing is computed."""
     body, requester = await read_json_body(request, services), request_context(request.scope).requester
     work, digest, quote = await services.runner.request_thread.call(requester, _quote, services.jobs, body)
@@ -197,7 +199,7 @@ async def estimate(request: Request, services: UsedServices) -> Response:
 @router.get("/v1/jobs", response_model=JobsPage, responses=problems(422, 500, 503))
 async def list_jobs(
     request: Request,
-    services: UsedServices,
+    services: InjectedServices,
     limit: Annotated[int, Query(ge=1, le=MOST_LISTED, description="Jobs of a page.")] = USUALLY_LISTED,
     cursor: Annotated[
         str | None, Query(max_length=LONGEST_CURSOR, description="`next` of the page before; absent: the first page.")
@@ -210,13 +212,13 @@ async def list_jobs(
 
 
 @router.get("/v1/jobs/{job_id}", response_model=JobResponse, responses=_JOB_PROBLEMS)
-async def job(job_id: JobId, services: UsedServices) -> Response:
+async def job(job_id: JobId, services: InjectedServices) -> Response:
     """State and progress of a job."""
     return _job_json(await services.jobs.get(job_id))
 
 
 @router.delete("/v1/jobs/{job_id}", response_model=JobResponse, responses=_JOB_PROBLEMS)
-async def cancel_job(job_id: JobId, services: UsedServices) -> Response:
+async def cancel_job(job_id: JobId, services: InjectedServices) -> Response:
     """End a job, and the work on it, at once; one that has ended stays as it is. What was computed stays there."""
     return _job_json(await services.jobs.cancel(job_id))
 
@@ -236,13 +238,13 @@ async def cancel_job(job_id: JobId, services: UsedServices) -> Response:
 async def job_events(
     request: Request,
     job_id: JobId,
-    services: UsedServices,
+    services: InjectedServices,
     last_event_id: Annotated[
         str | None, Header(alias="Last-Event-ID", description="The `id` of the last event that was read.")
     ] = None,
 ) -> Response:
     """Progress as it comes, at least every two seconds."""
-    accepted_form(request, (EVENTS,))
+    requested_media_type(request, (EVENTS,))
     after = _parse_last_event_id(last_event_id)
     now = await services.jobs.get(job_id)
     if now.state in ENDED and after == now.revision:
@@ -260,7 +262,7 @@ async def job_events(
 async def job_results(
     request: Request,
     job_id: JobId,
-    services: UsedServices,
+    services: InjectedServices,
     start: Annotated[int, Query(ge=0, description="The first point.")] = 0,
     limit: Annotated[int, Query(ge=1, le=LARGEST_PAGE, description="Points of a page.")] = USUAL_PAGE,
 ) -> Response:
@@ -268,7 +270,7 @@ async def job_results(
     on, as they come, until the job has ended.
     """
     jobs = services.jobs
-    form = accepted_form(request, (JSON, NDJSON, CSV))
+    form = requested_media_type(request, (JSON, NDJSON, CSV))
     if form == JSON:
         read, lines, following = await jobs.results(job_id, start, limit)
         computation = resource_at(read.resource)
@@ -277,13 +279,13 @@ async def job_results(
             services.runner.store(computation, read.digest, extract_response(lines[0]), read.cost, read.requester)
         head = JobResultsPage(id=job_id, state=read.state, progress=job_progress(read), points=(), next=following)
         before, _, after = head.json_bytes().partition(b'"points":[')
-        return SlicedResponse(before + b'"points":[' + b",".join(lines) + after, headers=NO_STORE, media_type=JSON)
+        return ChunkedBodyResponse(before + b'"points":[' + b",".join(lines) + after, headers=NO_STORE, media_type=JSON)
     read = await jobs.get(job_id)
     if start >= read.total:
         raise PageBeyondEnd(read.total)
     computation = resource_at(read.resource)
     if form == CSV and computation.chunking is None:
-        accepted_form(request, (JSON, NDJSON))
+        requested_media_type(request, (JSON, NDJSON))
     table = CsvWriter(computation.chunking.cells) if form == CSV and computation.chunking is not None else None
     stream = _lines(jobs, job_id, start, table)
     return JobStreamResponse(services.jobs, stream, form)

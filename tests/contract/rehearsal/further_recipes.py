@@ -112,7 +112,7 @@ ENGINE: Final = Recipe(
         ),
         Place(
             "docs/guide/answers.md",
-            (("`monte_carlo` (with", "`rehearsed`, "),),
+            (("`edgeworth` (with `order`)", "`rehearsed`, "),),
             f"{PAGES}:test_every_engine_is_named",
         ),
     ),

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from service.api.negotiation import preferred
-from service.api.problems import NotAcceptable
+from service.api.content_negotiation import negotiate_media_type
 from service.main import create_app
+from service.problems import NotAcceptable
 from service.rendering.registry import renderings_of
 from service.settings import Settings
 from service.telemetry import logs
@@ -64,13 +64,13 @@ PLAIN = "application/json"
     ],
 )
 def test_the_form_that_is_asked_for(accept: str, expected: str) -> None:
-    assert preferred(accept, (PLAIN, *FORMS)) == expected
+    assert negotiate_media_type(accept, (PLAIN, *FORMS)) == expected
 
 
 @pytest.mark.parametrize("accept", ["image/png", "image/*", "text/html, application/xml;q=0.9"])
 def test_a_form_that_there_is_not(accept: str) -> None:
     with pytest.raises(NotAcceptable):
-        preferred(accept, (PLAIN, *FORMS))
+        negotiate_media_type(accept, (PLAIN, *FORMS))
 
 
 def test_what_there_is_is_said_before_anything_is_read(client: TestClient) -> None:

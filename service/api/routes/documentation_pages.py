@@ -1,4 +1,4 @@
-"""GET /guide, /docs and /errata: what there is to read about the service, for people with a browser."""
+"""Routes `/guide`, `/docs` and `/errata`: documentation pages for browsers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from service.api.page_headers import page_headers
 from service.api.static_files import REVALIDATED, StaticFolder
 
 GUIDE: Final = ("web", "guide")
-"""Where `make guide` writes; it is not there before."""
+"""Folder that `make guide` writes. It does not exist before."""
 NOT_BUILT: Final = (
     "<!doctype html><title>No guide</title><p>The guide was not built. <code>make guide</code> builds it; its pages "
     "are also files in the folder <code>docs/guide</code>.</p>"
@@ -20,7 +20,7 @@ NOT_BUILT: Final = (
 
 
 def router(*guide: str) -> APIRouter:
-    """The routes; `guide`: the folder of the built guide, below `service` or absolute."""
+    """Return the routes. guide: folder of the built guide, below `service` or absolute."""
     routes = APIRouter(include_in_schema=False)
 
     @cache
