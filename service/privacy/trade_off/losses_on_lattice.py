@@ -1,10 +1,10 @@
-"""Two laws of one statistic that is seen several times, with the log-likelihood ratios rounded to a lattice.
+"""Pair of laws of a statistic that is observed several times, with log-likelihood ratios rounded to a lattice.
 
-Rounding is post-processing: whoever sees only the rounded ratio has no more power than whoever sees the statistic. So
-has whoever sees the sum of several rounded ratios, or sums in which any partial sum outside a window was moved to its
-edge. Tests of such a sum are tests of what was released, and what they reach is attained.
+Rounding is post-processing. An attacker who observes only the rounded ratio has at most the power of an attacker who
+observes the statistic. The same holds for the sum of several rounded ratios, and for sums whose partial sums are moved
+to the edge of a window. So a test of such a sum is a test of the release, and its power is attained.
 
-Both laws have non-negative terms, so the masses of the sum come from direct convolutions with a relative error.
+All masses are non-negative, so that direct convolutions compute the masses of the sum with a relative error.
 """
 
 from __future__ import annotations
@@ -21,26 +21,33 @@ from service.privacy.numerics.rounding import UNIT_ROUNDOFF
 from service.privacy.trade_off.polygon import Corners
 
 MOST_TIMES: Final = 100_000
-"""Times that are composed. Further times are forgotten, which is post-processing, too."""
+"""Largest count of composed observations. Forgetting further observations is post-processing, too."""
 MOST_NATS: Final = 600.0
-"""Distance of the means of the sum under both hypotheses up to which times are composed."""
+"""Largest distance in nats of the means of the sum under both hypotheses."""
 CELLS: Final = 2048
-"""Cells of the lattice in the window of the sum."""
+"""Count of cells of the lattice in the window of the sum."""
 DEVIATIONS: Final = 9.0
-"""Standard deviations of the sum on either side, which make the window."""
+"""Half-width of the window beyond the means, in standard deviations of the sum."""
 MOST_CELLS: Final = 4096
-"""Cells on either side of 0 for the ratio of a single time."""
+"""Largest count of cells on each side of 0 for the ratio of a single observation."""
 MASS: Final = 1e-17
-"""Mass of partial sums that is moved to the edges of their windows."""
+"""Largest mass of partial sums that is moved to the edges of their windows."""
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class TwoLaws:
-    """Masses of a statistic at consecutive integers, `absent` under H0 and `present` under H1.
+    """Masses of a statistic at consecutive integers under both hypotheses.
 
-    `absent` is at least the mass and `present` at most, both up to a factor between e^-relative and e^relative.
-    `extra` is at least what `absent` has in excess, and `missing` what `present` lacks, in all.
+    Attributes
+    ----------
+    absent, present : array
+        Upper bounds of the masses under H0, and lower bounds of the masses under H1, up to factors in [e^-relative,
+        e^relative].
+    relative : float
+        Relative error of all masses, in nats.
+    extra, missing : float
+        Upper bounds of the total excess of `absent`, and of the total deficit of `present`.
     """
 
     absent: FloatArray
@@ -50,9 +57,9 @@ class TwoLaws:
     missing: float
 
     def composed(self, times: int) -> TwoLaws:
-        """Return the laws of the sum of rounded log-likelihood ratios of a statistic that is seen `times` times.
+        """Return the laws of the sum of rounded log-likelihood ratios of `times` observations.
 
-        Times are forgotten where more would take the sum out of the range of doubles.
+        Observations are forgotten if more of them would exceed the range of doubles.
         """
         if times == 1:
             return self
@@ -65,7 +72,7 @@ class TwoLaws:
         return folded(laws, times, TwoLaws.plus, lambda laws, terms: laws.moved_to_window(MASS * terms / times))
 
     def corners(self) -> Corners:
-        """Return the tests that say "present" above a likelihood ratio: rates rounded up and powers rounded down."""
+        """Return the tests that say "present" above a likelihood ratio: rates from above, powers from below."""
         some = (self.absent > 0) & (self.present >= 0)
         absent, present = self.absent[some], self.present[some]
         order = np.argsort(-(present / absent), kind="stable")
@@ -74,7 +81,7 @@ class TwoLaws:
         rate, power = np.minimum(np.cumsum(absent) * more, 1.0), np.cumsum(present) / more
         rest = np.maximum(_beyond(absent) / more - self.extra, 0.0)
         error = np.minimum(_beyond(present) * more + self.missing, 1.0)
-        # The smaller of two complements is known, and the other one follows.
+        # Use the smaller one of two complements. The larger one follows.
         rest, power = np.where(rate > 0.5, rest, 1 - rate), np.where(power > 0.5, 1 - error, power)
         return Corners.hull(np.where(rate > 0.5, 1 - rest, rate), rest, power, np.where(power > 0.5, error, 1 - power))
 
@@ -108,9 +115,9 @@ class TwoLaws:
         )
 
     def moved_to_window(self, mass: float) -> TwoLaws:
-        """Return the laws with what is far out under both hypotheses moved to the edges of a window.
+        """Return the laws with the mass that is outside a window under both hypotheses moved to its edges.
 
-        Faint masses of H0 are raised, and faint ones of H1 left out, so that no product underflows.
+        Tiny masses of H0 are raised, and tiny masses of H1 are dropped, so that no product underflows.
         """
         both = np.maximum(self.absent, self.present)
         start, stop = window(np.cumsum(both), np.cumsum(both[::-1]), mass)
@@ -127,5 +134,5 @@ class TwoLaws:
 
 
 def _beyond(values: FloatArray) -> FloatArray:
-    """Return the sums of what follows each value."""
+    """Return the sum of all later values, for each value."""
     return np.concatenate([np.cumsum(values[:0:-1])[::-1], [0.0]])

@@ -1,16 +1,16 @@
-"""Attack on many normal numbers, one of which is shifted, by a sum of functions of them, or by a large maximum.
+"""Attack on many normal numbers, one of which is shifted, by a sum of functions of them or by a large maximum.
 
-Z_1 .. Z_T are independent N(0, 1), and one of them, whichever, is moved by mu (H0) or by 2 mu (H1). The likelihood
-ratio is A/B with A = sum_i e^(2 mu Z_i - 2 mu^2) and B = sum_i e^(mu Z_i - mu^2/2), so that the best test at a ratio
-near 1 compares A - B with a threshold: a sum of terms
+Z_1 .. Z_T are independent N(0, 1), and one of them is shifted by mu (H0) or by 2 mu (H1). The likelihood ratio is A/B
+with A = sum_i e^(2 mu Z_i - 2 mu^2) and B = sum_i e^(mu Z_i - mu^2/2). So the best test at a ratio near 1 compares
+A - B with a threshold. A - B is a sum of the terms
 
     g(Z_i) = e^(2 mu Z_i - 2 mu^2) - e^(mu Z_i - mu^2/2).
 
-A single large number rules that sum. The statistic here is the cell of the largest number where that is above a
-threshold, and else the sum of terms rounded to integers, k(Z_i): a function of the numbers, so that its tests are tests
-of them. The law of the largest is that of `max_statistic.py`; masses of the sum, where no number is above the
-threshold, are the (T-1)-fold convolution of those of k(Z), times those of k(Z + mu) or k(Z + 2 mu). Neither depends on
-which number was moved, so that a secret choice of it changes nothing.
+A single large number dominates that sum. If the maximum is above a threshold, the statistic is the cell of the maximum.
+Otherwise it is the sum of terms rounded to integers, k(Z_i). The statistic is a function of the numbers, so that its
+tests are tests of the numbers. `max_statistic.py` has the law of the maximum. If no number is above the threshold, the
+masses of the sum are the (T-1)-fold convolution of those of k(Z), times those of k(Z + mu) or k(Z + 2 mu). Both laws do
+not depend on the index of the shifted number, so that a secret choice of the index changes nothing.
 """
 
 from __future__ import annotations
@@ -27,37 +27,37 @@ from service.privacy.trade_off.losses_on_lattice import TwoLaws
 from service.privacy.trade_off.max_statistic import LargestOfMany
 
 MOST_TERMS: Final = 1_000_000
-"""Numbers up to which the law of the sum is computed: more need too many cells."""
+"""Largest count of numbers for which the law of the sum is computed. More numbers need too many cells."""
 LARGEST_SHIFT: Final = 8.0
-"""mu up to which the law of the sum is computed: beyond, the largest number alone says as much."""
+"""Largest mu for which the law of the sum is computed. Above it the maximum alone has as much power."""
 CELL: Final = 1 / 128
-"""Standard deviations between the edges of the cells of a number."""
+"""Width of the cells of a number, in standard deviations."""
 REACH: Final = 10.0
-"""Standard deviations from a mean where the outermost cells begin."""
+"""Distance of the outermost cells from a mean, in standard deviations."""
 FEWEST_CELLS, MOST_CELLS = 16.0, 200.0
-"""Integers in a standard deviation of the sum: as many as make one of a term, between these two."""
+"""Limits of the count of integers per standard deviation of the sum. Its default is one per deviation of a term."""
 JUMPS: Final = 0.1
-"""Largest chance that the largest number is seen when none is moved."""
+"""Largest expected count of numbers above the threshold of the maximum without a shift."""
 RULES: Final = 16.0
-"""Standard deviations of the bulk of the sum from which a single term rules it."""
+"""Size of a term that dominates the sum, in standard deviations of the bulk of the sum."""
 MOST_OF_A_TERM: Final = 1500
 """Largest integer of a term."""
 MANY: Final = 0.3
 """Expected number of terms beyond the bulk."""
 MASS: Final = 1e-28
-"""Mass of sums that is left out."""
+"""Omitted mass of sums."""
 
 
 def is_summed(mu: float, count: int) -> bool:
-    """Return whether the laws are computed, for mu and the count of numbers."""
+    """Return whether the laws are computed for mu and this count of numbers."""
     return 0 < mu <= LARGEST_SHIFT and 2 <= count <= MOST_TERMS
 
 
 def sum_laws(mu: float, count: int) -> TwoLaws:
-    """Return both laws of the statistic of `count` numbers, where `is_summed`. mu is exact.
+    """Return both laws of the statistic of `count` numbers for which `is_summed` holds; mu is exact.
 
-    Mass of H0 that is left out may be anywhere. It is added to every sum, and a sum outside the window is taken for the
-    most likely sum.
+    The omitted mass of H0 may be anywhere. It is added to every sum, and a sum outside the window counts as the most
+    likely sum.
     """
     edges = np.arange(math.floor(-REACH / CELL), math.ceil((REACH + 2 * mu) / CELL) + 1, dtype=np.float64) * CELL
     numbers = [_masses(edges, LargestOfMany(1, moved * mu)) for moved in (0.0, 1.0, 2.0)]
@@ -77,10 +77,9 @@ def sum_laws(mu: float, count: int) -> TwoLaws:
 
 
 def _masses(edges: FloatArray, largest: LargestOfMany) -> tuple[FloatArray, float]:
-    """Return the masses of the largest number in the cells between edges, the outermost without end, and a bound of the
-    errors of their logarithms.
+    """Return the masses of the maximum in the cells between edges, and a bound of the errors of their logarithms.
 
-    Each is a difference of tails on the side where it loses less.
+    The outermost cells are unbounded. Each mass is a difference of tails on the side where the difference loses less.
     """
     with np.errstate(all="ignore"):
         tails = largest.tails(edges)
@@ -98,7 +97,7 @@ def _masses(edges: FloatArray, largest: LargestOfMany) -> tuple[FloatArray, floa
 
 
 def _rounded_terms(edges: FloatArray, weights: FloatArray, mu: float, count: int) -> IndexArray:
-    """Return k in the cells up to the threshold. Nothing rests on its accuracy."""
+    """Return k in the cells up to the threshold; no bound relies on its accuracy."""
     x = np.concatenate([edges[:1], 0.5 * (edges[1:] + edges[:-1]), edges[-1:]])
     term = np.exp(mu * x - mu * mu / 2) * np.expm1(mu * x - 1.5 * mu * mu)
     expected = count * np.cumsum(weights[::-1])[::-1]

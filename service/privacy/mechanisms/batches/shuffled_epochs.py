@@ -21,9 +21,9 @@ An attacker who says "D'" above C has the rates (1 - F_1(C), 1 - F_2(C)), so tha
 is of little use, and a second choice serves better: all others u and x = u. Then D' shifts nothing and D shifts one
 number by -mu; mirrored, the rates are (1 - F_0(C), 1 - F_1(C)). All others 0 give D' the same rates.
 
-Where noise is large the maximum says little. A sum of functions of all numbers that is close to the likelihood ratio
-says more (`trade_off/sum_statistic.py`): this is the second attack. The third attack adds up all numbers. It compares
-N(mu, T) with N(2 mu, T) in each epoch, which is a mu/sqrt(T)-GDP test for any T.
+With much noise the maximum has little power. The second attack uses a sum of functions of all numbers that is close to
+the likelihood ratio (`trade_off/sum_statistic.py`), which has more power. The third attack adds up all numbers. It
+compares N(mu, T) with N(2 mu, T) in each epoch, which is a mu/sqrt(T)-GDP test for any T.
 
 Nothing adapts, so that E epochs of one choice are independent. With fresh orders each statistic composes as E pairs of
 laws on a line, rounded to a lattice or divided into cells (post-processing). With one order for all epochs, the E
@@ -71,7 +71,7 @@ SUMMED: Final = "a sum of functions of the batches of an epoch, rounded; post-pr
 LARGEST_SQUARE: Final = 500
 """Largest sum of all mu^2 for which both laws of the rounded ratios are normal doubles wherever tests need them."""
 MOST_MAXIMA: Final = 1_000
-"""Most epochs whose maxima are composed on lattices where sums are computed as well."""
+"""Largest count of epochs whose maxima are composed on lattices if sums are computed as well."""
 CELL: Final = 1 / 32
 """Distance of the thresholds that divide the law of the maximum into cells, in standard deviations."""
 
@@ -117,10 +117,10 @@ class ShuffledEpochs(AbstractStep):
         return Attained(cells, BRACKET, alone=below, either_way=False, choices=partial(self._choices, cells))
 
     def _choices(self, largest: LargestOfEpoch, epochs: int) -> tuple[Steps, ...]:
-        """Return the run of so many epochs as each attack sees it: sums of functions, sums of numbers, and maxima.
+        """Return the run of so many epochs for each attack: sums of functions, sums of numbers, and maxima.
 
-        Maxima are omitted where the sums of functions contain as much information in normal doubles, and from so many
-        epochs on that sums of numbers contain more.
+        Maxima are omitted if the sums of functions contain as much information in normal doubles. They are also omitted
+        for so many epochs that sums of numbers contain more information.
         """
         runs: list[Steps] = [((Gdp(mu=_root(self.square / self.batches).lower), epochs),)]
         summed = is_summed(largest.shift, self.batches)

@@ -18,10 +18,11 @@ from service.privacy.trade_off.enclosed.logs import logged
 
 @final
 class EasiestOf(AbstractTradeOff):
-    """min(f_1, f_2, ...), which need not be convex.
+    """Curve min(f_1, f_2, ...), which need not be convex.
 
-    Each curve is that of one choice of data sets and of one attack on it, so that the worst case is at least as easy to
-    attack as each of them: what is evaluated here bounds its power, its profile and its epsilon from below.
+    Each curve is that of one choice of data sets and of one attack on it. So the worst case is at least as easy to
+    attack as each of them. The power, the profile and the epsilon of this curve are lower bounds of those of the worst
+    case.
     """
 
     def __init__(self, curves: tuple[AbstractTradeOff, ...]) -> None:
