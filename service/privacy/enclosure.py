@@ -7,6 +7,7 @@ hold natural logarithms of their bounds if the truth may be below the smallest d
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from enum import StrEnum
@@ -87,6 +88,13 @@ class EnclosureArray:
         """Return one number as arrays of shape (1,); `at` is the inverse operation."""
         logs = (None if end is None else np.array([end]) for end in (number.log_lower, number.log_upper))
         return EnclosureArray(np.array([number.lower]), np.array([number.upper]), *logs)
+
+    @staticmethod
+    def of_numbers(numbers: Sequence[Enclosure]) -> EnclosureArray:
+        """Numbers as arrays, with logarithms where all of them have some."""
+        lower, upper = (np.array([getattr(each, name) for each in numbers]) for name in ("lower", "upper"))
+        logs = ([getattr(each, name) for each in numbers] for name in ("log_lower", "log_upper"))
+        return EnclosureArray(lower, upper, *(None if None in column else np.array(column) for column in logs))
 
     def __getitem__(self, at: IndexArray | BoolArray | slice) -> EnclosureArray:
         """Return the enclosures at these indices, with logarithms if there are any."""

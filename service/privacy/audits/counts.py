@@ -88,8 +88,9 @@ def region(true_positives: int, members: int, false_positives: int, non_members:
         For impossible counts.
 
     Notes
-    ----- The bounds are rounded outwards by a relative amount of at most 1e-8. Tests compare them with exact sums up to
-    40 trials and with closed forms at 1e9.
+    -----
+    The bounds are rounded outwards by a relative amount of at most 1e-8. Tests compare them with exact sums up to 40
+    trials and with closed forms at 1e9.
 
     References
     ----------
@@ -158,8 +159,9 @@ def gdp_mu(rates: Region) -> Enclosure:
         With the confidence of the region, the mechanism is not mu-GDP for any mu below `lower`.
 
     Notes
-    ----- mu is Phi^-1(TPR) - Phi^-1(FPR), or its value for the opposite decisions. The error is below 1e-10 for rates
-    of at least 1e-9 (tested).
+    -----
+    mu is Phi^-1(TPR) - Phi^-1(FPR), or its value for the opposite decisions. The error is below 1e-10 for rates of at
+    least 1e-9 (tested).
 
     References
     ----------

@@ -82,8 +82,9 @@ def theory_curve(dimension: int, effective_batch_size: float, susceptibilities: 
         K <= 3e11 of each record, summed over steps.
 
     Notes
-    ----- The nodes are 400 likelihood-ratio levels t. With s = 2(N-1)(K/2 + (d/2) ln(N/(N-1)) - t), the rate is
-    alpha(t) = mean F[chi2'_d(N K)](s), and the power is mean F[chi2'_d((N-1)K)](N s/(N-1)).
+    -----
+    The nodes are 400 likelihood-ratio levels t. With s = 2(N-1)(K/2 + (d/2) ln(N/(N-1)) - t), the rate is alpha(t) =
+    mean F[chi2'_d(N K)](s), and the power is mean F[chi2'_d((N-1)K)](N s/(N-1)).
     """
     groups, weights = susceptibility_groups(susceptibilities)
     # Power decreases with N, so a smaller N gives an upper bound.

@@ -93,25 +93,25 @@ class Crossing:
 
     def run(self, start: float) -> None:
         """Search from `start` until both sides are neighbours, an endpoint is reached, or `evaluate` raises."""
-        self._settle()
+        self._update_bracket()
         following: float | None = start if not self.evaluations else self._next()
         while following is not None:
-            self._take(following, self.evaluate(following))
+            self._record(following, self.evaluate(following))
             following = self._next()
 
-    def _take(self, number: float, found: Evaluation | None) -> None:
+    def _record(self, number: float, found: Evaluation | None) -> None:
         """Record an evaluation. An undecided number within the bracket counts as one without the condition."""
         if found is None and self.inside is not None and self.outside is not None:
             found = Evaluation(number, holds=False, height=math.nan)
         if found is not None:
             self.evaluations.append(found)
-            self._settle()
+            self._update_bracket()
         elif self.outside is not None:
             self._above = number
         elif self.inside is not None:
             self._below = number
 
-    def _settle(self) -> None:
+    def _update_bracket(self) -> None:
         """Update the bracket: the last number without the condition, and the first beyond it with the condition."""
         place = self.scale.coordinate
         outside = [each for each in self.evaluations if not each.holds]
@@ -123,14 +123,14 @@ class Crossing:
     def _next(self) -> float | None:
         outside, inside = self.outside, self.inside
         if outside is not None and inside is not None:
-            return None if self.scale.are_neighbours(outside.at, inside.at) else self._within(outside, inside)
+            return None if self.scale.are_neighbours(outside.at, inside.at) else self._next_inside(outside, inside)
         if outside is not None:
-            return self._beyond(outside, 1, self.scale.last, self._above)
+            return self._next_outside(outside, 1, self.scale.last, self._above)
         if inside is not None:
-            return self._beyond(inside, -1, self.scale.first, self._below)
+            return self._next_outside(inside, -1, self.scale.first, self._below)
         return None
 
-    def _beyond(self, anchor: Evaluation, way: int, end: float, refused: float | None) -> float | None:
+    def _next_outside(self, anchor: Evaluation, way: int, end: float, refused: float | None) -> float | None:
         """Return a number further out than all evaluated numbers; None at the end of the range."""
         scale = self.scale
         if anchor.at == end or (refused is not None and scale.are_neighbours(anchor.at, refused)):
@@ -140,14 +140,14 @@ class Crossing:
         least = shortest if self._strides else scale.least_step
         step = min(max(BEYOND * self._distance(anchor, way, longest), least), longest)
         self._strides += 1
-        number = self._nudged(scale.number(here + way * step), anchor.at, way)
+        number = self._next_after(scale.number(here + way * step), anchor.at, way)
         if scale.are_neighbours(number, end):
             number = end
         if refused is not None and way * (scale.coordinate(number) - scale.coordinate(refused)) >= 0:
             return scale.between(anchor.at, refused)
         return number
 
-    def _nudged(self, number: float, anchor: float, way: int) -> float:
+    def _next_after(self, number: float, anchor: float, way: int) -> float:
         """Return the number, or the anchor's neighbour if the number is not further out than the anchor."""
         scale = self.scale
         if way * (scale.coordinate(number) - scale.coordinate(anchor)) > 0:
@@ -169,7 +169,7 @@ class Crossing:
             slope = (nearest.height - anchor.height) / apart if apart else slope
         return abs(anchor.height / slope) if slope < 0 else unknown
 
-    def _within(self, outside: Evaluation, inside: Evaluation) -> float:
+    def _next_inside(self, outside: Evaluation, inside: Evaluation) -> float:
         """Return a number between both sides of the bracket."""
         scale = self.scale
         low, high = scale.coordinate(outside.at), scale.coordinate(inside.at)
@@ -177,7 +177,7 @@ class Crossing:
         heights = [abs(each.height) for each in self.evaluations if math.isfinite(each.height)]
         if self._stalls(high - low, min(heights, default=math.inf)):
             return middle
-        estimate = self._estimate(low, high)
+        estimate = self._estimate_crossing(low, high)
         if estimate is None:
             return middle
         root, doubt = estimate
@@ -199,7 +199,7 @@ class Crossing:
             self._progress.clear()
         return stalls
 
-    def _estimate(self, low: float, high: float) -> tuple[float, float] | None:
+    def _estimate_crossing(self, low: float, high: float) -> tuple[float, float] | None:
         """Return the coordinate at which the heights cross 0 and its estimated error, or None."""
         known = [
             (each.height, self.scale.coordinate(each.at)) for each in self.evaluations if math.isfinite(each.height)

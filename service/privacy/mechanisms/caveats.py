@@ -29,7 +29,7 @@ class Premise:
     about: Subject = "attacker"
 
     @override
-    def __hash__(self) -> int:  # fast, because every answer looks premises up
+    def __hash__(self) -> int:  # fast, because every answer hashes premises
         return hash(self.code)
 
 

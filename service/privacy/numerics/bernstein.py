@@ -30,8 +30,9 @@ def moving_integrals(pieces: FloatArray) -> FloatArray:
         Coefficients of the integral, with a relative error below (n + 4) u.
 
     Notes
-    ----- On a piece the integral is that of the piece up to t plus that of the piece before from t on. Both are running
-    sums of the coefficients, divided by n + 1.
+    -----
+    On a piece the integral is that of the piece up to t plus that of the piece before from t on. Both are running sums
+    of the coefficients, divided by n + 1.
     """
     count, size = pieces.shape
     result = np.zeros((count, size + 1))

@@ -100,7 +100,8 @@ def debye_correction(nu: float, product: FloatArray) -> tuple[FloatArray, FloatA
         ln of sqrt(2 pi) R^(1/2) e^(-R) (x/(nu + R))^(-nu) I_nu(x) at x = sqrt(product), R = sqrt(nu^2 + product).
 
     Notes
-    ----- The sums are normalised at x = 0. There Stirling's series of Gamma(nu + 1) gives the remaining factor: ln
+    -----
+    The sums are normalised at x = 0. There Stirling's series of Gamma(nu + 1) gives the remaining factor: ln
     Gamma(nu + 1) - (nu + 1/2) ln nu + nu - ln(2 pi)/2 alternates, and its truncation after four terms is below
     1e-3/nu^9.
     """

@@ -104,13 +104,13 @@ class FallingSearch:
         is_left, is_right = values.lower > 0, values.upper <= 0
         last, any_left = _last(is_left)
         first, any_right = _first(is_right)
-        _take(self.left, self.left_rows, which, points, values.rows, last, any_left, 1)
-        _take(self.right, self.right_rows, which, points, values.rows, first, any_right, -1)
+        _update(self.left, self.left_rows, which, points, values.rows, last, any_left, 1)
+        _update(self.right, self.right_rows, which, points, values.rows, first, any_right, -1)
         after, any_after = _first(values.middle <= 0)
         before, any_before = _last((values.middle > 0) & ((np.arange(len(points))[:, None] < after) | ~any_after))
-        chosen = _take(self._high, self.high_rows, which, points, values.rows, after, any_after, -1)
+        chosen = _update(self._high, self.high_rows, which, points, values.rows, after, any_after, -1)
         self._high_value[which[chosen]] = values.middle[after, np.arange(len(which))][chosen]
-        chosen = _take(self._low, self.low_rows, which, points, values.rows, before, any_before, 1)
+        chosen = _update(self._low, self.low_rows, which, points, values.rows, before, any_before, 1)
         self._low_value[which[chosen]] = values.middle[before, np.arange(len(which))][chosen]
 
     def _next_points(self, which: IndexArray) -> FloatArray:
@@ -149,7 +149,7 @@ def _last(where: NDArray[np.bool_]) -> tuple[IndexArray, NDArray[np.bool_]]:
     return len(where) - 1 - np.argmax(where[::-1], axis=0), np.asarray(where.any(axis=0))
 
 
-def _take(
+def _update(
     places: FloatArray,
     kept: FloatArray,
     which: IndexArray,

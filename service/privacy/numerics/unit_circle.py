@@ -73,9 +73,10 @@ class FourierSums:
     """Sums sum_k W_k e^{-ikhx} for several sequences W at many x, on several contours with one step h each.
 
     Notes
-    ----- The nodes are arranged in rows of `width` nodes, with one matrix product for each row. With k = a width + b
-    only the factors e^{-iahx width} and e^{-ihbx} are computed: 2 sqrt(n) exponentials instead of n. For many x these
-    factors are powers. Each multiplication adds 3 u of the product and 2 u for the error of the first factor.
+    -----
+    The nodes are arranged in rows of `width` nodes, with one matrix product for each row. With k = a width + b only the
+    factors e^{-iahx width} and e^{-ihbx} are computed: 2 sqrt(n) exponentials instead of n. For many x these factors
+    are powers. Each multiplication adds 3 u of the product and 2 u for the error of the first factor.
 
     A real sum of m products has an error of at most m u of the sizes of its terms, in any order. A sum of `width`
     complex products is two real sums of 2 width products. The outer sums need only the real part. `rounding` is the

@@ -124,7 +124,7 @@ class MembershipTable:
         ratios = _log_ratios(np.minimum(self.with_point, self.without), np.abs(self.difference))
         point, output = np.unravel_index(int(ratios.argmax()), ratios.shape)
         direction: Direction = "in_over_out" if self.difference[point, output] >= 0 else "out_over_in"
-        return LargestRatio(_around(float(ratios.max()), self.slack), int(point), int(output), direction)
+        return LargestRatio(_enclose(float(ratios.max()), self.slack), int(point), int(output), direction)
 
     def delta(self, epsilon: float) -> Enclosure:
         """Return the smallest delta of (epsilon, delta)-PMP.
@@ -173,7 +173,7 @@ class AdjacentTable:
     def epsilon(self) -> Enclosure:
         """Return the largest |ln(P(a | D)/P(a | D'))| over outputs and adjacent subsets, possibly infinite."""
         ratios = _log_ratios(self.groups.min(axis=1), np.ptp(self.groups, axis=1))
-        return _around(float(ratios.max()), self.slack)
+        return _enclose(float(ratios.max()), self.slack)
 
     def delta(self, epsilon: float) -> Enclosure:
         """Return the largest sum over outputs of (P(a | D) - e^epsilon P(a | D'))+ over adjacent subsets."""
@@ -224,7 +224,7 @@ def _probability(value: float, slack: float, divided: float) -> Enclosure:
     return Enclosure(min(max(value - slack, 0.0), 1.0), min(value + slack, 1.0), _evidence(divided))
 
 
-def _around(value: float, divided: float) -> Enclosure:
+def _enclose(value: float, divided: float) -> Enclosure:
     """Return an enclosure of a number with a small relative error and the error of divided rows.
 
     0 and infinity are exact apart from the error of divided rows.

@@ -16,19 +16,17 @@ then points at the highest corners.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Final, final
 
 import numpy as np
 from scipy import special
 
-from service.privacy.enclosure import SMALLEST
-from service.privacy.numerics.arrays import BoolArray, FloatArray, IndexArray
-from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
+from service.privacy.numerics.arrays import FloatArray
+from service.privacy.numerics.rounding import UNIT_ROUNDOFF
 from service.privacy.numerics.work import is_spent
 from service.privacy.questions.normal_points import CLOSE, normal_points
+from service.privacy.questions.tangent_sets import TangentCorner, TangentSet
 from service.privacy.trade_off.abstract import AbstractTradeOff
-from service.privacy.trade_off.enclosed.logs import log_ends
 from service.privacy.trade_off.enclosed.ulps import NORMAL_QUANTILE_ERROR
 
 STRONGEST, STRONGEST_ROUGHLY = 0.9, 0.999
@@ -53,113 +51,9 @@ SMALLEST_GAP: Final = 1e-7
 GAIN: Final = 0.03
 """Share of the distance of both bounds that a round has to gain. Otherwise the search changes its method."""
 STEEPEST: Final = 690.0
-ROUNDING: Final = 4 * FUNCTION_ERROR + 8 * UNIT_ROUNDOFF
 
 Bounds = tuple[float, float]
 """Lower and upper bound of mu."""
-
-
-@final
-@dataclass(slots=True, eq=False)
-class _Side:
-    """Tangents of a curve at rising slopes c >= 0, with upper bounds of delta(c).
-
-    Attributes
-    ----------
-    first : float
-        The smallest rate of the range on the axis of this curve.
-    steepest : float
-        Upper bound of the slopes in the range.
-    precise : array of bool
-        Whether `delta` comes from the precise profile at each slope.
-    """
-
-    curve: AbstractTradeOff
-    first: float
-    steepest: float
-    c: FloatArray
-    delta: FloatArray
-    precise: BoolArray
-    width: float = 1.0
-    """Largest relative width of the last evaluation of the profile."""
-
-    @staticmethod
-    def without_tangents(curve: AbstractTradeOff, first: float, steepest: float) -> _Side:
-        """Return a side without tangents."""
-        return _Side(curve, first, steepest, np.zeros(0), np.zeros(0), np.zeros(0, dtype=bool))
-
-    def insert(self, c: FloatArray, *, rough: bool) -> None:
-        """Add tangents at new slopes, or evaluate rough tangents at these slopes precisely."""
-        new = np.setdiff1d(c, self.c if rough else self.c[self.precise])
-        if not len(new):
-            return
-        # With the steepest slope in every round, all rounds share their contours.
-        read = self.curve.rough_profile(np.append(new, self.steepest), self.first) if rough else self.curve.profile(new)
-        _, logs = log_ends(read)
-        self.width = float(((read.upper - read.lower) / np.maximum(read.upper, SMALLEST)).max())
-        upper = np.minimum(read.upper, np.exp(logs) * (1 + ROUNDING) + SMALLEST)[: len(new)]
-        kept = ~np.isin(self.c, new)
-        slopes = np.concatenate((self.c[kept], new))
-        values = np.concatenate((self.delta[kept], upper))
-        precise = np.concatenate((self.precise[kept], np.full(len(new), not rough)))
-        order = np.argsort(slopes)
-        self.c, self.precise = slopes[order], precise[order]
-        self.delta = np.minimum.accumulate(values[order])  # delta falls
-
-    def corners(self) -> tuple[IndexArray, FloatArray, FloatArray]:
-        """Return the corners of neighbouring tangents by falling rate, down to the first rate of the range.
-
-        The result holds the indices of the flatter tangents, the rates, and upper bounds of the power. The power at a
-        corner is the larger value of both tangents at the computed rate: wherever the exact corner is, one of the
-        tangents bounds the power on either side of the computed rate.
-        """
-        with np.errstate(all="ignore"):
-            meet = (self.delta[:-1] - self.delta[1:]) / (np.exp(self.c[1:]) - np.exp(self.c[:-1]))
-        outside = np.flatnonzero(~(meet > self.first))
-        last = int(outside[0]) if len(outside) else len(meet)
-        rates = np.append(np.minimum(meet[:last], 1.0), self.first)
-        flatter = np.arange(last + 1)
-        powers = self._at(rates, flatter)
-        powers[:-1] = np.maximum(powers[:-1], self._at(rates[:-1], flatter[:-1] + 1))
-        return flatter, rates, powers
-
-    def _at(self, rates: FloatArray, tangents: IndexArray) -> FloatArray:
-        found = (self.delta[tangents] + np.exp(self.c[tangents]) * rates) * (1 + ROUNDING) + SMALLEST
-        return np.minimum(found, 1.0)
-
-    def least_rate(self, power: float) -> float:
-        """Return a lower bound of the rate where the curve reaches a power."""
-        rates = (power * (1 - ROUNDING) - self.delta * (1 + ROUNDING)) * np.exp(-self.c)
-        return max(float(rates.max()) * (1 - ROUNDING), 0.0)
-
-
-@dataclass(frozen=True, slots=True)
-class _Corner:
-    """Corner of two tangents: upper bound of mu, and the log slope of Gaussian DP at this point."""
-
-    mu: float
-    rate: float
-    side: _Side
-    flatter: int
-    slope: float
-    at_end: bool
-
-    def tangents(self) -> list[int]:
-        """Return the indices of the tangents that meet in this corner."""
-        first = self.flatter - 1 if self._is_flat and self.flatter > 0 else self.flatter
-        return [at for at in (first, first + 1) if at < len(self.side.c)]
-
-    def between(self) -> tuple[float, float]:
-        """Return the interval of slopes in which new tangents lower this corner."""
-        c = self.side.c
-        left = float(c[self.flatter])
-        if self._is_flat and self.flatter > 0:
-            return float(c[self.flatter - 1]), left
-        return left, float(c[self.flatter + 1]) if self.flatter + 1 < len(c) else self.side.steepest
-
-    @property
-    def _is_flat(self) -> bool:
-        return self.at_end and self.slope < self.side.c[self.flatter]
 
 
 def tangent_bounds(curve: AbstractTradeOff, rate_min: float, error_min: float, limit: float) -> Bounds | None:
@@ -188,13 +82,13 @@ def tangent_bounds(curve: AbstractTradeOff, rate_min: float, error_min: float, l
         return None
     if min(float(end.log_slope.upper[0]) for end in ends) < 0:
         return None
-    sides: list[_Side] = []
+    sides: list[TangentSet] = []
     best = least = 0.0
     for each, first, end in zip((curve, inverse), (rate_min, error_min), ends, strict=True):
         known = normal_points(np.array([first]), end.power, end.type_two_error).mu
         best, least = max(best, float(known.lower[0])), max(least, float(known.upper[0]))
         steepest = min(float(end.log_slope.upper[0]), -math.log(first), STEEPEST)
-        sides.append(_Side.without_tangents(each, first, max(steepest, 0.0)))
+        sides.append(TangentSet.without_tangents(each, first, max(steepest, 0.0)))
     search = _Search(sides, min(best, limit), min(least, limit))
     return search.run(limit) if search.begin() else None
 
@@ -211,7 +105,7 @@ class _Search:
         The largest upper bound of mu at a point. No search can lower the bound of mu below this number.
     """
 
-    def __init__(self, sides: list[_Side], best: float, least: float) -> None:
+    def __init__(self, sides: list[TangentSet], best: float, least: float) -> None:
         self.sides, self.best, self.least = sides, best, least
         self.rough = not sides[0].curve.searches_points
         self._read: set[tuple[int, float]] = set()
@@ -226,7 +120,7 @@ class _Search:
             self._start()
             self.rough = max(side.width for side in self.sides) <= NARROW_ROUGHLY
             if not self.rough:
-                self.sides = [_Side.without_tangents(side.curve, side.first, side.steepest) for side in self.sides]
+                self.sides = [TangentSet.without_tangents(side.curve, side.first, side.steepest) for side in self.sides]
         if not self.rough:
             self._start()
         half = float(self.sides[0].delta[0])
@@ -244,7 +138,7 @@ class _Search:
         second.c, second.delta, second.precise = first.c[:1], first.delta[:1], first.precise[:1]
         second.insert(self._first_slopes(second), rough=self.rough)
 
-    def _first_slopes(self, side: _Side) -> FloatArray:
+    def _first_slopes(self, side: TangentSet) -> FloatArray:
         """Return slopes of Gaussian DP over the range, at the mu of the ends of the range, up to the steepest slope.
 
         The slopes are denser near the end of the range, where mu is mostly largest.
@@ -272,9 +166,9 @@ class _Search:
                 break
         return self.best, max(bound, self.best)
 
-    def _corners(self) -> tuple[list[_Corner], float]:
+    def _corners(self) -> tuple[list[TangentCorner], float]:
         """Return the corners above the proved mu, largest first, and the largest bound of mu."""
-        found: list[_Corner] = []
+        found: list[TangentCorner] = []
         largest, target = 0.0, max(self.best * (1 + CLOSE), self.least)
         for side, other in zip(self.sides, self.sides[::-1], strict=True):
             flatter, rates, powers = side.corners()
@@ -288,13 +182,13 @@ class _Search:
             largest = max(largest, float(mu[kept].max()))
             for index in np.flatnonzero(kept & (mu > target)).tolist():
                 at_end = index >= len(rates) - 2
-                corner = _Corner(
+                corner = TangentCorner(
                     float(mu[index]), float(rates[index]), side, int(flatter[index]), float(slopes[index]), at_end
                 )
                 found.append(corner)
         return sorted(found, key=lambda each: -each.mu), largest
 
-    def _refine_roughly(self, above: list[_Corner]) -> bool:
+    def _refine_roughly(self, above: list[TangentCorner]) -> bool:
         """Insert several rough tangents at each corner; return False if all neighbouring slopes are too close."""
         new: dict[int, list[tuple[float, float]]] = {}
         for corner in above[: MOST_ROUGH // PIECES]:
@@ -307,7 +201,7 @@ class _Search:
             self.sides[index].insert((left + shares * (right - left)).ravel(), rough=True)
         return bool(new)
 
-    def _refine(self, above: list[_Corner]) -> bool:
+    def _refine(self, above: list[TangentCorner]) -> bool:
         """Insert tangents at the corners with the largest mu, or evaluate their rough tangents precisely.
 
         Return False if no slope is inserted because the tangents are too close.
@@ -328,7 +222,7 @@ class _Search:
             self.sides[index].insert(np.array(slopes), rough=False)
         return any(new.values())
 
-    def _try_point(self, corner: _Corner) -> bool:
+    def _try_point(self, corner: TangentCorner) -> bool:
         """Evaluate mu of the curve at a corner; return False if this point has been evaluated before."""
         key = self.sides.index(corner.side), corner.rate
         if key in self._read or corner.at_end:

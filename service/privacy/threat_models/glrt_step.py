@@ -76,8 +76,9 @@ def noncentrality_of(steps: GlrtSteps) -> Enclosure:
 def exact_curves(dimension: int, noncentrality: Enclosure) -> TradeOffPair:
     """Return R and R' for `dimension` degrees of freedom."""
     # Imported at first use, because checking the fields of a request does not need these modules.
-    from service.privacy.trade_off.chi_square.curve import ChiSquareTradeOff, ScaledChiSquare
+    from service.privacy.trade_off.chi_square.curve import ChiSquareTradeOff
     from service.privacy.trade_off.chi_square.ratio import BesselLogRatio
+    from service.privacy.trade_off.chi_square.scaled_law import ScaledChiSquare
 
     degrees = float(dimension)
     # R has at most the power of the worst case of shift sqrt(lambda), and approaches this power for rare false

@@ -51,8 +51,9 @@ def full_batches(dimension: int, susceptibility: float, effective: Fraction, ste
     """
     if effective == 1 or math.isinf(susceptibility):
         return ApproximateDpTradeOff(0.0, 1.0)
-    from service.privacy.trade_off.chi_square.curve import ChiSquareTradeOff, ScaledChiSquare
+    from service.privacy.trade_off.chi_square.curve import ChiSquareTradeOff
     from service.privacy.trade_off.chi_square.ratio import LinearLogRatio
+    from service.privacy.trade_off.chi_square.scaled_law import ScaledChiSquare
 
     degrees, shift = dimension * steps, Fraction(susceptibility) * steps
     if degrees > MOST_DEGREES or effective * shift > MOST_NONCENTRALITY:

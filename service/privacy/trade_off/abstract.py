@@ -16,6 +16,7 @@ import math
 import sys
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import cached_property
 from typing import final
 
 import numpy as np
@@ -262,6 +263,11 @@ class AbstractTradeOff(ABC):
         )
 
     @property
+    def outer_log_ratios(self) -> tuple[float, float]:
+        """Lower bound of `smallest_log_ratio` and upper bound of `largest_log_ratio`."""
+        return self.smallest_log_ratio.lower, self.largest_log_ratio.upper
+
+    @cached_property
     def _extremes(self) -> tuple[float, float] | None:
         """Outer bounds of the extreme log-likelihood ratios, or None if the curve needs or has none.
 
@@ -270,7 +276,7 @@ class AbstractTradeOff(ABC):
         """
         if self.is_capped or self.evidence in (Evidence.EXACT, Evidence.ASYMPTOTIC) or self.singular_power.upper > 0:
             return None
-        smallest, largest = self.smallest_log_ratio.lower, self.largest_log_ratio.upper
+        smallest, largest = self.outer_log_ratios
         return (smallest, largest) if largest < math.inf or smallest > -math.inf else None
 
     @final

@@ -17,8 +17,9 @@ from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.bessel import FIRST_VARIATION, STEEPNESS, TERMS, log_0f1, polynomials
 from service.privacy.numerics.chi_square.gain import log_tail_gain
 from service.privacy.threat_models.glrt import Glrt
-from service.privacy.trade_off.chi_square.curve import ChiSquareTradeOff, ScaledChiSquare
+from service.privacy.trade_off.chi_square.curve import ChiSquareTradeOff
 from service.privacy.trade_off.chi_square.ratio import AbstractLogRatio, BesselLogRatio, LinearLogRatio
+from service.privacy.trade_off.chi_square.scaled_law import ScaledChiSquare
 from service.privacy.trade_off.enclosed.ulps import around
 from service.privacy.trade_off.pair import TradeOffPair
 

@@ -77,13 +77,13 @@ class ExponentialRunTradeOff(AbstractSelfInverse):
         return Enclosure(self._largest * (1 - slack), self._largest * (1 + slack), Evidence.CERTIFIED)
 
     @cached_property
-    def _made(self) -> SymmetricPolygon:
+    def _computed_polygon(self) -> SymmetricPolygon:
         return curve_of(self._groups, self._tolerance)
 
     @property
     def _polygon(self) -> SymmetricPolygon | None:
         """Polygon of the curve; None if it is not cached and the allowance is spent."""
-        return None if "_made" not in self.__dict__ and is_spent() else self._made
+        return None if "_computed_polygon" not in self.__dict__ and is_spent() else self._computed_polygon
 
     def _log_end(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
         return log_end(x, self._ranges)

@@ -71,7 +71,7 @@ def adaptive_exponential_pair(steps: Steps, options: EngineOptions) -> TradeOffP
     """Build the curves of a run with several exponential steps (see `several_exponentials`)."""
     groups = tuple(sorted((float(epsilon), count) for epsilon, count in exponentials(steps) if epsilon > 0))
     others = tuple((step, count) for step, count in steps if step.adaptive_range is None)
-    inside = _joint(groups)
+    inside = _recursion_groups(groups)
     left = tuple(group for group in groups if group not in inside)
     reason = "discretised: worst shifts of exponential steps, chosen after all earlier results, in the worst order."
     if inside and not left:
@@ -86,7 +86,7 @@ def adaptive_exponential_pair(steps: Steps, options: EngineOptions) -> TradeOffP
     options = options.no_finer_than(FINEST_BRACKET)
     above = discretised_pair((*_blocks(inside, groups, options), *others), options)
     run: Steps = ((ExponentialRun(inside, options.relative_tolerance), 1),) if inside else ()
-    below = FixedShifts(left, (*run, *others), above.add, _forgetful(groups, inside), options)
+    below = FixedShifts(left, (*run, *others), above.add, _curve_of_first_steps(groups, inside), options)
     add = Bracketed(below, above.add)
     mirrors = [step.curves() for step, _ in others]
     remove = add if all(curves.add is curves.remove for curves in mirrors) else add.reversed()
@@ -123,7 +123,7 @@ def sampled(engine: Engine) -> Engine:
     return serve
 
 
-def _forgetful(groups: Groups, inside: Groups) -> AbstractTradeOff | None:
+def _curve_of_first_steps(groups: Groups, inside: Groups) -> AbstractTradeOff | None:
     """Return the curve of the first steps of a run that is too long for the recursion, as a lower bound.
 
     Ignoring the other steps makes no attack stronger.
@@ -134,7 +134,7 @@ def _forgetful(groups: Groups, inside: Groups) -> AbstractTradeOff | None:
     return ExponentialRunTradeOff(((epsilon, min(count, MOST_STEPS)),), FINEST_BRACKET)
 
 
-def _joint(groups: Groups) -> Groups:
+def _recursion_groups(groups: Groups) -> Groups:
     """Return the steps of a single recursion: those with the largest weight, and further ones while it stays small."""
     found: Groups = ()
     for group in sorted(groups, key=_weight, reverse=True):
@@ -163,20 +163,20 @@ def _blocks(inside: Groups, groups: Groups, options: EngineOptions) -> Steps:
     tolerance = options.relative_tolerance
     if inside:
         left = tuple(group for group in groups if group not in inside)
-        return ((ExponentialRun(inside, tolerance), 1), *_alone(left))
+        return ((ExponentialRun(inside, tolerance), 1), *_single_steps(left))
     main = epsilon, count = _main(groups)
     left = tuple(group for group in groups if group != main)
     if epsilon < SMALLEST_EPSILON or count < MOST_STEPS:
-        return _alone(groups)
+        return _single_steps(groups)
     size = next((size for size in range(MOST_STEPS, FEWEST_STEPS - 1, -1) if count % size == 0), MOST_STEPS)
     blocks: Steps = ((ExponentialRun(((epsilon, size),), tolerance), count // size),)
     rest = count % size
     if rest > 1:
         blocks = (*blocks, (ExponentialRun(((epsilon, rest),), tolerance), 1))
     elif rest:
-        blocks = (*blocks, *_alone(((epsilon, 1),)))
-    return (*blocks, *_alone(left))
+        blocks = (*blocks, *_single_steps(((epsilon, 1),)))
+    return (*blocks, *_single_steps(left))
 
 
-def _alone(groups: Groups) -> Steps:
+def _single_steps(groups: Groups) -> Steps:
     return tuple((Exponential(epsilon=epsilon), count) for epsilon, count in groups)

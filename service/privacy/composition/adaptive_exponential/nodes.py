@@ -107,17 +107,17 @@ def curve_of(groups: Groups, tolerance: float) -> SymmetricPolygon:
 @lru_cache(maxsize=KEPT_POLYGONS)
 def _curve_of(groups: Groups, tolerance: float) -> tuple[SymmetricPolygon, float]:
     with count_separately() as work:
-        found = _made(groups, tolerance)
+        found = _build_curve(groups, tolerance)
     return found, work.done
 
 
-def _made(groups: Groups, tolerance: float) -> SymmetricPolygon:
+def _build_curve(groups: Groups, tolerance: float) -> SymmetricPolygon:
     grid = grid_for(groups, tolerance) or grid_for(groups)  # coarse grids may round too much
     if grid is None:
         raise NumericalFailure("a run of exponential steps that no grid serves")
     ranges = [epsilon for epsilon, count in groups for _ in range(count)]
     largest, least = math.fsum(ranges), min(ranges)
-    inside, values = _inside(groups, grid)
+    inside, values = _nodes_below_end(groups, grid)
     spacing, target = grid.spacing, max(WIDEST, tolerance)
     for share in (min((LARGE / least) ** EXCESS, 1.0), 1.0, 1.0) if len(groups) == 1 else ():
         width = float((values[1] - values[0]).max(initial=0.0))
@@ -133,7 +133,7 @@ def _made(groups: Groups, tolerance: float) -> SymmetricPolygon:
     )
 
 
-def _inside(groups: Groups, grid: GroupGrid, reach: int | None = None) -> tuple[FloatArray, FloatArray]:
+def _nodes_below_end(groups: Groups, grid: GroupGrid, reach: int | None = None) -> tuple[FloatArray, FloatArray]:
     """Return the nodes below the range of the closed form, and bounds of delta and 1 - delta there.
 
     `reach` limits the nodes to so many cells from the largest loss.
@@ -168,7 +168,7 @@ def _refined(
     seam = int(np.searchsorted(values[3], SURE))
     start = float(nodes[max(seam - 1, 0)])
     reach = math.ceil((epsilon * count - start) / spacing) if seam > 0 else cells * count
-    finer, found = _inside(groups, GroupGrid(spacing, (cells,), (cells,)), reach)
+    finer, found = _nodes_below_end(groups, GroupGrid(spacing, (cells,), (cells,)), reach)
     outside = nodes < finer[0] * (1 - 1e-9)
     return np.concatenate([nodes[outside], finer]), np.concatenate([values[:, outside], found], axis=1), spacing
 

@@ -113,7 +113,7 @@ class Side:
         first = max(end - reach, 0)
         # The closed form holds from this node on.
         known = max(end - min(ranges), first)
-        return _known(self, _stepped(self, before, multiple, range(first, known)), end, ranges)
+        return _with_closed_form(self, _after_step(self, before, multiple, range(first, known)), end, ranges)
 
 
 def fixed_order(spacing: float, ranges: tuple[int, ...], reach: int | None = None) -> NodeValues:
@@ -149,7 +149,7 @@ def any_order(spacing: float, ranges: tuple[tuple[int, int], ...], reach: int | 
             if left[kind]:
                 before = tables[(*left[:kind], left[kind] - 1, *left[kind + 1 :])]
                 one = side.step(before, multiple, taken, wanted)
-                found = one if found is None else _higher(found, one)
+                found = one if found is None else _larger_profile(found, one)
         if found is not None:
             tables[left] = found
         # States are visited in lexical order, so only the last two counts of the first kind are still needed.
@@ -159,17 +159,17 @@ def any_order(spacing: float, ranges: tuple[tuple[int, int], ...], reach: int | 
     return tables[tuple(totals)]
 
 
-def _higher(one: NodeValues, other: NodeValues) -> NodeValues:
+def _larger_profile(one: NodeValues, other: NodeValues) -> NodeValues:
     return NodeValues(
         np.maximum(one.profile, other.profile), np.minimum(one.complement, other.complement), first=one.first
     )
 
 
-def _stepped(side: Side, before: NodeValues, m: int, rows: range) -> NodeValues:
+def _after_step(side: Side, before: NodeValues, m: int, rows: range) -> NodeValues:
     """Return T of the profile at these nodes."""
     shifts, count = WorstShifts.of(side.spacing, m), len(rows)
     count_work(A_STEP + A_ROW * count * math.sqrt(m))
-    ends = _around(side, before, rows.start - m, rows.stop + m)
+    ends = _extended(side, before, rows.start - m, rows.stop + m)
     profile, complement = np.empty(count), np.empty(count)
     split = _split(ends.profile, shifts, count)
     curvature = _curvature(ends, side.spacing, m) if side.sign > 0 else None
@@ -183,7 +183,7 @@ def _stepped(side: Side, before: NodeValues, m: int, rows: range) -> NodeValues:
     return NodeValues(profile, complement, rows.start)
 
 
-def _around(side: Side, before: NodeValues, start: int, stop: int) -> NodeValues:
+def _extended(side: Side, before: NodeValues, start: int, stop: int) -> NodeValues:
     """Return the values at i = start ... stop, with c(-x) = e^-x c(x) and delta(-x) = (1 - e^-x) + e^-x delta(x)."""
     if start < before.first:
         turned = -start + 1
@@ -219,7 +219,7 @@ def _curvature(ends: NodeValues, h: float, m: int) -> FloatArray:
     return np.maximum(both, 0.0) * (math.expm1(-h) / math.expm1(-m * h))
 
 
-def _known(side: Side, found: NodeValues, end: int, ranges: tuple[int, ...]) -> NodeValues:
+def _with_closed_form(side: Side, found: NodeValues, end: int, ranges: tuple[int, ...]) -> NodeValues:
     """Append the closed form near the largest loss, where every step must have its upper loss."""
     away = np.arange(end - found.last - 1, -1, -1, dtype=np.float64) * side.spacing
     logs = log_end_profile(away, [multiple * side.spacing for multiple in ranges])

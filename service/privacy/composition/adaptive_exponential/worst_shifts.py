@@ -106,12 +106,12 @@ def largest(values: FloatArray, curvature: FloatArray | None, shifts: WorstShift
     if m < FEW:
         first, last, best = np.zeros(blocks, dtype=np.int64), np.full(blocks, m), np.full((blocks, ROWS), -np.inf)
     else:
-        first, last, best = _winners(values, shifts, blocks, above=curvature is not None)
-    _raise(best, values, curvature, shifts, first, last)
+        first, last, best = _optimal_ranges(values, shifts, blocks, above=curvature is not None)
+    _update_best(best, values, curvature, shifts, first, last)
     return best.ravel()[:count]
 
 
-def _winners(
+def _optimal_ranges(
     values: FloatArray, shifts: WorstShifts, blocks: int, *, above: bool
 ) -> tuple[np.ndarray, np.ndarray, FloatArray]:
     """Return the first and last shift of each block that may be optimal, and the values of a good shift at its rows."""
@@ -127,7 +127,7 @@ def _winners(
     if not above:
         left, right = np.minimum(best[:-1], best[1:]) - 1, np.maximum(best[:-1], best[1:]) + 1
         return edges[np.maximum(left, 0)], edges[np.minimum(right, len(edges) - 1)], known[:, :-1].copy()
-    reach = _reach(heads, tails, table, shifts)
+    reach = _cell_bounds(heads, tails, table, shifts)
     nearer = np.expm1(-shifts.spacing * np.arange(ROWS, -1, -1)) / math.expm1(-shifts.spacing * ROWS)
     chord = known[:, :1] * nearer + known[:, -1:] * (1 - nearer)
     gap = (chord - known).max(axis=1) + MARGIN * np.abs(known).max(axis=1)
@@ -137,7 +137,7 @@ def _winners(
 
 
 @np.errstate(invalid="ignore", divide="ignore")
-def _reach(heads: FloatArray, tails: FloatArray, table: FloatArray, shifts: WorstShifts) -> FloatArray:
+def _cell_bounds(heads: FloatArray, tails: FloatArray, table: FloatArray, shifts: WorstShifts) -> FloatArray:
     """Return upper bounds of F in each wide cell, from the values at its edges."""
     eta = shifts.cells * shifts.spacing
     width = shifts.spacing * np.diff(shifts.edges())[:, None]
@@ -147,7 +147,7 @@ def _reach(heads: FloatArray, tails: FloatArray, table: FloatArray, shifts: Wors
     return np.maximum(np.maximum(table[:-1], table[1:]), table[1:] + np.where(inside, above, 0.0))
 
 
-def _raise(
+def _update_best(
     best: FloatArray,
     values: FloatArray,
     curvature: FloatArray | None,
@@ -170,7 +170,7 @@ def _raise(
         table += shifts.low[shift] * _windows(values, at + m, width)
         found = np.maximum(rows[some], table.max(axis=2))
         if curvature is not None:
-            _raise_inside(found, table, _windows(curvature, at, width - 1), shifts.spacing)
+            _update_inside_cells(found, table, _windows(curvature, at, width - 1), shifts.spacing)
         rows[some] = found
 
 
@@ -182,7 +182,7 @@ def _windows(values: FloatArray, at: np.ndarray, width: int) -> FloatArray:
 
 
 @np.errstate(over="ignore", invalid="ignore", divide="ignore")
-def _raise_inside(best: FloatArray, table: FloatArray, most: FloatArray, h: float) -> None:
+def _update_inside_cells(best: FloatArray, table: FloatArray, most: FloatArray, h: float) -> None:
     """Update the best values with the maxima inside cells between nodes."""
     block, row, cell = np.nonzero(table[:, :, 1:] + most > best[:, :, None])
     first = table[block, row, cell + 1]

@@ -134,7 +134,7 @@ def _levels(tasks: Sequence[Task]) -> tuple[IndexArray, IndexArray]:
     at = np.array([task.wanted.at for task in tasks])
     deviation = np.maximum(np.array([task.run.deviation for task in tasks]), 1e-290)
     by_threshold = np.array([task.wanted.quantity == "profile" for task in tasks])
-    by_power = np.array([task.wanted.quantity == "power" for task in tasks])
+    by_power = np.array([task.wanted.quantity in {"power", "point"} for task in tasks])
     rate = np.where(by_threshold, 0.5, at)
     score = np.where(by_threshold, np.minimum((np.abs(at) + 0.5 * deviation**2) / deviation, 36.0), np.abs(ndtri(rate)))
     value = np.where(

@@ -31,12 +31,18 @@ GROUPS_TOGETHER, CONTOURS_TOGETHER = 32, 96
 _LOG_ACCURACY, _RARE = 44.0, 38.0
 """-ln of what contours leave out, and of rare runs, whose long contours end at a tenth of their relative width."""
 
+_OF_POINTS: Final = ("point", "type_two_error", "log_slope")
+
 _ALIKE = 1.6
 """Largest ratio of the numbers of steps of contours that share nodes: each has up to 1.3 times the nodes it needs."""
 
 
 UnitAtLevel = tuple[tuple[Summand, ...], int, bool]
 """Steps that runs take several times, the index of their truncation level, and whether few of them use the record."""
+
+
+Laws = tuple[NormalTrapezoid, NormalTrapezoid]
+"""Separate runs with nodes for contours, and with the few nodes that real tilts need."""
 
 
 @final
@@ -127,9 +133,9 @@ def grouped(contours: Sequence[PlannedContour], rates: FloatArray) -> Iterator[l
 class ContourBatch:
     """Contours that are evaluated together: all on the same side of the poles, and with tasks of the same kinds."""
 
-    def __init__(self, parts: NormalTrapezoid, groups: Sequence[Sequence[PlannedContour]], *, reflected: bool) -> None:
-        """`groups`: contours of one step at one tilt, by rising numbers of steps."""
-        self._parts, self._groups, self._reflected = parts, groups, reflected
+    def __init__(self, laws: Laws, groups: Sequence[Sequence[PlannedContour]], *, reflected: bool) -> None:
+        """`groups`: contours of one unit of steps at one tilt, by rising numbers of steps."""
+        self._laws, self._groups, self._reflected = laws, groups, reflected
 
     def evaluate(self, width: float) -> None:
         """Evaluate all tasks, and keep the numbers that are narrow enough. Raises NumericalFailure."""
@@ -138,7 +144,7 @@ class ContourBatch:
             np.array(column) for column in zip(*(each[2:] for each in planned), strict=True)
         )
         groups = Groups.of([len(group) for group in self._groups])
-        runs = ManyRuns(self._parts, part, count, theta, groups, reflected=self._reflected)
+        runs = ManyRuns(self._laws, part, count, theta, groups, reflected=self._reflected)
         # A layout for a narrower loss serves: so the contours of a group have one.
         contour = StraightContour(runs, center, deviation[groups.first][groups.place], reach)
         sorted_tasks = [sorted(each.tasks, key=lambda task: task.wanted.quantity) for each in planned]
@@ -149,18 +155,29 @@ class ContourBatch:
         """Evaluate one task of each contour."""
         at = np.array([task.wanted.at for task in tasks])
         match tasks[0].wanted.quantity:
-            case "power":
-                points = read_points(contour, at)
-                found = EnclosureArray.from_logs(points.lower[0], points.upper[0])
+            case "power" | "point":
+                read = read_points(contour, at)
             case "profile":
                 read = read_profile(contour, at)
-                found = EnclosureArray.from_logs(read.lower[0], read.upper[0])
             case _:
-                found = EnclosureArray(*prove_root(contour, solve_profile(contour, at), at))
-        narrow = (found.lower > 0) & (found.upper - found.lower <= width * found.upper)  # false for NaN
-        for index, task in enumerate(tasks):
-            if narrow[index]:
-                task.known[task.wanted] = found.at(index, Evidence.CERTIFIED)
+                self._keep(tasks, [EnclosureArray(*prove_root(contour, solve_profile(contour, at), at))], width)
+                return
+        logs = zip(read.lower[:2], read.upper[:2], strict=True)
+        ends = EnclosureArray(read.lower[-1], read.upper[-1])
+        self._keep(tasks, [*(EnclosureArray.from_logs(*each) for each in logs), ends], width)
+
+    @staticmethod
+    def _keep(tasks: Sequence[Task], found: Sequence[EnclosureArray], width: float) -> None:
+        """Keep what is found of each task where it is narrow: a number, or the three of a point."""
+        wanted = _OF_POINTS if tasks[0].wanted.quantity == "point" else (tasks[0].wanted.quantity,)
+        narrow = np.ones(len(tasks), dtype=bool)
+        for bounds in found[: min(len(wanted), 2)]:
+            narrow &= (bounds.lower > 0) & (bounds.upper - bounds.lower <= width * bounds.upper)  # false for NaN
+        kept: list[int] = np.flatnonzero(narrow).tolist()
+        for index in kept:
+            for name, bounds in zip(wanted, found, strict=False):
+                known = tasks[index].wanted._replace(quantity=name)
+                tasks[index].known[known] = bounds.at(index, Evidence.CERTIFIED)
 
 
 @final
@@ -190,7 +207,7 @@ class ManyRuns:
 
     def __init__(
         self,
-        parts: NormalTrapezoid,
+        laws: Laws,
         part: IndexArray,
         count: FloatArray,
         theta: FloatArray,
@@ -202,7 +219,7 @@ class ManyRuns:
         self._groups, self._reflected = groups, reflected
         self.theta = mirrored_exactly(theta) if reflected else theta
         self._count, self._share = count, count / count[groups.last][groups.place]
-        self._parts = parts.of(part[groups.first], count[groups.last])
+        self._parts, self._real = (law.of(part[groups.first], count[groups.last]) for law in laws)
         own = self.theta[groups.first]
         self._contour = separate_on_line(self._parts, 1 - own if reflected else own)
         self.gaussian_mu_squared = np.zeros_like(theta)
@@ -250,9 +267,9 @@ class ManyRuns:
         return 0.0
 
     def log_bounds(self, tilts: FloatArray) -> FloatArray:
-        """Return K plus a bound of its error."""
+        """Return K plus a bound of its error, of laws that are cut no nearer: their moments are no smaller."""
         own = tilts[:, self._groups.first]
-        cumulants = self._parts.cumulants(1 - own if self._reflected else own)
+        cumulants = self._real.cumulants(1 - own if self._reflected else own)
         value, error = self._shared(cumulants.value), self._shared(cumulants.error)
         error = error + 4 * UNIT_ROUNDOFF * np.abs(value)
         return np.where(np.isfinite(error), value + error, np.inf)

@@ -96,12 +96,14 @@ class Steps:
         digits = np.array([TRUNCATION_DIGITS[level] for _, level, _ in runs])
         return Steps(units, np.sqrt(squares), digits, most, least)
 
-    def parts(self, places: IndexArray) -> NormalTrapezoid:
-        """Return their transforms, with the most steps of each: nodes that serve the most steps serve fewer."""
+    def parts(self, places: IndexArray, *, real: bool = False) -> NormalTrapezoid:
+        """Return their transforms, with the most steps of each: nodes that serve the most steps serve fewer. `real`:
+        whether they are evaluated at real tilts alone.
+        """
         chosen: list[int] = places.tolist()
         steps = tuple(step for place in chosen for step in self.units[place])
         deviation = np.sqrt(self.least) * self.spread
-        return separately_truncated(steps, deviation[places], self.digits[places], self.most[places])
+        return separately_truncated(steps, deviation[places], self.digits[places], self.most[places], real=real)
 
     def blocks(self) -> Iterator[IndexArray]:
         """Yield indices of steps whose grids are about as long, some at a time."""
@@ -121,18 +123,19 @@ class Table:
     """Cumulants of single steps at some tilts s around 1/2, arrays (S, P)."""
 
     def __init__(self, steps: Steps, places: IndexArray) -> None:
-        self.parts = steps.parts(places)
+        self.laws = steps.parts(places), steps.parts(places, real=True)
+        self.law = self.laws[1]
         most, least = steps.most[places], steps.least[places]
-        middle = self.parts.cumulants(np.full((1, len(places)), 0.5))
+        middle = self.law.cumulants(np.full((1, len(places)), 0.5))
         self.core = np.sqrt(middle.second[0] / most)
         near: FloatArray = _NEAREST_TILT / (self.core * np.sqrt(most))
-        rare = self.parts.over_run(self.parts.rate) < FEW_SAMPLED
+        rare = self.law.over_run(self.law.rate) < FEW_SAMPLED
         near = np.where(rare, np.minimum(near, _FIRST_OF_RARE), near)
         far = 0.5 + _FARTHEST_TILT / (self.core * np.sqrt(least))
         side = math.ceil(float((np.log(far / near) / np.log(np.where(rare, _RATIO_OF_RARE, _RATIO))).max())) + 1
         offsets = near * (far / near) ** (np.arange(side) / (side - 1))[:, None]
         self.tilts = np.concatenate([0.5 - offsets[::-1], 0.5 + offsets])
-        found = self.parts.cumulants(self.tilts)
+        found = self.law.cumulants(self.tilts)
         usable = (found.truncation < LARGEST_TRUNCATION) & (found.second > 0) & np.isfinite(found.first + found.value)
         usable[side:] = np.logical_and.accumulate(usable[side:])
         usable[:side] = np.logical_and.accumulate(usable[:side][::-1])[::-1]
@@ -159,7 +162,7 @@ class Table:
         delta = np.array([task.wanted.at for _, task in chosen])
         # s > 1 of the remove direction is the tilt 1 - s < 0 of add, whose mass of H0 is that of H1 there.
         tilts = np.where(self.tilts < -1e-9, 1 - self.tilts, np.nan)[:, part]
-        dropped = np.log(count) + self.parts.dropped_once[0][part]
+        dropped = np.log(count) + self.law.dropped_once[0][part]
         caps = chernoff_caps(tilts, count * self.value[:, part], count * self.error[:, part], dropped, delta)
         for (_, task), cap in zip(chosen, caps.tolist(), strict=True):
             known = Known(True, "epsilon_cap", task.wanted.at)
@@ -171,7 +174,7 @@ class _Runs:
     """Runs in one direction with their tasks, and what the table says about them: arrays (S, R) by rising theta."""
 
     def __init__(self, table: Table, runs: Sequence[tuple[int, Sequence[Task]]], reflected: bool) -> None:
-        self.parts, self._reflected = table.parts, reflected
+        self._laws, self._reflected = table.laws, reflected
         self._tasks = [tasks for _, tasks in runs]
         self._part = np.array([part for part, _ in runs])
         self._count = np.array([float(tasks[0].times) for tasks in self._tasks])
@@ -182,7 +185,7 @@ class _Runs:
         self._deviation = np.sqrt(self._count * table.second[rising])
         self._core = table.core[self._part] * np.sqrt(self._count)
         self._error = self._count * table.error[rising]
-        null, alternative = self.parts.dropped_once
+        null, alternative = table.law.dropped_once
         dropped = null if reflected else alternative
         self._log_dropped = np.log(self._count) + dropped[self._part]
 
@@ -196,8 +199,8 @@ class _Runs:
             kinds = tuple(sorted(task.wanted.quantity for task in contour.tasks))
             alike.setdefault((contour.region, kinds), []).append(contour)
         for contours in alike.values():
-            for groups in grouped(contours, self.parts.over_run(self.parts.rate)):
-                yield ContourBatch(self.parts, groups, reflected=self._reflected)
+            for groups in grouped(contours, self._laws[1].over_run(self._laws[1].rate)):
+                yield ContourBatch(self._laws, groups, reflected=self._reflected)
 
     def _keep_sure_powers(self) -> None:
         """Keep powers that are next to 1: a truncated law has no digits of their type II errors."""
@@ -242,7 +245,7 @@ class _Runs:
         listed = [(run, task) for run, tasks in enumerate(self._tasks) for task in tasks if not task.is_known]
         owner, tasks = np.array([run for run, _ in listed]), [task for _, task in listed]
         at = np.array([task.wanted.at for task in tasks])
-        kind = np.array([task.wanted.quantity for task in tasks])
+        kind = np.array([task.wanted.quantity.replace("point", "power") for task in tasks])
         found = np.where(kind == "profile", at, np.nan)
         for name, rising, wanted in (
             ("power", tail_scores, -ndtri(np.where(kind == "power", at, 0.5))),

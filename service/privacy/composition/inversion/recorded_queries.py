@@ -17,15 +17,18 @@ from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
 from service.privacy.trade_off.combinators.prefetched import Known
 from service.privacy.trade_off.pair import TradeOffPair
 
+_LONGEST_LIST = 32
+"""Points of a list that are evaluated ahead: longer lists share contours alone."""
+
 _ABOUT = Enclosure(0.5, 0.5, Evidence.ASYMPTOTIC)
 
 
 class _NoSingleNumber(Exception):
-    """Raised where a question needs a list, which is not evaluated ahead."""
+    """Raised where a question needs more than single numbers and one list of points."""
 
 
 def recorded_queries_of(read: Callable[[TradeOffPair], Any]) -> tuple[Known, ...]:
-    """Return the numbers that `read` evaluates on a pair of curves, up to the first list."""
+    """Return the numbers that `read` evaluates on a pair of curves, up to the first list of points."""
     add = _RecordingCurve([], reflected=False)
     with suppress(_NoSingleNumber, PrivacyComputationError):
         read(TradeOffPair(add, add.reversed(), ""))
@@ -63,6 +66,8 @@ class _RecordingCurve(AbstractTradeOff):
 
     @override
     def _points_formula(self, alpha: FloatArray) -> CurvePoints:
+        if len(alpha) <= _LONGEST_LIST:
+            self.recorded += [Known(self._reflected, "point", float(each)) for each in alpha]
         raise _NoSingleNumber
 
     @override

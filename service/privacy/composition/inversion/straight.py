@@ -87,16 +87,18 @@ class StraightContour:
         if (self.counts < self.nodes).any():  # nodes beyond a contour's own serve other contours
             own = np.arange(self.nodes + 1) <= self.counts[:, None]
             exponents, error = np.where(own, exponents, -np.inf), np.where(own, error, 0.0)
-        share = np.repeat((self.step / math.pi)[:, None], self.nodes + 1, axis=1)
+        share = np.empty_like(t)
+        share[:] = (self.step / math.pi)[:, None]
         share[:, 0] *= 0.5
-        z = self.theta[:, None] + 1j * t
-        at_zero, at_one = 1 / z, 1 / (z - 1)
+        # The kernels 1/z, 1/(z - 1), 1/(z (z - 1)) and 1.
+        kernels = np.ones((4, *t.shape), dtype=np.complex128)
+        kernels[0] = z = self.theta[:, None] + 1j * t
+        kernels[1] = z - 1
+        np.divide(1, kernels[:2], out=kernels[:2])
+        np.multiply(kernels[0], kernels[1], out=kernels[2])
         # e^{K(z) - K(theta)} at the nodes, turned so that thresholds near the center need small phases only.
-        weighted = np.exp(exponents - 1j * (t * center[:, None])) * share
-        kernels = np.stack([at_zero, at_one, at_zero * at_one])
-        weights = np.concatenate([kernels * weighted, weighted[None]])
-        self._sums = FourierSums(np.asarray(weights, dtype=np.complex128), self.step)
-        shares = np.abs(kernels) * share
+        self._sums = FourierSums(kernels * (np.exp(exponents - 1j * (t * center[:, None])) * share), self.step)
+        shares = np.abs(kernels[:3]) * share
         log_size = exponents.real
         size = np.exp(log_size)
         # |F_true - F| <= |F| (e^error - 1), which keeps its digits for small errors and never overflows into 0 * inf.

@@ -2,7 +2,7 @@
 
 It serves steps with atoms (Laplace, pure and approximate DP), with bounded losses, and of mixed kinds. It also serves
 steps that are so few and rare that the `contour` engine is wide. `law.py` bounds a step by two laws on a lattice.
-`windows.py` composes the laws at a tilt. `beside.py` adds steps of two losses, whose losses stay between the nodes.
+`windows.py` composes the laws at a tilt. `off_nodes.py` adds steps of two losses, whose losses stay between the nodes.
 `readings.py` derives bounds of points and of the profile. `search.py` chooses lattices and tilts.
 """
 
@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 
 from service.privacy.composition.inversion.readings.enclosures import Readings, nothing_known
-from service.privacy.composition.lattice.beside import Beside, few
+from service.privacy.composition.lattice.off_nodes import OffNodeLosses, select_few
 from service.privacy.composition.lattice.readings import (
     read_lattice_points,
     read_lattice_profile,
@@ -87,9 +87,9 @@ class DiscretisedTradeOff(AbstractTradeOff):
         """Build the curve of the add direction."""
         known = [(part.two_point, part.count) for part in steps if part.two_point is not None]
         # At least one step is always on nodes.
-        aside = few(known) if len(known) < len(steps) else []
+        aside = select_few(known) if len(known) < len(steps) else []
         on_nodes = tuple(part for part in steps if (part.two_point, part.count) not in aside)
-        lattices = LatticeSearch(LatticeRuns(on_nodes, Beside.of(aside)), mirrored=False)
+        lattices = LatticeSearch(LatticeRuns(on_nodes, OffNodeLosses.of(aside)), mirrored=False)
         return DiscretisedTradeOff(steps, tolerance, lattices, mirrored=False)
 
     @property

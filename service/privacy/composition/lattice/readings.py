@@ -37,28 +37,28 @@ def read_lattice_points(pair: LatticePair, alpha: FloatArray) -> Readings:
         if pair.theta > 1:
             log_alpha = np.log(alpha)
             upper = np.minimum(_least_power(pair, log_alpha), 0.0)
-            lower = _vertices(pair.high_lower.alpha, pair.low_lower.power, _moved(log_alpha, -1), rising=True)
+            lower = _vertices(pair.high_lower.alpha, pair.low_lower.power, _rounded(log_alpha, -1), rising=True)
             lower = np.logaddexp(lower - pair.lower_slack.profile, pair.lower_slack.log_infinite) - LOG_ROUNDING
-            return _both(lower, upper, power_first=True)
+            return _with_complement(lower, upper, power_first=True)
         log_rate = np.log(alpha) if pair.theta > 0 else np.log1p(-alpha)
         lower = _largest_beta(pair, log_rate)
         if pair.theta > 0:
             slack = pair.lower_slack.middle
-            upper = _vertices(pair.high_lower.alpha, pair.high_lower.beta, _moved(log_rate, -1) - slack, rising=False)
+            upper = _vertices(pair.high_lower.alpha, pair.high_lower.beta, _rounded(log_rate, -1) - slack, rising=False)
             upper = upper + slack
         else:
             slack = pair.lower_slack.left
             rest = np.logaddexp(pair.low_lower.rest, pair.lower_slack.log_vanishing)
-            upper = _vertices(rest, pair.high_lower.beta, _moved(log_rate, 1) + slack, rising=True)
-        return _both(lower, np.minimum(upper + LOG_ROUNDING, 0.0), power_first=False)
+            upper = _vertices(rest, pair.high_lower.beta, _rounded(log_rate, 1) + slack, rising=True)
+        return _with_complement(lower, np.minimum(upper + LOG_ROUNDING, 0.0), power_first=False)
 
 
-def _moved(logarithms: FloatArray, sign: int) -> FloatArray:
+def _rounded(logarithms: FloatArray, sign: int) -> FloatArray:
     """Return logarithms moved by their rounding, upwards (sign 1) or downwards (sign -1)."""
     return logarithms + sign * EXPONENT_ROUNDING * (1 + np.abs(logarithms))
 
 
-def _both(lower: FloatArray, upper: FloatArray, *, power_first: bool) -> Readings:
+def _with_complement(lower: FloatArray, upper: FloatArray, *, power_first: bool) -> Readings:
     result = nothing_known(len(lower))
     lower, upper = np.fmax(lower, -np.inf), np.where(np.isnan(upper), 0.0, upper)
     other_lower, other_upper = complement(np.minimum(lower, 0.0), np.minimum(upper, 0.0))
@@ -136,7 +136,7 @@ def read_lattice_profile(pair: LatticePair, epsilon: FloatArray) -> Readings:
     return Readings(lower[None], upper[None])
 
 
-def _ends_of(pair: LatticePair, epsilon: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _safe_shifts(pair: LatticePair, epsilon: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return the safe shifts of thresholds: for rounding alone, and with the error of the losses of `lower`."""
     rounding = 2 * EXPONENT_ROUNDING * (np.abs(epsilon) + abs(float(pair.upper.thresholds[0])) + pair.upper.step)
     rounding = rounding + max(pair.upper.blur, pair.lower.blur)
@@ -145,27 +145,29 @@ def _ends_of(pair: LatticePair, epsilon: FloatArray) -> tuple[FloatArray, FloatA
 
 def _profile_right(pair: LatticePair, epsilon: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return bounds from D, which decreases."""
-    low, high, (rounding, shift) = pair.low_lower, pair.high_upper, _ends_of(pair, epsilon)
-    lower = _on_lower(pair, low.profile, lambda: low.alpha, epsilon + shift, rising=False) - pair.lower_slack.profile
+    low, high, (rounding, shift) = pair.low_lower, pair.high_upper, _safe_shifts(pair, epsilon)
+    lower = (
+        _evaluate_lower(pair, low.profile, lambda: low.alpha, epsilon + shift, rising=False) - pair.lower_slack.profile
+    )
     # D decreases: beyond the last threshold it is at most its value there.
-    upper = _between(high.c, high.profile, np.minimum(epsilon - rounding, high.c[-1])) + pair.upper_slack.profile
+    upper = _interpolate(high.c, high.profile, np.minimum(epsilon - rounding, high.c[-1])) + pair.upper_slack.profile
     return np.logaddexp(lower, pair.lower_slack.log_infinite), np.logaddexp(upper, pair.upper_slack.log_infinite)
 
 
 def _profile_middle(pair: LatticePair, epsilon: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return bounds from H = 1 - delta, which increases."""
-    low, high, (rounding, shift) = pair.low_upper, pair.high_lower, _ends_of(pair, epsilon)
-    smaller = _between(low.c, low.middle, epsilon - rounding) - pair.upper_slack.middle - LOG_ROUNDING
-    larger = _on_lower(pair, high.middle, lambda: high.alpha, epsilon + shift, rising=True)
+    low, high, (rounding, shift) = pair.low_upper, pair.high_lower, _safe_shifts(pair, epsilon)
+    smaller = _interpolate(low.c, low.middle, epsilon - rounding) - pair.upper_slack.middle - LOG_ROUNDING
+    larger = _evaluate_lower(pair, high.middle, lambda: high.alpha, epsilon + shift, rising=True)
     larger = larger + pair.lower_slack.middle + LOG_ROUNDING
     return complement(np.minimum(smaller, 0.0), np.minimum(larger, 0.0))
 
 
 def _profile_left(pair: LatticePair, epsilon: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return bounds from G, which increases: delta = 1 - e^eps + G."""
-    low, high, (rounding, shift) = pair.low_lower, pair.high_upper, _ends_of(pair, epsilon)
-    lower = _on_lower(pair, low.left, lambda: low.rest, epsilon - shift, rising=True) - pair.lower_slack.left
-    upper = _between(high.c, high.left, epsilon + rounding) + pair.upper_slack.left
+    low, high, (rounding, shift) = pair.low_lower, pair.high_upper, _safe_shifts(pair, epsilon)
+    lower = _evaluate_lower(pair, low.left, lambda: low.rest, epsilon - shift, rising=True) - pair.lower_slack.left
+    upper = _interpolate(high.c, high.left, epsilon + rounding) + pair.upper_slack.left
     lower = np.exp(np.logaddexp(lower, epsilon - shift + pair.lower_slack.log_vanishing))
     upper = np.exp(np.logaddexp(upper, epsilon + rounding + pair.upper_slack.log_vanishing))
     base = -np.expm1(np.minimum(epsilon, 700.0))
@@ -235,7 +237,7 @@ def _next_section(
     return np.unique(inside[(inside >= start) & (inside <= end)]), best
 
 
-def _on_lower(
+def _evaluate_lower(
     pair: LatticePair,
     log_values: FloatArray,
     log_slopes: Callable[[], FloatArray],
@@ -250,8 +252,8 @@ def _on_lower(
     left.
     """
     c = pair.lower.thresholds
-    if pair.lower.beside is None:
-        return _between(c, log_values, epsilon)
+    if pair.lower.off_nodes is None:
+        return _interpolate(c, log_values, epsilon)
     at = np.clip(np.searchsorted(c, epsilon), 1, len(c) - 1)
     inside = (epsilon >= c[at - 1]) & (epsilon <= c[at])
     at = at - rising
@@ -259,7 +261,7 @@ def _on_lower(
     return np.where(inside, np.logaddexp(log_values[at], log_slopes()[at] + distance), np.nan)
 
 
-def _between(c: FloatArray, log_values: FloatArray, epsilon: FloatArray) -> FloatArray:
+def _interpolate(c: FloatArray, log_values: FloatArray, epsilon: FloatArray) -> FloatArray:
     """Return ln of a function that is linear in e^c between neighbouring thresholds; NaN outside them."""
     at = np.clip(np.searchsorted(c, epsilon), 1, len(c) - 1)
     left, right = c[at - 1], c[at]

@@ -9,9 +9,9 @@ from itertools import islice
 import numpy as np
 
 from service.privacy.composition.inversion.tilts import TiltGrid
-from service.privacy.composition.lattice.beside import Beside
 from service.privacy.composition.lattice.law import LARGEST_LOSS, bracketing_laws
 from service.privacy.composition.lattice.nodes import Atoms, Lattice
+from service.privacy.composition.lattice.off_nodes import OffNodeLosses
 from service.privacy.composition.lattice.sums import LatticePair, run_slack
 from service.privacy.composition.lattice.windows import (
     ComposedLattice,
@@ -111,12 +111,12 @@ class LatticeRun:
     step: float
     upper: tuple[CountedLaw, ...]
     lower: tuple[CountedLaw, ...]
-    beside: Beside | None = None
+    off_nodes: OffNodeLosses | None = None
     composed: dict[float, LatticePair | None] = field(default_factory=dict["float", "LatticePair | None"])
 
     @staticmethod
     def build(
-        steps: tuple[LatticeStep, ...], beside: Beside | None, spacing: float, log_cut: float
+        steps: tuple[LatticeStep, ...], off_nodes: OffNodeLosses | None, spacing: float, log_cut: float
     ) -> LatticeRun | None:
         """Build the run in the add direction with about this spacing.
 
@@ -141,7 +141,7 @@ class LatticeRun:
                 return None
             upper.append(CountedLaw(high, part.count))
             lower.append(CountedLaw(low, part.count))
-        return LatticeRun(chosen, tuple(upper), tuple(lower), beside)
+        return LatticeRun(chosen, tuple(upper), tuple(lower), off_nodes)
 
     def mirrored(self) -> LatticeRun | None:
         """Return the run in the other direction; None if rounding leaves no mass to the cells there."""
@@ -151,7 +151,7 @@ class LatticeRun:
         )
         if not all(counted.law.masses.any() for counted in (*upper, *lower)):
             return None
-        return LatticeRun(self.step, upper, lower, self.beside)
+        return LatticeRun(self.step, upper, lower, self.off_nodes)
 
     def compose(self, tilt: float) -> LatticePair | None:
         """Compose both laws at a tilt; None if the window would be too large, or the laws are out of range."""
@@ -169,9 +169,11 @@ class LatticeRun:
             return None
         while self.composed and self.cells + size > KEPT_CELLS:
             del self.composed[next(iter(self.composed))]
-        high = ComposedLattice(self.upper, tilt, self.step, first, self.beside)
-        low = ComposedLattice(self.lower, tilt, self.step, second, self.beside)
-        return LatticePair(high, low, run_slack(self.upper, self.beside, 1), run_slack(self.lower, self.beside, -1))
+        high = ComposedLattice(self.upper, tilt, self.step, first, self.off_nodes)
+        low = ComposedLattice(self.lower, tilt, self.step, second, self.off_nodes)
+        return LatticePair(
+            high, low, run_slack(self.upper, self.off_nodes, 1), run_slack(self.lower, self.off_nodes, -1)
+        )
 
     def epsilon_cap(self, delta: float) -> float:
         """Return an upper bound of epsilon(delta) without a composition; infinite if no bound is found.
@@ -182,19 +184,19 @@ class LatticeRun:
 
         The true profile is at most e^slack D + P1(an infinite loss).
         """
-        slack = run_slack(self.upper, self.beside, 1)
+        slack = run_slack(self.upper, self.off_nodes, 1)
         left = delta * (1 - _CAP_SLACK) - math.exp(min(slack.log_infinite, 0.0))
         if not left > 0:
             return math.inf
-        _, _, variance = tilted_cumulants(self.upper, 0.5, self.step, self.beside)
+        _, _, variance = tilted_cumulants(self.upper, 0.5, self.step, self.off_nodes)
         least = math.inf
         for distance in _CAP_TILTS:
             tilt = 1 + distance / max(math.sqrt(max(variance, 0.0)), self.step)
             value = log_moment_in_range(self.upper, tilt, self.step)
             rounding = weight_rounding(self.upper, tilt, self.step)
-            if self.beside is not None:
-                value += self.beside.cumulants(tilt)[0]
-                rounding += self.beside.rounding(tilt) + self.beside.blur * tilt
+            if self.off_nodes is not None:
+                value += self.off_nodes.cumulants(tilt)[0]
+                rounding += self.off_nodes.rounding(tilt) + self.off_nodes.blur * tilt
             parts = value, slack.profile, -math.log(tilt), (tilt - 1) * math.log1p(-1 / tilt), -math.log(left)
             rounding += _CAP_SLACK * math.fsum(map(abs, parts))
             found = (math.fsum(parts) + rounding) / (tilt - 1)
@@ -254,7 +256,7 @@ class CoarseTransform:
         """Return K, K' and K'' at real tilts. Their errors are unknown and given as 0."""
         run, sign = self._run, -1.0 if self._mirrored else 1.0
         there = 1 - tilts if self._mirrored else tilts
-        rows = np.array([tilted_cumulants(run.upper, float(tilt), run.step, run.beside) for tilt in there])
+        rows = np.array([tilted_cumulants(run.upper, float(tilt), run.step, run.off_nodes) for tilt in there])
         zeros = np.zeros(len(tilts))
         return RealCumulants(rows[:, 0], sign * rows[:, 1], rows[:, 2], zeros, zeros)
 
@@ -262,8 +264,8 @@ class CoarseTransform:
 class LatticeRuns:
     """Lattices of a run in both directions. Laws are computed once and mirrored for the other direction."""
 
-    def __init__(self, steps: tuple[LatticeStep, ...], beside: Beside | None) -> None:
-        self.steps, self.beside = steps, beside
+    def __init__(self, steps: tuple[LatticeStep, ...], off_nodes: OffNodeLosses | None) -> None:
+        self.steps, self.off_nodes = steps, off_nodes
         self._coarse: dict[float, LatticeRun | None] = {}
         self._kept: dict[tuple[float, float, bool], LatticeRun | None] = {}
         self._farthest: dict[float, float] = {}
@@ -324,7 +326,7 @@ class LatticeRuns:
 
     def _built(self, digits: float, spacing: float) -> LatticeRun | None:
         before = counted_work()
-        run = LatticeRun.build(self.steps, self.beside, spacing, -digits * math.log(10))
+        run = LatticeRun.build(self.steps, self.off_nodes, spacing, -digits * math.log(10))
         if run is not None:
             self._work_of_a_cell = (counted_work() - before) / max(run.law_cells, 1)
         return run

@@ -15,8 +15,8 @@ from typing import Final, final
 
 import numpy as np
 
-from service.privacy.composition.lattice.beside import Beside
 from service.privacy.composition.lattice.law import LatticeLaw
+from service.privacy.composition.lattice.off_nodes import OffNodeLosses
 from service.privacy.composition.lattice.windows import ComposedLattice, CountedLaw
 from service.privacy.numerics.arrays import FloatArray
 
@@ -205,14 +205,14 @@ class LatticePair:
         return RECENTLY_USED.read(self._sides[key])
 
 
-def run_slack(laws: tuple[CountedLaw, ...], beside: Beside | None, sign: int) -> Slack:
+def run_slack(laws: tuple[CountedLaw, ...], off_nodes: OffNodeLosses | None, sign: int) -> Slack:
     """Return the slack of all steps; masses outside the lattice are rounded up (`sign` 1) or down (-1)."""
 
     def total(value: Callable[[LatticeLaw], float]) -> float:
         return math.fsum(counted.count * value(counted.law) for counted in laws) * (1 + 1e-12)
 
     profile, left = total(lambda law: law.log_slack_profile), total(lambda law: law.log_slack_left)
-    deltas = [] if beside is None else list(beside.deltas)
+    deltas = [] if off_nodes is None else list(off_nodes.deltas)
     # The factor 2 covers finite masses that add up to slightly more or less than the rest.
     return Slack(
         profile,

@@ -19,8 +19,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from service.privacy.composition.lattice.beside import Beside, Between, Thresholds
 from service.privacy.composition.lattice.law import LatticeLaw
+from service.privacy.composition.lattice.off_nodes import Between, OffNodeLosses, Thresholds
 from service.privacy.numerics.arrays import ComplexArray, FloatArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 from service.privacy.numerics.running_sums import running_sum_error, running_sums
@@ -118,12 +118,12 @@ class Window:
 
 
 def tilted_cumulants(
-    laws: tuple[CountedLaw, ...], tilt: float, step: float, beside: Beside | None = None
+    laws: tuple[CountedLaw, ...], tilt: float, step: float, off_nodes: OffNodeLosses | None = None
 ) -> tuple[float, float, float]:
     """Return K, K' and K'' of the run at a real tilt."""
     rows = [law.log_moment(tilt, step) for law in laws]
-    if beside is not None:
-        rows.append(beside.cumulants(tilt))
+    if off_nodes is not None:
+        rows.append(off_nodes.cumulants(tilt))
     values, means, variances = zip(*rows, strict=True)
     return math.fsum(values), math.fsum(means), math.fsum(variances)
 
@@ -229,16 +229,16 @@ class ComposedLattice:
         theta: float,
         step: float,
         chosen: Window,
-        beside: Beside | None = None,
+        off_nodes: OffNodeLosses | None = None,
     ) -> None:
-        self.theta, self.step, self.beside = theta, step, beside
-        between = (0.0, 0.0, 0.0) if beside is None else beside.cumulants(theta)
+        self.theta, self.step, self.off_nodes = theta, step, off_nodes
+        between = (0.0, 0.0, 0.0) if off_nodes is None else off_nodes.cumulants(theta)
         self.value, mean, variance = map(sum, zip(chosen.cumulants, between, strict=True))
         self.deviation = math.sqrt(max(variance, 0.0))
         self._offset = total_offset(laws)
         self.center = round((mean - self._offset) / step)
         self._start, self._overflow, self.cells = chosen.start, chosen.overflow, chosen.size
-        self._between = Between.of(beside, theta, step)
+        self._between = Between.of(off_nodes, theta, step)
         cells = self._between.cells
         self._masses, self._noise, self._root_noise = _composed(laws, theta, step, chosen)
         left, right = self._reaches(math.ceil(_REACH * self.deviation / step) + 2)
@@ -246,15 +246,15 @@ class ComposedLattice:
         high = min(self.center + right, chosen.start + chosen.size - 1 + max(cells))
         # Laws on nodes have corners at the nodes. With losses between the nodes, thresholds may skip nodes.
         work = (high - self.low + 1) * len(cells)
-        stride = 1 if beside is None else -(-work // _LARGEST_SPREAD)
+        stride = 1 if off_nodes is None else -(-work // _LARGEST_SPREAD)
         self.high = high - (high - self.low) % stride
         self._grid = Thresholds((self.high - self.low) // stride + 1, stride, step)
         self.log_rounding = weight_rounding(laws, theta, step) + 8 * UNIT_ROUNDOFF * abs(self.value)
         self.blur = 0.0
         """Error bound (nats) of the losses, in addition to `shift` of the laws."""
-        if beside is not None:
-            self.blur = beside.blur + 8 * UNIT_ROUNDOFF * float(np.abs(self.thresholds[[0, -1]]).max())
-            self.log_rounding += beside.rounding(theta) + self.blur * (2 + abs(theta))
+        if off_nodes is not None:
+            self.blur = off_nodes.blur + 8 * UNIT_ROUNDOFF * float(np.abs(self.thresholds[[0, -1]]).max())
+            self.log_rounding += off_nodes.rounding(theta) + self.blur * (2 + abs(theta))
 
     def _reaches(self, usual: int) -> tuple[int, int]:
         """Return the numbers of cells left and right of the center.

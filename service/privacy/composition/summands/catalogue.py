@@ -93,13 +93,14 @@ def on_line(summand: TruncatedSummand, theta: float) -> LineSummand:
 
 
 def separately_truncated(
-    steps: tuple[Summand, ...], deviation: FloatArray, digits: FloatArray, times: FloatArray
+    steps: tuple[Summand, ...], deviation: FloatArray, digits: FloatArray, times: FloatArray, *, real: bool
 ) -> NormalTrapezoid:
     """Return runs that take as many consecutive `steps` of one law so many `times` each, shape (runs,).
 
-    `deviation`: about the standard deviation of the loss of each run, from below; `digits`: as of `truncated`.
+    `deviation`: about the standard deviation of the loss of each run, from below; `digits`: as of `truncated`; `real`:
+    whether the moments are evaluated at real tilts alone.
     """
-    return cast("NormalTrapezoid", _TRUNCATED[type(steps[0])](steps, deviation, digits, times=times))
+    return cast("NormalTrapezoid", _TRUNCATED[type(steps[0])](steps, deviation, digits, times=times, real=real))
 
 
 def separate_on_line(runs: NormalTrapezoid, theta: FloatArray) -> TrapezoidOnContour:

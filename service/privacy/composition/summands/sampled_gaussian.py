@@ -132,9 +132,11 @@ class TruncatedSampledGaussian(NormalTrapezoid):
         digits: float | FloatArray,
         *,
         times: FloatArray | None = None,
+        real: bool = False,
     ) -> None:
         """`deviation`: about the standard deviation of the whole run's loss, from below; the nodes' spacing follows it.
-        `times`: of separate runs, how often each takes its steps, shape (runs,).
+        `times`: of separate runs, how often each takes its steps, shape (runs,). `real`: whether moments are evaluated
+        at real tilts alone, for which few nodes are enough.
 
         The law of y is cut on the right, where all steps together have less than about 10^-digits of the mass of H0 and
         of H1 left: far jumps of the loss would rule the moments at large tilts.
@@ -148,7 +150,7 @@ class TruncatedSampledGaussian(NormalTrapezoid):
         self._need = np.log(total) + 42.0
         if self.separate:
             deviation, digits = self.of_parts(np.asarray(deviation)), self.of_parts(np.asarray(digits))
-        self._settle(self._laid_out(total, deviation, digits))
+        self._settle(self._laid_out(total, None if real else deviation, digits))
 
     @classmethod
     @override
@@ -186,11 +188,12 @@ class TruncatedSampledGaussian(NormalTrapezoid):
         return chosen
 
     def _laid_out(
-        self, total: FloatArray, deviation: float | FloatArray, digits: float | FloatArray
+        self, total: FloatArray, deviation: float | FloatArray | None, digits: float | FloatArray
     ) -> GaussianNodeLayout:
         """The nodes: of y, or of u where several parts share their exponentials. `total`: steps of the run of each."""
         smooth_step = smooth_spacing(self._need, total)
-        strip_share = 2 * math.pi * 0.7 * math.pi / (self._need + 15.0 + self._growth(total, deviation))
+        growth = 0.0 if deviation is None else self._growth(total, deviation)
+        strip_share = 2 * math.pi * 0.7 * math.pi / (self._need + 15.0 + growth)
         goal = digits * math.log(10) + np.log(2 * self.count)
         reach = np.maximum(np.sqrt(2 * goal), 1 / self.sigma + np.sqrt(2 * np.maximum(goal + np.log(self.rate), 0.0)))
         left = np.sqrt(2 * self._need) + 2.0 + 12.0 / np.sqrt(total)
@@ -206,7 +209,8 @@ class TruncatedSampledGaussian(NormalTrapezoid):
             low, high = -left[:1], np.full_like(self.sigma, reach.max())
         spacing = np.maximum(np.floor(wanted * 2.0**20), 1) * 2.0**-20
         first = np.floor(low / spacing)
-        kept = (np.ceil(high / spacing) - first).astype(np.intp) + 1
+        # Longer steps at real tilts, and one more: cut no nearer than nodes of contours.
+        kept = (np.ceil(high / spacing) - first).astype(np.intp) + 1 + (deviation is None)
         nodes = int(kept.max())
         steps = self.sigma * spacing if in_u else spacing + np.zeros_like(self.sigma)
         # Whole blocks; the nodes added have no weight.

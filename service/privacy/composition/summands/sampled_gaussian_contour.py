@@ -170,9 +170,10 @@ class SampledGaussianMajorants:
 
     def _sums(self, heights: FloatArray) -> FloatArray:
         """sum e^{log_modulus + log_weights - t argument} at heights t (T, 1) or (T, parts), shape (T, E, parts)."""
-        turned = heights[:, None, :, None] * self.argument
         if self.argument.shape[1] == len(self.log_weights):
-            return np.exp((self.log_modulus + self.log_weights) - turned).sum(axis=-1)
+            sizes = self.log_modulus + self.log_weights
+            return np.stack([np.exp(sizes - height[:, None] * self.argument).sum(axis=-1) for height in heights])
+        turned = heights[:, None, :, None] * self.argument
         # Parts that share their losses: one exponential for all.
         shared = np.exp(np.maximum(self.log_modulus - turned, -300.0))[:, :, 0]
         return shared @ np.exp(np.maximum(self.log_weights, -400.0)).T

@@ -172,7 +172,8 @@ class TrapezoidOnContour(LineSummand):
         best = self.strip_errors(heights, q[-1:])[0]
         if not np.all(self.parts.over_run(best) < _NEGLIGIBLE):
             heights = np.array([[0.15], [0.3], [0.5], [0.7], [1.0]]) * top
-            best = np.fmin.reduce(self.strip_errors(heights, q), axis=0)
+            strips = np.split(q, len(q)) if self.parts.separate else [q]  # arrays of one strip fit into caches
+            best = np.fmin.reduce([np.fmin.reduce(self.strip_errors(heights, each), axis=0) for each in strips])
         best = best + 4 * (self.cut + self.omitted)
         if not self.parts.separate:
             return best[np.searchsorted(heights[:, 0] * (1 + 1e-12), t)].T
@@ -265,7 +266,7 @@ class TrapezoidOnContour(LineSummand):
             self._made_for, self._majorants = heights[0], self.build_majorants(heights[0], center)
         bounds = self._majorants.log_bounds(heights)
         best = bounds.min(axis=1)
-        self._chosen_eta = np.take_along_axis(self._majorants.eta, bounds[-1].argmin(axis=0)[None], axis=0)[0]
+        self._chosen_eta = self._majorants.eta[bounds[-1].argmin(axis=0), np.arange(bounds.shape[-1])]
         self._chosen_height = heights[-1]
         return self.parts.over_run(best), self.parts.least_of_run(best)
 

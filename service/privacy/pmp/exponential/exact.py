@@ -37,9 +37,9 @@ def exact_log_ratios(population: Population) -> LogRatios:
     """Compute the log ratios of all objects and points from sums over all C(2n, n) subsets.
 
     Notes
-    ----- The cost is 3 m C(2n, n) multiplications, or in log space about m C(2n, n) exponentials. The memory is m
-    2^(n+1) numbers and some megabytes. The error is four times that of a logit sum, plus a term of the order of C(n,
-    n/2) u.
+    -----
+    The cost is 3 m C(2n, n) multiplications, or in log space about m C(2n, n) exponentials. The memory is m 2^(n+1)
+    numbers and some megabytes. The error is four times that of a logit sum, plus a term of the order of C(n, n/2) u.
     """
     linear = population.spread <= LARGEST_LINEAR_SPREAD
     log_with, log_without = _linear_sums(population) if linear else _log_sums(population)

@@ -103,7 +103,7 @@ def exposure_lower_bound(points: QueryPoints, size: int, bound: ExposureUpperBou
         with_point = others[inside].sum(axis=1) + line.values[point]
         without = others[outside].sum(axis=1)
         for one, other in ((with_point, without), (without, with_point)):
-            found = _LineTruth(one, other, line.error, delta, outcomes).raised(found, bound.epsilon)
+            found = _LineOptimum(one, other, line.error, delta, outcomes).improve(found, bound.epsilon)
     return ExposureLowerBound(found, "sets", len(chosen))
 
 
@@ -145,7 +145,7 @@ def _subsets(count: int, size: int) -> NDArray[np.intp]:
 
 
 @final
-class _LineTruth:
+class _LineOptimum:
     """Largest ln((P(S) - delta)/Q(S)) for mixtures P, Q of normal laws, whose means have errors of at most `error`."""
 
     def __init__(self, one: FloatArray, other: FloatArray, error: float, delta: float, outcomes: int) -> None:
@@ -158,7 +158,7 @@ class _LineTruth:
         self._outcomes: FloatArray = np.linspace(float(low), float(high), count)
         self._ratios = self._log_ratio(self._outcomes)
 
-    def raised(self, low: float, high: float) -> float:
+    def improve(self, low: float, high: float) -> float:
         """Return the larger of `low` and the best bound on the line, rounded down; the bound is at most `high`.
 
         S = {ln P/Q > level} gives a bound above the level exactly if the best bound is above the level (Dinkelbach).

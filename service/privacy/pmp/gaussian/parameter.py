@@ -147,9 +147,10 @@ def success_bound(epsilon: float, delta: float, prior: float) -> float:
         Numbers in [0, 1].
 
     Notes
-    ----- The bound is the largest of (e^epsilon + delta)/(1 + e^epsilon) and the success of two simple attacks. Each
-    always gives one of the answers, or learns the correct answer with probability delta. For a prior of 1/2 this is
-    Lemma 6 of Lowy et al. 2023. The rounding is below 1e-14 (tested).
+    -----
+    The bound is the largest of (e^epsilon + delta)/(1 + e^epsilon) and the success of two simple attacks. Each always
+    gives one of the answers, or learns the correct answer with probability delta. For a prior of 1/2 this is Lemma 6 of
+    Lowy et al. 2023. The rounding is below 1e-14 (tested).
     """
     tested = 1 - (1 - delta) * math.exp(-epsilon) / (1 + math.exp(-epsilon))
     largest = max(tested, prior + (1 - prior) * delta, 1 - prior + prior * delta)

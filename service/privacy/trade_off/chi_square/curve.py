@@ -13,53 +13,19 @@ from typing_extensions import override
 from service.privacy.enclosure import Enclosure, EnclosureArray, Evidence
 from service.privacy.errors import NumericalFailure
 from service.privacy.numerics.arrays import BoolArray, FloatArray
-from service.privacy.numerics.chi_square.law import ChiSquareLogTails, NoncentralChiSquare, Tail
-from service.privacy.numerics.chi_square.quantiles import quantiles
+from service.privacy.numerics.chi_square.law import Tail
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
 from service.privacy.trade_off.chi_square.ratio import AbstractLogRatio
+from service.privacy.trade_off.chi_square.scaled_law import ScaledChiSquare
 from service.privacy.trade_off.enclosed.decreasing_root import decreasing_root
 from service.privacy.trade_off.enclosed.logs import log, log_down, log_up
 
 _Ends = tuple[FloatArray, FloatArray]
 Gain = Callable[[FloatArray], _Ends]
 
-ONE = Enclosure.point(1.0)
 SLACK = 4 * UNIT_ROUNDOFF
 MOST_WIDENINGS = 40
-
-
-@final
-class ScaledChiSquare:
-    """Law of T = r X for a noncentral chi-square X; its lower tail falls in the noncentrality and in r > 0."""
-
-    def __init__(self, degrees: float, noncentrality: Enclosure, scale: Enclosure = ONE) -> None:
-        """Build the law for `degrees` from 1 to 1e9 and `noncentrality` up to 1e12."""
-        self._least = NoncentralChiSquare(degrees, noncentrality.lower)
-        self._most = NoncentralChiSquare(degrees, noncentrality.upper)
-        self._scale = scale
-
-    def log_tails(self, low: FloatArray, high: FloatArray) -> ChiSquareLogTails:
-        """Return enclosures of ln P(T <= t) and ln P(T > t) for t in [low, high], shape (n,) each."""
-        left, right = _divided(low, self._scale.upper, -1), _divided(high, self._scale.lower, 1)
-        if self._least != self._most:
-            most, least = self._most.log_tails(left), self._least.log_tails(right)
-            return ChiSquareLogTails(most.lower_low, least.lower_high, least.upper_low, most.upper_high)
-        if left is right:
-            return self._most.log_tails(left)
-        both, n = self._most.log_tails(np.concatenate((left, right))), len(left)
-        return ChiSquareLogTails(both.lower_low[:n], both.lower_high[n:], both.upper_low[n:], both.upper_high[:n])
-
-    def quantiles(self, log_low: FloatArray, log_high: FloatArray, tail: Tail) -> tuple[FloatArray, FloatArray]:
-        """Return bounds of the t with ln P(tail at t) in [log_low, log_high]."""
-        first, second = (log_low, log_high) if tail == "lower" else (log_high, log_low)
-        if self._least != self._most:
-            below = quantiles(self._least, first, tail).below
-            above = quantiles(self._most, second, tail).above
-        else:
-            both, n = quantiles(self._most, np.concatenate((first, second)), tail), len(first)
-            below, above = both.below[:n], both.above[n:]
-        return _multiplied(below, self._scale.lower, -1), _multiplied(above, self._scale.upper, 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,15 +195,6 @@ class ChiSquareTradeOff(AbstractTradeOff):
         end = above if self._ratio.increasing else below
         high = float(self._ratio.at(end)[1][0])
         return decreasing_root(self._profile_formula, delta, 0.0, max(high, 1e-300), self.evidence)
-
-
-def _divided(values: FloatArray, by: float, side: int) -> FloatArray:
-    """Return values / by, rounded down (side -1) or up (side 1)."""
-    return values if by == 1 else np.maximum(np.nextafter(values / by, side * np.inf), 0.0)
-
-
-def _multiplied(values: FloatArray, by: float, side: int) -> FloatArray:
-    return values if by == 1 else np.maximum(np.nextafter(values * by, side * np.inf), 0.0)
 
 
 def _log_product(log_value: FloatArray, log_factor: FloatArray | float, side: int) -> FloatArray:

@@ -68,6 +68,11 @@ class DataProcessingBound(DelegatingCurve):
 
     @property
     @override
+    def outer_log_ratios(self) -> tuple[float, float]:
+        return self.curve.outer_log_ratios
+
+    @property
+    @override
     def singular_power(self) -> Enclosure:
         return self._raised(self.curve.singular_power, lambda part: part.singular_power)
 

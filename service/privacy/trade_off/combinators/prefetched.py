@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Literal, NamedTuple, final
+from typing import Final, Literal, NamedTuple, final
 
 from typing_extensions import override
 
-from service.privacy.enclosure import Enclosure
-from service.privacy.trade_off.abstract import AbstractTradeOff
+from service.privacy.enclosure import Enclosure, EnclosureArray
+from service.privacy.numerics.arrays import FloatArray
+from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
 from service.privacy.trade_off.delegating import DelegatingCurve
 
 
@@ -17,12 +18,16 @@ from service.privacy.trade_off.delegating import DelegatingCurve
 class Known(NamedTuple):
     """Key of a number of a run: the direction (`reflected`: remove), the quantity, and its argument.
 
-    The quantity `epsilon_cap` is an upper bound of epsilon.
+    The quantity `epsilon_cap` is an upper bound of epsilon. A `point` of a list is a power, with a `type_two_error` and
+    a `log_slope`.
     """
 
     reflected: bool
-    quantity: Literal["power", "profile", "epsilon", "epsilon_cap"]
+    quantity: Literal["power", "point", "type_two_error", "log_slope", "profile", "epsilon", "epsilon_cap"]
     at: float
+
+
+_OF_POINTS: Final = ("type_two_error", "point", "log_slope")
 
 
 @final
@@ -39,6 +44,15 @@ class PrefetchedCurve(DelegatingCurve):
     @override
     def reversed(self) -> PrefetchedCurve:
         return PrefetchedCurve(self.curve.reversed(), self._known, reflected=not self._reflected)
+
+    @override
+    def _points_formula(self, alpha: FloatArray) -> CurvePoints:
+        rates: list[float] = alpha.tolist()
+        columns = [[self._known.get(Known(self._reflected, name, rate)) for rate in rates] for name in _OF_POINTS]
+        known = [[number for number in column if number is not None] for column in columns]
+        if any(len(column) < len(rates) for column in known):
+            return self.curve.points(alpha)
+        return CurvePoints(*map(EnclosureArray.of_numbers, known))
 
     @override
     def _power_at_formula(self, rate: float) -> Enclosure:

@@ -88,6 +88,12 @@ class Symmetrised(AbstractTradeOff):
 
     @property
     @override
+    def outer_log_ratios(self) -> tuple[float, float]:
+        first, second = self.first.outer_log_ratios, self.second.outer_log_ratios
+        return min(first[0], second[0]), max(first[1], second[1])
+
+    @property
+    @override
     def singular_power(self) -> Enclosure:
         return largest(self.first.singular_power, self.second.singular_power)
 

@@ -120,10 +120,7 @@ class GaussianTradeOff(AbstractShifted):
         return near if near is not None else decreasing_root(self._profile_formula, delta, 0.0, high)
 
     def _first_guess(self, delta: float, high: float) -> float:
-        """Return an approximate eps from delta = Phi(-a) (1 - R(b)/R(a)).
-
-        The second factor varies little with a.
-        """
+        """Return an approximate eps from delta = Phi(-a) (1 - R(b)/R(a)); the second factor varies little."""
         mu = self.shift.upper
         a = high / mu - 0.5 * mu
         for _ in range(2):
@@ -159,18 +156,10 @@ class GaussianTradeOff(AbstractShifted):
 
 @SILENTLY
 def gaussian_log_profile(epsilon: FloatArray, mu: FloatArray) -> FloatArray:
-    """Return lower and upper bounds of ln delta(eps) of N(0, 1) against N(mu, 1), for real eps.
+    """Return lower and upper bounds of ln delta(eps) of N(0, 1) against N(mu, 1), for real eps: shape (2, n).
 
-    Parameters
-    ----------
-    epsilon, mu : array of shape (2, n)
-        The first rows hold the arguments of the lower bounds (the larger eps, the smaller mu > 0), the second rows
-        those of the upper bounds.
-
-    Returns
-    -------
-    array of shape (2, n)
-        Lower and upper bounds.
+    `epsilon` and `mu` have this shape. Their first rows hold the arguments of the lower bounds (the larger eps, the
+    smaller mu > 0), their second rows those of the upper bounds.
     """
     logs = np.empty_like(epsilon)
     small = mu[1] <= SMALL_SHIFT

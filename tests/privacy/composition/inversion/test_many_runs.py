@@ -54,6 +54,7 @@ def readings(random: Generator) -> tuple[Known, ...]:
         *(Known(side, "epsilon", spread(random, 1e-10, 0.5)) for side in (False, True)),
         *(Known(side, "power", spread(random, 1e-8, 0.9)) for side in (False, True)),
         *(Known(side, "profile", float(random.uniform(-2, 5))) for side in (False, True)),
+        *(Known(side, "point", spread(random, 1e-8, 0.9)) for side in (False, True)),
         Known(False, "profile", 0.0),
     ]
     return tuple(made[index] for index in random.permutation(len(made))[:3])
@@ -93,7 +94,11 @@ LAWS: dict[str, Callable[[Generator], tuple[Summand, ...]]] = {
 def alone(steps: Summand | tuple[Summand, ...], known: Known) -> Enclosure:
     curve: AbstractTradeOff = contour_pair(0.0, steps if isinstance(steps, tuple) else (steps,))[known.reflected]
     read = {"epsilon": curve.epsilon, "power": curve.power_at, "profile": curve.profile_at}
-    return read[known.quantity](known.at)
+    if known.quantity in read:
+        return read[known.quantity](known.at)
+    points = curve.points(np.array([known.at]))
+    column = {"point": points.power, "type_two_error": points.type_two_error, "log_slope": points.log_slope}
+    return column[known.quantity].at(0, curve.evidence)
 
 
 def together(
@@ -108,9 +113,16 @@ def together(
 def assert_meet(found: Enclosure, other: Enclosure) -> None:
     assert found.evidence is Evidence.CERTIFIED
     assert found.lower <= found.upper
-    assert found.relative_width() <= 1e-6
-    assert found.lower <= other.upper * (1 + 1e-15)
-    assert other.lower <= found.upper * (1 + 1e-15)
+    assert found.lower <= other.upper + 1e-15 * abs(other.upper)
+    assert other.lower <= found.upper + 1e-15 * abs(found.upper)
+
+
+def assert_all_meet(each: Wanted) -> None:
+    """What is known of a run meets what the run is alone; all but slopes is narrow."""
+    for known, found in each.known.items():
+        if known.quantity != "epsilon_cap":
+            assert_meet(found, alone(each.run.summands, known))
+            assert known.quantity == "log_slope" or found.relative_width() <= 1e-6
 
 
 @pytest.mark.parametrize("seed", [1, *(thorough(seed) for seed in range(2, 12))])
@@ -118,9 +130,7 @@ def test_over_the_whole_space(seed: int) -> None:
     random = np.random.default_rng(seed)
     wanted = together([drawn(random) for _ in range(40)], [readings(random) for _ in range(40)])
     for each in wanted:
-        for known, found in each.known.items():
-            if known.quantity != "epsilon_cap":
-                assert_meet(found, alone(each.run.summands, known))
+        assert_all_meet(each)
 
 
 @pytest.mark.parametrize("seed", [1, *(thorough(seed) for seed in range(2, 12))])
@@ -133,9 +143,7 @@ def test_runs_of_every_law_are_served(law: str, seed: int) -> None:
     served = [known in each.known for each in wanted for known in each.readings[-2:]]
     assert np.mean(served) >= 0.75
     for each in wanted:
-        for known, found in each.known.items():
-            if known.quantity != "epsilon_cap":
-                assert_meet(found, alone(each.run.summands, known))
+        assert_all_meet(each)
 
 
 @pytest.mark.parametrize("seed", [1, *(thorough(seed) for seed in range(2, 8))])
@@ -192,10 +200,8 @@ def test_lines_at_one_tilt_share_their_nodes(seed: int) -> None:
     wanted = together(steps, [asked] * len(steps))
     served = [known in each.known for each in wanted for known in asked[2:]]
     assert np.mean(served) >= 0.95
-    for each, step in list(zip(wanted, steps, strict=True))[::5]:
-        for known, found in each.known.items():
-            if known.quantity != "epsilon_cap":
-                assert_meet(found, alone(step, known))
+    for each in wanted[::5]:
+        assert_all_meet(each)
 
 
 @pytest.mark.parametrize("reflected", [False, True])
@@ -260,4 +266,8 @@ def test_questions_say_what_they_read() -> None:
     )
     assert recorded_queries_of(lambda pair: pair.remove.power_at(0.1)) == (Known(True, "power", 0.1),)
     assert recorded_queries_of(lambda pair: pair.add.profile_at(0.0)) == (Known(False, "profile", 0.0),)
-    assert recorded_queries_of(lambda pair: pair.add.points(np.array([0.1, 0.2]))) == ()
+    assert recorded_queries_of(lambda pair: pair.add.points(np.array([0.1, 0.2]))) == (
+        Known(False, "point", 0.1),
+        Known(False, "point", 0.2),
+    )
+    assert recorded_queries_of(lambda pair: pair.add.points(np.linspace(0.1, 0.2, 100))) == ()

@@ -36,9 +36,10 @@ def clt_pair(steps: Steps, options: EngineOptions) -> TradeOffPair:
         `method`, for singular mass or a loss of variance 0.
 
     Notes
-    ----- Gaussian and gdp steps contribute their own mu^2 instead. A step sampled at rate p has p^2 times the chi^2 of
-    its base: mu = p sqrt(N (e^{1/sigma^2} - 1)) for a sampled Gaussian. The limit holds for many steps of small loss.
-    The error has either sign. mu is limited to 1e6, because larger values do not change the curve.
+    -----
+    Gaussian and gdp steps contribute their own mu^2 instead. A step sampled at rate p has p^2 times the chi^2 of its
+    base: mu = p sqrt(N (e^{1/sigma^2} - 1)) for a sampled Gaussian. The limit holds for many steps of small loss. The
+    error has either sign. mu is limited to 1e6, because larger values do not change the curve.
     """
     del options
     loss = composed_loss(steps, "clt")

@@ -48,7 +48,8 @@ def edgeworth_pair(steps: Steps, options: EngineOptions) -> TradeOffPair:
         For an order outside 0 to 4.
 
     Notes
-    ----- Let x be the standardised loss and l_k its standardised cumulants. Then P(S > c) = Phi(-x) + phi(x) sum_j c_j
+    -----
+    Let x be the standardised loss and l_k its standardised cumulants. Then P(S > c) = Phi(-x) + phi(x) sum_j c_j
     He_j(x). The series is exact for Gaussian steps. The error at fixed x is of the order N^{-(order + 1)/2} and has
     either sign. The series is useless if few steps carry the loss (sampled steps with N p below about 10) and in far
     tails. A note then says so.

@@ -50,7 +50,8 @@ def saddlepoint_pair(steps: Steps, options: EngineOptions) -> TradeOffPair:
         `method`, for singular mass or a loss of variance 0.
 
     Notes
-    ----- The tilt s solves K'(s) = c. For H0, w^2/2 = s K' - K = KL(P_s, P0) and u = s sqrt(K''). For H1, s - 1 and P1
+    -----
+    The tilt s solves K'(s) = c. For H0, w^2/2 = s K' - K = KL(P_s, P0) and u = s sqrt(K''). For H1, s - 1 and P1
     replace s and P0. w and u have the sign of s (s - 1). At the mean, the limit -l3/6 replaces the difference. The
     tails are exact for Gaussian steps. The relative error is about 1/N in the bulk and in the tails, with either sign.
     The tails are meaningless if the loss has few values.

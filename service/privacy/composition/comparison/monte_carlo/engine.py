@@ -56,7 +56,8 @@ def monte_carlo_pair(steps: Steps, options: EngineOptions) -> TradeOffPair:
         `method`, if modes of the loss are so far apart that its mean and variance are unknown.
 
     Notes
-    ----- A threshold is an order statistic of the draws under H0. The power is the share of draws under H1 above the
+    -----
+    A threshold is an order statistic of the draws under H0. The power is the share of draws under H1 above the
     threshold. All numbers of an answer hold simultaneously with probability of at least `options.confidence`, for any
     law.
 

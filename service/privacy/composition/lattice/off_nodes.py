@@ -30,7 +30,7 @@ MOST_LOSSES: Final = 400
 
 
 @dataclass(frozen=True, slots=True)
-class Beside:
+class OffNodeLosses:
     """Law of the sum of the steps of two losses.
 
     Attributes
@@ -52,7 +52,7 @@ class Beside:
     mass_error: float
 
     @staticmethod
-    def of(known: Sequence[tuple[TwoPointPart, int]]) -> Beside | None:
+    def of(known: Sequence[tuple[TwoPointPart, int]]) -> OffNodeLosses | None:
         """Build the law; None without any step."""
         if not known:
             return None
@@ -61,7 +61,7 @@ class Beside:
         log_rest = math.fsum(count * math.log1p(-delta) for delta, count in deltas)
         error = shifts.mass_error + shifts.loss_error + 4 * FUNCTION_ERROR * (1 + abs(log_rest))
         log_masses = shifts.log_mass - shifts.loss + log_rest
-        return Beside(
+        return OffNodeLosses(
             shifts.loss,
             log_masses,
             deltas,
@@ -94,7 +94,7 @@ class Beside:
         return self.loss_error + 8 * UNIT_ROUNDOFF * float(np.abs(self.losses).max())
 
 
-def few(known: Sequence[tuple[TwoPointPart, int]]) -> list[tuple[TwoPointPart, int]]:
+def select_few(known: Sequence[tuple[TwoPointPart, int]]) -> list[tuple[TwoPointPart, int]]:
     """Return as many kinds as have at most MOST_LOSSES losses together, those with the fewest steps first."""
     taken: list[tuple[TwoPointPart, int]] = []
     losses = 1
@@ -124,15 +124,15 @@ class Between:
     weights: tuple[float, ...]
 
     @staticmethod
-    def of(beside: Beside | None, tilt: float, step: float) -> Between:
+    def of(off_nodes: OffNodeLosses | None, tilt: float, step: float) -> Between:
         """Return the losses at a tilt, with f_i within `blur`."""
-        if beside is None:
+        if off_nodes is None:
             return Between((-1,), (step,), (1.0,))
-        cells = tuple(math.ceil(loss / step) - 1 for loss in beside.losses)
+        cells = tuple(math.ceil(loss / step) - 1 for loss in off_nodes.losses)
         rest = tuple(
-            min(max(loss - n * step, 0.0), step) for loss, n in zip(beside.losses.tolist(), cells, strict=True)
+            min(max(loss - n * step, 0.0), step) for loss, n in zip(off_nodes.losses.tolist(), cells, strict=True)
         )
-        return Between(cells, rest, tuple(beside.tilted(tilt)[1].tolist()))
+        return Between(cells, rest, tuple(off_nodes.tilted(tilt)[1].tolist()))
 
     def mirrored(self, step: float) -> Between:
         """Return the losses for sums from below.

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 from mpmath import mpf
 
-from service.privacy.composition.lattice.beside import Beside
 from service.privacy.composition.lattice.law import LatticeLaw
+from service.privacy.composition.lattice.off_nodes import OffNodeLosses
 from service.privacy.composition.lattice.windows import ComposedLattice, CountedLaw, window
 from service.privacy.composition.planning.choose import pair
 from service.privacy.composition.planning.options import EngineOptions
@@ -189,13 +189,13 @@ def test_sums_over_losses_between_the_nodes(theta: float) -> None:
         law = LatticeLaw(-12, 0.001, masses / masses.sum(), 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
         laws = (CountedLaw(law, 2),)
         chosen = window(laws, theta, step)
-        beside = Beside.of([(TwoPointPart(float(random.uniform(0.01, 2)), 0.0), n) for n in (1, 3)])
+        off_nodes = OffNodeLosses.of([(TwoPointPart(float(random.uniform(0.01, 2)), 0.0), n) for n in (1, 3)])
         assert chosen is not None
-        assert beside is not None
-        line = ComposedLattice(laws, theta, step, chosen, beside)
+        assert off_nodes is not None
+        line = ComposedLattice(laws, theta, step, chosen, off_nodes)
         both = np.convolve(law.masses, law.masses)
-        losses = ((np.arange(len(both)) - 24) * step)[:, None] + beside.losses + 2 * law.offset
-        weights = both[:, None] * np.exp(beside.log_masses + theta * losses - line.value)
+        losses = ((np.arange(len(both)) - 24) * step)[:, None] + off_nodes.losses + 2 * law.offset
+        weights = both[:, None] * np.exp(off_nodes.log_masses + theta * losses - line.value)
         for rate in (0.3, 2.5):
             gaps = losses.ravel() - line.thresholds[:, None]
             sums = [

@@ -1,0 +1,124 @@
+"""Tangents of a power curve that its profile gives, and the corners where neighbouring tangents meet.
+
+For every c the line delta(c) + e^c alpha lies above the power. `gdp_tangents.py` uses the tangents to bound mu of
+Gaussian differential privacy over a range.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, final
+
+import numpy as np
+
+from service.privacy.enclosure import SMALLEST
+from service.privacy.numerics.arrays import BoolArray, FloatArray, IndexArray
+from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
+from service.privacy.trade_off.abstract import AbstractTradeOff
+from service.privacy.trade_off.enclosed.logs import log_ends
+
+ROUNDING: Final = 4 * FUNCTION_ERROR + 8 * UNIT_ROUNDOFF
+"""Relative error of a value on a tangent."""
+
+
+@final
+@dataclass(slots=True, eq=False)
+class TangentSet:
+    """Tangents of a curve at rising slopes c >= 0, with upper bounds of delta(c).
+
+    Attributes
+    ----------
+    first : float
+        The smallest rate of the range on the axis of this curve.
+    steepest : float
+        Upper bound of the slopes in the range.
+    precise : array of bool
+        Whether `delta` comes from the precise profile at each slope.
+    """
+
+    curve: AbstractTradeOff
+    first: float
+    steepest: float
+    c: FloatArray
+    delta: FloatArray
+    precise: BoolArray
+    width: float = 1.0
+    """Largest relative width of the last evaluation of the profile."""
+
+    @staticmethod
+    def without_tangents(curve: AbstractTradeOff, first: float, steepest: float) -> TangentSet:
+        """Return an empty set of tangents."""
+        return TangentSet(curve, first, steepest, np.zeros(0), np.zeros(0), np.zeros(0, dtype=bool))
+
+    def insert(self, c: FloatArray, *, rough: bool) -> None:
+        """Add tangents at new slopes, or evaluate rough tangents at these slopes precisely."""
+        new = np.setdiff1d(c, self.c if rough else self.c[self.precise])
+        if not len(new):
+            return
+        # With the steepest slope in every round, all rounds share their contours.
+        read = self.curve.rough_profile(np.append(new, self.steepest), self.first) if rough else self.curve.profile(new)
+        _, logs = log_ends(read)
+        self.width = float(((read.upper - read.lower) / np.maximum(read.upper, SMALLEST)).max())
+        upper = np.minimum(read.upper, np.exp(logs) * (1 + ROUNDING) + SMALLEST)[: len(new)]
+        kept = ~np.isin(self.c, new)
+        slopes = np.concatenate((self.c[kept], new))
+        values = np.concatenate((self.delta[kept], upper))
+        precise = np.concatenate((self.precise[kept], np.full(len(new), not rough)))
+        order = np.argsort(slopes)
+        self.c, self.precise = slopes[order], precise[order]
+        self.delta = np.minimum.accumulate(values[order])  # delta falls
+
+    def corners(self) -> tuple[IndexArray, FloatArray, FloatArray]:
+        """Return the corners of neighbouring tangents by falling rate, down to the first rate of the range.
+
+        The result holds the indices of the flatter tangents, the rates, and upper bounds of the power. The power at a
+        corner is the larger value of both tangents at the computed rate: wherever the exact corner is, one of the
+        tangents bounds the power on either side of the computed rate.
+        """
+        with np.errstate(all="ignore"):
+            meet = (self.delta[:-1] - self.delta[1:]) / (np.exp(self.c[1:]) - np.exp(self.c[:-1]))
+        outside = np.flatnonzero(~(meet > self.first))
+        last = int(outside[0]) if len(outside) else len(meet)
+        rates = np.append(np.minimum(meet[:last], 1.0), self.first)
+        flatter = np.arange(last + 1)
+        powers = self._at(rates, flatter)
+        powers[:-1] = np.maximum(powers[:-1], self._at(rates[:-1], flatter[:-1] + 1))
+        return flatter, rates, powers
+
+    def _at(self, rates: FloatArray, tangents: IndexArray) -> FloatArray:
+        found = (self.delta[tangents] + np.exp(self.c[tangents]) * rates) * (1 + ROUNDING) + SMALLEST
+        return np.minimum(found, 1.0)
+
+    def least_rate(self, power: float) -> float:
+        """Return a lower bound of the rate where the curve reaches a power."""
+        rates = (power * (1 - ROUNDING) - self.delta * (1 + ROUNDING)) * np.exp(-self.c)
+        return max(float(rates.max()) * (1 - ROUNDING), 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class TangentCorner:
+    """Corner of two tangents: upper bound of mu, and the log slope of Gaussian DP at this point."""
+
+    mu: float
+    rate: float
+    side: TangentSet
+    flatter: int
+    slope: float
+    at_end: bool
+
+    def tangents(self) -> list[int]:
+        """Return the indices of the tangents that meet in this corner."""
+        first = self.flatter - 1 if self._is_flat and self.flatter > 0 else self.flatter
+        return [at for at in (first, first + 1) if at < len(self.side.c)]
+
+    def between(self) -> tuple[float, float]:
+        """Return the interval of slopes in which new tangents lower this corner."""
+        c = self.side.c
+        left = float(c[self.flatter])
+        if self._is_flat and self.flatter > 0:
+            return float(c[self.flatter - 1]), left
+        return left, float(c[self.flatter + 1]) if self.flatter + 1 < len(c) else self.side.steepest
+
+    @property
+    def _is_flat(self) -> bool:
+        return self.at_end and self.slope < self.side.c[self.flatter]

@@ -1,0 +1,56 @@
+"""Law of a scaled noncentral chi-square number, with enclosed parameters."""
+
+from __future__ import annotations
+
+from typing import final
+
+import numpy as np
+
+from service.privacy.enclosure import Enclosure
+from service.privacy.numerics.arrays import FloatArray
+from service.privacy.numerics.chi_square.law import ChiSquareLogTails, NoncentralChiSquare, Tail
+from service.privacy.numerics.chi_square.quantiles import quantiles
+
+ONE = Enclosure.point(1.0)
+
+
+@final
+class ScaledChiSquare:
+    """Law of T = r X for a noncentral chi-square X; its lower tail falls in the noncentrality and in r > 0."""
+
+    def __init__(self, degrees: float, noncentrality: Enclosure, scale: Enclosure = ONE) -> None:
+        """Build the law for `degrees` from 1 to 1e9 and `noncentrality` up to 1e12."""
+        self._least = NoncentralChiSquare(degrees, noncentrality.lower)
+        self._most = NoncentralChiSquare(degrees, noncentrality.upper)
+        self._scale = scale
+
+    def log_tails(self, low: FloatArray, high: FloatArray) -> ChiSquareLogTails:
+        """Return enclosures of ln P(T <= t) and ln P(T > t) for t in [low, high], shape (n,) each."""
+        left, right = _divided(low, self._scale.upper, -1), _divided(high, self._scale.lower, 1)
+        if self._least != self._most:
+            most, least = self._most.log_tails(left), self._least.log_tails(right)
+            return ChiSquareLogTails(most.lower_low, least.lower_high, least.upper_low, most.upper_high)
+        if left is right:
+            return self._most.log_tails(left)
+        both, n = self._most.log_tails(np.concatenate((left, right))), len(left)
+        return ChiSquareLogTails(both.lower_low[:n], both.lower_high[n:], both.upper_low[n:], both.upper_high[:n])
+
+    def quantiles(self, log_low: FloatArray, log_high: FloatArray, tail: Tail) -> tuple[FloatArray, FloatArray]:
+        """Return bounds of the t with ln P(tail at t) in [log_low, log_high]."""
+        first, second = (log_low, log_high) if tail == "lower" else (log_high, log_low)
+        if self._least != self._most:
+            below = quantiles(self._least, first, tail).below
+            above = quantiles(self._most, second, tail).above
+        else:
+            both, n = quantiles(self._most, np.concatenate((first, second)), tail), len(first)
+            below, above = both.below[:n], both.above[n:]
+        return _multiplied(below, self._scale.lower, -1), _multiplied(above, self._scale.upper, 1)
+
+
+def _divided(values: FloatArray, by: float, side: int) -> FloatArray:
+    """Return values / by, rounded down (side -1) or up (side 1)."""
+    return values if by == 1 else np.maximum(np.nextafter(values / by, side * np.inf), 0.0)
+
+
+def _multiplied(values: FloatArray, by: float, side: int) -> FloatArray:
+    return values if by == 1 else np.maximum(np.nextafter(values * by, side * np.inf), 0.0)
