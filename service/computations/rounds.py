@@ -86,6 +86,8 @@ class _Rounds:
         for _ in range(TURNS):
             wide = sorted(self._cut_short(numbers), key=lambda at: self.found[at].widest)
             for place, at in enumerate(wide):
+                if work.left <= 0:
+                    return
                 if not self.found[at].cut_short:
                     continue
                 self._read(at, min(max(work.left / (len(wide) - place), work.left * LEAST_TURN), self.most))
