@@ -18,6 +18,7 @@ from service.api.connections import Connections
 from service.api.dependencies import AppServices
 from service.api.fast_routes import FastPathApplication
 from service.api.head_as_get import HeadAsGet
+from service.api.jobs import routes as job_routes
 from service.api.openapi import document
 from service.api.operators import operator_application
 from service.api.routes import (
@@ -26,7 +27,6 @@ from service.api.routes import (
     discovery,
     documentation_pages,
     explorer_page,
-    jobs,
     operations,
     results,
 )
@@ -84,7 +84,7 @@ def create_app(settings: Settings, operators: socket.socket | None = None) -> Fa
     people = (explorer_page.router, documentation_pages.router(*documentation_pages.GUIDE))
     stored = (results.router(offered), decisions.router)
     ready = operations.details_router if settings.operator_bind is None else operations.verdict_router
-    for router in (jobs.router, *stored, discovery.router(offered), operations.router, ready, *people):
+    for router in (job_routes.router, *stored, discovery.router(offered), operations.router, ready, *people):
         app.include_router(router)
     document.install(app, tuple(computation.request_type for computation in offered))
     problem_responses.install(app)

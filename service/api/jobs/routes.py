@@ -1,19 +1,13 @@
-"""POST /v1/jobs, and what is below it; POST /v1/estimates."""
+"""Routes of `/v1/jobs` and `/v1/estimates`. Docstrings of route functions are published descriptions."""
 
 from __future__ import annotations
 
-import asyncio
-import json
 import re
-from collections.abc import AsyncGenerator
 from dataclasses import asdict
-from typing import Annotated, Any, Final, final
+from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Header, Path, Query, Request, Response
-from fastapi.sse import format_sse_event
 from starlette.responses import StreamingResponse
-from starlette.types import Message, Receive, Scope, Send
-from typing_extensions import override
 
 from api_schemas.jobs import (
     ENDED,
@@ -33,17 +27,16 @@ from api_schemas.jobs import (
 )
 from service.api.content_negotiation import requested_media_type
 from service.api.dependencies import InjectedServices
-from service.api.later import job_sender
-from service.api.limited_protocol import CONNECTION, LimitedProtocol
+from service.api.jobs.async_preference import job_sender
+from service.api.jobs.csv_stream import CsvWriter
+from service.api.jobs.representation import accepted_response, job_progress, job_response
+from service.api.jobs.streams import EVENTS, NO_STORE, JobStreamResponse, event_stream, result_stream
 from service.api.openapi.document import SCHEMA_REFERENCE, problems
 from service.api.request_reading import read_json_body
 from service.api.responses import ChunkedBodyResponse
-from service.api.told_jobs import accepted_response, job_progress, job_response
 from service.computations.abstract import Quote
 from service.computations.cost_range import cost_range
 from service.engine_version import ENGINE_VERSION
-from service.execution.errors import QueueFull
-from service.jobs.csv_stream import CsvWriter
 from service.jobs.errors import PageBeyondEnd
 from service.jobs.job import StoredJob
 from service.jobs.job_plan import JobPlan, resource_at, resource_path
@@ -57,13 +50,8 @@ router = APIRouter(tags=["jobs"])
 
 NDJSON: Final = "application/x-ndjson"
 CSV: Final = "text/csv"
-EVENTS: Final = "text/event-stream"
 ANYTHING: Final[dict[str, Any]] = {}
-"""Of a stream no schema can be said; its events are described in words."""
-NO_STORE: Final = {"Cache-Control": "no-store"}
-SLICE_LINES: Final = 200
-STEADY_SECONDS: Final = 30
-"""A stream that is older makes room for one of a requester that has none, where each requester has one."""
+"""Schema of a stream of events, which OpenAPI cannot describe."""
 
 _BODY: Final[dict[str, Any]] = {
     "requestBody": {
@@ -93,52 +81,6 @@ Key = Annotated[
         f"client sends it. Up to {LONGEST_KEY} visible characters.",
     ),
 ]
-
-
-@final
-class JobStreamResponse(StreamingResponse):
-    """A stream that takes one of the places of those who follow jobs, until it is done, has to make room for another
-    requester, or the server ends.
-    """
-
-    def __init__(self, jobs: JobService, stream: AsyncGenerator[bytes], media_type: str) -> None:
-        super().__init__(stream, headers={**NO_STORE, "X-Accel-Buffering": "no"}, media_type=media_type)
-        self._jobs = jobs
-        self._stream = stream
-
-    @override
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if "head" in scope:  # asked for its headers alone
-            await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-            await send({"type": "http.response.body", "body": b""})
-            return
-        connection = scope.get("extensions", {}).get(CONNECTION)
-        is_begun = False
-
-        async def tell(message: Message) -> None:
-            nonlocal is_begun
-            is_begun = True
-            await send(message)
-
-        try:
-            async with self._jobs.reserve_stream(request_context(scope).requester) as share:
-                share.overdue_at = asyncio.get_running_loop().time() + STEADY_SECONDS
-                if connection is not None:
-                    connection.at_shutdown = share.revoke
-                await super().__call__(scope, receive, tell)
-        except QueueFull:  # for another follower, or because the server ends
-            if not is_begun:
-                raise
-            await self._end(connection, send)
-        finally:
-            await self._stream.aclose()
-
-    async def _end(self, connection: LimitedProtocol | None, send: Send) -> None:
-        """End a stream before its job has ended: events go on at `Last-Event-ID`, lines must not look complete."""
-        if connection is not None and not (self.media_type == EVENTS and connection.is_read):
-            connection.cut()
-        else:
-            await send({"type": "http.response.body", "body": b""})
 
 
 @router.post(
@@ -249,7 +191,7 @@ async def job_events(
     now = await services.jobs.get(job_id)
     if now.state in ENDED and after == now.revision:
         return Response(status_code=204, headers=NO_STORE)
-    stream = _events(services.jobs, job_id, after)
+    stream = event_stream(services.jobs, job_id, after)
     return JobStreamResponse(services.jobs, stream, EVENTS)
 
 
@@ -287,24 +229,8 @@ async def job_results(
     if form == CSV and computation.chunking is None:
         requested_media_type(request, (JSON, NDJSON))
     table = CsvWriter(computation.chunking.cells) if form == CSV and computation.chunking is not None else None
-    stream = _lines(jobs, job_id, start, table)
+    stream = result_stream(jobs, job_id, start, table)
     return JobStreamResponse(services.jobs, stream, form)
-
-
-async def _events(jobs: JobService, name: str, after: int) -> AsyncGenerator[bytes]:
-    async for each in jobs.watch(name, after):
-        event = "ended" if each.state in ENDED else "progress"
-        told = job_response(each).json_bytes().decode()
-        yield format_sse_event(data_str=told, event=event, id=str(each.revision), retry=1000)
-
-
-async def _lines(jobs: JobService, name: str, start: int, table: CsvWriter | None) -> AsyncGenerator[bytes]:
-    async for lines in jobs.stream_results(name, start):
-        for first in range(0, len(lines), SLICE_LINES):
-            part = lines[first : first + SLICE_LINES]
-            yield b"\n".join(part) + b"\n" if table is None else table.write(map(json.loads, part))
-    if table is not None:
-        yield table.finish()
 
 
 def _job_json(read: StoredJob) -> Response:
