@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from benchmarks.capacity.load import AT_ONCE, PIECE_OVERHEAD_SECONDS, PIECE_SECONDS, Kind
-from service.jobs.sizes import work_class
+from service.jobs.chunk_sizing import priority_class
 
 LARGEST_CLASS = 16
 
@@ -78,7 +78,7 @@ def simulate(kinds: Sequence[Kind], factor: float, workers: int, hours: float, s
 def _begun(kind: Kind, place: int, now: float) -> Running:
     pieces = 1 if kind.points == 1 else max(1, round(kind.work / PIECE_SECONDS))
     seconds = kind.work / pieces + PIECE_OVERHEAD_SECONDS
-    return Running(place, now, pieces, pieces, seconds, min(LARGEST_CLASS, work_class(1e6 * kind.work)))
+    return Running(place, now, pieces, pieces, seconds, min(LARGEST_CLASS, priority_class(1e6 * kind.work)))
 
 
 def _queue(seen: Seen, job: Running, most: int) -> None:

@@ -12,8 +12,8 @@ from benchmarks.jobs.setting import SEAL_KEY, clustered
 from service.execution.entry_mac import EntryAuthenticator
 from service.jobs.celery.store import RedisStore
 from service.jobs.job import StoredJob, new_id
-from service.jobs.lines import packed
 from service.jobs.repository import Quota
+from service.jobs.results_codec import compress
 
 PIECES = 300
 LINES = b'{"point":0,"numbers":{"/mechanism/noise_multiplier":1.0},"answers":[{"value":0.3829249225480262}]}\n' * 500
@@ -46,5 +46,5 @@ def _seconds(store: RedisStore) -> float:
     claim = store.claim("none", "benchmark", 60.0)
     assert claim is not None
     store.renew(claim, 60.0)
-    store.save(claim, packed(LINES), 500)
+    store.save(claim, compress(LINES), 500)
     return time.perf_counter() - started

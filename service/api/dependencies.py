@@ -1,4 +1,4 @@
-"""What routes are given: the resources of one running application, made by its lifespan."""
+"""Services of a running application, which its lifespan creates and its routes use."""
 
 from __future__ import annotations
 
@@ -11,32 +11,32 @@ from service.api.readiness import Readiness
 from service.api.renderings import RenderingService
 from service.execution.resource_budget import ResourceBudget
 from service.execution.runner import ComputationRunner
-from service.jobs.jobs import Jobs
+from service.jobs.service import JobService
 from service.parsing import RequestValidator
 from service.settings import Settings
 from service.telemetry.metrics import Metrics
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Services:
-    """Everything a route may need."""
+class AppServices:
+    """Services that routes use."""
 
     settings: Settings
     runner: ComputationRunner
     renderings: RenderingService
-    uploads: ResourceBudget
-    bodies: ResourceBudget
+    upload_memory: ResourceBudget
+    json_memory: ResourceBudget
     readiness: Readiness
-    jobs: Jobs
+    jobs: JobService
     validate: RequestValidator
     metrics: Metrics
     version: str
 
 
-def services_of(request: Request) -> Services:
-    """The services of the application that serves this request."""
-    services: Services = request.scope["state"]["services"]
+def services_of(request: Request) -> AppServices:
+    """Return the services of the application that handles a request."""
+    services: AppServices = request.scope["state"]["services"]
     return services
 
 
-UsedServices = Annotated[Services, Depends(services_of)]
+InjectedServices = Annotated[AppServices, Depends(services_of)]

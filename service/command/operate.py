@@ -41,7 +41,7 @@ def run_operate(arguments: OperateArguments) -> int:
     settings = load_settings()
     if settings is None:
         return PROBLEM_EXIT_CODE
-    from service.jobs.diagnosis import store_trouble
+    from service.jobs.diagnosis import explain_store_failure
     from service.jobs.errors import InvalidCursor, JobNotFound, JobsUnavailable
 
     try:
@@ -54,7 +54,7 @@ def run_operate(arguments: OperateArguments) -> int:
     except InvalidCursor as error:
         return _print_error(f"--cursor: {error.sentence}")
     except JobsUnavailable as error:
-        return _print_error(store_trouble(error.reason))
+        return _print_error(explain_store_failure(error.reason))
     sys.stdout.write((found.json_bytes().decode() if arguments.as_json else "\n".join(lines)) + "\n")
     return 0
 
@@ -95,11 +95,11 @@ def _repository(settings: Settings) -> JobRepository:
     from service.jobs.errors import JobsUnavailable
 
     if settings.jobs_backend == "celery":
-        from service.jobs.celery.worker import store_of
+        from service.jobs.celery.worker import open_store
 
-        return store_of(settings)
-    from service.jobs.embedded.file import FILE_NAME
-    from service.jobs.embedded.store import SqliteStore
+        return open_store(settings)
+    from service.jobs.local.jobs_file import FILE_NAME
+    from service.jobs.local.store import SqliteStore
 
     folder = settings.data_folder or default_state_folder()
     if not (folder / FILE_NAME).exists():

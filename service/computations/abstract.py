@@ -85,22 +85,22 @@ class Quote:
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pieces(Generic[RequestT]):
-    """How a job computes a request of many points a piece at a time. All functions live at module level.
+class Chunking(Generic[RequestT]):
+    """Division of a request with many points into chunks, which a job computes one by one.
 
-    request_type: the request with the limits of jobs, which are wider. points(request): how many there are;
-    largest_points: of a request that is answered at once; largest_piece(request): of one computation.
-    piece(request, start, stop): the points from `start` up to `stop` as a request of the resource, for one computation.
-    lines(body, start): the response to it, a JSON object for each point on a line of its own, with its place in the job
-    as `point`. cells(row): such an object as cells of a table, by the names of their columns. quote(request): what all
-    points cost.
+    All functions live at module level. `request_type` is the request with the wider limits of jobs. `points(request)`
+    returns the number of points, and `max_chunk_points(request)` the largest number of points of one computation.
+    `largest_points` limits a request that is answered at once. `chunk_request(request, start, stop)` returns the points
+    `start` to `stop - 1` as a request of the resource. `lines(body, start)` returns the response to that request as
+    JSON lines, one object per point, with the index of the point in the job as `point`. `cells(row)` returns such an
+    object as cells by column name. `quote(request)` returns the cost of all points.
     """
 
     request_type: type[BaseModel]
     points: Callable[[Any], int]
     largest_points: int
-    largest_piece: Callable[[Any], int]
-    piece: Callable[[Any, int, int], RequestT]
+    max_chunk_points: Callable[[Any], int]
+    chunk_request: Callable[[Any, int, int], RequestT]
     lines: Callable[[bytes, int], bytes]
     cells: Callable[[dict[str, Any]], dict[str, str]]
     quote: Callable[[Any], Quote]
@@ -145,7 +145,7 @@ class Computation(Generic[RequestT, ResponseT]):
     bare: str = ""
     exit_code: Callable[[ResponseT], int] = success
     decision: Callable[[ResponseT], dict[str, Any] | None] | None = None
-    pieces: Pieces[RequestT] | None = None
+    chunking: Chunking[RequestT] | None = None
     ends_early: bool = False
 
     @property

@@ -1,4 +1,4 @@
-"""Why a job does not move, in one sentence: for operators."""
+"""Explanations for operators of why a job makes no progress, in one sentence each."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Final
 
 from api_schemas.jobs import ENDED
 from api_schemas.problems import Problem
-from service.jobs.computing import PRESENT_SECONDS
+from service.jobs.chunk_sizing import MAX_TRIES, priority_class
+from service.jobs.chunk_worker import WORKER_TIMEOUT_SECONDS
 from service.jobs.job import StoredJob
-from service.jobs.repository import Held, Worker
-from service.jobs.sizes import LARGEST_TRIES, work_class
+from service.jobs.repository import DispatchedChunk, Worker
 
-STORE_TROUBLES: Final = {
+STORE_REMEDIES: Final = {
     "SQLITE_FULL": "The disk of the data folder is full. Free space, or remove jobs that have ended: "
     "privacy-bounds operate jobs purge --ended.",
     "No space left": "The disk of the data folder is full. Free space.",
@@ -42,97 +42,108 @@ STORE_TROUBLES: Final = {
     "Redis is away": "Start Redis, or correct PRIVACY_BOUNDS_REDIS_URL.",
     "Redis does not write": "Look at the disk of Redis: jobs are accepted when its file has them.",
 }
-"""What to do, by a part of the reason of JobsUnavailable."""
+"""Remedies by a part of the reason of JobsUnavailable."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scene:
-    """All that a job competes with. `active`: jobs that have not ended; `age_seconds`: the age limit of jobs."""
+class QueueState:
+    """State of the queue: active jobs, announced workers, age limit of jobs in seconds, and current time."""
 
     active: Sequence[StoredJob]
     workers: Sequence[Worker]
     age_seconds: float
     now: float
 
-    def present(self) -> list[Worker]:
-        """Return the workers that announced themselves a moment ago."""
-        return [worker for worker in self.workers if self.now - worker.seen <= PRESENT_SECONDS]
+    def present_workers(self) -> list[Worker]:
+        """Return the workers that announced themselves within WORKER_TIMEOUT_SECONDS."""
+        return [worker for worker in self.workers if self.now - worker.seen <= WORKER_TIMEOUT_SECONDS]
 
 
 def remedy_for(reason: str) -> str:
-    """Return what an operator can do where jobs cannot be kept or read, empty if unknown. `reason`: of JobsUnavailable
-    or Condition.
+    """Return the remedy for a storage failure, or an empty string if none is known.
+
+    `reason` is that of JobsUnavailable, or the sentence of a Condition.
     """
-    return next((remedy for part, remedy in STORE_TROUBLES.items() if part in reason), "")
+    return next((remedy for part, remedy in STORE_REMEDIES.items() if part in reason), "")
 
 
-def store_trouble(reason: str) -> str:
-    """Return why jobs cannot be kept or read, and what to do. `reason`: of JobsUnavailable."""
+def explain_store_failure(reason: str) -> str:
+    """Return cause and remedy of a storage failure. `reason` is that of JobsUnavailable."""
     remedy = remedy_for(reason) or "See the log of the service."
     return f"Jobs cannot be kept now: {reason.rstrip('.')}. {remedy}"
 
 
-def why(job: StoredJob, held: Sequence[Held], scene: Scene) -> str:
-    """Return what a job waits for, or that it is computed. `held`: its pieces that were given out and not saved."""
+def explain_state(job: StoredJob, dispatched: Sequence[DispatchedChunk], queue: QueueState) -> str:
+    """Return one sentence on what a job waits for, or where it is computed.
+
+    `dispatched` are the chunks of the job that were given to workers and have no results yet.
+    """
     if job.state in ENDED:
-        return _ended(job)
-    return _without_workers(job, scene) or _with_pieces(job, held, scene.now) or _in_line(job, scene)
+        return _explain_end(job)
+    return (
+        _explain_missing_workers(job, queue)
+        or _explain_chunks(job, dispatched, queue.now)
+        or _explain_queue(job, queue)
+    )
 
 
-def _ended(job: StoredJob) -> str:
+def _explain_end(job: StoredJob) -> str:
     if job.problem is None:
         return f"It has ended: {job.state}."
     problem = Problem.model_validate_json(job.problem)
     return f"It has failed: {problem.title}. {problem.detail}"
 
 
-def _without_workers(job: StoredJob, scene: Scene) -> str | None:
-    present = scene.present()
+def _explain_missing_workers(job: StoredJob, queue: QueueState) -> str | None:
+    present = queue.present_workers()
     if not present:
-        seen = max((worker.seen for worker in scene.workers), default=None)
-        last = "" if seen is None else f"; the last one was seen {seconds(scene.now - seen)} ago"
+        seen = max((worker.seen for worker in queue.workers), default=None)
+        last = "" if seen is None else f"; the last one was seen {format_duration(queue.now - seen)} ago"
         return (
             f"It waits for a worker, and none is there{last}. Start the service (backend embedded) or "
             "privacy-bounds worker (backend celery)."
         )
-    if scene.now - job.created > scene.age_seconds:
-        return f"It is older than {seconds(scene.age_seconds)}, the age limit of jobs, and is about to be ended."
+    if queue.now - job.created > queue.age_seconds:
+        return (
+            f"It is older than {format_duration(queue.age_seconds)}, the age limit of jobs, and is about to be ended."
+        )
     versions = sorted({worker.engine_version for worker in present})
     if job.engine_version not in versions:
         return (
             f"It waits for a worker of engine version {job.engine_version}, and only {', '.join(versions)} is there, "
-            f"which begins it anew when it has not changed for {seconds(PRESENT_SECONDS)}."
+            f"which begins it anew when it has not changed for {format_duration(WORKER_TIMEOUT_SECONDS)}."
         )
     return None
 
 
-def _with_pieces(job: StoredJob, held: Sequence[Held], now: float) -> str | None:
-    tried = max(held, key=lambda each: each.tries, default=None)
+def _explain_chunks(job: StoredJob, dispatched: Sequence[DispatchedChunk], now: float) -> str | None:
+    tried = max(dispatched, key=lambda each: each.tries, default=None)
     again = ""
     if tried is not None and tried.tries:
-        again = f" {_points(tried)} had a worker that died or met a limit, and are at try {tried.tries + 1} of "
-        again += f"{LARGEST_TRIES}."
-    running = [each for each in held if each.worker and each.until > now]
+        again = (
+            f" {_describe_points(tried)} had a worker that died or met a limit, and are at try {tried.tries + 1} of "
+        )
+        again += f"{MAX_TRIES}."
+    running = [each for each in dispatched if each.worker and each.until > now]
     if running:
         workers = ", ".join(sorted({each.worker for each in running}))
-        since = seconds(now - job.updated)
+        since = format_duration(now - job.updated)
         return f"It is computed: {len(running)} of its pieces at {workers}; its last change was {since} ago.{again}"
-    lost = next((each for each in held if each.worker), None)
+    lost = next((each for each in dispatched if each.worker), None)
     if lost is not None:
-        return (
-            f"The worker {lost.worker} of {_points(lost).lower()} is gone; they are about to be given out again.{again}"
-        )
+        points = _describe_points(lost).lower()
+        return f"The worker {lost.worker} of {points} is gone; they are about to be given out again.{again}"
     return f"It waits for a free worker.{again}" if again else None
 
 
-def _in_line(job: StoredJob, scene: Scene) -> str:
+def _explain_queue(job: StoredJob, queue: QueueState) -> str:
     # Of one requester, jobs of the least class of work so far come first, and of a class older ones before younger.
     own = [
-        each for each in scene.active if each.requester == job.requester and each.engine_version == job.engine_version
+        each for each in queue.active if each.requester == job.requester and each.engine_version == job.engine_version
     ]
-    own.sort(key=_class)
+    own.sort(key=_priority_class)
     before = next((place for place, each in enumerate(own) if each.id == job.id), 0)
-    others = len({each.requester for each in scene.active} - {job.requester})
+    others = len({each.requester for each in queue.active} - {job.requester})
     if not before and not others:
         return "It is next: a free worker takes it within seconds."
     return (
@@ -141,17 +152,17 @@ def _in_line(job: StoredJob, scene: Scene) -> str:
     )
 
 
-def _class(job: StoredJob) -> int:
-    return work_class(job.cost * job.done / job.total)
+def _priority_class(job: StoredJob) -> int:
+    return priority_class(job.cost * job.done / job.total)
 
 
-def _points(held: Held) -> str:
-    piece = held.piece
-    return f"Point {piece.start}" if piece.points == 1 else f"Points {piece.start} to {piece.stop - 1}"
+def _describe_points(dispatched: DispatchedChunk) -> str:
+    chunk = dispatched.chunk
+    return f"Point {chunk.start}" if chunk.points == 1 else f"Points {chunk.start} to {chunk.stop - 1}"
 
 
-def seconds(duration: float) -> str:
-    """Return a duration for people, in its largest unit."""
+def format_duration(duration: float) -> str:
+    """Return a duration in seconds as text in its largest suitable unit."""
     for unit, size in (("days", 86_400), ("hours", 3_600), ("minutes", 60)):
         if duration >= 2 * size:
             return f"{duration / size:.0f} {unit}"

@@ -1,14 +1,14 @@
-"""What can go wrong with jobs, as one tree.
+"""Errors of the storage and computation of jobs.
 
 JobsError
-- JobNotFound              no job has this id: never, or not any more
-- JobsUnavailable          nothing can be accepted or read now: the file or Redis does not take or give it
-- IdempotencyKeyReused     another job has this key
-- InvalidJob               the request in a job is none of its resource
-- PageBeyondEnd            there is no point where the page should start
-- InvalidCursor            no page of a list begins here
-- JobTooOld                the job did not end within the age limit
-- ResultsTooLarge          the results do not fit into the space for all jobs
+- JobNotFound              no job has this id, or the job has expired
+- JobsUnavailable          the storage of jobs cannot be read or written
+- IdempotencyKeyReused     another job has this idempotency key
+- InvalidJob               the request in a job does not match its resource
+- PageBeyondEnd            a page of results starts beyond the last point
+- InvalidCursor            the cursor belongs to no page of the list
+- JobTooOld                the job exceeded the age limit
+- ResultsTooLarge          the results exceed the storage quota of all jobs
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from api_schemas.problems import FieldError
 
 
 class JobsError(Exception):
-    """Base of all errors of the room of jobs."""
+    """Base class of all errors in `service.jobs`."""
 
 
 class JobNotFound(JobsError):
-    """No job has this id: it never had, or it has been forgotten."""
+    """Unknown id of a job, or id of a job that has expired."""
 
 
 class JobsUnavailable(JobsError):
-    """What keeps the jobs does not answer, or has no room. `reason` is for the log: it names no place."""
+    """Storage of jobs that does not respond or has no room. `reason` is for the log and contains no address."""
 
     def __init__(self, reason: str) -> None:
         self.reason = reason
@@ -33,13 +33,13 @@ class JobsUnavailable(JobsError):
 
 
 class IdempotencyKeyReused(JobsError):
-    """The key of this request was given with another body."""
+    """Idempotency key that the requester has sent with a different body before."""
 
     name, sentence = "Idempotency-Key", ""
 
 
 class InvalidJob(JobsError):
-    """The request in a job is none of its resource. `errors`: where, from the whole body on, and why."""
+    """Request in a job that does not match its resource. `errors` holds JSON pointers into the body, and reasons."""
 
     def __init__(self, errors: tuple[FieldError, ...]) -> None:
         self.errors = errors
@@ -47,7 +47,7 @@ class InvalidJob(JobsError):
 
 
 class PageBeyondEnd(JobsError):
-    """The job has no point where the page should start. `name`: of the parameter; `sentence`: what is allowed."""
+    """Page of results that starts beyond the last point. `name` is the parameter, `sentence` the allowed range."""
 
     name = "start"
 
@@ -57,13 +57,13 @@ class PageBeyondEnd(JobsError):
 
 
 class InvalidCursor(JobsError):
-    """The cursor is not one that a page of the list named as `next`."""
+    """Cursor that no page of the list returned as `next`."""
 
     name, sentence = "cursor", "Must be the `next` of a page of this list."
 
 
 class JobTooOld(JobsError):
-    """The job did not end within the age limit. `limit_seconds`: the limit."""
+    """Job that did not end within the age limit of `limit_seconds`."""
 
     def __init__(self, limit_seconds: float) -> None:
         self.limit_seconds = limit_seconds
@@ -71,4 +71,4 @@ class JobTooOld(JobsError):
 
 
 class ResultsTooLarge(JobsError):
-    """The results of the job do not fit into the space for all jobs."""
+    """Job whose results exceed the storage quota of all jobs."""

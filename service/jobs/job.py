@@ -1,4 +1,4 @@
-"""Records of jobs, of their pieces and of the results of pieces."""
+"""Records of jobs, of their chunks and of the results of chunks."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from typing import Final
 from api_schemas.jobs import JobState
 
 ID_BYTES: Final = 24
-"""192 bits: nobody guesses the id of a job. Who has the id may read and cancel the job."""
+"""Random bytes of an id. An id of 192 bits cannot be guessed; whoever has the id may read and cancel the job."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredJob:
-    """A job as it is kept, without its request.
+    """Job in the storage, without its request. Times are seconds since 1970.
 
-    `requester`: who sent the job. `request_id`: of the HTTP request that sent the job, for the log. `digest`,
-    `engine_version`: of the request, and of all its results. `generation`: how often another version began the job
-    anew. `cost`: estimate for all points in microseconds of CPU. `total`, `done`, `failed`: points; those that failed
-    are done. `revision`: grows with every change. Times are seconds since 1970. `expires`: when the job may be
-    forgotten, `kept_seconds` after its end; before its end the latest possible value. `problem`: why the job failed, as
-    JSON.
+    `requester` is the quota key of the client, and `request_id` the id of the HTTP request that sent the job, for the
+    log. All results have the same `digest` and `engine_version`. `generation` counts how often another engine version
+    restarted the job. `cost` is the estimate for all points in microseconds of CPU time. `total`, `done` and `failed`
+    count points; failed points count as done. `revision` grows with every change. The job may be deleted at `expires`,
+    which is `kept_seconds` after its end; before its end, `expires` is the latest possible value. `problem` is the JSON
+    problem document of a failed job.
     """
 
     id: str
@@ -45,13 +45,13 @@ class StoredJob:
 
 
 def new_id() -> str:
-    """Return an id that nobody can guess."""
+    """Return a random id that cannot be guessed."""
     return secrets.token_urlsafe(ID_BYTES)
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
-    """Points of a job, from `start` up to `stop`."""
+class Chunk:
+    """Range of points of a job, from `start` to `stop - 1`."""
 
     start: int
     stop: int
@@ -61,15 +61,15 @@ class Piece:
         """The number of points."""
         return self.stop - self.start
 
-    def halves(self) -> tuple[Piece, Piece]:
-        """Return two pieces of at least one point each. The piece must have two points or more."""
+    def halves(self) -> tuple[Chunk, Chunk]:
+        """Return the chunk as two chunks of at least one point each. The chunk must have at least two points."""
         middle = (self.start + self.stop) // 2
-        return Piece(self.start, middle), Piece(middle, self.stop)
+        return Chunk(self.start, middle), Chunk(middle, self.stop)
 
 
 @dataclass(frozen=True, slots=True)
-class StoredPiece:
-    """The results of a piece: JSON lines, compressed (`lines.py`)."""
+class ChunkResult:
+    """Results of a chunk as compressed JSON lines (`results_codec.py`)."""
 
-    piece: Piece
+    chunk: Chunk
     lines: bytes

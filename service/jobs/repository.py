@@ -1,10 +1,10 @@
-"""The protocol that every backend of jobs implements: storage of jobs, and distribution of their pieces to workers.
+"""Protocol of the storage of jobs, which each backend implements, including the distribution of chunks to workers.
 
-A worker *claims* a piece for some seconds and *renews* the claim while it computes. A claim ends when the lines of the
-piece are *saved*, when the piece is *requeued* (whole, or as its halves), or when its job ends. A piece whose claim
-runs out is given out again. A job that another version begins anew gets a new *generation*; a claim of an earlier
-generation changes nothing any more. So a job has lines of one `engine_version` only, and every point once, whoever
-dies.
+A worker *claims* a chunk for some seconds and *renews* the claim while it computes. A claim ends when the results of
+the chunk are *saved*, when the chunk is *requeued* (as a whole, or as its halves), or when its job ends. A chunk whose
+claim expires is dispatched again. A job that another engine version *restarts* has a new *generation*, and claims of
+earlier generations have no effect. A job therefore has results of one `engine_version`, and one result per point,
+whichever processes die.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from service.jobs.errors import JobsError
-from service.jobs.job import Piece, StoredJob, StoredPiece
+from service.jobs.job import Chunk, ChunkResult, StoredJob
 
 OVERHEAD_BYTES: Final = 4096
-"""What a job counts in a quota beside its request and its results. Redis needs about 3 KB for a small job."""
+"""Bytes that a job counts in a quota in addition to request and results. Redis needs about 3 KB for a small job."""
 OLDEST_EVERY: Final = 4
-"""Every so many turns of a requester, its oldest job is served."""
+"""In every fourth turn of a requester its oldest job is served, whatever its priority class."""
 
 
 @dataclass(frozen=True, slots=True)
 class Quota:
-    """Limits of all jobs together: `jobs` that have not ended, `stored_bytes` of requests and results.
+    """Limits of all jobs together: number of active jobs, and bytes of requests and results.
 
-    A requester may hold as much as is free afterwards: a single requester half of the quota, two requesters a third
-    each, and a new requester always finds room.
+    A requester may hold as much as remains free afterwards. A single requester may use half of the quota, two
+    requesters a third each, and a new requester always finds room.
     """
 
     jobs: int
@@ -35,19 +35,21 @@ class Quota:
 
 
 @dataclass(frozen=True, slots=True)
-class ClaimedPiece:
-    """A piece that a worker has. `job`: as it was when the piece was claimed, with its generation; `tries`: how often
-    the piece was claimed before and its worker died. The number of tries tells claims of one piece apart.
+class ClaimedChunk:
+    """Chunk that a worker has claimed.
+
+    `job` is the job at the time of the claim, with its generation. `tries` counts the earlier claims of the chunk whose
+    workers died, and distinguishes the claims of one chunk.
     """
 
     job: StoredJob
-    piece: Piece
+    chunk: Chunk
     tries: int
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Some jobs, newest first. `next`: the cursor of the following page."""
+    """Page of a list of jobs, newest first. `next` is the cursor of the next page, or None."""
 
     jobs: tuple[StoredJob, ...]
     next: str | None
@@ -55,7 +57,7 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class Worker:
-    """Who announced itself as a worker. `seen`: when it last did, in seconds since 1970."""
+    """Worker that announced itself, most recently at `seen` (seconds since 1970)."""
 
     name: str
     engine_version: str
@@ -63,129 +65,137 @@ class Worker:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
-    """A piece that was given out and has no lines yet. `tries`: as of a claim; `worker`: whose claim it is, empty if
-    the piece was given back; `until`: when the claim runs out.
+class DispatchedChunk:
+    """Chunk that was dispatched and has no results yet.
+
+    `tries` has the meaning of `ClaimedChunk.tries`. `worker` holds the claim until `until`; the name is empty if the
+    chunk was requeued.
     """
 
-    piece: Piece
+    chunk: Chunk
     tries: int
     worker: str
     until: float
 
 
 class JobRepository(Protocol):
-    """Storage of jobs and results. Every method blocks, and raises JobsUnavailable while the storage does not work.
+    """Storage of jobs and results. Every method blocks, and raises JobsUnavailable if the storage does not work.
 
-    Methods that take the name of a job raise JobNotFound. What has returned is kept, whatever dies. A claim of an
-    earlier generation, a claim that another worker took over, and a claim of a job that has ended are *stale*.
+    Methods that take the name of a job raise JobNotFound. Changes are durable when a method has returned. A claim is
+    *stale* if its generation is an earlier one, if another worker took the chunk over, or if the job has ended.
     """
 
     def add(
         self, job: StoredJob, request: bytes, key: str | None, fingerprint: bytes, quota: Quota, size: int
     ) -> StoredJob:
-        """Accept a job, whose first pieces may have `size` points. Where the same requester has sent this key with the
-        same fingerprint, return that job.
+        """Store a new job, whose first chunks may have `size` points, and return it.
 
-        When bytes are short, remove first what ended longest ago, of whoever stores most and no less than this
-        requester. Raises IdempotencyKeyReused; QueueFull where the requester holds as much as is free.
+        Return the existing job if the requester has sent the same key with the same fingerprint before. If bytes are
+        short, first remove the jobs that ended longest ago, from the requester that stores the most and at least as
+        much as this one. Raise IdempotencyKeyReused, and QueueFull if the requester holds as much as is free.
         """
         ...
 
     def get(self, name: str) -> StoredJob:
-        """Return the job as it is now."""
+        """Return the current state of a job."""
         ...
 
     def request(self, name: str) -> bytes:
-        """Return the request of a job as it was sent. A job that has ended has none: raises JobNotFound."""
+        """Return the JSON of the request of an active job. Raise JobNotFound for a job that has ended."""
         ...
 
     def list(self, requester: str | None, limit: int, cursor: str | None) -> Page:
-        """Return jobs of a requester, or of all (None), newest first. Raises InvalidCursor."""
+        """Return a page of jobs, newest first, of one requester or of all (None). Raise InvalidCursor."""
         ...
 
     def cancel(self, name: str) -> StoredJob:
-        """End a job that has not ended."""
+        """Cancel a job, unless it has ended, and return it."""
         ...
 
-    def results(self, name: str, start: int, most: int = 1) -> Sequence[StoredPiece]:
-        """Return the first pieces with points from `start` on, in the order of their points."""
+    def results(self, name: str, start: int, most: int = 1) -> Sequence[ChunkResult]:
+        """Return up to `most` saved chunks that contain points from `start` on, in the order of their points."""
         ...
 
-    def claim(self, engine_version: str, worker: str, seconds: float) -> ClaimedPiece | None:
-        """Return the next piece of a job of this version, for so many seconds; None if there is nothing to compute.
+    def claim(self, engine_version: str, worker: str, seconds: float) -> ClaimedChunk | None:
+        """Claim the next chunk of a job of this engine version for `seconds`. Return None if there is none.
 
-        Requesters take turns. Of one requester, the jobs of the lowest class of work come first (`sizes.work_class` of
-        the estimated cost of the points given out), the oldest of them; in every fourth turn (OLDEST_EVERY) the oldest
-        job of all. A piece whose claim ran out comes back with one more try, before new pieces of its job.
+        Requesters take turns. Within a requester, the oldest job of the lowest class runs first
+        (`chunk_sizing.priority_class` of the estimated cost of the dispatched points), and in every fourth turn
+        (OLDEST_EVERY) the oldest job of all. A chunk whose claim expired comes before new chunks of its job, with one
+        more try.
         """
         ...
 
-    def renew(self, claim: ClaimedPiece, seconds: float) -> bool:
-        """Hold a claim for so many seconds more. Return False for a stale claim."""
+    def renew(self, claim: ClaimedChunk, seconds: float) -> bool:
+        """Extend a claim to `seconds` from now. Return False for a stale claim."""
         ...
 
-    def save(self, claim: ClaimedPiece, lines: bytes, size: int) -> StoredJob:
-        """Keep the lines of a claimed piece; the next pieces may have `size` points. Return the job as it is then.
+    def save(self, claim: ClaimedChunk, lines: bytes, size: int) -> StoredJob:
+        """Save the result lines of a claimed chunk, and return the job. The next chunks may have `size` points.
 
-        Nothing changes if the piece has lines already, if its halves took its place, or if the generation is another.
-        Lines of a claim that another worker took over are as good as any, and are kept.
+        Change nothing if the chunk has results, was split, or belongs to an earlier generation. Results of a claim that
+        another worker took over are valid and saved.
         """
         ...
 
-    def requeue(self, claim: ClaimedPiece, pieces: Sequence[Piece], tries: int) -> None:
-        """Give a claimed piece back as these pieces with this number of tries; nothing for a stale claim. The next
-        pieces of the job have no more points than the first of these.
+    def requeue(self, claim: ClaimedChunk, chunks: Sequence[Chunk], tries: int) -> None:
+        """Return a claimed chunk to the queue as `chunks` with this number of tries. Do nothing for a stale claim.
+
+        Later chunks of the job have no more points than the first of `chunks`.
         """
         ...
 
     def fail(self, name: str, generation: int, problem: bytes) -> StoredJob:
-        """End a job of this generation that has not ended, with a problem; else change nothing."""
+        """End an active job of this generation with a problem document. Return the job, changed or not."""
         ...
 
-    def begin_anew(self, name: str, generation: int, engine_version: str, digest: str, size: int) -> StoredJob:
-        """Delete the results of an active job of this generation and make it one of this version: queued, with the next
-        generation. Change nothing in another generation.
+    def restart(self, name: str, generation: int, engine_version: str, digest: str, size: int) -> StoredJob:
+        """Restart an active job of this generation under another engine version, and return it.
+
+        Delete its results and queue the job with the next generation. Change nothing if the generation differs.
         """
         ...
 
     def announce(self, worker: str, engine_version: str) -> None:
-        """Record that a worker of this version is here now. Workers call this every few seconds."""
+        """Record the time at which a worker of this engine version is alive. Workers call this every few seconds."""
         ...
 
     def orphans(self, engine_version: str, seconds: float) -> Sequence[StoredJob]:
-        """Return active jobs of other versions that have not changed for so many seconds, and of whose version no
-        worker announced itself within that time.
+        """Return active jobs of other engine versions that have no worker.
+
+        Such a job has not changed for `seconds`, and no worker of its version announced itself within that time.
         """
         ...
 
     def purge(self, now: float, quota: Quota, age_seconds: float) -> Sequence[tuple[StoredJob, JobsError]]:
-        """Remove what has expired. While more than the quota is stored, remove what ended longest ago, of whoever
-        stores most. Return the active jobs that have to end, and why: JobTooOld for those accepted more than
-        `age_seconds` ago; ResultsTooLarge for the largest one, when only active jobs are left above the quota.
+        """Remove expired jobs, and return the active jobs that must end, with the reason.
+
+        While more bytes than the quota are stored, remove the job that ended longest ago of the requester that stores
+        the most. The reason is JobTooOld for jobs accepted more than `age_seconds` ago, and ResultsTooLarge for the
+        largest active job if only active jobs exceed the quota.
         """
         ...
 
     def active(self) -> Sequence[StoredJob]:
-        """Return all jobs that have not ended, the oldest first."""
+        """Return all active jobs, oldest first."""
         ...
 
-    def announced(self) -> Sequence[Worker]:
-        """Return those who announced themselves within the last minutes."""
+    def announced_workers(self) -> Sequence[Worker]:
+        """Return the workers that announced themselves within the last minutes."""
         ...
 
-    def held(self, name: str) -> Sequence[Held]:
-        """Return the pieces of a job that were given out and have no lines yet, in the order of their points."""
+    def dispatched_chunks(self, name: str) -> Sequence[DispatchedChunk]:
+        """Return the chunks of a job that were dispatched and have no results yet, in the order of their points."""
         ...
 
     def probe(self) -> None:
-        """Write something that changes nothing. Raises JobsUnavailable where nothing can be written."""
+        """Write to the storage without changing jobs. Raise JobsUnavailable if the storage cannot be written."""
         ...
 
     def remove(self, name: str) -> None:
-        """Remove a job with its results and its key before it expires; end it first, if it has not ended."""
+        """Remove a job with its results and its idempotency key. Cancel an active job first."""
         ...
 
     def close(self) -> None:
-        """Let go of the storage."""
+        """Close the connection to the storage."""
         ...

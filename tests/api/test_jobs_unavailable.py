@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from service.jobs.embedded.file import FILE_NAME
+from service.jobs.local.jobs_file import FILE_NAME
 from service.main import create_app
 from service.settings import Settings
 from tests.api.requests import bounds

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from service.command.operate import OperateArguments, run_operate
-from service.jobs.embedded.store import SqliteStore
+from service.jobs.local.store import SqliteStore
 
 
 @pytest.mark.parametrize("action", ["show", "cancel", "purge", "list"])

@@ -13,7 +13,7 @@ from api_schemas.long_sweeps import LongSweepsRequest
 from service.computations.abstract import BLOCK_POINTS
 from service.computations.sweeps import ahead
 from service.computations.sweeps.blocks import BLOCK_PARTS, block_points
-from service.computations.sweeps.pieces import PIECES
+from service.computations.sweeps.chunks import CHUNKING
 from service.computations.sweeps.sweeping import SWEEPS
 from service.rendering.tables.sweeps import to_json_lines
 from tests.computations.sweep_cases import NAMED, Spec, parsed, questions, spread, swept, training_runs
@@ -46,8 +46,8 @@ def cut(body: Spec, cuts: list[int]) -> list[str]:
     lines: list[str] = []
     for stop in cuts:
         ahead._read_together.cache_clear()  # as in a process of its own
-        piece = PIECES.piece(long, len(lines), stop)
-        lines += PIECES.lines(SWEEPS.body(piece, NAMED, VERSION), len(lines)).decode().splitlines()
+        piece = CHUNKING.chunk_request(long, len(lines), stop)
+        lines += CHUNKING.lines(SWEEPS.body(piece, NAMED, VERSION), len(lines)).decode().splitlines()
     return lines
 
 
@@ -145,7 +145,7 @@ def test_a_point_alone_is_read_with_its_block(kind: Any) -> None:
     expected = whole(body)
     for place in (0, len(expected) // 2, len(expected) - 1):
         long = LongSweepsRequest.model_validate_json(json.dumps(body))
-        lines = PIECES.lines(SWEEPS.body(PIECES.piece(long, place, place + 1), NAMED, VERSION), place)
+        lines = CHUNKING.lines(SWEEPS.body(CHUNKING.chunk_request(long, place, place + 1), NAMED, VERSION), place)
         assert lines.decode().splitlines() == [expected[place]]
 
 

@@ -11,8 +11,8 @@ import pytest
 
 from api_schemas.long_sweeps import LongSweepsRequest
 from api_schemas.sweeps import SweepsRequest
+from service.computations.sweeps.chunks import CHUNKING
 from service.computations.sweeps.estimates import sweeps_quote
-from service.computations.sweeps.pieces import PIECES
 
 SEED = 20264
 Model = TypeVar("Model", SweepsRequest, LongSweepsRequest)
@@ -48,9 +48,9 @@ def test_pieces_are_the_points_of_the_sweep_in_their_order(combine: str) -> None
         sent = sweep(source, combine)
         whole, long = read(SweepsRequest, sent), read(LongSweepsRequest, sent)
         points = list(whole.points())
-        assert PIECES.points(long) == len(points) == len(list(long.points_at(range(len(points)))))
+        assert CHUNKING.points(long) == len(points) == len(list(long.points_at(range(len(points)))))
         cuts = sorted({0, len(points), *(source.randrange(len(points)) for _ in range(4))})
-        pieces = [PIECES.piece(long, start, stop) for start, stop in itertools.pairwise(cuts)]
+        pieces = [CHUNKING.chunk_request(long, start, stop) for start, stop in itertools.pairwise(cuts)]
         assert [point for piece in pieces for point in asked(piece)] == points
         assert all(piece.places == whole.places for piece in pieces)
         assert sweeps_quote(whole) == sweeps_quote(long)
@@ -59,6 +59,6 @@ def test_pieces_are_the_points_of_the_sweep_in_their_order(combine: str) -> None
 def test_the_last_points_of_a_million_are_made_without_the_others() -> None:
     vary = {"/mechanism/noise_multiplier": {"from": 0.5, "to": 50.0, "count": 1_000_000, "spacing": "log"}}
     long = read(LongSweepsRequest, {"mechanism": RUN, "vary": vary, "questions": QUESTIONS})
-    assert PIECES.points(long) == 1_000_000
-    [*_, last] = asked(PIECES.piece(long, 999_990, 1_000_000))
+    assert CHUNKING.points(long) == 1_000_000
+    [*_, last] = asked(CHUNKING.chunk_request(long, 999_990, 1_000_000))
     assert last == (50.0,)

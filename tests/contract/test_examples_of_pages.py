@@ -23,7 +23,7 @@ from api_schemas.threat_models import ThreatModelSpec
 from service.command.main import main
 from service.computations.abstract import command_of
 from service.computations.catalogue import RESOURCES, resource
-from service.jobs.embedded.store import SqliteStore
+from service.jobs.local.store import SqliteStore
 from service.jobs.repository import Quota
 from tests.contract.pages import PAGES, Block, Call, blocks, calls, commands, objects_of_tables
 from tests.system.jobs import a_job

@@ -14,10 +14,10 @@ import redis
 from service.execution.entry_mac import EntryAuthenticator
 from service.jobs.celery import scripts
 from service.jobs.celery.store import RedisStore
-from service.jobs.embedded.store import SqliteStore
-from service.jobs.job import Piece, StoredJob, StoredPiece, new_id
-from service.jobs.lines import packed, unpacked
+from service.jobs.job import Chunk, ChunkResult, StoredJob, new_id
+from service.jobs.local.store import SqliteStore
 from service.jobs.repository import JobRepository, Quota
+from service.jobs.results_codec import compress, decompress
 from tests.conftest import RedisServer
 
 AMPLE = Quota(1_000, 2**30)
@@ -51,12 +51,12 @@ class Backend:
         job = StoredJob(id=new_id(), requester=requester, **{**made, **fields})
         return self.repository.add(job, request, key, fingerprint, quota, size)
 
-    def compute(self, version: str = "1", seconds: float = 100.0) -> tuple[StoredJob, Piece] | None:
+    def compute(self, version: str = "1", seconds: float = 100.0) -> tuple[StoredJob, Chunk] | None:
         """Claim a piece and save it; the job afterwards."""
         claim = self.repository.claim(version, "worker", seconds)
         if claim is None:
             return None
-        return self.repository.save(claim, lines(version, claim.piece), 4), claim.piece
+        return self.repository.save(claim, lines(version, claim.chunk), 4), claim.chunk
 
 
 @dataclass
@@ -106,18 +106,20 @@ def cluster(folder: Path) -> Generator[Backend]:
 BACKENDS: dict[str, Callable[[Path], Any]] = {"sqlite": sqlite, "redis": cluster}
 
 
-def lines(version: str, piece: Piece) -> bytes:
+def lines(version: str, piece: Chunk) -> bytes:
     """Results that name who made them."""
-    return packed(b"".join(b'{"point":%d,"by":"%b"}\n' % (point, version.encode()) for point in range(*bounds(piece))))
+    return compress(
+        b"".join(b'{"point":%d,"by":"%b"}\n' % (point, version.encode()) for point in range(*bounds(piece)))
+    )
 
 
-def bounds(piece: Piece) -> tuple[int, int]:
+def bounds(piece: Chunk) -> tuple[int, int]:
     return piece.start, piece.stop
 
 
-def points_and_makers(kept: list[StoredPiece]) -> tuple[list[int], set[str]]:
+def points_and_makers(kept: list[ChunkResult]) -> tuple[list[int], set[str]]:
     """What the lines of these pieces say."""
-    rows = [row for each in kept for row in map(_read, unpacked(each.lines).splitlines())]
+    rows = [row for each in kept for row in map(_read, decompress(each.lines).splitlines())]
     return [point for point, _ in rows], {maker for _, maker in rows}
 
 

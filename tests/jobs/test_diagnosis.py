@@ -11,14 +11,14 @@ import pytest
 
 from api_schemas.jobs import ENDED
 from service.api.administration import Administration
-from service.api.problems import problem_of
-from service.jobs.computing import PRESENT_SECONDS
-from service.jobs.diagnosis import STORE_TROUBLES, Scene, store_trouble, why
-from service.jobs.embedded.store import SqliteStore
+from service.jobs.chunk_worker import WORKER_TIMEOUT_SECONDS
+from service.jobs.diagnosis import STORE_REMEDIES, QueueState, explain_state, explain_store_failure
 from service.jobs.errors import JobNotFound, JobTooOld
-from service.jobs.job import Piece, StoredJob
-from service.jobs.lines import packed
-from service.jobs.repository import Held, Quota, Worker
+from service.jobs.job import Chunk, StoredJob
+from service.jobs.local.store import SqliteStore
+from service.jobs.repository import DispatchedChunk, Quota, Worker
+from service.jobs.results_codec import compress
+from service.problems import problem_of
 from tests.system.jobs import a_job
 
 QUOTA = Quota(1_000, 2**30)
@@ -45,8 +45,10 @@ class Storage:
 
     def why(self, job: StoredJob) -> str:
         store = self.store
-        scene = Scene(active=store.active(), workers=store.announced(), age_seconds=AGE_SECONDS, now=self.now)
-        return why(store.get(job.id), store.held(job.id), scene)
+        scene = QueueState(
+            active=store.active(), workers=store.announced_workers(), age_seconds=AGE_SECONDS, now=self.now
+        )
+        return explain_state(store.get(job.id), store.dispatched_chunks(job.id), scene)
 
 
 @pytest.fixture
@@ -62,7 +64,7 @@ def test_no_worker(storage: Storage) -> None:
     assert storage.why(job).startswith("It waits for a worker, and none is there. Start the service")
     storage.store.announce("host:1", "1")
     assert storage.why(job) == "It is next: a free worker takes it within seconds."
-    storage.now += PRESENT_SECONDS + 180
+    storage.now += WORKER_TIMEOUT_SECONDS + 180
     assert "none is there; the last one was seen 3 minutes ago" in storage.why(job)
 
 
@@ -97,7 +99,7 @@ def test_pieces(storage: Storage) -> None:
     claim = storage.store.claim("1", "host:1", 8.0)
     assert claim is not None
     assert storage.why(job) == "It is computed: 1 of its pieces at host:1; its last change was 0 s ago."
-    storage.store.requeue(claim, claim.piece.halves(), 1)
+    storage.store.requeue(claim, claim.chunk.halves(), 1)
     assert storage.why(job) == (
         "It waits for a free worker. Points 0 to 4 had a worker that died or met a limit, and are at try 2 of 3."
     )
@@ -121,11 +123,11 @@ def test_age_and_failure(storage: Storage) -> None:
     assert storage.why(job).startswith("It has failed: Time limit exceeded. The job did not end within the age limit")
 
 
-@pytest.mark.parametrize("part", STORE_TROUBLES)
+@pytest.mark.parametrize("part", STORE_REMEDIES)
 def test_troubles_of_the_storage_say_what_to_do(part: str) -> None:
-    told = store_trouble(f"SQLite: {part}")
-    assert told == f"Jobs cannot be kept now: SQLite: {part}. {STORE_TROUBLES[part]}"
-    assert store_trouble("SomethingElse").endswith(". See the log of the service.")
+    told = explain_store_failure(f"SQLite: {part}")
+    assert told == f"Jobs cannot be kept now: SQLite: {part}. {STORE_REMEDIES[part]}"
+    assert explain_store_failure("SomethingElse").endswith(". See the log of the service.")
 
 
 def test_administration(storage: Storage) -> None:
@@ -162,8 +164,8 @@ def test_held_pieces_and_workers_are_told(storage: Storage) -> None:
     claim = storage.store.claim("1", "host:1", 8.0)
     assert claim is not None
     storage.store.announce("host:1", "1")
-    assert storage.store.held(job.id) == [Held(Piece(0, 10), 0, "host:1", storage.now + 8.0)]
-    assert storage.store.announced() == [Worker("host:1", "1", storage.now)]
-    storage.store.save(claim, packed(b"{}\n" * 10), 10)
-    assert storage.store.held(job.id) == []
+    assert storage.store.dispatched_chunks(job.id) == [DispatchedChunk(Chunk(0, 10), 0, "host:1", storage.now + 8.0)]
+    assert storage.store.announced_workers() == [Worker("host:1", "1", storage.now)]
+    storage.store.save(claim, compress(b"{}\n" * 10), 10)
+    assert storage.store.dispatched_chunks(job.id) == []
     storage.store.probe()

@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from service.jobs.embedded.file import FILE_NAME
-from service.jobs.embedded.store import SqliteStore
+from service.jobs.chunk_sizing import MAX_TRIES
 from service.jobs.errors import JobNotFound, JobsUnavailable
-from service.jobs.job import Piece
+from service.jobs.job import Chunk
+from service.jobs.local.jobs_file import FILE_NAME
+from service.jobs.local.store import SqliteStore
 from service.jobs.repository import OVERHEAD_BYTES, Quota
-from service.jobs.sizes import LARGEST_TRIES
 from tests.jobs.backends import AMPLE, Backend, Clock, lines, points_and_makers, sqlite
-from tests.jobs.shops import add
+from tests.jobs.worker_contexts import add
 
 EARLIER = """
 CREATE TABLE IF NOT EXISTS jobs (
@@ -48,7 +48,7 @@ def earlier_file(folder: Path) -> None:
             total = 4 if name == "done" else 20
             values = (name, "sweeps", b"{}" * 9, "sha256:0", "1", 50, total, 100.0, 5_000.0, done, 0, state, 200.0, 7)
             database.execute(f"INSERT INTO jobs VALUES ({', '.join('?' * 14)}, NULL, ?, ?)", (*values, key, b"f"))
-        pieces = [("runs", Piece(2, 5)), ("runs", Piece(8, 11)), ("done", Piece(0, 4))]
+        pieces = [("runs", Chunk(2, 5)), ("runs", Chunk(8, 11)), ("done", Chunk(0, 4))]
         rows = [(name, piece.start, piece.stop, lines("1", piece)) for name, piece in pieces]
         database.executemany("INSERT INTO pieces VALUES (?, ?, ?, ?)", rows)
     (folder / FILE_NAME).chmod(0o644)
@@ -66,7 +66,7 @@ def test_a_file_of_an_earlier_version_is_taken_over_with_its_jobs(tmp_path: Path
         taken = {"runs": [], "waits": []}
         while (found := backend.compute()) is not None:
             taken[found[0].id].append(found[1])
-        assert taken["runs"][:2] == [Piece(0, 2), Piece(5, 8)]
+        assert taken["runs"][:2] == [Chunk(0, 2), Chunk(5, 8)]
         for name, total in (("runs", 20), ("waits", 20), ("done", 4)):
             assert points_and_makers([*store.results(name, 0, 99)]) == (list(range(total)), {"1"})
             assert store.get(name).state == "succeeded"
@@ -185,8 +185,8 @@ def test_who_is_killed_with_the_service_uses_up_no_tries(tmp_path: Path) -> None
     """Each start of a service takes over the pieces of the one before, whose end says nothing about them."""
     with closing(SqliteStore(tmp_path)) as store:
         job = add(store, time.time(), 1)
-        for start in range(2 * LARGEST_TRIES):
-            store.release("1", f"service {start}")
+        for start in range(2 * MAX_TRIES):
+            store.release_claims("1", f"service {start}")
             claim = store.claim("1", f"service {start}", 8.0)
             assert claim is not None
             assert (claim.job.id, claim.tries) == (job.id, 0)

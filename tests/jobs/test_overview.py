@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from service.jobs.errors import JobNotFound
-from service.jobs.job import Piece, StoredJob
-from service.jobs.repository import Held
+from service.jobs.job import Chunk, StoredJob
+from service.jobs.repository import DispatchedChunk
 from tests.jobs.backends import BACKENDS, Backend
 
 
@@ -33,28 +33,31 @@ def test_active_jobs_are_told_the_oldest_first(backend: Backend) -> None:
 
 def test_pieces_are_told_until_they_have_lines(backend: Backend) -> None:
     job = backend.add()
-    assert backend.repository.held(job.id) == []
+    assert backend.repository.dispatched_chunks(job.id) == []
     first = backend.repository.claim("1", "worker", 100)
     assert first is not None
-    [held] = backend.repository.held(job.id)
-    assert (held.piece, held.tries) == (Piece(0, 4), 0)
+    [held] = backend.repository.dispatched_chunks(job.id)
+    assert (held.chunk, held.tries) == (Chunk(0, 4), 0)
     assert held.worker, "somebody has it"
     assert held.until == pytest.approx(backend.now() + 100, abs=5)
-    backend.repository.requeue(first, first.piece.halves(), 1)
-    assert backend.repository.held(job.id) == [Held(Piece(0, 2), 1, "", 0.0), Held(Piece(2, 4), 1, "", 0.0)]
+    backend.repository.requeue(first, first.chunk.halves(), 1)
+    assert backend.repository.dispatched_chunks(job.id) == [
+        DispatchedChunk(Chunk(0, 2), 1, "", 0.0),
+        DispatchedChunk(Chunk(2, 4), 1, "", 0.0),
+    ]
     assert backend.compute() is not None
-    assert backend.repository.held(job.id) == [Held(Piece(2, 4), 1, "", 0.0)]
+    assert backend.repository.dispatched_chunks(job.id) == [DispatchedChunk(Chunk(2, 4), 1, "", 0.0)]
     backend.repository.cancel(job.id)
-    assert backend.repository.held(job.id) == []
+    assert backend.repository.dispatched_chunks(job.id) == []
     with pytest.raises(JobNotFound):
-        backend.repository.held("nothing")
+        backend.repository.dispatched_chunks("nothing")
 
 
 def test_workers_are_told_with_their_versions(backend: Backend) -> None:
     backend.add()
     for name, version in (("host:1", "1"), ("host:2", "2"), ("host:1", "1")):
         backend.repository.announce(name, version)
-    found = {worker.name: worker for worker in backend.repository.announced()}
+    found = {worker.name: worker for worker in backend.repository.announced_workers()}
     assert {name: worker.engine_version for name, worker in found.items()} == {"host:1": "1", "host:2": "2"}
     assert all(worker.seen == pytest.approx(backend.now(), abs=5) for worker in found.values())
 
@@ -74,7 +77,7 @@ def test_a_job_is_removed_with_its_results_and_its_key(backend: Backend, ends: b
     if ends:
         backend.repository.cancel(job.id)
     backend.repository.remove(job.id)
-    for call in (backend.repository.get, backend.repository.request, backend.repository.held):
+    for call in (backend.repository.get, backend.repository.request, backend.repository.dispatched_chunks):
         with pytest.raises(JobNotFound):
             call(job.id)
     with pytest.raises(JobNotFound):

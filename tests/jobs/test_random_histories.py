@@ -12,10 +12,10 @@ import pytest
 
 from api_schemas.jobs import ENDED
 from service.execution.errors import QueueFull
+from service.jobs.chunk_sizing import priority_class
 from service.jobs.errors import IdempotencyKeyReused, JobNotFound
-from service.jobs.job import Piece, StoredJob
-from service.jobs.repository import ClaimedPiece, Quota
-from service.jobs.sizes import work_class
+from service.jobs.job import Chunk, StoredJob
+from service.jobs.repository import ClaimedChunk, Quota
 from tests.jobs.backends import BACKENDS, Backend, lines, points_and_makers
 
 QUOTA = Quota(8, 2**20)
@@ -40,8 +40,8 @@ class Held:
     done: int = 0
     work: float = 0.0
     state: str = "queued"
-    open: dict[Piece, int] = field(default_factory=dict[Piece, int])
-    until: dict[Piece, float | None] = field(default_factory=dict["Piece", "float | None"])
+    open: dict[Chunk, int] = field(default_factory=dict[Chunk, int])
+    until: dict[Chunk, float | None] = field(default_factory=dict["Chunk", "float | None"])
 
     @property
     def active(self) -> bool:
@@ -60,7 +60,7 @@ class History:
     backend: Backend
     chance: random.Random
     jobs: dict[str, Held] = field(default_factory=dict[str, Held])
-    claims: list[ClaimedPiece] = field(default_factory=list[ClaimedPiece])
+    claims: list[ClaimedChunk] = field(default_factory=list[ClaimedChunk])
     turns: dict[str, int] = field(default_factory=dict[str, int])
     served: list[str] = field(default_factory=list[str])
 
@@ -120,18 +120,18 @@ class History:
         if self.turns.get(job.requester, 0) % 4 == 3:
             assert found.job.id == next(iter(own)), "the oldest"
         else:
-            least = min(work_class(each.work) for each in own.values())
-            lowest = [name for name, each in own.items() if work_class(each.work) == least]
+            least = min(priority_class(each.work) for each in own.values())
+            lowest = [name for name, each in own.items() if priority_class(each.work) == least]
             assert found.job.id == lowest[0], "the oldest of those with least work"
         self.turns[job.requester] = self.turns.get(job.requester, 0) + 1
         self.served.append(job.requester)
         free = self.free(job)
         if free:
             piece = min(free, key=lambda each: each.start)
-            assert (found.piece, found.tries) == (piece, job.open[piece] + (job.until[piece] is not None))
+            assert (found.chunk, found.tries) == (piece, job.open[piece] + (job.until[piece] is not None))
         else:
-            piece = Piece(job.cursor, min(job.cursor + job.size, job.total))
-            assert (found.piece, found.tries) == (piece, 0)
+            piece = Chunk(job.cursor, min(job.cursor + job.size, job.total))
+            assert (found.chunk, found.tries) == (piece, 0)
             job.cursor = piece.stop
         job.open[piece], job.until[piece] = found.tries, now + seconds
         job.work += piece.points * COST
@@ -139,11 +139,11 @@ class History:
         assert found.job.generation == job.generation
         self.claims.append(found)
 
-    def free(self, job: Held) -> list[Piece]:
+    def free(self, job: Held) -> list[Chunk]:
         """Pieces that were given back, or whose claims ran out."""
         return [piece for piece in job.open if (until := job.until[piece]) is None or until <= self.backend.now()]
 
-    def picked(self) -> tuple[ClaimedPiece, Held] | None:
+    def picked(self) -> tuple[ClaimedChunk, Held] | None:
         """A claim that somebody has, stale or not."""
         known = [claim for claim in self.claims if claim.job.id in self.jobs]
         if not known:
@@ -151,10 +151,10 @@ class History:
         claim = self.chance.choice(known)
         return claim, self.jobs[claim.job.id]
 
-    def is_fresh(self, claim: ClaimedPiece, job: Held) -> bool:
+    def is_fresh(self, claim: ClaimedChunk, job: Held) -> bool:
         """Whether the claim is the last one on its piece."""
-        same = job.generation == claim.job.generation and job.open.get(claim.piece) == claim.tries
-        return same and job.until[claim.piece] is not None
+        same = job.generation == claim.job.generation and job.open.get(claim.chunk) == claim.tries
+        return same and job.until[claim.chunk] is not None
 
     def save(self) -> None:
         picked = self.picked()
@@ -162,10 +162,10 @@ class History:
             return
         claim, job = picked
         size = self.chance.randint(1, 5)
-        found = self.backend.repository.save(claim, lines(claim.job.engine_version, claim.piece), size)
-        if job.generation == claim.job.generation and claim.piece in job.open:
-            del job.open[claim.piece]
-            job.done += claim.piece.points
+        found = self.backend.repository.save(claim, lines(claim.job.engine_version, claim.chunk), size)
+        if job.generation == claim.job.generation and claim.chunk in job.open:
+            del job.open[claim.chunk]
+            job.done += claim.chunk.points
             job.size, job.state = size, "running"
             if job.done == job.total:
                 job.end("succeeded")
@@ -179,19 +179,19 @@ class History:
         fresh = self.is_fresh(claim, job)
         assert self.backend.repository.renew(claim, LONG * self.backend.moment) == fresh
         if fresh:
-            job.until[claim.piece] = self.backend.now() + LONG * self.backend.moment
+            job.until[claim.chunk] = self.backend.now() + LONG * self.backend.moment
 
     def requeue(self) -> None:
         picked = self.picked()
         if picked is None:
             return
         claim, job = picked
-        halves = claim.piece.points > 1 and self.chance.random() < 0.5
-        pieces, tries = (claim.piece.halves(), 1) if halves else ((claim.piece,), claim.tries)
+        halves = claim.chunk.points > 1 and self.chance.random() < 0.5
+        pieces, tries = (claim.chunk.halves(), 1) if halves else ((claim.chunk,), claim.tries)
         fresh = self.is_fresh(claim, job)
         self.backend.repository.requeue(claim, pieces, tries)
         if fresh:
-            del job.open[claim.piece]
+            del job.open[claim.chunk]
             job.open |= dict.fromkeys(pieces, tries)
             job.until |= dict.fromkeys(pieces)
             job.size = min(job.size, pieces[0].points)
@@ -227,7 +227,7 @@ class History:
             return
         name, job = found
         generation, version = job.generation - self.chance.randint(0, 1), self.chance.choice(VERSIONS)
-        anew = self.backend.repository.begin_anew(name, generation, version, f"sha256:{version}", 2)
+        anew = self.backend.repository.restart(name, generation, version, f"sha256:{version}", 2)
         if generation == job.generation and job.active:
             job.generation, job.version, job.size = generation + 1, version, 2
             job.cursor, job.done, job.work, job.state = 0, 0, 0.0, "queued"

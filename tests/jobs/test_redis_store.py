@@ -16,15 +16,15 @@ import redis
 
 from service.execution.entry_mac import EntryAuthenticator
 from service.execution.errors import QueueFull
-from service.jobs.celery.client import PROBE_SECONDS, TIMEOUT_SECONDS
+from service.jobs.celery.blocking_redis import PROBE_SECONDS, TIMEOUT_SECONDS
 from service.jobs.celery.migration import migrate
 from service.jobs.celery.scripts import PREFIX, SCHEMA_KEY
 from service.jobs.celery.store import RedisStore
-from service.jobs.diagnosis import store_trouble
+from service.jobs.diagnosis import explain_store_failure
 from service.jobs.errors import IdempotencyKeyReused, JobNotFound, JobsError, JobsUnavailable
-from service.jobs.job import Piece, StoredJob
-from service.jobs.lines import packed
-from service.jobs.repository import ClaimedPiece, Quota
+from service.jobs.job import Chunk, StoredJob
+from service.jobs.repository import ClaimedChunk, Quota
+from service.jobs.results_codec import compress
 from tests.conftest import RedisServer, stopped
 from tests.execution.fakes import SEAL_KEY
 from tests.patience import PATIENCE
@@ -69,16 +69,16 @@ def accepted(store: RedisStore, key: str | None = None, **fields: Any) -> Stored
 
 
 def lines(points: int) -> bytes:
-    return packed(b"{}\n" * points)
+    return compress(b"{}\n" * points)
 
 
-def finish_all(store: RedisStore, version: str = "1") -> list[tuple[str, Piece]]:
+def finish_all(store: RedisStore, version: str = "1") -> list[tuple[str, Chunk]]:
     """Compute whatever can be claimed, and return it in its order."""
-    found: list[tuple[str, Piece]] = []
+    found: list[tuple[str, Chunk]] = []
     while (claim := store.claim(version, "worker", PATIENCE)) is not None:
-        found.append((claim.job.id, claim.piece))
+        found.append((claim.job.id, claim.chunk))
         with suppress(JobNotFound, JobsUnavailable):
-            store.save(claim, lines(claim.piece.points), 2)
+            store.save(claim, lines(claim.chunk.points), 2)
     return found
 
 
@@ -92,7 +92,7 @@ def poisons() -> list[tuple[str, tuple[str, ...]]]:
     return found + [(part, command) for part in PARTS for command in TYPES.values()]
 
 
-def call_everything(store: RedisStore, job: StoredJob, held: ClaimedPiece, source: random.Random) -> None:
+def call_everything(store: RedisStore, job: StoredJob, held: ClaimedChunk, source: random.Random) -> None:
     """Call every method, in some order. Whatever is no error of jobs is raised."""
     calls: list[Callable[[], object]] = [
         lambda: store.get(job.id),
@@ -103,7 +103,7 @@ def call_everything(store: RedisStore, job: StoredJob, held: ClaimedPiece, sourc
         lambda: store.orphans("2", 0.0),
         lambda: accepted(store, key="key", total=9),
         lambda: store.save(held, lines(2), 2),
-        lambda: store.begin_anew(job.id, 0, "2", "sha256:1", 2),
+        lambda: store.restart(job.id, 0, "2", "sha256:1", 2),
         lambda: store.purge(time.time(), QUOTA, 3_600.0),
         lambda: store.fail(job.id, 0, b"{}"),
         lambda: store.cancel(job.id),
@@ -126,7 +126,7 @@ def test_a_poisoned_record_is_no_job_and_stops_no_other_one(store: RedisStore, r
             assert held is not None
             assert back is not None
             store.save(kept, lines(2), 2)
-            store.requeue(back, back.piece.halves(), 1)
+            store.requeue(back, back.chunk.halves(), 1)
             innocent = accepted(store, total=5, requester="another")
             key = f"{PREFIX}job:{job.id}{part}"
             if command not in ("HSET", "HDEL") or part:
@@ -143,10 +143,10 @@ def test_records_that_are_given_up_are_reported_once(store: RedisStore, redis_ur
     with redis.Redis.from_url(redis_url) as database:
         database.hset(f"{PREFIX}job:{jobs[0].id}", "about", "garbage")
         database.zadd(f"{PREFIX}job:{jobs[1].id}:waiting", {"garbage": 0})
-    assert not store.given_up()
+    assert not store.unreadable_records()
     finish_all(store)
-    assert set(store.given_up()) == {jobs[0].id, jobs[1].id}
-    assert not store.given_up()
+    assert set(store.unreadable_records()) == {jobs[0].id, jobs[1].id}
+    assert not store.unreadable_records()
     assert store.get(jobs[2].id).state == "succeeded"
 
 
@@ -168,9 +168,9 @@ def test_garbage_among_pieces_and_workers_hides_no_job(store: RedisStore, redis_
         database.hset(f"{key}:claims", mapping={"garbage": "3", "1-": "3", b"\xff": "3", "4-5": "9" * 15, "6-7": "-3"})
         database.zadd(f"{key}:waiting", {b"garbage": 0, b"\xff\xfe": 1})
         database.zadd(f"{PREFIX}workers", {b"\xff 1": time.time(), b"nothing": time.time()})
-    assert claim.piece in [held.piece for held in store.held(job.id)]
-    assert "\ufffd" in {worker.name for worker in store.announced()}
-    assert len(store.workers(PATIENCE)) == 2
+    assert claim.chunk in [held.chunk for held in store.dispatched_chunks(job.id)]
+    assert "\ufffd" in {worker.name for worker in store.announced_workers()}
+    assert len(store.present_workers(PATIENCE)) == 2
 
 
 def test_no_version_is_gone_while_redis_was_away(store: RedisStore, redis_url: str) -> None:
@@ -193,7 +193,7 @@ def test_results_of_another_generation_are_refused(store: RedisStore, redis_url:
     other = accepted(store, total=2)
     claim = store.claim("1", "worker", PATIENCE)
     assert claim is not None
-    anew = store.begin_anew(other.id, 0, "2", "sha256:1", 2)
+    anew = store.restart(other.id, 0, "2", "sha256:1", 2)
     assert (anew.generation, anew.engine_version, anew.digest) == (1, "2", "sha256:1")
     assert not store.renew(claim, PATIENCE)
     assert store.save(claim, lines(2), 2).done == 0, "a claim of an earlier generation changes nothing"
@@ -237,7 +237,7 @@ def test_a_claim_that_runs_out_comes_again_unless_redis_was_away(store: RedisSto
     time.sleep(0.1)
     second = store.claim("1", "another", 0.05)
     assert second is not None
-    assert (second.piece, second.tries) == (first.piece, 1)
+    assert (second.chunk, second.tries) == (first.chunk, 1)
     assert not store.renew(first, PATIENCE)
     with redis.Redis.from_url(redis_url) as database:
         database.set(f"{PREFIX}seen", time.time() - 60)  # nobody could renew anything for a minute
@@ -338,7 +338,7 @@ def test_a_server_without_room_refuses_jobs_and_keeps_what_it_has(tmp_path: Path
                     call()
             with pytest.raises(JobsUnavailable) as caught:
                 store.probe()
-            assert "Redis has no room. Raise maxmemory" in store_trouble(caught.value.reason)
+            assert "Redis has no room. Raise maxmemory" in explain_store_failure(caught.value.reason)
             # What frees a claim may still be written, so that no piece is lost between two commands.
             assert store.save(claim, lines(2), 2).done == 2
             assert store.get(job.id).state == "running"
@@ -351,7 +351,7 @@ def test_a_server_without_room_refuses_jobs_and_keeps_what_it_has(tmp_path: Path
             assert before > between > after
             assert [each.id for each in store.list(None, 10, None).jobs] == [job.id]
             database.config_set("maxmemory", 0)
-            assert [piece for _, piece in finish_all(store)] == [Piece(2, 4)]
+            assert [piece for _, piece in finish_all(store)] == [Chunk(2, 4)]
             assert store.get(job.id).state == "succeeded"
     finally:
         server.stop()
@@ -406,13 +406,13 @@ def test_jobs_of_the_earlier_layout_are_carried_over(store: RedisStore, redis_ur
         assert [each.decode() for each in database.scan_iter("privacy_bounds:job:*")] == []
         assert not database.exists("privacy_bounds:jobs:active", "privacy_bounds:jobs:key:0")
     assert {job.id for job in store.list(None, 10, None).jobs} == {"active", "ended", "cancelled"}
-    assert [kept.piece for kept in store.results("ended", 0, 5)] == [Piece(0, 2), Piece(2, 4)]
-    assert [kept.piece for kept in store.results("cancelled", 0, 5)] == [Piece(2, 4)]
+    assert [kept.chunk for kept in store.results("ended", 0, 5)] == [Chunk(0, 2), Chunk(2, 4)]
+    assert [kept.chunk for kept in store.results("cancelled", 0, 5)] == [Chunk(2, 4)]
     assert (store.get("ended").state, store.get("active").state) == ("succeeded", "queued")
     [orphan] = store.orphans("1", 0.0)
-    store.begin_anew(orphan.id, 0, "1", "sha256:1", 4)
+    store.restart(orphan.id, 0, "1", "sha256:1", 4)
     assert store.request("active") == b"{}"
-    assert finish_all(store) == [("active", Piece(0, 4))]
+    assert finish_all(store) == [("active", Chunk(0, 4))]
     assert store.get("active").done == 4
     store.purge(time.time() + 120, QUOTA, 3_600.0)
     assert store.list(None, 10, None).jobs == ()

@@ -10,7 +10,7 @@ import pytest
 
 from service.execution.errors import QueueFull
 from service.jobs.errors import IdempotencyKeyReused, InvalidCursor, JobNotFound, JobTooOld, ResultsTooLarge
-from service.jobs.job import Piece
+from service.jobs.job import Chunk
 from service.jobs.repository import OVERHEAD_BYTES, Quota
 from tests.jobs.backends import AMPLE, BACKENDS, Backend, lines, points_and_makers
 
@@ -29,18 +29,18 @@ def test_a_job_is_given_out_in_pieces_and_kept(backend: Backend) -> None:
     second = backend.repository.claim("1", "worker", 100)
     assert first is not None
     assert second is not None
-    assert (first.piece, second.piece) == (Piece(0, 4), Piece(4, 8))
+    assert (first.chunk, second.chunk) == (Chunk(0, 4), Chunk(4, 8))
     assert (first.tries, first.job.requester, first.job.request_id) == (0, "somebody", "r1")
     assert backend.repository.get(job.id).state == "running"
-    assert backend.repository.save(second, lines("1", second.piece), 1).done == 4
-    assert [kept.piece for kept in backend.repository.results(job.id, 0, 9)] == [second.piece]
-    backend.repository.save(first, lines("1", first.piece), 1)
+    assert backend.repository.save(second, lines("1", second.chunk), 1).done == 4
+    assert [kept.chunk for kept in backend.repository.results(job.id, 0, 9)] == [second.chunk]
+    backend.repository.save(first, lines("1", first.chunk), 1)
     assert backend.compute() is not None, "one point, as was said last"
     assert backend.compute() is not None
     ended = backend.repository.get(job.id)
     assert (ended.state, ended.done, ended.failed) == ("succeeded", 10, 0)
     assert points_and_makers([*backend.repository.results(job.id, 0, 99)]) == (list(range(10)), {"1"})
-    assert [kept.piece for kept in backend.repository.results(job.id, 5, 2)] == [Piece(4, 8), Piece(8, 9)]
+    assert [kept.chunk for kept in backend.repository.results(job.id, 5, 2)] == [Chunk(4, 8), Chunk(8, 9)]
     assert backend.compute() is None
     with pytest.raises(JobNotFound):
         backend.repository.request(job.id)
@@ -77,14 +77,14 @@ def test_a_claim_that_runs_out_comes_again_with_one_more_try(backend: Backend) -
     backend.wait(60 * backend.moment)
     again = backend.repository.claim("1", "two", 100)
     assert again is not None
-    assert (again.piece, again.tries) == (lost.piece, 1)
+    assert (again.chunk, again.tries) == (lost.chunk, 1)
     assert not backend.repository.renew(lost, 100)
-    backend.repository.requeue(lost, [Piece(0, 2), Piece(2, 4)], 0)
+    backend.repository.requeue(lost, [Chunk(0, 2), Chunk(2, 4)], 0)
     assert backend.repository.claim("1", "three", 100) is None, "a stale claim changes nothing"
     assert backend.repository.renew(again, 100)
-    assert backend.repository.save(lost, lines("1", lost.piece), 4).state == "succeeded", "its lines are as good as any"
+    assert backend.repository.save(lost, lines("1", lost.chunk), 4).state == "succeeded", "its lines are as good as any"
     assert not backend.repository.renew(again, 100)
-    assert backend.repository.save(again, lines("2", lost.piece), 4).done == 4
+    assert backend.repository.save(again, lines("2", lost.chunk), 4).done == 4
     assert points_and_makers([*backend.repository.results(job.id, 0, 9)]) == (list(range(4)), {"1"})
 
 
@@ -102,15 +102,15 @@ def test_a_piece_that_is_given_back_comes_first_and_its_halves_bound_what_follow
     backend.add()
     claim = backend.repository.claim("1", "worker", 100)
     assert claim is not None
-    backend.repository.requeue(claim, claim.piece.halves(), 1)
+    backend.repository.requeue(claim, claim.chunk.halves(), 1)
     found = [backend.repository.claim("1", "worker", 100) for _ in range(3)]
-    assert [(each.piece, each.tries) for each in found if each] == [
-        (Piece(0, 2), 1),
-        (Piece(2, 4), 1),
-        (Piece(4, 6), 0),
+    assert [(each.chunk, each.tries) for each in found if each] == [
+        (Chunk(0, 2), 1),
+        (Chunk(2, 4), 1),
+        (Chunk(4, 6), 0),
     ]
-    backend.repository.requeue(claim, [claim.piece], 0)
-    assert backend.repository.save(claim, lines("1", claim.piece), 4).done == 0, "its halves took its place"
+    backend.repository.requeue(claim, [claim.chunk], 0)
+    assert backend.repository.save(claim, lines("1", claim.chunk), 4).done == 0, "its halves took its place"
 
 
 def test_a_job_that_was_cancelled_is_wanted_by_nobody(backend: Backend) -> None:
@@ -119,8 +119,8 @@ def test_a_job_that_was_cancelled_is_wanted_by_nobody(backend: Backend) -> None:
     assert claim is not None
     assert backend.repository.cancel(job.id).state == "cancelled"
     assert not backend.repository.renew(claim, 100)
-    assert backend.repository.save(claim, lines("1", claim.piece), 4).done == 0
-    backend.repository.requeue(claim, [claim.piece], 0)
+    assert backend.repository.save(claim, lines("1", claim.chunk), 4).done == 0
+    backend.repository.requeue(claim, [claim.chunk], 0)
     assert backend.compute() is None
     assert (
         backend.repository.cancel(job.id) == backend.repository.fail(job.id, 0, b"{}") == backend.repository.get(job.id)
@@ -269,14 +269,14 @@ def test_a_job_is_begun_anew_once_when_nobody_of_its_version_is_there(backend: B
     assert backend.repository.orphans("1", 100 * backend.moment) == []
     [orphan] = backend.repository.orphans("2", 100 * backend.moment)
     assert (orphan.id, orphan.generation) == (job.id, 0)
-    renewed = backend.repository.begin_anew(job.id, 0, "2", "sha256:two", 3)
+    renewed = backend.repository.restart(job.id, 0, "2", "sha256:two", 3)
     assert (renewed.generation, renewed.engine_version, renewed.digest, renewed.done) == (1, "2", "sha256:two", 0)
     assert (renewed.state, renewed.created) == ("queued", job.created)
-    assert backend.repository.begin_anew(job.id, 0, "3", "sha256:three", 3) == renewed, "in this generation once"
+    assert backend.repository.restart(job.id, 0, "3", "sha256:three", 3) == renewed, "in this generation once"
     assert backend.repository.orphans("2", 100 * backend.moment) == []
-    assert backend.repository.save(late, lines("1", late.piece), 4) == renewed
+    assert backend.repository.save(late, lines("1", late.chunk), 4) == renewed
     assert not backend.repository.renew(late, 100)
-    backend.repository.requeue(late, [late.piece], 0)
+    backend.repository.requeue(late, [late.chunk], 0)
     assert backend.repository.fail(job.id, 0, b"{}") == renewed
     assert backend.repository.request(job.id) == b"{}"
     while backend.compute("2"):
@@ -294,7 +294,7 @@ def test_nobody_has_a_job_that_is_none(backend: Backend, name: str) -> None:
         lambda: repository.cancel(name),
         lambda: repository.results(name, 0),
         lambda: repository.fail(name, 0, b"{}"),
-        lambda: repository.begin_anew(name, 0, "1", "", 1),
+        lambda: repository.restart(name, 0, "1", "", 1),
     )
     for call in calls:
         with pytest.raises(JobNotFound):

@@ -10,7 +10,7 @@ from typing import Any
 
 import redis
 
-from service.jobs.celery.cluster import KEY_PREFIX, make_cluster, queue_of
+from service.jobs.celery.celery_app import KEY_PREFIX, make_celery_app, queue_name
 from service.jobs.celery.transport import TASK, make_message
 from service.settings import Settings
 from tests.execution.fakes import SEAL_KEY
@@ -56,14 +56,14 @@ def test_garbage_is_dropped_and_counted_and_a_message_gets_through(redis_url: st
     source = random.Random(SEED)
     dropped: list[str] = []
     settings = Settings.model_validate({"redis_url": redis_url, "seal_key": SEAL_KEY})
-    app: Any = make_cluster(settings, "1", dropped.append)
+    app: Any = make_celery_app(settings, "1", dropped.append)
     received: list[Any] = []
 
     def receive(message: Any) -> None:
         received.append((message.headers["task"], message.payload))
         message.ack()
 
-    queue, accepted = queue_of("1"), 0
+    queue, accepted = queue_name("1"), 0
     with redis.Redis.from_url(redis_url) as database, closing(app), app.connection_for_read() as connection:
         consumer = connection.Consumer([app.amqp.queues[queue]], on_message=receive, accept=["json"])
         with consumer:

@@ -19,10 +19,10 @@ import redis
 
 from service.engine_version import ENGINE_VERSION
 from service.execution.entry_mac import EntryAuthenticator
-from service.jobs.celery.cluster import KEY_PREFIX, queue_of
+from service.jobs.celery.celery_app import KEY_PREFIX, queue_name
 from service.jobs.celery.scripts import PREFIX
 from service.jobs.celery.store import RedisStore
-from service.jobs.computing import CLAIM_SECONDS
+from service.jobs.chunk_worker import CLAIM_SECONDS
 from service.jobs.repository import Quota
 from tests.conftest import RedisServer, stopped
 from tests.long_work import LONG
@@ -207,7 +207,7 @@ def test_garbage_in_the_queue_ends_no_worker(tmp_path: Path) -> None:
     with cluster(tmp_path, workers=1) as made, served(tmp_path, **SERVICE, **made.settings) as client:
         wait_for(lambda: "1 workers of the cluster" in client.get("/readyz?verbose").text)
         with redis.Redis.from_url(made.redis.url) as database:
-            queue = KEY_PREFIX + queue_of(ENGINE_VERSION)
+            queue = KEY_PREFIX + queue_name(ENGINE_VERSION)
             for _ in range(100):
                 kind = source.choice([b"", b"{}", b"[]", b'{"headers":{}}', source.randbytes(100), bytes(2**20)])
                 database.lpush(queue, kind)

@@ -70,7 +70,7 @@ def test_no_job_mixes_versions_through_upgrades_and_rollbacks(tmp_path: Path) ->
             with version(after):
                 following = made.start_worker()
             if source.random() < 0.5:
-                wait_for(lambda: after in {each for _, each in store.workers(5.0)})  # noqa: B023
+                wait_for(lambda: after in {each for _, each in store.present_workers(5.0)})  # noqa: B023
             worker.send_signal(source.choice([signal.SIGTERM, signal.SIGKILL]))
             worker.wait(PATIENCE)
             worker = following

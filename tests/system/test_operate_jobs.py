@@ -16,8 +16,8 @@ import pytest
 
 from privacy_bounds import Client
 from service.command.main import main
-from service.jobs.embedded.file import FILE_NAME
-from service.jobs.embedded.store import SqliteStore
+from service.jobs.local.jobs_file import FILE_NAME
+from service.jobs.local.store import SqliteStore
 from tests.conftest import stopped
 from tests.jobs.test_diagnosis import QUOTA
 from tests.long_work import LONG

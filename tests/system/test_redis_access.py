@@ -16,10 +16,10 @@ from redis.retry import Retry
 
 from service.execution.entry_mac import EntryAuthenticator
 from service.execution.redis_client import RedisCircuitBreaker
-from service.jobs.celery.client import PROBE_SECONDS
+from service.jobs.celery.blocking_redis import PROBE_SECONDS
 from service.jobs.celery.store import RedisStore
-from service.jobs.lines import packed
 from service.jobs.repository import Quota
+from service.jobs.results_codec import compress
 from tests.conftest import REDIS_PASSWORD, ComposedRedis
 from tests.execution.fakes import FAKE, make_metrics, make_shared
 from tests.patience import PATIENCE
@@ -80,7 +80,7 @@ def test_what_a_script_wrote_is_there_after_a_restart(
             # What was claimed may have been forgotten with the last second, which nobody was promised.
             held = claim if found.state == "running" else store.claim(job.engine_version, "worker", PATIENCE)
             assert held is not None
-            assert store.save(held, packed(b"{}\n"), 1).state == "succeeded"
+            assert store.save(held, compress(b"{}\n"), 1).state == "succeeded"
     finally:
         server.stop()
 

@@ -13,7 +13,7 @@ import httpx2
 import psutil
 import pytest
 
-from service.jobs.jobs import LARGEST_STREAMS
+from service.jobs.service import MAX_STREAMS
 from tests.patience import PATIENCE
 from tests.system.jobs import submit, sweep, wait_for
 from tests.system.servers import connect, served
@@ -31,7 +31,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx2.Client]:
     with served(
         tmp_path_factory.mktemp("server"),
         send_timeout_seconds=str(TIMEOUT_SECONDS),
-        max_connections_per_client=str(2 * LARGEST_STREAMS),
+        max_connections_per_client=str(2 * MAX_STREAMS),
         log_level="error",
         job_workers="1",
     ) as client:
@@ -105,9 +105,9 @@ def test_a_stream_that_is_never_read_ends(server: httpx2.Client, job: str, form:
 
 def test_followers_of_one_client_leave_room_for_others(server: httpx2.Client, job: str) -> None:
     with ExitStack() as stack:
-        hostile = [stack.enter_context(followed(server, job, EVENTS, "127.0.0.2")) for _ in range(LARGEST_STREAMS + 10)]
+        hostile = [stack.enter_context(followed(server, job, EVENTS, "127.0.0.2")) for _ in range(MAX_STREAMS + 10)]
         statuses = [status(each) for each in hostile]
-        assert statuses.count(200) >= LARGEST_STREAMS
+        assert statuses.count(200) >= MAX_STREAMS
         polite = [stack.enter_context(followed(server, job, form, "127.0.0.3")) for form in (EVENTS, LINES)]
         assert [status(each) for each in polite] == [200, 200]
         again = stack.enter_context(followed(server, job, EVENTS, "127.0.0.2"))

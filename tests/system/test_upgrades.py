@@ -11,7 +11,7 @@ from signal import SIGKILL
 import httpx2
 import pytest
 
-from service.jobs.embedded.store import SqliteStore
+from service.jobs.local.store import SqliteStore
 from tests.system.jobs import done, state_of, submit, sweep, wait_for, wait_until_ended
 from tests.system.servers import served
 
@@ -22,12 +22,12 @@ import os
 if os.environ.get("TEST_ENGINE_VERSION"):
     import service.engine_version
     service.engine_version.ENGINE_VERSION = os.environ["TEST_ENGINE_VERSION"]
-    from service.jobs import lines
-    whole = lines.PieceOf.body
+    from service.jobs import results_codec
+    whole = results_codec.ChunkTask.body
     def body(self, request, digest, engine_version):
-        made = lines.unpacked(whole(self, request, digest, engine_version))
-        return lines.packed(made.replace(b'{"point"', b'{"by":"%b","point"' % engine_version.encode()))
-    lines.PieceOf.body = body
+        made = results_codec.decompress(whole(self, request, digest, engine_version))
+        return results_codec.compress(made.replace(b'{"point"', b'{"by":"%b","point"' % engine_version.encode()))
+    results_codec.ChunkTask.body = body
 """
 """A service of another version, whose lines say who made them. Read by every process when it starts."""
 

@@ -14,16 +14,16 @@ engine_version.ENGINE_VERSION = VERSION
 from service.command.main import main  # noqa: E402
 from service.jobs.celery.store import RedisStore  # noqa: E402
 from service.jobs.job import StoredJob  # noqa: E402
-from service.jobs.lines import packed, unpacked  # noqa: E402
-from service.jobs.repository import ClaimedPiece  # noqa: E402
+from service.jobs.repository import ClaimedChunk  # noqa: E402
+from service.jobs.results_codec import compress, decompress  # noqa: E402
 
 save = RedisStore.save
 
 
-def save_marked(self: RedisStore, claim: ClaimedPiece, lines: bytes, size: int) -> StoredJob:
+def save_marked(self: RedisStore, claim: ClaimedChunk, lines: bytes, size: int) -> StoredJob:
     """Save lines that name this version."""
-    rows = [{**json.loads(line), "by": VERSION} for line in unpacked(lines).splitlines()]
-    marked = packed(b"".join(json.dumps(row, separators=(",", ":")).encode() + b"\n" for row in rows))
+    rows = [{**json.loads(line), "by": VERSION} for line in decompress(lines).splitlines()]
+    marked = compress(b"".join(json.dumps(row, separators=(",", ":")).encode() + b"\n" for row in rows))
     return save(self, claim, marked, size)
 
 

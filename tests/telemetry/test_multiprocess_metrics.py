@@ -20,7 +20,7 @@ from prometheus_client import CollectorRegistry
 from service.telemetry.metrics import Metrics
 metrics = Metrics(CollectorRegistry(), "1")
 for _ in range({requests}):
-    metrics.request("/v1/bounds", "POST", 200, 0.004)
+    metrics.count_request("/v1/bounds", "POST", 200, 0.004)
 metrics.queue_depth.set(5)
 metrics.jobs_active.set(3)
 print(flush=True)

@@ -11,9 +11,9 @@ from api_schemas.threat_models import ThreatModelSpec
 from service.computations.abstract import Computation, ResponseFields
 from service.computations.parts import options_as_sent
 from service.computations.sweeps.blocks import Point, answered
+from service.computations.sweeps.chunks import CHUNKING
 from service.computations.sweeps.columns import Column, Quantity, quantities
 from service.computations.sweeps.estimates import sweeps_quote
-from service.computations.sweeps.pieces import PIECES
 from service.computations.sweeps.problems import problem_of
 from service.privacy.errors import DeadlinePassed
 from service.privacy.numerics.work import is_late
@@ -103,6 +103,6 @@ SWEEPS: Final = Computation(
     response_type=SweepsResponse,
     function=compute_sweeps,
     quote=sweeps_quote,
-    pieces=PIECES,
+    chunking=CHUNKING,
     ends_early=True,
 )

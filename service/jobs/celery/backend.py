@@ -1,4 +1,4 @@
-"""Jobs of a cluster, as one instance of the service sees them."""
+"""Backend of jobs of a cluster for one instance of the service: jobs in Redis, computed by workers of Celery."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from typing import Any, Final, final
 from structlog.typing import FilteringBoundLogger
 
 from api_schemas.jobs import ENDED
-from service.jobs.celery.cluster import make_cluster, wake
+from service.jobs.celery.celery_app import make_celery_app, wake_workers
 from service.jobs.celery.migration import migrate
-from service.jobs.celery.store import SEEN_SECONDS, RedisStore
-from service.jobs.celery.worker import PERIOD_SECONDS, store_of
+from service.jobs.celery.store import WORKER_PRESENT_SECONDS, RedisStore
+from service.jobs.celery.worker import PERIOD_SECONDS, open_store
 from service.jobs.errors import JobsUnavailable
 from service.jobs.job import StoredJob
-from service.jobs.jobs import Condition, Jobs
-from service.jobs.work import Limits
+from service.jobs.job_plan import JobConstraints
+from service.jobs.service import Condition, JobService
 from service.parsing import RequestValidator
 from service.settings import Settings
 from service.telemetry.metrics import Metrics
@@ -38,7 +38,7 @@ PROMISES: Final = (
 LOST: Final = "Redis came back without the jobs that it had"
 SHOWN_SECONDS: Final = 600.0
 ANSWERS: Final = ("Redis refuses", "the jobs in Redis")
-"""Beginnings of reasons of a Redis that answers."""
+"""First words of reasons that show that Redis responds."""
 
 
 @asynccontextmanager
@@ -46,31 +46,33 @@ async def celery_jobs(
     settings: Settings,
     *,
     engine_version: str,
-    limits: Limits,
+    limits: JobConstraints,
     validate: RequestValidator,
     metrics: Metrics,
     logger: FilteringBoundLogger,
-) -> AsyncGenerator[Jobs]:
-    """Jobs while the block runs."""
-    store = store_of(settings)
-    app = make_cluster(settings, engine_version, lambda _: None)
-    watch = Watch(store, logger)
+) -> AsyncGenerator[JobService]:
+    """Run the backend of a cluster while the block runs, and yield its service."""
+    store = open_store(settings)
+    app = make_celery_app(settings, engine_version, lambda _: None)
+    watch = ClusterMonitor(store, logger)
     waking: set[asyncio.Task[Any]] = set()
 
     def look(job: StoredJob) -> None:
         if job.state in ENDED:
             return
-        task = asyncio.create_task(asyncio.to_thread(watch.attempt, partial(wake, app, store, engine_version)))
+        task = asyncio.create_task(
+            asyncio.to_thread(watch.log_failure, partial(wake_workers, app, store, engine_version))
+        )
         waking.add(task)
         task.add_done_callback(waking.discard)
 
-    jobs = Jobs(
+    jobs = JobService(
         repository=store,
         limits=limits,
-        about=limits.told("celery", PROMISES, survives_restart=True),
+        about=limits.to_limits_response("celery", PROMISES, survives_restart=True),
         engine_version=engine_version,
         validate=validate,
-        look=look,
+        on_change=look,
         metrics=metrics,
         condition=watch.condition,
     )
@@ -86,8 +88,8 @@ async def celery_jobs(
 
 
 @final
-class Watch:
-    """Looks at Redis every two seconds: how many workers are there, and whether it still has its jobs."""
+class ClusterMonitor:
+    """Monitor of the cluster: checks every two seconds how many workers are alive and whether Redis has its jobs."""
 
     def __init__(self, store: RedisStore, logger: FilteringBoundLogger) -> None:
         self._store = store
@@ -96,10 +98,10 @@ class Watch:
         self._epoch: str | None = None
         self._lost_at: float | None = None
         self._refusal: str | None = None
-        """Why Redis answers, but keeps no jobs."""
+        """Reason for which Redis responds but stores no jobs, or None."""
 
     def condition(self) -> Condition:
-        """Whether jobs are computed, as it was seen last."""
+        """Return whether jobs are computed according to the last check, with one sentence for operators."""
         if self._workers is None and self._refusal is not None:
             return Condition(works=False, sentence=self._refusal)
         if self._workers is None:
@@ -111,14 +113,14 @@ class Watch:
         return Condition(works=True, sentence=f"{self._workers} workers of the cluster are there")
 
     async def run(self) -> None:
-        """Look until the task is cancelled."""
+        """Check the cluster periodically until the task is cancelled."""
         while True:
-            if not await asyncio.to_thread(self.attempt, self._look):
+            if not await asyncio.to_thread(self.log_failure, self._check):
                 self._workers = None
             await asyncio.sleep(PERIOD_SECONDS)
 
-    def attempt(self, call: Callable[[], object]) -> bool:
-        """Return whether a call came to its end, and log why it did not. Workers do later what it was to do."""
+    def log_failure(self, call: Callable[[], object]) -> bool:
+        """Call a function, log its error, and return whether the call succeeded. Workers repeat a failed wake-up."""
         try:
             call()
         except Exception as error:  # noqa: BLE001 - Redis is away, in the words of two libraries
@@ -126,17 +128,17 @@ class Watch:
             return False
         return True
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         try:
-            self._look_at_jobs()
+            self._check_jobs()
         except JobsUnavailable as error:
             self._refusal = error.reason if error.reason.startswith(ANSWERS) else None
             raise
         self._refusal = None
 
-    def _look_at_jobs(self) -> None:
+    def _check_jobs(self) -> None:
         migrate(self._store, self._logger)
-        self._workers = len(self._store.workers(SEEN_SECONDS))
+        self._workers = len(self._store.present_workers(WORKER_PRESENT_SECONDS))
         epoch = self._store.epoch()
         if self._epoch not in (None, epoch):
             self._lost_at = time.monotonic()

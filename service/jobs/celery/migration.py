@@ -1,7 +1,7 @@
-"""Carries jobs over that an earlier version of the service kept in Redis in another way (schema 1, without a mark).
+"""Migration of jobs that an early release stored in Redis with another layout (schema 1, without a schema key).
 
-Jobs that have ended keep their results. Active jobs come without them: they wait as jobs of their engine version, and
-are begun anew if none of its workers is there. To run twice, or in two processes at once, changes nothing.
+Ended jobs keep their results. Active jobs lose their results: they are queued under their engine version, and restarted
+if that version has no worker. The migration is idempotent, also when two processes run it at the same time.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from api_schemas.jobs import ENDED
 from service.execution.entry_mac import EntryAuthenticator
 from service.jobs.celery.store import RedisStore
 from service.jobs.errors import JobNotFound
-from service.jobs.job import Piece, StoredJob, StoredPiece
+from service.jobs.job import Chunk, ChunkResult, StoredJob
 
 ACTIVE: Final = "privacy_bounds:jobs:active"
 JOB: Final = "privacy_bounds:job:"
@@ -27,18 +27,18 @@ REQUESTER: Final = "unknown"
 
 
 def migrate(store: RedisStore, logger: FilteringBoundLogger) -> None:
-    """Carry over what is there. Raises JobsUnavailable."""
-    with store.client.asking() as client:
-        # Active jobs first: their workers take no more pieces of them as soon as they are gone.
+    """Move up to AT_ONCE jobs of the earlier layout to the current one. Raise JobsUnavailable."""
+    with store.client.connection() as client:
+        # Migrate active jobs first, so that workers of the early release claim no more of their chunks.
         names = client.zrange(ACTIVE, 0, AT_ONCE - 1) or client.zrange(EXPIRY, 0, AT_ONCE - 1)
     if not names:
         return
     for name in (each.decode() for each in names):
         try:
-            _carry_over(store, name)
-        except (JobNotFound, LookupError, ValueError, TypeError) as error:  # what is no job stops no other one
+            _migrate_job(store, name)
+        except (JobNotFound, LookupError, ValueError, TypeError) as error:  # an invalid record does not stop the others
             logger.warning("jobs", state="not carried over", cause=type(error).__name__)
-        with store.client.asking() as client:
+        with store.client.connection() as client:
             pipeline = client.pipeline()
             pipeline.unlink(*(f"{JOB}{name}{part}" for part in PARTS), *LEFT)
             pipeline.zrem(ACTIVE, name)
@@ -47,17 +47,22 @@ def migrate(store: RedisStore, logger: FilteringBoundLogger) -> None:
     logger.info("jobs", state="carried over", jobs=len(names))
 
 
-def _carry_over(store: RedisStore, name: str) -> None:
-    with store.client.asking() as client:
+def _migrate_job(store: RedisStore, name: str) -> None:
+    with store.client.connection() as client:
         held = client.hgetall(JOB + name)
         lines = client.hgetall(f"{JOB}{name}:lines")
         if b"idempotency" in held:  # which were not those of a requester
             client.unlink(held[b"idempotency"])
-    job, request = _job(store.seals, name, held), store.seals.verify("request", name, held.get(b"request", b""))
+    job, request = (
+        _job(store.authenticator, name, held),
+        store.authenticator.verify("request", name, held.get(b"request", b"")),
+    )
     if request is None:
         raise JobNotFound
-    pieces = [_kept(store.seals, name, *piece) for piece in lines.items()] if job.state in ENDED else []
-    store.carry_over(job, request, pieces)
+    chunks = (
+        [_migrated_chunk(store.authenticator, name, *entry) for entry in lines.items()] if job.state in ENDED else []
+    )
+    store.import_job(job, request, chunks)
 
 
 def _job(seals: EntryAuthenticator, name: str, held: dict[bytes, bytes]) -> StoredJob:
@@ -83,9 +88,9 @@ def _job(seals: EntryAuthenticator, name: str, held: dict[bytes, bytes]) -> Stor
     )
 
 
-def _kept(seals: EntryAuthenticator, name: str, text: bytes, sealed: bytes) -> StoredPiece:
+def _migrated_chunk(seals: EntryAuthenticator, name: str, text: bytes, sealed: bytes) -> ChunkResult:
     lines = seals.verify("lines", f"{name}:{text.decode()}", sealed)
     if lines is None:
         raise JobNotFound
     start, _, stop = text.decode().partition("-")
-    return StoredPiece(Piece(int(start), int(stop)), lines)
+    return ChunkResult(Chunk(int(start), int(stop)), lines)

@@ -9,14 +9,14 @@ from typing import Any, Final
 
 from service.jobs.celery.scripts import REMOVAL
 from service.jobs.errors import JobNotFound
-from service.jobs.job import Piece, StoredJob
-from service.jobs.repository import Held, Worker
+from service.jobs.job import Chunk, StoredJob
+from service.jobs.repository import DispatchedChunk, Worker
 
 PAGE: Final = 50
 MOST_DIGITS: Final = 16
 PIECE: Final = re.compile(rb"([0-9]{1,16})-([0-9]{1,16})")
 SOMEBODY: Final = "a worker of the cluster"
-"""Redis does not know which worker has a piece."""
+"""Name of the holder of a claim, because Redis does not record which worker holds it."""
 
 _ACTIVE: Final = """
 local found = {}
@@ -66,50 +66,50 @@ return 1
 
 
 class RedisOverview(ABC):
-    """The part of the repository that only operators use."""
+    """Part of the Redis repository that serves operators."""
 
     @abstractmethod
     def _run(self, script: str, *values: Any) -> Any: ...
 
     @abstractmethod
-    def _readable(self, found: Any, *, give_up: bool = True) -> Iterator[StoredJob]: ...
+    def _readable_jobs(self, found: Any, *, give_up: bool = True) -> Iterator[StoredJob]: ...
 
     @abstractmethod
-    def _job(self, name: str, pairs: Sequence[bytes]) -> StoredJob: ...
+    def _parse_job(self, name: str, pairs: Sequence[bytes]) -> StoredJob: ...
 
     def active(self) -> Sequence[StoredJob]:
-        """Return all jobs that have not ended, the oldest first."""
+        """Return all active jobs, oldest first."""
         jobs: list[StoredJob] = []
         start = 0
         while found := self._run(_ACTIVE, start, start + PAGE - 1):
-            jobs += self._readable(found, give_up=False)
+            jobs += self._readable_jobs(found, give_up=False)
             start += PAGE
         return jobs
 
-    def announced(self) -> Sequence[Worker]:
-        """Return those who announced themselves within the last minutes."""
+    def announced_workers(self) -> Sequence[Worker]:
+        """Return the workers that announced themselves within the last minutes."""
         found = self._run(_ANNOUNCED)
         named = (each.decode(errors="replace").partition(" ") for each in found[::2])
         return [Worker(name, version, float(seen)) for (name, _, version), seen in zip(named, found[1::2], strict=True)]
 
-    def held(self, name: str) -> Sequence[Held]:
-        """Return the pieces of a job that were given out and have no lines yet."""
+    def dispatched_chunks(self, name: str) -> Sequence[DispatchedChunk]:
+        """Return the dispatched chunks of a job that have no results yet."""
         record, *found = self._run(_HELD, name)
-        self._job(name, record)
-        pieces: list[Held] = []
+        self._parse_job(name, record)
+        chunks: list[DispatchedChunk] = []
         for text, tries, until in found:
             match = PIECE.fullmatch(text)
             if match is None or not tries.isdigit() or len(tries) > MOST_DIGITS:  # whoever can write put it there
                 continue
             worker = SOMEBODY if until else ""
-            pieces.append(Held(Piece(int(match[1]), int(match[2])), int(tries), worker, float(until or 0)))
-        return sorted(pieces, key=lambda each: each.piece.start)
+            chunks.append(DispatchedChunk(Chunk(int(match[1]), int(match[2])), int(tries), worker, float(until or 0)))
+        return sorted(chunks, key=lambda each: each.chunk.start)
 
     def probe(self) -> None:
-        """Write a key that expires at once."""
+        """Write a key that expires immediately. Raise JobsUnavailable if Redis rejects the write."""
         self._run(_PROBE)
 
     def remove(self, name: str) -> None:
-        """Remove a job with its results and its key; end it first, if it has not ended."""
+        """Remove a job with its results and its idempotency key. Cancel an active job first."""
         if not self._run(_REMOVE, name):
             raise JobNotFound

@@ -1,7 +1,8 @@
-"""The Redis transport of kombu, for a queue in which anybody may have put anything.
+"""Redis transport of kombu that tolerates invalid messages in the queue.
 
-kombu and Celery raise errors for messages that are no messages, and a worker ends of some of them. Here a message is
-read only for the name of its task: it is replaced by one that this process made itself, or dropped.
+kombu and Celery raise errors for invalid messages, and some of these errors stop a worker. This transport reads only
+the task name of a message. A message with the right name is replaced by one that this process built, and any other
+message is dropped.
 """
 
 from __future__ import annotations
@@ -19,8 +20,11 @@ TASK: Final = "privacy_bounds.work"
 _redis: Any = redis  # kombu has no types
 
 
-def transport(app: Celery, dropped: Callable[[str], None]) -> Any:
-    """Return the class of a transport that gives out messages of TASK only."""
+def make_transport(app: Celery, on_dropped: Callable[[str], None]) -> Any:
+    """Return a transport class that delivers only messages of TASK.
+
+    `on_dropped` is called with the reason for each dropped message.
+    """
 
     class QoS(_redis.QoS):
         def restore_by_tag(self, tag: Any, client: Any = None, leftmost: bool = False) -> None:
@@ -28,36 +32,36 @@ def transport(app: Celery, dropped: Callable[[str], None]) -> Any:
                 super().restore_by_tag(tag, client, leftmost)
             except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
                 self._remove_from_indices(tag).execute()
-                dropped(type(error).__name__)
+                on_dropped(type(error).__name__)
 
     class Channel(_redis.Channel):
         def _brpop_read(self, **options: Any) -> Any:
             try:
                 return super()._brpop_read(**options)
             except (ValueError, RecursionError) as error:  # no JSON: kombu has taken it out of its list
-                dropped(type(error).__name__)
+                on_dropped(type(error).__name__)
                 return True
 
     class Transport(_redis.Transport):
         def _deliver(self, message: Any, queue: str) -> None:
-            if is_of_task(message):
+            if is_task_message(message):
                 super()._deliver(make_message(app, queue), queue)
             else:
-                dropped("no message of a task of the service")
+                on_dropped("no message of a task of the service")
 
     Channel.QoS = QoS
     Transport.Channel = Channel
     return Transport
 
 
-def is_of_task(message: Any) -> bool:
-    """Whether a message, as it was in its list, names the one task there is."""
+def is_task_message(message: Any) -> bool:
+    """Return whether a decoded message names the task TASK."""
     headers: Any = cast("Any", message).get("headers") if isinstance(message, dict) else None
     return isinstance(headers, dict) and cast("Any", headers).get("task") == TASK
 
 
 def make_message(app: Celery, queue: str) -> dict[str, Any]:
-    """Return a message of the task as kombu has it in its lists."""
+    """Return a message of the task in the form in which kombu stores messages in Redis lists."""
     made = cast("Any", app).amqp.as_task_v2(str(uuid4()), TASK)
     return {
         "body": base64.b64encode(json.dumps(made.body).encode()).decode(),

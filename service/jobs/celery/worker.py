@@ -1,7 +1,7 @@
-"""`privacy-bounds worker`: computes pieces of jobs in processes of its own whenever Celery wakes it.
+"""Worker of a cluster (`privacy-bounds worker`), which computes chunks of jobs whenever a Celery message wakes it.
 
-The main thread belongs to Celery. A second thread has an event loop in which pieces are claimed, computed and saved
-(`computing.py`); a message of Celery lasts as long as there is something to compute.
+The main thread runs the Celery consumer. A second thread runs an event loop, which claims, computes and saves chunks
+(`chunk_worker.py`). Processing a message takes as long as there are chunks to compute.
 """
 
 from __future__ import annotations
@@ -24,32 +24,32 @@ from service.execution.entry_mac import EntryAuthenticator
 from service.execution.redis_client import RedisCircuitBreaker
 from service.execution.result_cache import RedisResultCache
 from service.execution.worker_pool import WorkerPool
-from service.jobs.celery.cluster import make_cluster, wake
+from service.jobs.celery.celery_app import make_celery_app, wake_workers
 from service.jobs.celery.migration import migrate
 from service.jobs.celery.store import RedisStore
 from service.jobs.celery.transport import TASK
-from service.jobs.computing import Housekeeping, PieceWorker, Workshop, worker_name
+from service.jobs.chunk_worker import ChunkWorker, Housekeeping, WorkerContext, worker_name
 from service.jobs.errors import JobsUnavailable
-from service.jobs.work import Limits
+from service.jobs.job_plan import JobConstraints
 from service.parsing import RequestValidator
 from service.settings import Settings
 from service.telemetry.metrics import Metrics
 
 PERIOD_SECONDS: Final = 2.0
 UNREADABLE: Final = "Redis has changed it, or it was sealed with another key"
-UNHEARD_SECONDS: Final = 6.0
-"""A worker that has something to compute, but no message for so long, begins without one."""
+MAX_MESSAGE_WAIT_SECONDS: Final = 6.0
+"""Seconds without a message after which an idle worker starts by itself, if there are chunks to compute."""
 
 
-def store_of(settings: Settings) -> RedisStore:
-    """Return the jobs of the cluster that the settings name."""
-    return RedisStore(_url(settings), _seals(settings))
+def open_store(settings: Settings) -> RedisStore:
+    """Return the store of the jobs in the Redis of the settings."""
+    return RedisStore(_redis_url(settings), _authenticator(settings))
 
 
 def run_worker(
     settings: Settings,
     *,
-    limits: Limits,
+    limits: JobConstraints,
     engine_version: str,
     make_pool: Callable[[], WorkerPool],
     validate: RequestValidator,
@@ -57,14 +57,14 @@ def run_worker(
     metrics: Metrics,
     logger: FilteringBoundLogger,
 ) -> int:
-    """Compute pieces until a signal comes. Return the exit code."""
+    """Compute chunks until a signal stops the process. Return the exit code."""
 
     def dropped(reason: str) -> None:
         metrics.count_bad_entry()
         logger.warning("jobs", state="message dropped", cause=reason)
 
-    answers, store = Answers(settings, metrics, logger), store_of(settings)
-    shop = Workshop(
+    answers, store = SharedResultStore(settings, metrics, logger), open_store(settings)
+    context = WorkerContext(
         repository=store,
         limits=limits,
         engine_version=engine_version,
@@ -76,92 +76,92 @@ def run_worker(
         logger=logger,
         worker=worker_name(),
     )
-    app = make_cluster(settings, engine_version, dropped)
-    computing = Computing(shop, app, store, make_pool, answers.link)
+    app = make_celery_app(settings, engine_version, dropped)
+    computing = ComputeThread(context, app, store, make_pool, answers.link)
 
     @app.task(name=TASK)
     def work() -> None:
-        computing.work()
+        computing.compute_available()
 
     computing.start()
     signals.worker_shutting_down.connect(lambda **_: computing.stop(), weak=False)
-    code = _run(app, settings.job_workers)
+    code = _run_consumer(app, settings.job_workers)
     computing.stop()
     computing.join()
     return code if computing.has_worked else 1
 
 
 @final
-class Answers:
-    """The results that all instances of the service share, as a worker reads and writes them."""
+class SharedResultStore:
+    """Access of a worker to the result cache that all instances of the service share."""
 
     def __init__(self, settings: Settings, metrics: Metrics, logger: FilteringBoundLogger) -> None:
-        self.link = RedisCircuitBreaker(_url(settings), settings.redis_expensive_timeout_seconds, metrics, logger)
+        self.link = RedisCircuitBreaker(_redis_url(settings), settings.redis_expensive_timeout_seconds, metrics, logger)
         self._cost_floor = settings.redis_cost_floor
         self._cache = RedisResultCache(
-            self.link, ttl_seconds=settings.result_ttl_seconds, authenticator=_seals(settings), metrics=metrics
+            self.link, ttl_seconds=settings.result_ttl_seconds, authenticator=_authenticator(settings), metrics=metrics
         )
 
     async def find(self, computation: Computation[Any, Any], digest: str) -> bytes | None:
-        """Return a stored answer."""
+        """Return the stored result with this digest, or None."""
         return await self._cache.get(computation.name, digest)
 
     def store(self, computation: Computation[Any, Any], digest: str, body: bytes, cost: int, requester: str) -> None:  # noqa: ARG002
-        """Store an answer soon. What Redis refuses is missing there: the job keeps its answer in any case."""
+        """Enqueue the write of a result above the cost floor. The job keeps its own result in any case."""
         if cost >= self._cost_floor:
             self._cache.put(computation.name, digest, body)
 
 
 @final
-class Computing:
-    """The thread that computes. `has_worked`: whether it ended because it was told to."""
+class ComputeThread:
+    """Thread with the event loop of a worker. `has_worked` is False if the thread ended because of an error."""
 
     def __init__(
         self,
-        shop: Workshop,
+        context: WorkerContext,
         app: Celery,
         store: RedisStore,
         make_pool: Callable[[], WorkerPool],
         link: RedisCircuitBreaker,
     ) -> None:
         self.has_worked = True
-        self._shop = shop
+        self._context = context
         self._app = app
         self._store = store
         self._make_pool = make_pool
         self._link = link
-        self._housekeeping = Housekeeping(shop)
+        self._housekeeping = Housekeeping(context)
         self._ready = threading.Event()
         self._stopped = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._unheard_since: float | None = None
+        self._waiting_since: float | None = None
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, name="computing")
 
     def start(self) -> None:
-        """Start the thread."""
+        """Start the thread without waiting for its processes."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Give back what is being computed, and end. Any thread or signal handler may call this, more than once."""
+        """Stop the thread, which requeues its chunks. Threads and signal handlers may call this repeatedly."""
         with suppress(RuntimeError):  # the loop has ended
             self._loop.call_soon_threadsafe(self._stopped.set)
 
     def join(self) -> None:
-        """Wait for the end of the thread."""
+        """Wait until the thread has ended."""
         self._thread.join()
 
-    def work(self) -> None:
-        """Compute for as long as there is something, in a thread of Celery."""
+    def compute_available(self) -> None:
+        """Compute chunks until none is left, and block the calling thread of Celery meanwhile."""
         self._ready.wait()
         with suppress(RuntimeError, CancelledError):
-            asyncio.run_coroutine_threadsafe(self._work(), self._loop).result()
+            asyncio.run_coroutine_threadsafe(self._compute_available(), self._loop).result()
 
     def _run(self) -> None:
         try:
             self._loop.run_until_complete(self._main())
         except Exception as error:
-            self._shop.logger.error("jobs", state="worker ended", exc_info=error)
+            self._context.logger.error("jobs", state="worker ended", exc_info=error)
             self.has_worked = False
             os.kill(os.getpid(), signal.SIGTERM)
         finally:
@@ -171,14 +171,14 @@ class Computing:
     async def _main(self) -> None:
         await self._link.start()
         pool = self._make_pool()
-        # By default as many threads as 32 processors need, which is more than a container may have.
+        # The default executor may start 32 threads, which is more than a container may allow.
         self._loop.set_default_executor(ThreadPoolExecutor(2 * pool.worker_count + 4, "storage"))
-        self._slots, self._pieces = pool.worker_count, PieceWorker(self._shop, lambda: pool)
+        self._slots, self._chunk_worker = pool.worker_count, ChunkWorker(self._context, lambda: pool)
         try:
             await pool.start()
             self._ready.set()
             while not self._stopped.is_set():
-                await self._look()
+                await self._tick()
                 with suppress(TimeoutError):
                     await asyncio.wait_for(self._stopped.wait(), PERIOD_SECONDS)
         finally:
@@ -188,57 +188,57 @@ class Computing:
             await pool.close()
             await self._link.stop()
 
-    async def _look(self) -> None:
-        """Announce this worker, keep house and wake workers. Begin without a message where none came in time."""
+    async def _tick(self) -> None:
+        """Run the housekeeping and wake workers. Start computing if no message has arrived in time."""
         try:
-            has_work = await asyncio.to_thread(self._keep_house)
-        except Exception as error:  # noqa: BLE001 - Redis is away, in the words of two libraries
+            has_work = await asyncio.to_thread(self._run_housekeeping)
+        except Exception as error:  # noqa: BLE001 - two libraries raise their own errors while Redis is unavailable
             cause = getattr(error, "reason", type(error).__name__)
-            self._shop.logger.warning("jobs", state="unavailable", cause=cause)
+            self._context.logger.warning("jobs", state="unavailable", cause=cause)
             has_work = False
         now = self._loop.time()
         free = self._slots - len(self._tasks)
-        if not has_work or free <= 0 or self._unheard_since is None:
-            self._unheard_since = now
-        elif now - self._unheard_since > UNHEARD_SECONDS:
-            # A consumer of Celery may ask for nothing, for ever, once Redis was away.
-            self._shop.logger.warning("jobs", state="worker begins by itself", cause="no message comes")
+        if not has_work or free <= 0 or self._waiting_since is None:
+            self._waiting_since = now
+        elif now - self._waiting_since > MAX_MESSAGE_WAIT_SECONDS:
+            # After an outage of Redis, a Celery consumer may stop fetching messages for ever.
+            self._context.logger.warning("jobs", state="worker begins by itself", cause="no message comes")
             for _ in range(free):
-                self._tasks.add(self._loop.create_task(self._work()))
+                self._tasks.add(self._loop.create_task(self._compute_available()))
 
-    def _keep_house(self) -> bool:
-        migrate(self._store, self._shop.logger)
+    def _run_housekeeping(self) -> bool:
+        migrate(self._store, self._context.logger)
         self._housekeeping.run()
-        for name in self._store.given_up():
-            self._shop.metrics.count_bad_entry()
-            self._shop.logger.error("jobs", state="record given up", job=name, cause=UNREADABLE)
-        return wake(self._app, self._store, self._shop.engine_version)
+        for name in self._store.unreadable_records():
+            self._context.metrics.count_bad_entry()
+            self._context.logger.error("jobs", state="record given up", job=name, cause=UNREADABLE)
+        return wake_workers(self._app, self._store, self._context.engine_version)
 
-    async def _work(self) -> None:
+    async def _compute_available(self) -> None:
         task = asyncio.current_task()
         if task is None or len(self._tasks - {task}) >= self._slots:
             return
         self._tasks.add(task)
         try:
-            while not self._stopped.is_set() and await self._pieces.work_once():
+            while not self._stopped.is_set() and await self._chunk_worker.process_next():
                 pass
         except JobsUnavailable as error:
-            self._shop.logger.warning("jobs", state="unavailable", cause=error.reason)
+            self._context.logger.warning("jobs", state="unavailable", cause=error.reason)
         finally:
             self._tasks.discard(task)
 
 
-def _url(settings: Settings) -> str:
+def _redis_url(settings: Settings) -> str:
     return "" if settings.redis_url is None else settings.redis_url.get_secret_value()
 
 
-def _seals(settings: Settings) -> EntryAuthenticator:
+def _authenticator(settings: Settings) -> EntryAuthenticator:
     return EntryAuthenticator([key.get_secret_value() for key in settings.seal_key])
 
 
-def _run(app: Celery, threads: int) -> int:
-    """Run the consumer of Celery in this thread until a signal comes. Return the exit code."""
-    # Who listens to this signal sets up logging in place of Celery; here it stays as it is.
+def _run_consumer(app: Celery, threads: int) -> int:
+    """Run the Celery consumer in this thread until a signal stops it. Return the exit code."""
+    # A receiver of this signal replaces the logging setup of Celery, so that logging stays unchanged.
     signals.setup_logging.connect(lambda **_: None, weak=False)
     logging.getLogger("celery.worker").setLevel(logging.ERROR)
     main = app.Worker(

@@ -92,14 +92,18 @@ def audit_against_background(
 
     Parameters
     ----------
-    mean_gradient, query_gradients, background
+    mean_gradient, query_gradients, background : array
         Shapes (d,), (q, d) and (b, d) with b >= d + 3, clipped.
-    shrinkage
-        rho in [0, 1], or None for the one of Chen and others.
-    doubt
+    batch_size : int
+        Number n of records in the batch.
+    noise : ReleaseNoise
+        Noise of the released mean.
+    shrinkage : float or None
+        rho in [0, 1], or None for the estimate of Chen and others.
+    doubt : float
         Probability that any upper bound of a susceptibility, or of the largest variance, is too small.
-    generator
-        Draws the noise that is added to the background when the noise of the release is isotropic.
+    generator : numpy.random.Generator
+        Source of the noise that is added to the background if the noise of the release is isotropic.
 
     Raises
     ------

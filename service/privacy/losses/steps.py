@@ -157,7 +157,7 @@ def _grid(mu: float, step: float) -> FloatArray:
     if mu <= ONE_GRID:
         ends = [(-REACH, max(mu + REACH, 2 * mu + 13))]
     else:
-        ends = [(hump - REACH, hump + REACH) for hump in (0.0, mu, 2 * mu)]
+        ends = [(mode - REACH, mode + REACH) for mode in (0.0, mu, 2 * mu)]
     pieces = [
         np.arange(math.floor(low / step), math.ceil(high / step) + 1, dtype=np.float64) * step for low, high in ends
     ]

@@ -76,7 +76,7 @@ class LargestOfMany:
 def thresholds(count: int, shifts: tuple[float, ...], spacing: float) -> FloatArray:
     """Return candidate thresholds for the maximum under any of the shifts: ascending multiples of the spacing."""
     typical = math.sqrt(2 * math.log(count)) if count > 1 else 0.0
-    ends = [(hump + LEFTMOST, hump + RIGHTMOST) for hump in (0.0, typical, *shifts)]
+    ends = [(mode + LEFTMOST, mode + RIGHTMOST) for mode in (0.0, typical, *shifts)]
     places = [
         np.arange(math.floor(low / spacing), math.ceil(high / spacing) + 1, dtype=np.float64) for low, high in ends
     ]
@@ -213,7 +213,7 @@ def epsilon_at(log_delta: FloatArray, rates: Rates) -> FloatArray:
 class ThresholdCurve(AbstractTradeOff):
     """Curve between the best threshold tests, as lower bounds, and the curve `above`, as upper bounds.
 
-    Every lower bound is that of some test. A search finds its threshold, and every result of the search is valid. Of
+    Every lower bound is that of some test. A search finds its threshold, and every result of the search is valid. With
     several attacks in `tests` the better one counts.
     """
 

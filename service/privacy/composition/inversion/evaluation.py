@@ -201,10 +201,11 @@ class _Rates(_Query):
 class _Thresholds(_Query):
     """The profile, ln delta at finite epsilons."""
 
-    def __init__(self, run: RunContours, epsilon: FloatArray) -> None:
+    def __init__(self, run: RunContours, epsilon: FloatArray, levels: IndexArray | None = None) -> None:
         beyond = epsilon >= run.largest_log_ratio.upper
         known = Readings(np.full((1, len(epsilon)), -np.inf), np.where(beyond, -np.inf, 0.0)[None])
-        super().__init__(run, epsilon, known, run.run.level_orders_for_thresholds(epsilon), 1)
+        levels = run.run.level_orders_for_thresholds(epsilon) if levels is None else levels
+        super().__init__(run, epsilon, known, levels, 1)
         self.open = np.flatnonzero(~beyond)
 
     @override
@@ -303,14 +304,16 @@ def evaluate_roughly(run: RunContours, epsilon: FloatArray, rate: float) -> Encl
     """Return delta at epsilons by the fewest contours that reach all of them, at the truncation level at which the
     point at `rate` is evaluated, or a deeper one.
     """
-    query = _Thresholds(run, epsilon)
-    thresholds = epsilon[query.open]
     levels = run.run.levels(min(rate, 1 - rate), abs(float(ndtri(rate))))
+    query = _Thresholds(run, epsilon, np.array([levels]))
+    thresholds = epsilon[query.open]
     for level in levels if len(thresholds) else ():
         grid = run.grid(TRUNCATION_DIGITS[level])
         if grid is not None:
             tilts = grid.beyond_the_poles(thresholds, _SLACK_OF_ROUGH_LISTS)
-            deep = min(tilt.log_profile for tilt in tilts) > (_ROUGH_DIGITS - TRUNCATION_DIGITS[level]) * math.log(10)
+            deep = min(tilt.log_profile for tilt in set(tilts)) > (_ROUGH_DIGITS - TRUNCATION_DIGITS[level]) * math.log(
+                10
+            )
             if (deep and grid.reaches(thresholds).all()) or level == levels[-1]:
                 query.evaluate_on(tilts, query.open)
                 break

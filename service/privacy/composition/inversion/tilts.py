@@ -304,16 +304,16 @@ class TiltGrid:
             return self.for_thresholds(thresholds, slack)
         lost, chosen = self._best(tilts, thresholds)
         least = lost[chosen, np.arange(len(chosen))]
-        left = np.ones(len(chosen), dtype=bool)
-        for index in np.argsort(-thresholds):
-            if left[index]:
-                shared = self._shared(tilts[chosen[index]], float(thresholds[index]), slack)
-                best = tilts.index(shared) if shared in tilts else chosen[index]
-                serves = left & (lost[best] <= least + slack)
-                serves[index] = True
-                chosen = np.where(serves, best, chosen)
-                left &= ~serves
-        return [tilts[index] for index in chosen]
+        left = np.argsort(-thresholds)
+        while len(left):
+            index = left[0]
+            shared = self._shared(tilts[chosen[index]], float(thresholds[index]), slack)
+            best = tilts.index(shared) if shared in tilts else chosen[index]
+            serves = lost[best, left] <= least[left] + slack
+            serves[0] = True
+            chosen[left[serves]] = best
+            left = left[~serves]
+        return [tilts[index] for index in chosen.tolist()]
 
     def _shared(self, best: Tilt, threshold: float, slack: float = _SHARED_SLACK) -> Tilt:
         """Return the tilt that most questions share, where it serves a threshold nearly as well as the best one."""

@@ -7,11 +7,10 @@ on the nodes x_k = e^{kh}, built from its values at the nodes alone:
 
 - `upper` connects the dots (Doroshenko et al. 2022): chords lie above a convex function.
 - `lower` connects lowered dots. In a cell the profile lies above the extensions of its neighbours' chords. It is
-therefore
-  at most gap = dx P_k P_{k+1}/(P_k + P_{k+1}) below the chord (P: masses of `upper`). Every dot is lowered by the
-  larger gap of its two cells, and the convex minorant is taken. Atoms are removed before and moved to a node. An atom
-  that should lie on a node may be off by roundings d. Then X' <= X e^d gives D'(x) <= e^d D(x e^-d), and X' >= X e^-d
-  gives G'(x) <= e^-d G(x e^d). These are a factor and a shift of the threshold (`shift`), which add up under
+  therefore at most gap = dx P_k P_{k+1}/(P_k + P_{k+1}) below the chord (P: masses of `upper`). Every dot is lowered by
+  the larger gap of its two cells, and the convex minorant is taken. Atoms are removed before and moved to a node. An
+  atom that should lie on a node may be off by roundings d. Then X' <= X e^d gives D'(x) <= e^d D(x e^-d), and X' >= X
+  e^-d gives G'(x) <= e^-d G(x e^d). These are a factor and a shift of the threshold (`shift`), which add up under
   composition.
 
 No proof depends on the computation of the masses. Sums over the finished laws are compared with the profile at every

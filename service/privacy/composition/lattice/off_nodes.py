@@ -6,9 +6,9 @@ lattice. Let
 
     s_i = n_i h + f_i with 0 < f_i <= h;    v_i = w_i e^{theta s_i}/sum w e^{theta s}.
 
-The sum over losses above j h of m e^{-rate (loss - j h)} is sum_i v_i e^{-rate f_i} A(j - n_i). Here A(j) = sum_{k >=
-j} m_k e^{-rate (k - j) h}. Sums over losses below j h follow in the same manner. The law is symmetric under swapped
-hypotheses.
+Let A(j) = sum_{k >= j} m_k e^{-rate (k - j) h}. The sum over losses above j h of m e^{-rate (loss - j h)} is then
+sum_i v_i e^{-rate f_i} A(j - n_i). Sums over losses below j h follow in the same manner. The law is symmetric under
+swapped hypotheses.
 """
 
 from __future__ import annotations

@@ -5,8 +5,7 @@ of the product of the steps' transforms, each to the power of its count. The err
 of 1:
 
 - A transform of n non-negative numbers has an error of at most 8 u log2(n) times their sum at every frequency, because
-each
-  term passes log2 n products and sums. The N-th power has N times this error where the transform has not decayed.
+  each term passes log2 n products and sums. The N-th power has N times this error where the transform has not decayed.
 - Mass outside the window of n cells wraps around. Chernoff's bound limits it on both sides (`overflow`).
 
 Sums over the composed law are computed relative to e^{K - theta c} near the threshold c, where they are of order one.
@@ -256,13 +255,13 @@ class ComposedLattice:
             self.blur = off_nodes.blur + 8 * UNIT_ROUNDOFF * float(np.abs(self.thresholds[[0, -1]]).max())
             self.log_rounding += off_nodes.rounding(theta) + self.blur * (2 + abs(theta))
 
-    def _reaches(self, usual: int) -> tuple[int, int]:
+    def _reaches(self, default: int) -> tuple[int, int]:
         """Return the numbers of cells left and right of the center.
 
         These are the default number, or more if rare jumps lead further, until only a negligible mass is beyond.
         """
         at = min(max(self.center - self._start, 0), self.cells - 1)
-        return _reach(self._masses[at::-1], usual), _reach(self._masses[at:], usual)
+        return _reach(self._masses[at::-1], default), _reach(self._masses[at:], default)
 
     @property
     def thresholds(self) -> FloatArray:
@@ -303,11 +302,11 @@ class ComposedLattice:
         return running_sum_error(self.cells) + 4 * FUNCTION_ERROR + UNIT_ROUNDOFF * (16 + 8 * exponent)
 
 
-def _reach(masses: FloatArray, usual: int) -> int:
+def _reach(masses: FloatArray, default: int) -> int:
     """Return the number of cells to evaluate outwards."""
-    beyond = np.cumsum(masses[:usual:-1]) if len(masses) > usual + 1 else masses[:0]
+    beyond = np.cumsum(masses[:default:-1]) if len(masses) > default + 1 else masses[:0]
     if len(beyond) == 0 or not beyond[-1] > _JUMPS:
-        return usual
+        return default
     return len(masses) - 1 - int(np.searchsorted(beyond, _LITTLE))
 
 

@@ -93,15 +93,15 @@ class ShiftedMixtureStep(ResolvedStep):
         return replace(pairs[1], add=add, remove=add if self.mirrored else add.reversed())
 
     def _curves(self) -> TradeOffPair:
-        from service.privacy.trade_off.shifted.gaussian_mixture import GaussianMixtureTradeOff, Humps
+        from service.privacy.trade_off.shifted.gaussian_mixture import GaussianMixtureTradeOff, NormalComponents
 
         exact = [Fraction(shift) / self.noise_multiplier for shift in self.shifts]
         ends = np.array([[rounded(distance, side) for distance in exact] for side in (-1, 1)])
-        humps = Humps(ends, np.array(self.weights), UNIT_ROUNDOFF)
+        components = NormalComponents(ends, np.array(self.weights), UNIT_ROUNDOFF)
         if self.mirrored:
-            curve = GaussianMixtureTradeOff(humps, humps)
+            curve = GaussianMixtureTradeOff(components, components)
             return TradeOffPair(curve, curve, REPLACED)
-        add = GaussianMixtureTradeOff(Humps(np.zeros((2, 1)), np.ones(1), 0.0), humps)
+        add = GaussianMixtureTradeOff(NormalComponents(np.zeros((2, 1)), np.ones(1), 0.0), components)
         return TradeOffPair(add, add.reversed(), ADDED)
 
     @override

@@ -9,10 +9,13 @@ On the contour w (1 + i u), with v = 1 - 1/w and b = nc/(2 w) (see `saddle.py`),
 For v < 0 the first integral is -e^{-phi} P(X > x).
 
 The midpoint rule evaluates them at (k + 1/2) h. By Poisson's formula the sum equals exactly the sum over m of (-1)^m
-times the integral at x - m T, with T = 4 pi/(h w), multiplied by the tilt. The terms with m != 0 are aliases. Moving
-their contours to the tilts w (1 - r) and w (1 + q) bounds them by Chernoff's e^{phi(w (1 + z)) - phi(w) - 2 pi |m
-z|/h}. If the contour passes the pole, the residues add up to the known sum of (-1)^m e^{-phi - 2 pi |m v|/h}. The
-midpoints are never close to the pole, so that nothing cancels at the mean.
+times the integral at x - m T, with T = 4 pi/(h w), times the factor of the tilt. The terms with m != 0 are aliases.
+Moving their contours to the tilts w (1 - r) and w (1 + q) bounds them by Chernoff's bound:
+
+    e^{phi(w (1 + z)) - phi(w) - 2 pi |m z|/h}.
+
+If the contour passes the pole, the residues add up to the known sum of (-1)^m e^{-phi - 2 pi |m v|/h}. The midpoints
+are never close to the pole, so that nothing cancels at the mean.
 """
 
 from __future__ import annotations

@@ -133,10 +133,10 @@ class SampledShift(CellStep):
         return Cells.between(log_mass + OUTWARD * slack, mean, border)
 
 
-def spaced(low: float, high: float, humps: list[float]) -> FloatArray:
+def spaced(low: float, high: float, modes: list[float]) -> FloatArray:
     """Return borders at equal distances from low to high, at the given modes, and at both infinities."""
     inner = np.linspace(low, high, FIRST - 1)
-    return np.concatenate(([-np.inf], np.unique(np.append(inner, humps)), [np.inf]))
+    return np.concatenate(([-np.inf], np.unique(np.append(inner, modes)), [np.inf]))
 
 
 def divided(borders: FloatArray, parts: FloatArray) -> FloatArray:

@@ -15,7 +15,7 @@ from typing_extensions import override
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
 from service.privacy.trade_off.sampling.loss_cells import OUTWARD, REACH, Cells, CellStep, log_masses, spaced
-from service.privacy.trade_off.shifted.gaussian_mixture import GaussianMixtureTradeOff, Humps, log_sums
+from service.privacy.trade_off.shifted.gaussian_mixture import GaussianMixtureTradeOff, NormalComponents, log_sums
 from service.privacy.trade_off.shifted.location_law import NORMAL
 
 
@@ -29,7 +29,10 @@ class MixtureInCells(CellStep):
     @property
     @override
     def spread(self) -> float:
-        return sum(float(humps.distances[1] @ humps.weights) for humps in (self.curve.absent, self.curve.present))
+        return sum(
+            float(components.distances[1] @ components.weights)
+            for components in (self.curve.absent, self.curve.present)
+        )
 
     @override
     def first_borders(self) -> FloatArray:
@@ -48,8 +51,8 @@ class MixtureInCells(CellStep):
         return Cells.between(present, mean, np.concatenate((ends[0], inner, ends[1]), axis=1))
 
 
-def _log_masses(humps: Humps, borders: FloatArray, sign: int) -> FloatArray:
+def _log_masses(components: NormalComponents, borders: FloatArray, sign: int) -> FloatArray:
     """Return bounds (2, K) of ln of the masses of the cells; distances have a width of at most 2 u."""
-    logs = [log_masses(NORMAL, borders, sign * distance) for distance in humps.distances[0].tolist()]
+    logs = [log_masses(NORMAL, borders, sign * distance) for distance in components.distances[0].tolist()]
     with np.errstate(divide="ignore"):
-        return np.minimum(np.stack(log_sums(np.stack(logs, axis=1) + humps.log_weights)), 0.0)
+        return np.minimum(np.stack(log_sums(np.stack(logs, axis=1) + components.log_weights)), 0.0)

@@ -42,7 +42,7 @@ FARTHEST: Final = 2.0**100
 """Largest threshold of a search. Beyond it a loss has reached its limit, or overflows."""
 FAINT: Final = 80.0
 """Distance in nats below the largest bound from which the part of a component is only bounded."""
-FEW_HUMPS: Final = 8
+FEW_COMPONENTS: Final = 8
 """Count of components up to which all of them are evaluated."""
 FEW: Final = 64
 """Count of thresholds up to which each has its own search."""
@@ -60,13 +60,13 @@ TABLE_REACH: Final = 40.0
 Ends = tuple[FloatArray, FloatArray]
 
 
-A_HUMP, A_SUM = 0.02, 60.0
+A_COMPONENT, A_SUM = 0.02, 60.0
 """Approximate work of one component at one threshold, in microseconds, and the fixed work of a sum over components."""
 
 
 @final
 @dataclass(frozen=True)
-class Humps:
+class NormalComponents:
     """Components of a mixture: normal laws of variance 1 on one side of 0, with weights whose sum is 1.
 
     Attributes
@@ -112,7 +112,7 @@ class Humps:
     def log_mass(self, x: FloatArray, sign: int) -> Ends:
         """Return bounds of ln sum w Phi(x + sign d), for finite and infinite x."""
         low, high = self.distances[:, :, np.newaxis] if sign > 0 else -self.distances[::-1, :, np.newaxis]
-        count_work(A_HUMP * x.size * len(self.weights))
+        count_work(A_COMPONENT * x.size * len(self.weights))
         requested, x = x, np.clip(x, -FARTHEST, FARTHEST)
         wobble = 2 * UNIT_ROUNDOFF * (np.abs(x) + np.abs(low))
         points = np.stack((x + low - wobble, x + high + wobble))
@@ -124,30 +124,30 @@ class Humps:
     def log_density(self, t: FloatArray, sign: int) -> Ends:
         """Return bounds of ln sum w e^{sign d t - d^2/2}, the density relative to that of N(0, 1)."""
         seen, rest = self.relevant(t, sign)
-        count_work(A_SUM + A_HUMP * t.size * len(seen.weights))
+        count_work(A_SUM + A_COMPONENT * t.size * len(seen.weights))
         return log_sums(_append_bound(seen.exponents(t, sign) + seen.log_weights, rest))
 
-    def relevant(self, t: FloatArray, sign: int) -> tuple[Humps, float]:
+    def relevant(self, t: FloatArray, sign: int) -> tuple[NormalComponents, float]:
         """Return the components that may count in the density at some threshold, and ln of a bound of all others."""
-        if len(self.weights) <= FEW_HUMPS or t.size == 0:
+        if len(self.weights) <= FEW_COMPONENTS or t.size == 0:
             return self, -math.inf
         # Exponents are affine in t.
         logs = self.exponents(np.array([t.min(), t.max()]), sign) + self.log_weights
         return self._drop(logs[1].max(axis=1), float(logs[0].min(axis=1).max()))
 
-    def relevant_to_tails(self, t: FloatArray) -> tuple[Humps, float]:
+    def relevant_to_tails(self, t: FloatArray) -> tuple[NormalComponents, float]:
         """Return the components that may count in masses to the right of thresholds, and ln of a bound of all others.
 
         The components are on the right, where Phi(d - t) <= e^{-(t - d)^2/2} for t >= d.
         """
-        if len(self.weights) <= FEW_HUMPS or t.size == 0:
+        if len(self.weights) <= FEW_COMPONENTS or t.size == 0:
             return self, -math.inf
         ends = np.array([t.min(), t.max()])
         beyond = np.maximum((ends - self.distances[1][:, np.newaxis]) * (1 - 1e-12) - 1e-12 * np.abs(ends), 0.0)
         logs = self.log_weights[1] - 0.5 * beyond**2 * (1 - 1e-12)
         return self._drop(logs[:, 0], float(logs[:, 1].max()))
 
-    def _drop(self, most: FloatArray, largest: float) -> tuple[Humps, float]:
+    def _drop(self, most: FloatArray, largest: float) -> tuple[NormalComponents, float]:
         """Drop components whose bounds are far below the largest bound.
 
         The results are the other components, and ln of a bound of the dropped ones.
@@ -156,7 +156,7 @@ class Humps:
         if seen.all():
             return self, -math.inf
         rest = float(np.logaddexp.reduce(most[~seen])) * (1 - 1e-12) + 1e-9
-        return Humps(self.distances[:, seen], self.weights[seen], self.weight_error), rest
+        return NormalComponents(self.distances[:, seen], self.weights[seen], self.weight_error), rest
 
     def exponents(self, t: FloatArray, sign: int) -> FloatArray:
         """Return bounds of sign d t - d^2/2, shape (2, m, T)."""
@@ -183,7 +183,7 @@ class GaussianMixtureTradeOff(AbstractTradeOff):
     evidence = Evidence.EXACT
     method = "closed_form"
 
-    def __init__(self, absent: Humps, present: Humps) -> None:
+    def __init__(self, absent: NormalComponents, present: NormalComponents) -> None:
         self.absent, self.present = absent, present
         self._grids: dict[tuple[float, float], Ends] = {}
         self._chunk = max(CHUNK // (len(absent.weights) + len(present.weights)), 1)
@@ -243,13 +243,13 @@ class GaussianMixtureTradeOff(AbstractTradeOff):
     def _thresholds(self, rates: FloatArray, side: int) -> Ends:
         """Return bounds of t with H0(x > t) = rate (side 1) or H0(x < t) = rate (-1), for rates in (0, 1/2]."""
 
-        def reading(t: FloatArray) -> Ends:
+        def log_rates(t: FloatArray) -> Ends:
             below, above = self.absent.log_mass(-side * t, -side)
             return (-above, -below) if side > 0 else (below, above)
 
         target = -side * np.log(rates)
-        guess = increasing_roots(reading, target, *self._around(rates, side))
-        return certified_inverse(reading, target, guess)
+        guess = increasing_roots(log_rates, target, *self._around(rates, side))
+        return certified_inverse(log_rates, target, guess)
 
     def _around(self, rates: FloatArray, side: int) -> Ends:
         """Return an approximate interval that contains the results of `_thresholds`.
@@ -367,17 +367,17 @@ class GaussianMixtureTradeOff(AbstractTradeOff):
     def _plain(self, t: FloatArray) -> Ends:
         """Return ln dH1/dH0 and its slope, without bounds."""
         value, slope = np.zeros_like(t), np.zeros_like(t)
-        for all_humps, sign in ((self.present, 1), (self.absent, -1)):
-            if all_humps.is_at_zero:
+        for all_components, sign in ((self.present, 1), (self.absent, -1)):
+            if all_components.is_at_zero:
                 continue
-            humps, _ = all_humps.relevant(t, sign)
-            d = humps.distances[0][:, np.newaxis]
-            exponents = sign * d * t + (np.log(humps.weights)[:, np.newaxis] - 0.5 * d * d)
+            components, _ = all_components.relevant(t, sign)
+            d = components.distances[0][:, np.newaxis]
+            exponents = sign * d * t + (np.log(components.weights)[:, np.newaxis] - 0.5 * d * d)
             top = exponents.max(axis=0)
             shares = np.exp(exponents - top)
             total = shares.sum(axis=0)
             value += sign * (top + np.log(total))
-            slope += humps.distances[0] @ shares / total
+            slope += components.distances[0] @ shares / total
         return value, slope
 
     @cached_property
@@ -434,11 +434,11 @@ class GaussianMixtureTradeOff(AbstractTradeOff):
         while self._log_delta(np.array([high]))[1][0] > math.log(delta) * (1 + 4 * UNIT_ROUNDOFF):
             high, step = high + step, 2 * step
 
-        def reading(t: FloatArray) -> EnclosureArray:
+        def profile_at_threshold(t: FloatArray) -> EnclosureArray:
             below, above = self._log_delta(t)
             return EnclosureArray.from_logs(below, above)
 
-        root = decreasing_root(reading, delta, low, high)
+        root = decreasing_root(profile_at_threshold, delta, low, high)
         below, above = self.log_ratio(np.array([root.lower, root.upper]))
         return Enclosure(max(float(below[0]), 0.0), max(float(above[1]), 0.0), self.evidence)
 
@@ -463,15 +463,15 @@ def log_sums(logs: FloatArray) -> Ends:
     return np.where(nothing[0], -np.inf, low), np.where(nothing[1], -np.inf, high)
 
 
-def _tails(humps: Humps, epsilon: FloatArray, factor: FloatArray | None) -> FloatArray | None:
+def _tails(components: NormalComponents, epsilon: FloatArray, factor: FloatArray | None) -> FloatArray | None:
     """Return bounds of ln of w times a Gaussian profile at `epsilon`, times e^`factor`, for components not at 0."""
-    count_work(2 * A_HUMP * epsilon.size * len(humps.weights))
-    apart = humps.distances[1] > 0
+    count_work(2 * A_COMPONENT * epsilon.size * len(components.weights))
+    apart = components.distances[1] > 0
     if not apart.any():
         return None
     here = epsilon[:, apart]
-    distances = np.broadcast_to(humps.distances[:, apart, np.newaxis], here.shape)
-    scale = humps.log_weights[:, apart] if factor is None else humps.log_weights[:, apart] + factor[:, apart]
+    distances = np.broadcast_to(components.distances[:, apart, np.newaxis], here.shape)
+    scale = components.log_weights[:, apart] if factor is None else components.log_weights[:, apart] + factor[:, apart]
     # A profile falls with eps, and is at most Phi(-a) <= e^{-a^2/2} for a = eps/d - d/2 >= 0.
     beyond = np.maximum((here[0] / distances[1] - 0.5 * distances[1]) * (1 - 1e-12) - 1e-12 * distances[1], 0.0)
     most = scale[1] - 0.5 * beyond**2 * (1 - 1e-12)
@@ -482,7 +482,7 @@ def _tails(humps: Humps, epsilon: FloatArray, factor: FloatArray | None) -> Floa
     return logs
 
 
-def _limit(still: Humps, mixed: Humps) -> Enclosure | None:
+def _limit(still: NormalComponents, mixed: NormalComponents) -> Enclosure | None:
     """Return ln of the weight of `mixed` at 0 if `still` is N(0, 1), or None without such a limit."""
     weight = mixed.weight_at_zero
     if not still.is_at_zero or weight is None:

@@ -1,0 +1,83 @@
+"""Preference `Prefer: respond-async, wait=N` (RFC 7240): a result within N seconds, or a job."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any, Final
+
+from fastapi import Request, Response
+
+from api_schemas.jobs import ENDED, LONGEST_KEY
+from api_schemas.problems import Problem
+from service.api.dependencies import AppServices
+from service.api.jobs.representation import accepted_response
+from service.computations.abstract import Computation, Quote
+from service.engine_version import ENGINE_VERSION
+from service.execution.runner import ComputedResult
+from service.jobs.job_plan import JobPlan, parse_plan
+from service.jobs.results_codec import stored_response
+from service.jobs.service import Sender
+from service.parsing import RequestValidator
+from service.problems import InvalidParameter
+from service.telemetry.http import request_context
+
+LONGEST_WAIT_SECONDS: Final = 20
+"""Longest accepted wait. It is not longer than the default shutdown timeout of the service."""
+MEDIA_TYPE: Final = "application/problem+json"
+
+
+def parse_prefer_wait(given: Sequence[str]) -> int | None:
+    """Return the `wait` of `Prefer: respond-async` in seconds (0 without `wait`), or None without `respond-async`."""
+    wanted = [part.strip().lower() for header in given for part in re.split("[,;]", header)]
+    if "respond-async" not in wanted:
+        return None
+    waits = [int(found[1]) for part in wanted if (found := re.fullmatch(r"wait ?= ?\"?([0-9]{1,9})\"?", part))]
+    return min(waits[0], LONGEST_WAIT_SECONDS) if waits else 0
+
+
+def job_sender(request: Request) -> Sender:
+    """Return requester, request id and Idempotency-Key of a request. Raise InvalidParameter for an invalid key."""
+    record = request_context(request.scope)
+    key = request.headers.get("idempotency-key")
+    if key is not None and not re.fullmatch(rf"[\x21-\x7e]{{1,{LONGEST_KEY}}}", key):
+        raise InvalidParameter("Idempotency-Key", f"Must have 1 to {LONGEST_KEY} visible characters of ASCII.")
+    return Sender(record.requester, record.request_id, key)
+
+
+def _parse_and_quote(
+    computation: Computation[Any, Any], body: bytes, validate: RequestValidator
+) -> tuple[JobPlan, str, Quote]:
+    work = parse_plan(computation, body, validate)
+    return work, work.digest(ENGINE_VERSION), work.quote
+
+
+async def respond_async(
+    computation: Computation[Any, Any], body: bytes, wait_seconds: int, services: AppServices, sender: Sender
+) -> ComputedResult | Response:
+    """Return a result that is cached, or that a job computes within `wait_seconds`, otherwise 202 with the job.
+
+    Return the problem document of a job that failed within this time.
+    """
+    jobs, runner = services.jobs, services.runner
+    work, digest, quote = await runner.request_thread.call(
+        sender.requester, _parse_and_quote, computation, body, services.validate
+    )
+    known = runner.cached(computation, digest) if work.total == 1 else None
+    if known is not None:
+        return known
+    job = await jobs.enqueue(work, body, quote, sender)
+    if computation.chunking is None and wait_seconds:
+        job = await jobs.wait_ended(job.id, wait_seconds)
+    if job.state not in ENDED or computation.chunking is not None:
+        wait = f", wait={wait_seconds}" if wait_seconds else ""
+        return accepted_response(job, **{"Preference-Applied": f"respond-async{wait}"})
+    if job.problem is not None:
+        problem = Problem.model_validate_json(job.problem)
+        return Response(problem.json_bytes(), problem.status, {"Cache-Control": "no-store"}, MEDIA_TYPE)
+    kept = await jobs.single_result(job.id)
+    if kept is None:  # cancelled
+        return accepted_response(job)
+    answer = ComputedResult(job.digest, stored_response(kept.lines), "computed")
+    runner.store(computation, answer.digest, answer.body, job.cost, job.requester)
+    return answer

@@ -1,0 +1,45 @@
+"""Incremental CSV of results. The first point with an answer determines the columns."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable, Iterable
+from typing import Any, final
+
+
+@final
+class CsvWriter:
+    """Writer of one CSV document. `cells` converts a result object to cells by column name."""
+
+    def __init__(self, cells: Callable[[dict[str, Any]], dict[str, str]]) -> None:
+        self._cells = cells
+        self._columns: tuple[str, ...] = ()
+        self._pending: list[dict[str, Any]] = []
+        """Objects without an answer that precede the first object with an answer."""
+
+    def write(self, found: Iterable[dict[str, Any]]) -> bytes:
+        """Return result objects as CSV (RFC 4180). The header precedes the first rows.
+
+        Hold rows back until an object has an answer, because its columns are the header.
+        """
+        self._pending += found
+        if not self._columns and not any("answers" in row for row in self._pending):
+            return b""
+        return self._flush()
+
+    def finish(self) -> bytes:
+        """Return the rows that are still held back because no object has an answer."""
+        return self._flush() if self._pending else b""
+
+    def _flush(self) -> bytes:
+        text = io.StringIO(newline="")
+        writer = csv.writer(text)
+        if not self._columns:
+            first = next((row for row in self._pending if "answers" in row), self._pending[0])
+            self._columns = tuple(self._cells(first))
+            writer.writerow(self._columns)
+        for row in map(self._cells, self._pending):
+            writer.writerow([row.get(name, "") for name in self._columns])
+        self._pending = []
+        return text.getvalue().encode()

@@ -1,0 +1,245 @@
+"""Routes of `/v1/jobs` and `/v1/estimates`. Docstrings of route functions are published descriptions."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import asdict
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, Header, Path, Query, Request, Response
+from starlette.responses import StreamingResponse
+
+from api_schemas.jobs import (
+    ENDED,
+    JOB_EXAMPLES,
+    LARGEST_PAGE,
+    LONGEST_CURSOR,
+    LONGEST_KEY,
+    MOST_LISTED,
+    USUAL_PAGE,
+    USUALLY_LISTED,
+    EstimatesResponse,
+    JobRequest,
+    JobResponse,
+    JobResultsPage,
+    JobsPage,
+    Place,
+)
+from service.api.content_negotiation import requested_media_type
+from service.api.dependencies import InjectedServices
+from service.api.jobs.async_preference import job_sender
+from service.api.jobs.csv_stream import CsvWriter
+from service.api.jobs.representation import accepted_response, job_progress, job_response
+from service.api.jobs.streams import EVENTS, NO_STORE, JobStreamResponse, event_stream, result_stream
+from service.api.openapi.document import SCHEMA_REFERENCE, problems
+from service.api.request_reading import read_json_body
+from service.api.responses import ChunkedBodyResponse
+from service.computations.abstract import Quote
+from service.computations.cost_range import cost_range
+from service.engine_version import ENGINE_VERSION
+from service.jobs.errors import PageBeyondEnd
+from service.jobs.job import StoredJob
+from service.jobs.job_plan import JobPlan, resource_at, resource_path
+from service.jobs.results_codec import extract_response
+from service.jobs.service import JobService
+from service.problems import InvalidParameter
+from service.rendering.registry import JSON
+from service.telemetry.http import request_context
+
+router = APIRouter(tags=["jobs"])
+
+NDJSON: Final = "application/x-ndjson"
+CSV: Final = "text/csv"
+ANYTHING: Final[dict[str, Any]] = {}
+"""Schema of a stream of events, which OpenAPI cannot describe."""
+
+_BODY: Final[dict[str, Any]] = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            JSON: {"schema": {"$ref": SCHEMA_REFERENCE.format(model=JobRequest.__name__)}, "examples": JOB_EXAMPLES}
+        },
+    }
+}
+_JOB_PROBLEMS: Final = problems(404, 422, 500, 503)
+JobId = Annotated[
+    str,
+    Path(
+        max_length=64,
+        description="The `id` of a job.",
+        openapi_examples={
+            "a_job": {"value": "0123456789abcdefghijklmnopqrstuv"},
+            "another": {"value": "vutsrqponmlkjihgfedcba9876543210"},
+        },
+    ),
+]
+Key = Annotated[
+    str | None,
+    Header(
+        alias="Idempotency-Key",
+        description="Chosen by the client: the same key with the same request gives the same job, however often the "
+        f"client sends it. Up to {LONGEST_KEY} visible characters.",
+    ),
+]
+
+
+@router.post(
+    "/v1/jobs",
+    status_code=202,
+    response_model=JobResponse,
+    responses=problems(400, 413, 415, 422, 500, 503),
+    openapi_extra=_BODY,
+)
+async def submit_job(request: Request, services: InjectedServices, _idempotency_key: Key = None) -> Response:
+    """Accept a request of any resource to be computed later; sweeps of up to a million points a piece at a time."""
+    sender = job_sender(request)
+    body = await read_json_body(request, services)
+    read = await services.runner.request_thread.call(sender.requester, services.jobs.parse, body)
+    return accepted_response(await services.jobs.enqueue(*read, sender))
+
+
+def _quote(jobs: JobService, body: bytes) -> tuple[JobPlan, str, Quote]:
+    work, _, quote = jobs.parse(body)
+    return work, work.digest(ENGINE_VERSION), quote
+
+
+@router.post(
+    "/v1/estimates", response_model=EstimatesResponse, responses=problems(400, 413, 415, 422, 500), openapi_extra=_BODY
+)
+async def estimate(request: Request, services: InjectedServices) -> Response:
+    """What a request would cost, by which engine and where. Nothing is computed."""
+    body, requester = await read_json_body(request, services), request_context(request.scope).requester
+    work, digest, quote = await services.runner.request_thread.call(requester, _quote, services.jobs, body)
+    settings = services.settings
+    job_limit = services.jobs.largest_cost(work.computation)
+    place: Place = "nowhere" if quote.least > job_limit or work.total > services.jobs.limits.points else "job"
+    pieces = work.computation.chunking
+    waits = pieces is None or work.total <= pieces.largest_points
+    if place == "job" and waits and services.runner.is_within_budget(work.computation, quote):
+        place = "event_loop" if quote.inline else "worker"
+    waits = place in ("event_loop", "worker")
+    seconds = settings.time_limit_seconds if waits else settings.job_time_limit_seconds * work.total
+    response = EstimatesResponse(
+        resource=resource_path(work.computation),
+        digest=digest,
+        points=work.total,
+        cost=quote.cost,
+        least_cost=quote.least,
+        most_cost=quote.most or None,
+        **asdict(cost_range(work.computation.name, quote, seconds)),
+        engine=quote.engine,
+        place=place,
+        limit=settings.max_cost,
+        job_limit=job_limit,
+        time_limit_seconds=settings.time_limit_seconds,
+        job_time_limit_seconds=settings.job_time_limit_seconds,
+        memory_bytes=settings.worker_memory_limit_bytes,
+    )
+    return Response(response.json_bytes(), headers=NO_STORE, media_type=JSON)
+
+
+@router.get("/v1/jobs", response_model=JobsPage, responses=problems(422, 500, 503))
+async def list_jobs(
+    request: Request,
+    services: InjectedServices,
+    limit: Annotated[int, Query(ge=1, le=MOST_LISTED, description="Jobs of a page.")] = USUALLY_LISTED,
+    cursor: Annotated[
+        str | None, Query(max_length=LONGEST_CURSOR, description="`next` of the page before; absent: the first page.")
+    ] = None,
+) -> Response:
+    """The client's own jobs, newest first: those that were sent from its address (of IPv6, from its /64 network)."""
+    page = await services.jobs.list(request_context(request.scope).requester, limit, cursor)
+    told = JobsPage(jobs=tuple(map(job_response, page.jobs)), next=page.next)
+    return Response(told.json_bytes(), headers=NO_STORE, media_type=JSON)
+
+
+@router.get("/v1/jobs/{job_id}", response_model=JobResponse, responses=_JOB_PROBLEMS)
+async def job(job_id: JobId, services: InjectedServices) -> Response:
+    """State and progress of a job."""
+    return _job_json(await services.jobs.get(job_id))
+
+
+@router.delete("/v1/jobs/{job_id}", response_model=JobResponse, responses=_JOB_PROBLEMS)
+async def cancel_job(job_id: JobId, services: InjectedServices) -> Response:
+    """End a job, and the work on it, at once; one that has ended stays as it is. What was computed stays there."""
+    return _job_json(await services.jobs.cancel(job_id))
+
+
+@router.get(
+    "/v1/jobs/{job_id}/events",
+    response_class=StreamingResponse,
+    responses={
+        200: {
+            "description": "Server-sent events `progress`, and `ended` at the end; `data` is the job as JSON.",
+            "content": {EVENTS: ANYTHING},
+        },
+        204: {"description": "The job has ended, and `Last-Event-ID` says that this is known."},
+    }
+    | problems(404, 406, 422, 500, 503),
+)
+async def job_events(
+    request: Request,
+    job_id: JobId,
+    services: InjectedServices,
+    last_event_id: Annotated[
+        str | None, Header(alias="Last-Event-ID", description="The `id` of the last event that was read.")
+    ] = None,
+) -> Response:
+    """Progress as it comes, at least every two seconds."""
+    requested_media_type(request, (EVENTS,))
+    after = _parse_last_event_id(last_event_id)
+    now = await services.jobs.get(job_id)
+    if now.state in ENDED and after == now.revision:
+        return Response(status_code=204, headers=NO_STORE)
+    stream = event_stream(services.jobs, job_id, after)
+    return JobStreamResponse(services.jobs, stream, EVENTS)
+
+
+@router.get(
+    "/v1/jobs/{job_id}/results",
+    response_model=JobResultsPage,
+    responses={200: {"content": {NDJSON: {"schema": {"type": "string"}}, CSV: {"schema": {"type": "string"}}}}}
+    | problems(404, 406, 422, 500, 503),
+)
+async def job_results(
+    request: Request,
+    job_id: JobId,
+    services: InjectedServices,
+    start: Annotated[int, Query(ge=0, description="The first point.")] = 0,
+    limit: Annotated[int, Query(ge=1, le=LARGEST_PAGE, description="Points of a page.")] = USUAL_PAGE,
+) -> Response:
+    """What is there, page by page, while the job runs and afterwards; or, as NDJSON or CSV, all points from the first
+    on, as they come, until the job has ended.
+    """
+    jobs = services.jobs
+    form = requested_media_type(request, (JSON, NDJSON, CSV))
+    if form == JSON:
+        read, lines, following = await jobs.results(job_id, start, limit)
+        computation = resource_at(read.resource)
+        if read.state == "succeeded" and computation.chunking is None and lines:
+            # Clients ask for other forms of the answer next.
+            services.runner.store(computation, read.digest, extract_response(lines[0]), read.cost, read.requester)
+        head = JobResultsPage(id=job_id, state=read.state, progress=job_progress(read), points=(), next=following)
+        before, _, after = head.json_bytes().partition(b'"points":[')
+        return ChunkedBodyResponse(before + b'"points":[' + b",".join(lines) + after, headers=NO_STORE, media_type=JSON)
+    read = await jobs.get(job_id)
+    if start >= read.total:
+        raise PageBeyondEnd(read.total)
+    computation = resource_at(read.resource)
+    if form == CSV and computation.chunking is None:
+        requested_media_type(request, (JSON, NDJSON))
+    table = CsvWriter(computation.chunking.cells) if form == CSV and computation.chunking is not None else None
+    stream = result_stream(jobs, job_id, start, table)
+    return JobStreamResponse(services.jobs, stream, form)
+
+
+def _job_json(read: StoredJob) -> Response:
+    return Response(job_response(read).json_bytes(), headers=NO_STORE, media_type=JSON)
+
+
+def _parse_last_event_id(given: str | None) -> int:
+    if given is None or given == "":
+        return 0
+    if not re.fullmatch(r"[0-9]{1,15}", given):
+        raise InvalidParameter("Last-Event-ID", "Must be the `id` of an event of this job.")
+    return int(given)

@@ -1,0 +1,37 @@
+"""Rejections by the server: complete responses for requests that never reach the application."""
+
+from __future__ import annotations
+
+import secrets
+from functools import cache
+from typing import Final
+
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE
+
+from service.problems import SERVER_PROBLEMS, ServerRejection
+
+REQUEST_ID_LENGTH: Final = 32
+
+
+def rejection_bytes(reason: ServerRejection) -> bytes:
+    """Return the bytes of a rejection, with a new request id."""
+    return secrets.token_hex(REQUEST_ID_LENGTH // 2).encode().join(_response_parts(reason))
+
+
+@cache
+def _response_parts(reason: ServerRejection) -> tuple[bytes, bytes, bytes]:
+    """Return the bytes before, between and after the two request ids. Caching makes rejections inexpensive."""
+    kind = SERVER_PROBLEMS[reason]
+    mark = "0" * REQUEST_ID_LENGTH
+    problem = kind.problem(instance="", request_id=mark).json_bytes()
+    headers = [
+        b"content-type: application/problem+json",
+        b"content-length: %d" % len(problem),
+        b"cache-control: no-store",
+        b"connection: close",
+        *([b"retry-after: 1"] if kind.status == 503 else []),
+        b"x-request-id: " + mark.encode(),
+    ]
+    whole = STATUS_LINE[kind.status] + b"\r\n".join(headers) + b"\r\n\r\n" + problem
+    before, between, after = whole.split(mark.encode())
+    return before, between, after

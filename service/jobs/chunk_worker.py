@@ -1,0 +1,330 @@
+"""Worker of jobs for both backends: claim a chunk, compute it in a worker process, and save its results.
+
+The process is killed when the chunk exceeds its time or memory limit, and when the claim becomes stale. The claim is
+renewed outside that process, so that a computation that blocks its interpreter for seconds keeps its claim.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import time
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias, final
+
+from structlog.typing import FilteringBoundLogger
+
+from api_schemas.jobs import ENDED
+from service.computations.abstract import Computation
+from service.computations.violations import is_violation
+from service.execution.errors import OutOfMemory, OutOfTime, WorkerDied
+from service.execution.worker import WorkerResult
+from service.execution.worker_pool import WorkerPool
+from service.jobs.chunk_sizing import MAX_TRIES, initial_size, next_size, smoothed_seconds
+from service.jobs.errors import JobNotFound, JobsUnavailable
+from service.jobs.job import Chunk, StoredJob
+from service.jobs.job_plan import JobConstraints, JobPlan, StoreAnswer, restore_plan
+from service.jobs.repository import ClaimedChunk, JobRepository
+from service.jobs.results_codec import failure_lines, response_line, stored_response_and_decision
+from service.parsing import RequestValidator
+from service.telemetry.metrics import Metrics
+
+CLAIM_SECONDS: Final = 8.0
+HEARTBEAT_SECONDS: Final = 0.5
+RETRY_SECONDS: Final = 1.0
+WORKER_TIMEOUT_SECONDS: Final = 15.0
+"""Seconds without an announcement after which a worker counts as gone. Workers announce themselves every 2 seconds."""
+MAX_REMEMBERED_JOBS: Final = 16
+"""Number of validated requests that a worker keeps in memory."""
+
+FindAnswer: TypeAlias = Callable[[Computation[Any, Any], str], Awaitable[bytes | None]]
+"""Function that returns the stored result of a computation with a digest, or None."""
+
+
+class _ChunkNotNeeded(Exception):
+    """Stale claim: the result of the chunk is not needed any more."""
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerContext:
+    """Dependencies that all workers of a process share.
+
+    `describe` converts an error to a JSON problem document. `find_answer` and `store_answer` access the results of
+    complete requests. `worker` is the name of this process.
+    """
+
+    repository: JobRepository
+    limits: JobConstraints
+    engine_version: str
+    validate: RequestValidator
+    describe: Callable[[Exception], bytes]
+    find_answer: FindAnswer
+    store_answer: StoreAnswer
+    metrics: Metrics
+    logger: FilteringBoundLogger
+    worker: str
+
+
+@dataclass(eq=False, slots=True)
+class RememberedJob:
+    """Plan of a job between two chunks, with the mean of the measured seconds per point."""
+
+    plan: JobPlan
+    seconds_per_point: float | None = None
+
+
+@final
+class ChunkWorker:
+    """Worker that computes chunks in processes of a pool. Several tasks may use one instance.
+
+    `pool` returns the process pool, and is called for each chunk that has to be computed.
+    """
+
+    def __init__(self, context: WorkerContext, pool: Callable[[], WorkerPool]) -> None:
+        self._context = context
+        self._pool = pool
+        self._remembered: OrderedDict[tuple[str, int], RememberedJob] = OrderedDict()
+
+    async def process_next(self) -> bool:
+        """Claim and compute the next chunk. Return False if there is none. Raise JobsUnavailable.
+
+        Cancelling the call requeues the chunk.
+        """
+        context = self._context
+        claim = await asyncio.to_thread(context.repository.claim, context.engine_version, context.worker, CLAIM_SECONDS)
+        if claim is None:
+            return False
+        try:
+            await self._process(claim)
+        except (_ChunkNotNeeded, JobNotFound):
+            pass
+        except asyncio.CancelledError:
+            with suppress(JobsUnavailable):  # otherwise the claim expires
+                await asyncio.shield(asyncio.to_thread(context.repository.requeue, claim, [claim.chunk], claim.tries))
+            raise
+        return True
+
+    async def _process(self, claim: ClaimedChunk) -> None:
+        try:
+            known = await self._remembered_job(claim.job)
+            if (
+                claim.chunk.points > known.plan.max_chunk_points
+            ):  # of a file that an earlier version of the service wrote
+                parts = _split(claim.chunk, known.plan.max_chunk_points)
+                await self._persist_with_retry(self._context.repository.requeue, claim, parts, claim.tries)
+                return
+            computed = await self._find_or_compute(claim, known.plan)
+        except (_ChunkNotNeeded, JobsUnavailable, JobNotFound):
+            raise
+        except (OutOfTime, OutOfMemory, WorkerDied) as error:
+            if not await self._retry_or_split(claim, error):
+                await self._fail_chunk(claim, error)
+        except Exception as error:  # noqa: BLE001 - whatever a computation raises belongs to its points
+            await self._fail_chunk(claim, error)
+        else:
+            await self._save_result(claim, known, computed)
+
+    async def _remembered_job(self, job: StoredJob) -> RememberedJob:
+        """Return the plan of a job, from memory or from its request.
+
+        Raise the validation errors of a request that another engine version accepted.
+        """
+        key = job.id, job.generation
+        known = self._remembered.get(key)
+        if known is None:
+            known = RememberedJob(await asyncio.to_thread(_plan_of, self._context, job))
+            self._remembered[key] = known
+            if len(self._remembered) > MAX_REMEMBERED_JOBS:
+                self._remembered.popitem(last=False)
+        self._remembered.move_to_end(key)
+        return known
+
+    async def _find_or_compute(self, claim: ClaimedChunk, work: JobPlan) -> WorkerResult:
+        """Return the result lines of a chunk, from a stored result or from a worker process.
+
+        Raise _ChunkNotNeeded and the errors of WorkerPool.compute.
+        """
+        context, chunk, job = self._context, claim.chunk, claim.job
+        if claim.tries >= MAX_TRIES:
+            raise WorkerDied
+        if work.computation.chunking is None:
+            stored = await context.find_answer(work.computation, job.digest)
+            if stored is not None:
+                return WorkerResult(response_line(stored), 0.0, 0.0, 0)
+        task, request = await asyncio.to_thread(work.chunk_task, chunk)
+        limit = work.time_limit_seconds(chunk, context.limits)
+        computing = asyncio.ensure_future(
+            self._pool().compute(task, request, job.digest, context.engine_version, limit)
+        )
+        try:
+            while not (await asyncio.wait((computing,), timeout=HEARTBEAT_SECONDS))[0]:
+                if not await self._renew_claim(claim):
+                    raise _ChunkNotNeeded
+            return computing.result()
+        finally:
+            computing.cancel()  # kills the process if it has not finished
+            await asyncio.gather(computing, return_exceptions=True)
+
+    async def _renew_claim(self, claim: ClaimedChunk) -> bool:
+        try:
+            return await asyncio.to_thread(self._context.repository.renew, claim, CLAIM_SECONDS)
+        except JobsUnavailable:
+            return True  # an unavailable storage does not dispatch the chunk to another worker
+
+    async def _save_result(self, claim: ClaimedChunk, known: RememberedJob, computed: WorkerResult) -> None:
+        context, work, points = self._context, known.plan, claim.chunk.points
+        context.metrics.count_violations(computed.violations)
+        if computed.seconds:
+            known.seconds_per_point = smoothed_seconds(
+                known.seconds_per_point, computed.seconds, computed.cpu_seconds, points
+            )
+        size = next_size(points, known.seconds_per_point or 0.0, work.max_chunk_points)
+        if work.computation.chunking is None:
+            await self._store_single_result(claim.job, work, computed.body)
+        await self._persist_with_retry(context.repository.save, claim, computed.body, size)
+        context.metrics.count_chunk("done", points)
+
+    async def _store_single_result(self, job: StoredJob, work: JobPlan, lines: bytes) -> None:
+        """Store the response of a job of a single request in the result cache, and log its decision."""
+        context = self._context
+        body, decided = await asyncio.to_thread(stored_response_and_decision, work.computation, lines)
+        context.store_answer(work.computation, job.digest, body, job.cost, job.requester)
+        if decided is not None:
+            context.logger.info("decision", **_log_origin(job), **decided)
+
+    async def _retry_or_split(self, claim: ClaimedChunk, error: Exception) -> bool:
+        """Return a killed chunk to the queue, if the chunk may be tried again, and return whether it was.
+
+        Requeue the chunk as a whole after the death of a worker, and as halves otherwise. A single point is not
+        requeued after it exceeded a limit.
+        """
+        chunk, tries = claim.chunk, claim.tries + 1
+        if isinstance(error, WorkerDied) and tries < MAX_TRIES:
+            chunks: Sequence[Chunk] = (chunk,)
+        elif chunk.points > 1:
+            chunks, tries = chunk.halves(), 1
+        else:
+            return False
+        self._report_failure(claim, error, "piece begun again")
+        self._context.metrics.count_chunk("again", chunk.points)
+        await self._persist_with_retry(self._context.repository.requeue, claim, chunks, tries)
+        return True
+
+    async def _fail_chunk(self, claim: ClaimedChunk, error: Exception) -> None:
+        """Save a problem document for every point of a chunk, or end the job if it consists of a single request."""
+        context, job, chunk = self._context, claim.job, claim.chunk
+        self._report_failure(claim, error, "piece failed")
+        context.metrics.count_chunk("failed", chunk.points)
+        problem = context.describe(error)
+        known = self._remembered.get((job.id, job.generation))
+        if known is None or known.plan.computation.chunking is None:
+            await self._persist_with_retry(context.repository.fail, job.id, job.generation, problem)
+        else:
+            await self._persist_with_retry(context.repository.save, claim, failure_lines(chunk, problem), chunk.points)
+
+    def _report_failure(self, claim: ClaimedChunk, error: Exception, state: str) -> None:
+        """Count and log the failure of a chunk."""
+        context, job = self._context, claim.job
+        context.metrics.count_failure(job.resource, error)
+        context.metrics.count_violations(int(is_violation(error)))
+        context.logger.warning(
+            "jobs",
+            state=state,
+            **_log_origin(job),
+            resource=job.resource,
+            digest=job.digest,
+            points=claim.chunk.points,
+            tries=claim.tries,
+            error=type(error).__name__,
+            exc_info=error,
+        )
+
+    async def _persist_with_retry(self, write: Callable[..., StoredJob | None], *values: object) -> None:
+        """Write to the storage, and retry every RETRY_SECONDS while the storage is unavailable."""
+        while True:
+            try:
+                job = await asyncio.to_thread(write, *values)
+            except JobsUnavailable as error:
+                self._context.logger.warning("jobs", state="waits to write", cause=error.reason)
+                await asyncio.sleep(RETRY_SECONDS)
+            else:
+                if job is not None and job.state in ENDED:
+                    _report_end(self._context, job)
+                return
+
+
+@final
+class Housekeeping:
+    """Periodic maintenance of all jobs, which any worker may run."""
+
+    def __init__(self, context: WorkerContext) -> None:
+        self._context = context
+
+    def run(self) -> None:
+        """Remove expired jobs, announce this worker, and restart jobs of engine versions without workers.
+
+        The call blocks. Raise JobsUnavailable.
+        """
+        context = self._context
+        # Remove jobs first, because a full storage rejects all other changes.
+        for job, error in context.repository.purge(time.time(), context.limits.quota, context.limits.age_seconds):
+            self._fail(job, error)
+        context.repository.announce(context.worker, context.engine_version)
+        for job in context.repository.orphans(context.engine_version, WORKER_TIMEOUT_SECONDS):
+            try:
+                self._restart(job)
+            except JobNotFound:
+                continue
+
+    def _restart(self, job: StoredJob) -> None:
+        context = self._context
+        try:
+            work = _plan_of(context, job)
+        except (JobNotFound, JobsUnavailable):
+            raise
+        except Exception as error:  # noqa: BLE001 - another version accepted what is no request to this one
+            self._fail(job, error)
+            return
+        size = initial_size(job.cost, job.total, work.max_chunk_points)
+        digest = work.digest(context.engine_version)
+        context.repository.restart(job.id, job.generation, context.engine_version, digest, size)
+        context.logger.info(
+            "jobs", state="begun anew", **_log_origin(job), resource=job.resource, before=job.engine_version
+        )
+
+    def _fail(self, job: StoredJob, error: Exception) -> None:
+        context = self._context
+        context.logger.warning("jobs", state="job ended", **_log_origin(job), resource=job.resource, exc_info=error)
+        context.metrics.count_failure(job.resource, error)
+        failed = context.repository.fail(job.id, job.generation, context.describe(error))
+        if failed.state == "failed":
+            _report_end(context, failed)
+
+
+def worker_name() -> str:
+    """Return the name of this process: host name and process id."""
+    return f"{socket.gethostname()}:{os.getpid()}"
+
+
+def _plan_of(context: WorkerContext, job: StoredJob) -> JobPlan:
+    return restore_plan(job, context.repository.request(job.id), context.validate)
+
+
+def _split(chunk: Chunk, most: int) -> list[Chunk]:
+    """Split a chunk into chunks of at most `most` points."""
+    return [Chunk(start, min(start + most, chunk.stop)) for start in range(chunk.start, chunk.stop, most)]
+
+
+def _log_origin(job: StoredJob) -> dict[str, str]:
+    """Return the log fields for the sender of a job."""
+    return {"request_id": job.request_id, "requester": job.requester}
+
+
+def _report_end(context: WorkerContext, job: StoredJob) -> None:
+    context.metrics.count_job_ended(job.resource, job.state)
+    context.logger.info("job", **_log_origin(job), job_state=job.state, resource=job.resource, points=job.total)

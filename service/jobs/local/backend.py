@@ -1,0 +1,89 @@
+"""Backend of jobs of a single instance: an SQLite file, and worker processes that run while there are active jobs."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import tempfile
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Final
+
+from structlog.typing import FilteringBoundLogger
+
+from service.execution.worker_pool import WorkerPool
+from service.jobs.chunk_worker import FindAnswer, WorkerContext, worker_name
+from service.jobs.job_plan import JobConstraints, StoreAnswer
+from service.jobs.local.scheduler import LocalScheduler
+from service.jobs.local.store import SqliteStore
+from service.jobs.service import JobService
+from service.parsing import RequestValidator
+from service.telemetry.metrics import Metrics
+
+PROMISES: Final = (
+    "A job that was accepted is on the disk. It goes on where it was when a worker or the service is killed and comes "
+    "back; every point has one result.",
+    "A piece of a job whose worker dies is begun at once by another, up to three times; a piece that takes too long or "
+    "needs too much memory is halved, down to single points, which then have a problem in place of an answer.",
+    "Where the disk is full, new jobs are refused; what was accepted waits, and everything else is answered.",
+)
+
+
+@asynccontextmanager
+async def local_jobs(
+    *,
+    folder: Path | None,
+    temporary: Path | None = None,
+    make_pool: Callable[[], WorkerPool],
+    worker_count: int,
+    engine_version: str,
+    limits: JobConstraints,
+    validate: RequestValidator,
+    describe: Callable[[Exception], bytes],
+    find_answer: FindAnswer,
+    store_answer: StoreAnswer,
+    metrics: Metrics,
+    logger: FilteringBoundLogger,
+) -> AsyncGenerator[JobService]:
+    """Run the local backend while the block runs, and yield its service.
+
+    `folder` holds the file of jobs. Without it, jobs are kept in `temporary`, a folder that several processes share, or
+    in a new folder that is removed at the end of the block.
+    """
+    own = folder is None
+    folder = folder or temporary or Path(tempfile.mkdtemp(prefix="privacy-bounds-"))
+    store = SqliteStore(folder)
+    context = WorkerContext(
+        repository=store,
+        limits=limits,
+        engine_version=engine_version,
+        validate=validate,
+        describe=describe,
+        find_answer=find_answer,
+        store_answer=store_answer,
+        metrics=metrics,
+        logger=logger,
+        worker=worker_name(),
+    )
+    dispatcher = LocalScheduler(store, folder, context, make_pool, worker_count)
+    jobs = JobService(
+        repository=store,
+        limits=limits,
+        about=limits.to_limits_response("embedded", PROMISES[1:] if own else PROMISES, survives_restart=not own),
+        engine_version=engine_version,
+        validate=validate,
+        on_change=lambda _: dispatcher.wake(),
+        metrics=metrics,
+        condition=dispatcher.condition,
+    )
+    running = asyncio.create_task(dispatcher.run())
+    try:
+        yield jobs
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        jobs.close()
+        await asyncio.to_thread(store.close)
+        if own and temporary is None:
+            await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)

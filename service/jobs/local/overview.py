@@ -1,0 +1,36 @@
+"""Queries of the file of jobs for operators: active jobs, workers, and dispatched chunks."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+
+from service.jobs.job import Chunk, StoredJob
+from service.jobs.local.schema import ACTIVE, NAMES, job_from_row, read_job
+from service.jobs.repository import DispatchedChunk, Worker
+
+
+def active_jobs(database: sqlite3.Connection) -> Sequence[StoredJob]:
+    """Return all active jobs, oldest first."""
+    return [job_from_row(row) for row in database.execute(f"SELECT {NAMES} FROM jobs WHERE {ACTIVE} ORDER BY place")]
+
+
+def announced_workers(database: sqlite3.Connection) -> Sequence[Worker]:
+    """Return the announced workers, most recent announcement first."""
+    rows = database.execute("SELECT worker, engine_version, seen FROM workers ORDER BY seen DESC")
+    return [Worker(*row) for row in rows]
+
+
+def dispatched_chunks(database: sqlite3.Connection, name: str) -> Sequence[DispatchedChunk]:
+    """Return the dispatched chunks of a job that have no results yet. Raise JobNotFound."""
+    read_job(database, name)
+    rows = database.execute(
+        "SELECT start, stop, tries, worker, until FROM claims WHERE job = ? ORDER BY start", (name,)
+    )
+    return [DispatchedChunk(Chunk(start, stop), tries, worker, until) for start, stop, tries, worker, until in rows]
+
+
+def probe(database: sqlite3.Connection) -> None:
+    """Write the unchanged version of the schema, which appends a page to the log and so tests the disk."""
+    [version] = database.execute("PRAGMA user_version").fetchone()
+    database.execute(f"PRAGMA user_version = {int(version)}")

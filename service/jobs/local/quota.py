@@ -1,0 +1,66 @@
+"""Storage quota of the file of jobs, and removal of ended jobs to make room."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from typing import Final
+
+from service.execution.errors import QueueFull
+from service.jobs.job import StoredJob
+from service.jobs.local.schema import ACTIVE, NAMES, job_from_row
+from service.jobs.repository import Quota
+
+RETRY_SECONDS: Final = 5
+
+
+def stored_bytes(database: sqlite3.Connection) -> int:
+    """Return the bytes of all jobs as counted in the quota."""
+    return int(database.execute("SELECT coalesce(sum(bytes), 0) FROM jobs").fetchone()[0])
+
+
+def make_room(database: sqlite3.Connection, requester: str, quota: Quota, counted: int) -> None:
+    """Remove ended jobs until a requester may store `counted` more bytes.
+
+    Raise QueueFull if the requester holds as much as is free even after the removal of ended jobs.
+    """
+    count = f"SELECT count(*), coalesce(sum(requester = ?), 0) FROM jobs WHERE {ACTIVE}"
+    everybody, own = database.execute(count, (requester,)).fetchone()
+    if own >= quota.jobs - everybody:
+        raise QueueFull(RETRY_SECONDS)
+    while True:
+        held = "SELECT coalesce(sum(bytes), 0) FROM jobs WHERE requester = ?"
+        [own] = database.execute(held, (requester,)).fetchone()
+        if own + counted <= quota.stored_bytes - stored_bytes(database):
+            return
+        if not remove_oldest_ended(database, at_least=own):
+            raise QueueFull(RETRY_SECONDS)
+
+
+def remove_oldest_ended(database: sqlite3.Connection, at_least: int = 0) -> bool:
+    """Remove the oldest ended job of the requester that stores the most bytes, and return whether there was one.
+
+    Only requesters that store `at_least` bytes and have an ended job count.
+    """
+    row = database.execute(
+        f"SELECT id FROM jobs WHERE NOT {ACTIVE} AND requester = (SELECT requester FROM jobs GROUP BY requester "
+        f"HAVING sum(bytes) >= ? AND sum(NOT {ACTIVE}) > 0 ORDER BY sum(bytes) DESC LIMIT 1) ORDER BY updated LIMIT 1",
+        (at_least,),
+    ).fetchone()
+    if row is not None:
+        remove(database, row[0])
+    return row is not None
+
+
+def largest_active(database: sqlite3.Connection) -> Sequence[StoredJob]:
+    """Return the largest active job of the requester that stores the most bytes, as a list of at most one job."""
+    holder = "(SELECT requester FROM jobs GROUP BY requester ORDER BY sum(bytes) DESC LIMIT 1)"
+    found = f"SELECT {NAMES} FROM jobs WHERE requester = {holder} AND {ACTIVE} ORDER BY bytes DESC LIMIT 1"
+    return [job_from_row(row) for row in database.execute(found)]
+
+
+def remove(database: sqlite3.Connection, name: str) -> None:
+    """Remove a job with its request, results and claims."""
+    database.execute("DELETE FROM jobs WHERE id = ?", (name,))
+    for table in ("requests", "pieces", "claims"):
+        database.execute(f"DELETE FROM {table} WHERE job = ?", (name,))

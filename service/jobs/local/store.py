@@ -1,0 +1,358 @@
+"""Storage of jobs in an SQLite file. Every change is one transaction, which is on the disk when the method returns.
+
+Requests have a table of their own, which is read only when a chunk is computed.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Final, final
+
+from service.jobs.chunk_sizing import chunk_end, priority_class
+from service.jobs.errors import (
+    IdempotencyKeyReused,
+    InvalidCursor,
+    JobNotFound,
+    JobsError,
+    JobTooOld,
+    ResultsTooLarge,
+)
+from service.jobs.job import Chunk, ChunkResult, StoredJob
+from service.jobs.local import overview
+from service.jobs.local.jobs_file import JobsFile
+from service.jobs.local.quota import largest_active, make_room, remove, remove_oldest_ended, stored_bytes
+from service.jobs.local.schema import ACTIVE, COLUMNS, NAMES, job_from_row, read_job
+from service.jobs.repository import OLDEST_EVERY, OVERHEAD_BYTES, ClaimedChunk, DispatchedChunk, Page, Quota, Worker
+from service.jobs.results_codec import failure_count
+
+FORGOTTEN_SECONDS: Final = 3_600.0
+"""Workers that announced themselves before are forgotten."""
+RENEWED_SHARE: Final = 0.5
+"""A claim is written anew once so much of its time has passed: the disk need not know every heartbeat."""
+_READY: Final = f"""
+SELECT place FROM jobs LEFT JOIN turns USING (requester)
+WHERE {ACTIVE} AND engine_version = ?
+    AND (cursor < total OR EXISTS (SELECT 1 FROM claims WHERE job = id AND until <= ?))
+ORDER BY coalesce(served, 0), requester,
+    CASE WHEN coalesce(turn, 0) % {OLDEST_EVERY} = {OLDEST_EVERY - 1} THEN 0 ELSE class END, place
+LIMIT 1
+"""
+
+
+@final
+class SqliteStore:
+    """A JobRepository: the jobs of one data folder. Several processes may have it open; any thread may call."""
+
+    def __init__(self, folder: Path, clock: Callable[[], float] = time.time) -> None:
+        self._file = JobsFile(folder)
+        self._clock = clock
+
+    def close(self) -> None:
+        """Close the connection to the file."""
+        self._file.close()
+
+    def add(
+        self, job: StoredJob, request: bytes, key: str | None, fingerprint: bytes, quota: Quota, size: int
+    ) -> StoredJob:
+        """Accept a job, or return the one that has this key."""
+        with self._file.write_transaction() as database:
+            if key is not None:
+                known = database.execute(
+                    "SELECT fingerprint, id FROM jobs WHERE requester = ? AND key = ?", (job.requester, key)
+                ).fetchone()
+                if known is not None:
+                    if known[0] != fingerprint:
+                        raise IdempotencyKeyReused
+                    return read_job(database, known[1])
+            counted = OVERHEAD_BYTES + len(request)
+            make_room(database, job.requester, quota, counted)
+            row = {name: getattr(job, name) for name in COLUMNS}
+            row |= {
+                "key": key,
+                "fingerprint": fingerprint,
+                "bytes": counted,
+                "cursor": 0,
+                "size": size,
+                "work": 0.0,
+                "class": 0,
+            }
+            places = ", ".join("?" * len(row))
+            database.execute(f"INSERT INTO jobs ({', '.join(row)}) VALUES ({places})", tuple(row.values()))
+            database.execute("INSERT INTO requests VALUES (?, ?)", (job.id, request))
+        return job
+
+    def get(self, name: str) -> StoredJob:
+        """Return the current state of a job."""
+        with self._file.read_connection() as database:
+            return read_job(database, name)
+
+    def request(self, name: str) -> bytes:
+        """Return the JSON of the request of an active job. Raise JobNotFound for a job that has ended."""
+        with self._file.read_connection() as database:
+            row = database.execute("SELECT body FROM requests WHERE job = ?", (name,)).fetchone()
+        if row is None:
+            raise JobNotFound
+        return bytes(row[0])
+
+    def list(self, requester: str | None, limit: int, cursor: str | None) -> Page:
+        """Return a page of jobs, newest first, of one requester or of all (None)."""
+        if cursor is not None and not (cursor.isascii() and cursor.isdecimal() and len(cursor) < 19):
+            raise InvalidCursor
+        before = 2**62 if cursor is None else int(cursor)
+        whose = "TRUE" if requester is None else "requester = ?2"
+        with self._file.read_connection() as database:
+            rows = database.execute(
+                f"SELECT place, {NAMES} FROM jobs WHERE place < ?1 AND {whose} ORDER BY place DESC LIMIT ?3",
+                (before, requester, limit + 1),
+            ).fetchall()
+        found = tuple(job_from_row(row[1:]) for row in rows[:limit])
+        return Page(found, str(rows[limit - 1][0]) if len(rows) > limit else None)
+
+    def cancel(self, name: str) -> StoredJob:
+        """Cancel a job, unless it has ended, and return it."""
+        with self._file.write_transaction() as database:
+            return self._end(database, read_job(database, name), "cancelled")
+
+    def results(self, name: str, start: int, most: int = 1) -> Sequence[ChunkResult]:
+        """Return up to `most` saved chunks that contain points from `start` on."""
+        with self._file.read_connection() as database:
+            read_job(database, name)
+            # The chunk that contains `start` may begin earlier. The inner query finds its start through the index.
+            rows = database.execute(
+                "SELECT start, stop, lines FROM pieces WHERE job = ?1 AND start >= coalesce("
+                "(SELECT start FROM pieces WHERE job = ?1 AND start <= ?2 ORDER BY start DESC LIMIT 1), ?2) "
+                "AND stop > ?2 ORDER BY start LIMIT ?3",
+                (name, start, most),
+            ).fetchall()
+        return [ChunkResult(Chunk(row[0], row[1]), row[2]) for row in rows]
+
+    def claim(self, engine_version: str, worker: str, seconds: float) -> ClaimedChunk | None:
+        """Claim the next chunk of a job of this engine version for `seconds`, or return None."""
+        ready = engine_version, self._clock()
+        with self._file.read_connection() as database:
+            if database.execute(_READY, ready).fetchone() is None:
+                return None  # without a write transaction, which would block other writers
+        with self._file.write_transaction() as database:
+            row = database.execute(_READY, ready).fetchone()
+            if row is None:
+                return None
+            [place] = row
+            columns = f"cursor, size, work, {NAMES}"
+            cursor, size, work, *held = database.execute(
+                f"SELECT {columns} FROM jobs WHERE place = ?", (place,)
+            ).fetchone()
+            job, now = job_from_row(held), self._clock()
+            returned = database.execute(
+                "SELECT start, stop, tries + (worker != '') FROM claims WHERE job = ? AND until <= ? ORDER BY start",
+                (job.id, now),
+            ).fetchone()
+            start, stop, tries = returned or (cursor, chunk_end(cursor, size, job.total), 0)
+            work += (stop - start) * job.cost / job.total
+            database.execute(
+                "INSERT OR REPLACE INTO claims VALUES (?, ?, ?, ?, ?, ?)",
+                (job.id, start, stop, tries, now + seconds, worker),
+            )
+            database.execute(
+                "UPDATE jobs SET cursor = max(cursor, ?), work = ?, class = ? WHERE place = ?",
+                (stop, work, priority_class(work), *row),
+            )
+            database.execute(
+                "INSERT INTO turns SELECT ?, coalesce(max(served), 0) + 1, 1 FROM turns WHERE TRUE "
+                "ON CONFLICT DO UPDATE SET served = excluded.served, turn = turn + 1",
+                (job.requester,),
+            )
+            if job.state == "queued":
+                job = self._update_active(database, job.id, "state = 'running'")
+        return ClaimedChunk(job, Chunk(start, stop), tries)
+
+    def renew(self, claim: ClaimedChunk, seconds: float) -> bool:
+        """Extend a claim to `seconds` from now. Return False for a stale claim."""
+        with self._file.read_connection() as database:
+            until = _claim_expiry(database, claim)
+        until_then = self._clock() + seconds
+        if until is None or until_then - until < RENEWED_SHARE * seconds:
+            return until is not None
+        with self._file.write_transaction() as database:
+            changed = database.execute(
+                "UPDATE claims SET until = ? WHERE job = ? AND start = ? AND tries = ? AND until = ?",
+                (until_then, claim.job.id, claim.chunk.start, claim.tries, until),
+            )
+            return changed.rowcount > 0
+
+    def save(self, claim: ClaimedChunk, lines: bytes, size: int) -> StoredJob:
+        """Save the results of a claimed chunk that has none yet, and return the job."""
+        chunk = claim.chunk
+        with self._file.write_transaction() as database:
+            job = read_job(database, claim.job.id)
+            if not _delete_claim(database, claim, job):
+                return job
+            database.execute("INSERT INTO pieces VALUES (?, ?, ?, ?)", (job.id, chunk.start, chunk.stop, lines))
+            job = self._update_active(
+                database,
+                job.id,
+                "done = done + ?, failed = failed + ?, bytes = bytes + ?, size = ?, state = 'running'",
+                (chunk.points, failure_count(lines), len(lines), size),
+            )
+            return self._end(database, job, "succeeded") if job.done == job.total else job
+
+    def requeue(self, claim: ClaimedChunk, chunks: Sequence[Chunk], tries: int) -> None:
+        """Return a claimed chunk to the queue as `chunks`."""
+        with self._file.write_transaction() as database:
+            if _claim_expiry(database, claim) is None:
+                return
+            _delete_claim(database, claim, claim.job)
+            rows = [(claim.job.id, chunk.start, chunk.stop, tries, 0.0, "") for chunk in chunks]
+            database.executemany("INSERT INTO claims VALUES (?, ?, ?, ?, ?, ?)", rows)
+            size = chunks[0].points
+            database.execute("UPDATE jobs SET size = min(size, ?) WHERE id = ?", (size, claim.job.id))
+
+    def fail(self, name: str, generation: int, problem: bytes) -> StoredJob:
+        """End an active job of this generation with a problem document, and return the job."""
+        with self._file.write_transaction() as database:
+            job = read_job(database, name)
+            return self._end(database, job, "failed", problem) if job.generation == generation else job
+
+    def restart(self, name: str, generation: int, engine_version: str, digest: str, size: int) -> StoredJob:
+        """Restart an active job of this generation under another engine version, without its results."""
+        with self._file.write_transaction() as database:
+            job = read_job(database, name)
+            if job.generation != generation or job.state not in ("queued", "running"):
+                return job
+            freed = "(SELECT coalesce(sum(length(lines)), 0) FROM pieces WHERE job = id)"
+            job = self._update_active(
+                database,
+                name,
+                "generation = generation + 1, done = 0, failed = 0, state = 'queued', engine_version = ?, digest = ?, "
+                f"size = ?, cursor = 0, work = 0, class = 0, bytes = bytes - {freed}",
+                (engine_version, digest, size),
+            )
+            for table in ("pieces", "claims"):
+                database.execute(f"DELETE FROM {table} WHERE job = ?", (name,))
+            return job
+
+    def announce(self, worker: str, engine_version: str) -> None:
+        """Record that a worker is alive. Write nothing without active jobs, so that the disk stays idle."""
+        now = self._clock()
+        with self._file.write_transaction() as database:
+            present = f"SELECT ?, ?, ? WHERE EXISTS (SELECT 1 FROM jobs WHERE {ACTIVE})"
+            database.execute(f"INSERT OR REPLACE INTO workers {present}", (worker, engine_version, now))
+            database.execute("DELETE FROM workers WHERE seen < ?", (now - FORGOTTEN_SECONDS,))
+
+    def orphans(self, engine_version: str, seconds: float) -> Sequence[StoredJob]:
+        """Return active jobs of other engine versions that have no worker."""
+        since = self._clock() - seconds
+        with self._file.read_connection() as database:
+            rows = database.execute(
+                f"SELECT {NAMES} FROM jobs WHERE {ACTIVE} AND engine_version != ? AND updated <= ? AND NOT EXISTS "
+                "(SELECT 1 FROM workers WHERE workers.engine_version = jobs.engine_version AND seen > ?)",
+                (engine_version, since, since),
+            ).fetchall()
+        return [job_from_row(row) for row in rows]
+
+    def purge(self, now: float, quota: Quota, age_seconds: float) -> Sequence[tuple[StoredJob, JobsError]]:
+        """Remove expired jobs and jobs above the quota, and return the active jobs that must end, with the reason."""
+        ending: list[tuple[StoredJob, JobsError]] = []
+        with self._file.read_connection() as database:
+            old = f"SELECT {NAMES} FROM jobs WHERE {ACTIVE} AND created <= ?"
+            ending += (
+                (job_from_row(row), JobTooOld(age_seconds)) for row in database.execute(old, (now - age_seconds,))
+            )
+            expired = database.execute(f"SELECT id FROM jobs WHERE expires <= ? AND NOT {ACTIVE}", (now,)).fetchall()
+            stored = stored_bytes(database)
+        if expired or stored > quota.stored_bytes:
+            with self._file.write_transaction() as database:
+                for [name] in expired:
+                    remove(database, name)
+                while stored_bytes(database) > quota.stored_bytes:
+                    if not remove_oldest_ended(database):
+                        ending += ((job, ResultsTooLarge()) for job in largest_active(database))
+                        break
+            with self._file.read_connection() as database:
+                database.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # the file itself becomes smaller
+        return ending
+
+    def active(self) -> Sequence[StoredJob]:
+        """Return all active jobs, oldest first."""
+        with self._file.read_connection() as database:
+            return overview.active_jobs(database)
+
+    def announced_workers(self) -> Sequence[Worker]:
+        """Return the workers that announced themselves within the last hour."""
+        with self._file.read_connection() as database:
+            return overview.announced_workers(database)
+
+    def dispatched_chunks(self, name: str) -> Sequence[DispatchedChunk]:
+        """Return the dispatched chunks of a job that have no results yet."""
+        with self._file.read_connection() as database:
+            return overview.dispatched_chunks(database, name)
+
+    def probe(self) -> None:
+        """Write to the file without changing jobs. Raise JobsUnavailable if the file cannot be written."""
+        with self._file.write_transaction() as database:
+            overview.probe(database)
+
+    def remove(self, name: str) -> None:
+        """Remove a job with its results and its idempotency key. Cancel an active job first."""
+        with self._file.write_transaction() as database:
+            self._end(database, read_job(database, name), "cancelled")
+            remove(database, name)
+
+    def release_claims(self, engine_version: str, worker: str) -> None:
+        """End the claims of all other workers on jobs of this version, which died. Their tries do not count."""
+        with self._file.write_transaction() as database:
+            database.execute(
+                "UPDATE claims SET until = 0, worker = '' WHERE worker NOT IN ('', ?) AND job IN "
+                f"(SELECT id FROM jobs WHERE {ACTIVE} AND engine_version = ?)",
+                (worker, engine_version),
+            )
+
+    def active_count(self) -> int:
+        """Return the number of active jobs."""
+        with self._file.read_connection() as database:
+            return int(database.execute(f"SELECT count(*) FROM jobs WHERE {ACTIVE}").fetchone()[0])
+
+    def _update_active(
+        self, database: sqlite3.Connection, name: str, changes: str, values: Sequence[Any] = ()
+    ) -> StoredJob:
+        """Update columns of an active job, increase its revision, and return the job."""
+        database.execute(
+            f"UPDATE jobs SET {changes}, updated = ?, revision = revision + 1 WHERE id = ? AND {ACTIVE}",
+            (*values, self._clock(), name),
+        )
+        return read_job(database, name)
+
+    def _end(self, database: sqlite3.Connection, job: StoredJob, state: str, problem: bytes | None = None) -> StoredJob:
+        """Set the final state of an active job, and delete its request and claims. Return the job."""
+        if job.state not in ("queued", "running"):
+            return job
+        freed = "coalesce((SELECT length(body) FROM requests WHERE job = id), 0)"
+        changes = f"state = ?, problem = ?, expires = kept_seconds + ?, bytes = bytes - {freed}"
+        ended = self._update_active(database, job.id, changes, (state, problem, self._clock()))
+        for table in ("requests", "claims"):
+            database.execute(f"DELETE FROM {table} WHERE job = ?", (job.id,))
+        others = f"(SELECT 1 FROM jobs WHERE jobs.requester = turns.requester AND {ACTIVE})"
+        database.execute(f"DELETE FROM turns WHERE requester = ? AND NOT EXISTS {others}", (job.requester,))
+        return ended
+
+
+def _claim_expiry(database: sqlite3.Connection, claim: ClaimedChunk) -> float | None:
+    """Return the time at which a claim expires, or None for a stale claim."""
+    row = database.execute(
+        "SELECT until FROM claims JOIN jobs ON id = job "
+        "WHERE id = ? AND start = ? AND stop = ? AND tries = ? AND worker != '' AND generation = ?",
+        (claim.job.id, claim.chunk.start, claim.chunk.stop, claim.tries, claim.job.generation),
+    ).fetchone()
+    return None if row is None else float(row[0])
+
+
+def _delete_claim(database: sqlite3.Connection, claim: ClaimedChunk, job: StoredJob) -> bool:
+    """Delete the claim on a chunk, whoever holds it, and return whether one existed in this generation."""
+    if job.generation != claim.job.generation:
+        return False
+    found = database.execute(
+        "DELETE FROM claims WHERE job = ? AND start = ? AND stop = ?", (job.id, claim.chunk.start, claim.chunk.stop)
+    )
+    return found.rowcount > 0

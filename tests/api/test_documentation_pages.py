@@ -1,0 +1,70 @@
+"""The guide is built from its files, its links lead somewhere, and it is served under the policy of pages."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from fastapi import FastAPI
+from starlette.testclient import TestClient
+
+from service.api.routes import documentation_pages
+from tests.patience import PATIENCE
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted(path.stem for path in (ROOT / "docs" / "guide").glob("*.md"))
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Build the guide: `--strict` fails on a broken link, unless `--quiet` drops the warnings that it counts."""
+    folder = tmp_path_factory.mktemp("guide")
+    command = [sys.executable, "-W", "error::SyntaxWarning", "-m", "properdocs", "build", "--strict"]
+    command += ["--config-file", "docs/guide.yml", "--site-dir", str(folder)]
+    subprocess.run(command, cwd=ROOT, check=True, timeout=PATIENCE)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def served(built: Path) -> TestClient:
+    app = FastAPI()
+    app.include_router(documentation_pages.router(str(built)))
+    return TestClient(app)
+
+
+def test_every_page_is_served_and_loads_nothing_from_elsewhere(served: TestClient) -> None:
+    for name in PAGES:
+        response = served.get(f"/guide/{name}.html")
+        assert response.status_code == 200, name
+        policy = response.headers["content-security-policy"]
+        assert "unsafe" not in policy
+        assert response.headers["x-content-type-options"] == "nosniff"
+        assert not re.search(r"<script(?![^>]*\ssrc=)|<style|\son\w+=|javascript:|\sstyle=", response.text), name
+        for address in re.findall(r'<(?:script|link|img)[^>]*(?:src|href)="([^"]+)"', response.text):
+            assert address.startswith("data:") or served.get(f"/guide/{address}").status_code == 200, (name, address)
+
+
+def test_the_search_knows_every_page(served: TestClient) -> None:
+    index = json.loads(served.get("/guide/search/search_index.json").text)
+    assert {f"{name}.html" for name in PAGES} <= {each["location"].partition("#")[0] for each in index["docs"]}
+    assert len(served.get("/guide/search/lunr.js").text) > 50_000
+
+
+def test_the_start_has_a_slash_and_what_is_not_there_is_not_found(served: TestClient) -> None:
+    moved = served.get("/guide", follow_redirects=False)
+    assert (moved.status_code, moved.headers["location"]) == (308, "/guide/")
+    assert "<h1" in served.get("/guide/").text
+    for path in ("nothing.html", "../reference/index.html", "..%2freference%2findex.html", "%00"):
+        assert served.get(f"/guide/{path}").status_code == 404
+
+
+def test_a_guide_that_was_not_built_says_so(tmp_path: Path) -> None:
+    app = FastAPI()
+    app.include_router(documentation_pages.router(str(tmp_path / "nothing")))
+    response = TestClient(app).get("/guide/")
+    assert response.status_code == 404
+    assert "make guide" in response.text

@@ -1,0 +1,237 @@
+"""Dispatchers of one data folder: versions that follow one another, folders that come late, failures of any kind."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from service.jobs import chunk_worker
+from service.jobs.job import Chunk
+from service.jobs.local import scheduler
+from service.jobs.local.store import SqliteStore
+from tests.jobs.backends import lines, points_and_makers
+from tests.jobs.worker_contexts import Shop, add, dispatched
+from tests.patience import PATIENCE
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Seconds become hundredths."""
+    for module, name, seconds in (
+        (chunk_worker, "WORKER_TIMEOUT_SECONDS", 0.3),
+        (chunk_worker, "HEARTBEAT_SECONDS", 0.01),
+        (scheduler, "POLL_SECONDS", 0.01),
+        (scheduler, "HOUSEKEEPING_SECONDS", 0.05),
+        (scheduler, "SHORTEST_PAUSE_SECONDS", 0.01),
+        (scheduler, "LONGEST_PAUSE_SECONDS", 0.05),
+    ):
+        monkeypatch.setattr(module, name, seconds)
+
+
+@asynccontextmanager
+async def running(folder: Path, version: str) -> AsyncGenerator[tuple[scheduler.LocalScheduler, Shop]]:
+    with dispatched(folder, version) as (made, shop):
+        task = asyncio.create_task(made.run())
+        try:
+            yield made, shop
+        finally:
+            assert not task.done(), "it goes on, whatever happens"
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+
+async def until(happened: Any) -> None:
+    async with asyncio.timeout(PATIENCE):
+        while not happened():
+            await asyncio.sleep(0.005)
+
+
+def slowly(piece: Chunk, version: str) -> Any:
+    """Results that take a moment, so that workers are ended in the middle of them."""
+
+    async def made() -> bytes:
+        await asyncio.sleep(0.004)
+        return lines(version, piece)
+
+    return made()
+
+
+async def test_upgrades_and_rollbacks_in_the_middle_of_jobs(tmp_path: Path) -> None:
+    """Ten rounds: the other version comes, both run side by side, and the first one goes."""
+    chance = random.Random(1)
+    reading = SqliteStore(tmp_path)
+    names: list[str] = []
+    generations: dict[str, int] = {}
+
+    async def enter(version: str) -> Any:
+        context = running(tmp_path, version)
+        _, shop = await context.__aenter__()
+        shop.pool.act = slowly
+        return context
+
+    here, version = await enter("1"), "1"
+    try:
+        for _ in range(10):
+            names += (
+                add(reading, time.time(), chance.randint(100, 400), version, size=chance.randint(1, 9)).id
+                for _ in range(2)
+            )
+            await asyncio.sleep(chance.uniform(0.0, 0.1))
+            other = "2" if version == "1" else "1"
+            there = await enter(other)
+            names.append(add(reading, time.time(), 50, other).id)
+            await asyncio.sleep(chance.uniform(0.0, 0.1))
+            before = {name: reading.get(name) for name in names}
+            assert all(job.generation == generations.get(name, 0) for name, job in before.items()), "both are here"
+            await here.__aexit__(None, None, None)
+            left = [
+                name
+                for name in names
+                if (job := reading.get(name)).engine_version == version and job.state != "succeeded"
+            ]
+            await until(lambda left=left, other=other: all(reading.get(name).engine_version == other for name in left))
+            for name in left:
+                generations[name] = generations.get(name, 0) + 1
+            here, version = there, other
+        await until(lambda: all(reading.get(name).state == "succeeded" for name in names))
+    finally:
+        await here.__aexit__(None, None, None)
+    assert max(generations.values()) > 0
+    for name in names:
+        job = reading.get(name)
+        points, makers = points_and_makers([*reading.results(name, 0, 10_000)])
+        assert points == list(range(job.total)), "no point is lost or doubled"
+        assert makers == {job.engine_version}
+        assert (job.failed, job.generation) == (0, generations.get(name, 0)), (
+            "begun anew once for each version that went"
+        )
+    reading.close()
+
+
+async def test_of_two_with_one_version_one_computes_and_the_other_follows(tmp_path: Path) -> None:
+    """In processes of their own: locks belong to processes."""
+    script = """
+import asyncio, sys, time
+from pathlib import Path
+from tests.jobs.worker_contexts import dispatched
+async def main():
+    with dispatched(Path(sys.argv[1]), "1") as (made, shop):
+        task = asyncio.create_task(made.run())
+        while True:
+            await asyncio.sleep(0.05)
+            print(made.condition().sentence, flush=True)
+asyncio.run(main())
+"""
+    import sys
+
+    async def start() -> asyncio.subprocess.Process:
+        return await asyncio.create_subprocess_exec(
+            sys.executable, "-c", script, str(tmp_path), stdout=asyncio.subprocess.PIPE
+        )
+
+    async def says(process: asyncio.subprocess.Process, sentence: str) -> None:
+        assert process.stdout is not None
+        async with asyncio.timeout(PATIENCE):
+            while sentence not in (await process.stdout.readline()).decode():
+                pass
+
+    first = await start()
+    await says(first, "are computed here")
+    second = await start()
+    try:
+        await says(second, "by another process")
+        first.kill()
+        await first.wait()
+        await says(second, "are computed here")
+    finally:
+        second.kill()
+        await second.wait()
+
+
+async def test_a_folder_that_comes_late_is_used_when_it_is_there(tmp_path: Path) -> None:
+    place = tmp_path / "late"
+    place.write_text("something else")
+    async with running(place / "data", "1") as (made, shop):
+        await until(lambda: len(shop.logged("jobs")) > 2)
+        condition = made.condition()
+        assert not condition.works
+        assert "not computed" in condition.sentence
+        assert "Error" in condition.sentence
+        place.unlink()
+        await until(lambda: made.condition().works)
+        store = SqliteStore(place / "data")
+        job = add(store, time.time(), 9)
+        await until(lambda: store.get(job.id).state == "succeeded")
+        store.close()
+
+
+@pytest.mark.parametrize("broken", ["claim", "announce", "release_claims"])
+async def test_nothing_ends_a_dispatcher(tmp_path: Path, broken: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever it is: it is logged with its traceback, and tried again."""
+    store = SqliteStore(tmp_path)
+    job = add(store, time.time(), 20)
+    whole, failures = getattr(SqliteStore, broken), [RecursionError("a defect"), ValueError("another")] * 2
+
+    def fails(self: SqliteStore, *values: Any) -> Any:
+        if failures:
+            raise failures.pop()
+        return whole(self, *values)
+
+    monkeypatch.setattr(SqliteStore, broken, fails)
+    async with running(tmp_path, "1") as (made, shop):
+        await until(lambda: store.get(job.id).state == "succeeded")
+        await until(lambda: made.condition().works)
+        found = [row for row in shop.logged("jobs") if row["state"] == "not computed"]
+        assert {row["cause"] for row in found} == {"RecursionError", "ValueError"}
+        assert all(row["level"] == "error" and "Traceback" in row["exception"] for row in found)
+    store.close()
+
+
+async def test_a_stream_of_small_jobs_does_not_starve_a_large_one(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path)
+    large = add(store, time.time(), 400, size=1, cost=10**9)
+    async with running(tmp_path, "1") as (_, shop):
+        shop.pool.act = slowly
+        count = 0
+        while store.get(large.id).state != "succeeded":
+            waiting = [job for job in store.list(None, 20, None).jobs if job.total == 2 and job.state == "queued"]
+            for _ in range(8 - len(waiting)):
+                add(store, time.time(), 2)
+                count += 1
+            await asyncio.sleep(0.002)
+        assert count > 16
+    store.close()
+
+
+async def test_requests_of_jobs_that_wait_are_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = SqliteStore(tmp_path)
+    names = [add(store, time.time(), 2).id for _ in range(50)]
+    whole, read = SqliteStore.request, list[str]()
+
+    def counted(self: SqliteStore, name: str) -> bytes:
+        read.append(name)
+        return whole(self, name)
+
+    monkeypatch.setattr(SqliteStore, "request", counted)
+    async with running(tmp_path, "1") as (_, shop):
+        gate = asyncio.Event()
+
+        async def waits(piece: Chunk, version: str) -> bytes:
+            await gate.wait()
+            return lines(version, piece)
+
+        shop.pool.act = waits
+        await until(lambda: len(shop.pool.pieces) == 2)
+        await asyncio.sleep(0.3)  # many rounds of a dispatcher
+        assert len(read) == 2, "those that are computed"
+        gate.set()
+        await until(lambda: all(store.get(name).state == "succeeded" for name in names))
+        assert sorted(read) == sorted(names), "each once"
+    store.close()
