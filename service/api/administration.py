@@ -14,7 +14,7 @@ from api_schemas.operators import (
     PresentWorker,
     PurgedJobs,
 )
-from service.api.told_jobs import job_response
+from service.api.jobs.representation import job_response
 from service.jobs.diagnosis import QueueState, explain_state, explain_store_failure
 from service.jobs.errors import JobNotFound, JobsUnavailable
 from service.jobs.job import StoredJob

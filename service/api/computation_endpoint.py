@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from service.api.compression import GZIP_ETAG_SUFFIX, SHORTEST_BYTES, compress
 from service.api.content_negotiation import accepts_gzip, joined_header, negotiate_media_type
 from service.api.dependencies import AppServices, services_of
-from service.api.later import job_sender, parse_prefer_wait, respond_async
+from service.api.jobs.async_preference import job_sender, parse_prefer_wait, respond_async
 from service.api.request_reading import (
     check_length,
     media_type_of,

@@ -1,19 +1,13 @@
-"""POST /v1/jobs, and what is below it; POST /v1/estimates."""
+"""Routes of `/v1/jobs` and `/v1/estimates`. Docstrings of route functions are published descriptions."""
 
 from __future__ import annotations
 
-import asyncio
-import json
 import re
-from collections.abc import AsyncGenerator
 from dataclasses import asdict
-from typing import Annotated, Any, Final, final
+from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Header, Path, Query, Request, Response
-from fastapi.sse import format_sse_event
 from starlette.responses import StreamingResponse
-from starlette.types import Message, Receive, Scope, Send
-from typing_extensions import override
 
 from api_schemas.jobs import (
     ENDED,
@@ -33,17 +27,16 @@ from api_schemas.jobs import (
 )
 from service.api.content_negotiation import requested_media_type
 from service.api.dependencies import InjectedServices
-from service.api.later import job_sender
-from service.api.limited_protocol import CONNECTION, LimitedProtocol
+from service.api.jobs.async_preference import job_sender
+from service.api.jobs.csv_stream import CsvWriter
+from service.api.jobs.representation import accepted_response, job_progress, job_response
+from service.api.jobs.streams import EVENTS, NO_STORE, JobStreamResponse, event_stream, result_stream
 from service.api.openapi.document import SCHEMA_REFERENCE, problems
 from service.api.request_reading import read_json_body
 from service.api.responses import ChunkedBodyResponse
-from service.api.told_jobs import accepted_response, job_progress, job_response
 from service.computations.abstract import Quote
 from service.computations.cost_range import cost_range
 from service.engine_version import ENGINE_VERSION
-from service.execution.errors import QueueFull
-from service.jobs.csv_stream import CsvWriter
 from service.jobs.errors import PageBeyondEnd
 from service.jobs.job import StoredJob
 from service.jobs.job_plan import JobPlan, resource_at, resource_path
@@ -57,13 +50,8 @@ router = APIRouter(tags=["jobs"])
 
 NDJSON: Final = "application/x-ndjson"
 CSV: Final = "text/csv"
-EVENTS: Final = "text/event-stream"
 ANYTHING: Final[dict[str, Any]] = {}
-"""Of a stream no schema can be said; its events are described in words."""
-NO_STORE: Final = {"Cache-Control": "no-store"}
-SLICE_LINES: Final = 200
-STEADY_SECONDS: Final = 30
-"""A stream that is older makes room for one of a requester that has none, where each requester has one."""
+"""Schema of a stream of events, which OpenAPI cannot describe."""
 
 _BODY: Final[dict[str, Any]] = {
     "requestBody": {
@@ -95,52 +83,6 @@ Key = Annotated[
 ]
 
 
-@final
-class JobStreamResponse(StreamingResponse):
-    """A stream that takes one of the places of those who follow jobs, until it is done, has to make room for another
-    requester, or the server ends.
-    """
-
-    def __init__(self, jobs: JobService, stream: AsyncGenerator[bytes], media_type: str) -> None:
-        super().__init__(stream, headers={**NO_STORE, "X-Accel-Buffering": "no"}, media_type=media_type)
-        self._jobs = jobs
-        self._stream = stream
-
-    @override
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if "head" in scope:  # asked for its headers alone
-            await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-            await send({"type": "http.response.body", "body": b""})
-            return
-        connection = scope.get("extensions", {}).get(CONNECTION)
-        is_begun = False
-
-        async def tell(message: Message) -> None:
-            nonlocal is_begun
-            is_begun = True
-            await send(message)
-
-        try:
-            async with self._jobs.reserve_stream(request_context(scope).requester) as share:
-                share.overdue_at = asyncio.get_running_loop().time() + STEADY_SECONDS
-                if connection is not None:
-                    connection.at_shutdown = share.revoke
-                await super().__call__(scope, receive, tell)
-        except QueueFull:  # for another follower, or because the server ends
-            if not is_begun:
-                raise
-            await self._end(connection, send)
-        finally:
-            await self._stream.aclose()
-
-    async def _end(self, connection: LimitedProtocol | None, send: Send) -> None:
-        """End a stream before its job has ended: events go on at `Last-Event-ID`, lines must not look complete."""
-        if connection is not None and not (self.media_type == EVENTS and connection.is_read):
-            connection.cut()
-        else:
-            await send({"type": "http.response.body", "body": b""})
-
-
 @router.post(
     "/v1/jobs",
     status_code=202,
@@ -157,8 +99,8 @@ async def submit_job(request: Request, services: InjectedServices, _idempotency_
 
 
 def _quote(jobs: JobService, body: bytes) -> tuple[JobPlan, str, Quote]:
-    work, _, quote = jobs.parse(body)
-    return work, work.digest(ENGINE_VERSION), quote
+    plan, _, quote = jobs.parse(body)
+    return plan, plan.digest(ENGINE_VERSION), quote
 
 
 @router.post(
@@ -167,24 +109,24 @@ def _quote(jobs: JobService, body: bytes) -> tuple[JobPlan, str, Quote]:
 async def estimate(request: Request, services: InjectedServices) -> Response:
     """What a request would cost, by which engine and where. Nothing is computed."""
     body, requester = await read_json_body(request, services), request_context(request.scope).requester
-    work, digest, quote = await services.runner.request_thread.call(requester, _quote, services.jobs, body)
+    plan, digest, quote = await services.runner.request_thread.call(requester, _quote, services.jobs, body)
     settings = services.settings
-    job_limit = services.jobs.largest_cost(work.computation)
-    place: Place = "nowhere" if quote.least > job_limit or work.total > services.jobs.limits.points else "job"
-    pieces = work.computation.chunking
-    waits = pieces is None or work.total <= pieces.largest_points
-    if place == "job" and waits and services.runner.is_within_budget(work.computation, quote):
+    job_limit = services.jobs.largest_cost(plan.computation)
+    place: Place = "nowhere" if quote.least > job_limit or plan.total > services.jobs.limits.points else "job"
+    chunking = plan.computation.chunking
+    waits = chunking is None or plan.total <= chunking.largest_points
+    if place == "job" and waits and services.runner.is_within_budget(plan.computation, quote):
         place = "event_loop" if quote.inline else "worker"
     waits = place in ("event_loop", "worker")
-    seconds = settings.time_limit_seconds if waits else settings.job_time_limit_seconds * work.total
+    seconds = settings.time_limit_seconds if waits else settings.job_time_limit_seconds * plan.total
     response = EstimatesResponse(
-        resource=resource_path(work.computation),
+        resource=resource_path(plan.computation),
         digest=digest,
-        points=work.total,
+        points=plan.total,
         cost=quote.cost,
         least_cost=quote.least,
         most_cost=quote.most or None,
-        **asdict(cost_range(work.computation.name, quote, seconds)),
+        **asdict(cost_range(plan.computation.name, quote, seconds)),
         engine=quote.engine,
         place=place,
         limit=settings.max_cost,
@@ -207,8 +149,8 @@ async def list_jobs(
 ) -> Response:
     """The client's own jobs, newest first: those that were sent from its address (of IPv6, from its /64 network)."""
     page = await services.jobs.list(request_context(request.scope).requester, limit, cursor)
-    told = JobsPage(jobs=tuple(map(job_response, page.jobs)), next=page.next)
-    return Response(told.json_bytes(), headers=NO_STORE, media_type=JSON)
+    response = JobsPage(jobs=tuple(map(job_response, page.jobs)), next=page.next)
+    return Response(response.json_bytes(), headers=NO_STORE, media_type=JSON)
 
 
 @router.get("/v1/jobs/{job_id}", response_model=JobResponse, responses=_JOB_PROBLEMS)
@@ -249,7 +191,7 @@ async def job_events(
     now = await services.jobs.get(job_id)
     if now.state in ENDED and after == now.revision:
         return Response(status_code=204, headers=NO_STORE)
-    stream = _events(services.jobs, job_id, after)
+    stream = event_stream(services.jobs, job_id, after)
     return JobStreamResponse(services.jobs, stream, EVENTS)
 
 
@@ -270,8 +212,8 @@ async def job_results(
     on, as they come, until the job has ended.
     """
     jobs = services.jobs
-    form = requested_media_type(request, (JSON, NDJSON, CSV))
-    if form == JSON:
+    media_type = requested_media_type(request, (JSON, NDJSON, CSV))
+    if media_type == JSON:
         read, lines, following = await jobs.results(job_id, start, limit)
         computation = resource_at(read.resource)
         if read.state == "succeeded" and computation.chunking is None and lines:
@@ -284,27 +226,11 @@ async def job_results(
     if start >= read.total:
         raise PageBeyondEnd(read.total)
     computation = resource_at(read.resource)
-    if form == CSV and computation.chunking is None:
+    if media_type == CSV and computation.chunking is None:
         requested_media_type(request, (JSON, NDJSON))
-    table = CsvWriter(computation.chunking.cells) if form == CSV and computation.chunking is not None else None
-    stream = _lines(jobs, job_id, start, table)
-    return JobStreamResponse(services.jobs, stream, form)
-
-
-async def _events(jobs: JobService, name: str, after: int) -> AsyncGenerator[bytes]:
-    async for each in jobs.watch(name, after):
-        event = "ended" if each.state in ENDED else "progress"
-        told = job_response(each).json_bytes().decode()
-        yield format_sse_event(data_str=told, event=event, id=str(each.revision), retry=1000)
-
-
-async def _lines(jobs: JobService, name: str, start: int, table: CsvWriter | None) -> AsyncGenerator[bytes]:
-    async for lines in jobs.stream_results(name, start):
-        for first in range(0, len(lines), SLICE_LINES):
-            part = lines[first : first + SLICE_LINES]
-            yield b"\n".join(part) + b"\n" if table is None else table.write(map(json.loads, part))
-    if table is not None:
-        yield table.finish()
+    table = CsvWriter(computation.chunking.cells) if media_type == CSV and computation.chunking is not None else None
+    stream = result_stream(jobs, job_id, start, table)
+    return JobStreamResponse(services.jobs, stream, media_type)
 
 
 def _job_json(read: StoredJob) -> Response:
