@@ -168,7 +168,7 @@ def _with_second(
 ) -> TradeOffPair:
     options = options.no_finer_than(SECOND_ENGINE)
     tolerance = options.relative_tolerance
-    direct = _directly(ends)
+    direct = _closed_form_of(ends)
     if direct is not None and is_direct(contour_parts(ends[0]) or ()):
         return _few_first(direct, inverted, "closed_form", tolerance)
 
@@ -179,12 +179,12 @@ def _with_second(
 
     if direct is None and has_distant_shifts(contour_parts(ends[0]) or ()):
         return _few_first(replace(inverted, add=second(), notes=()), inverted, "discretised", tolerance)
-    asked = SecondEngine(_also("contour", "discretised" if direct is None else "closed_form", tolerance))
+    asked = SecondEngine(_note_of_second("contour", "discretised" if direct is None else "closed_form", tolerance))
     add = Intersected(inverted.add, second, tolerance, asked)
     return replace(inverted, add=add, remove=add.reversed(), second=asked)
 
 
-def _directly(ends: tuple[Steps, ...]) -> TradeOffPair | None:
+def _closed_form_of(ends: tuple[Steps, ...]) -> TradeOffPair | None:
     """Return the closed form of few steps between their roundings; None where one of them has none."""
     pairs = [pair for end in ends if (pair := _of_few_steps(end)) is not None]
     if len(pairs) < len(ends):
@@ -206,21 +206,21 @@ def _few_first(first: TradeOffPair, inverted: TradeOffPair, name: str, tolerance
 
     Another engine serves few numbers; inversion serves long lists and wide numbers.
     """
-    asked = SecondEngine(_also(name, "contour", tolerance))
+    asked = SecondEngine(_note_of_second(name, "contour", tolerance))
     add = BySizeOfQuery(Intersected(first.add, lambda: inverted.add, tolerance, asked), inverted.add)
     return replace(inverted, add=add, remove=add.reversed(), notes=(*inverted.notes, *first.notes), second=asked)
 
 
-def _also(first: str, second: str, tolerance: float) -> str:
+def _note_of_second(first: str, second: str, tolerance: float) -> str:
     return f"{second}: also asked, since {first} was wider than {tolerance:g}; both enclosures hold."
 
 
 def beside_parts(whole: TradeOffPair, steps: Steps) -> TradeOffPair:
     """Return the curves of a run, bounded from below where they are wide by parts with a closed form or a contour."""
-    return with_parts(whole, steps, _cheaply)
+    return with_parts(whole, steps, _inexpensive_curves)
 
 
-def _cheaply(part: Steps) -> TradeOffPair | None:
+def _inexpensive_curves(part: Steps) -> TradeOffPair | None:
     if len(part) == 1 and part[0][1] == 1:
         return part[0][0].curves()
     summed = closed_forms.summed(part)

@@ -19,11 +19,11 @@ from service.privacy.trade_off.pair import TradeOffPair
 MOST_PARTS: Final = 16
 """Maximal number of parts, the first of longer lists. Each part is evaluated wherever the whole is wide."""
 
-Cheaply = Callable[[Steps], TradeOffPair | None]
+CurvesOfPart = Callable[[Steps], TradeOffPair | None]
 """Function that returns the curves of a part of a run by a closed form or a contour; None where it has neither."""
 
 
-def with_parts(whole: TradeOffPair, steps: Steps, cheaply: Cheaply) -> TradeOffPair:
+def with_parts(whole: TradeOffPair, steps: Steps, curves_of: CurvesOfPart) -> TradeOffPair:
     """Return the curves of a run, bounded from below where they are wide by the curves of its parts.
 
     The parts are: all steps that contours compose, taken together; every group of equal steps; and a single step of
@@ -36,7 +36,7 @@ def with_parts(whole: TradeOffPair, steps: Steps, cheaply: Cheaply) -> TradeOffP
         found: list[AbstractTradeOff] = []
         for group in _groups(steps):
             try:
-                known = cheaply(group)
+                known = curves_of(group)
             except UnsupportedCombination:
                 continue
             if known is not None and known.add.evidence.is_certain:
