@@ -19,11 +19,11 @@ ResponseFields: TypeAlias = dict[str, Any]
 """The fields of a response in their order, where building it would cost as much as what it answers."""
 
 
-def no_digits(_: BaseModel) -> None:
+def no_ground_truth(_: BaseModel) -> None:
     """Answers in doubles."""
 
 
-def success(_: Response) -> int:
+def exit_ok(_: Response) -> int:
     """Return 0: whatever the answer is, a script goes on."""
     return 0
 
@@ -34,7 +34,7 @@ there reads none beside its own. More share no more time: their arrays leave the
 """
 
 
-class Computes(Protocol):
+class BodyProducer(Protocol):
     """What makes the bytes of an answer: a resource, a piece of a job, a picture, or what was planned for a quote."""
 
     def body(self, request: Any, digest: str, engine_version: str, /) -> bytes:
@@ -73,14 +73,14 @@ class Quote:
     cost: int
     inline: bool = False
     engine: str = ""
-    uncertainty: float = 1.0
-    most: int = 0
-    begun: Planned | None = field(default=None, compare=False, repr=False)
+    uncertainty_factor: float = 1.0
+    ceiling: int = 0
+    prepared: Planned | None = field(default=None, compare=False, repr=False)
 
     @property
-    def least(self) -> int:
+    def minimum(self) -> int:
         """The least that it may cost."""
-        return int(self.cost / self.uncertainty)
+        return int(self.cost / self.uncertainty_factor)
 
 
 @final
@@ -139,11 +139,11 @@ class Computation(Generic[RequestT, ResponseT]):
     response_type: type[ResponseT]
     function: Callable[[RequestT, str, str], ResponseT | ResponseFields]
     quote: Callable[[RequestT], Quote]
-    digits: Callable[[RequestT], int | None] = no_digits
+    ground_truth_digits: Callable[[RequestT], int | None] = no_ground_truth
     read_archive: Callable[[bytes], RequestT] | None = None
     files: tuple[str, ...] = ()
-    bare: str = ""
-    exit_code: Callable[[ResponseT], int] = success
+    bare_member: str = ""
+    exit_code: Callable[[ResponseT], int] = exit_ok
     decision: Callable[[ResponseT], dict[str, Any] | None] | None = None
     chunking: Chunking[RequestT] | None = None
     ends_early: bool = False

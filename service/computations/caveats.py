@@ -27,11 +27,11 @@ def caveats(mechanism: AbstractMechanism, *models: AbstractThreatModel) -> Answe
     """The caveats of the answers about a mechanism, as they travel, against these attackers: those for whom several
     records count have an answer to the hazard of one.
     """
-    said = mechanism.caveats()
+    known = mechanism.caveats()
     if models and all(map(_of_several_records, models)):
-        hazards = tuple(hazard for hazard in said.hazards if hazard is not core.ONE_RECORD_IS_PROTECTED)
-        said = core.Caveats(said.premises, hazards)
-    return _written(said)
+        hazards = tuple(hazard for hazard in known.hazards if hazard is not core.ONE_RECORD_IS_PROTECTED)
+        known = core.Caveats(known.premises, hazards)
+    return _written(known)
 
 
 def _of_several_records(model: AbstractThreatModel) -> bool:
@@ -39,6 +39,6 @@ def _of_several_records(model: AbstractThreatModel) -> bool:
 
 
 @lru_cache(maxsize=64)  # mechanisms of a kind say the same, whatever their parameters
-def _written(said: core.Caveats) -> AnswerCaveats:
-    hazards = ({"code": each.code, "text": each.text} for each in said.hazards)
-    return AnswerCaveats(tuple(map(assumption_of, said.premises)), tuple(map(Hazard.model_validate, hazards)))
+def _written(known: core.Caveats) -> AnswerCaveats:
+    hazards = ({"code": each.code, "text": each.text} for each in known.hazards)
+    return AnswerCaveats(tuple(map(assumption_of, known.premises)), tuple(map(Hazard.model_validate, hazards)))

@@ -46,7 +46,7 @@ class CostRange:
 def cost_range(resource: str, quoted: Quote, limit_seconds: float) -> CostRange:
     """Return the range of a quoted request that is ended after `limit_seconds`."""
     limit = limit_seconds * 1e6
-    most = math.ceil(min(MACHINES * quoted.most, limit) if quoted.most else limit)
+    most = math.ceil(min(MACHINES * quoted.ceiling, limit) if quoted.ceiling else limit)
     likely = min(math.ceil(quoted.cost / CEILING) if quoted.inline else quoted.cost, most)
     found = UNKNOWN_OF_RESOURCES.get(resource), UNKNOWN_OF_ENGINES.get(quoted.engine)
     least = int(likely / _largest_ratio(quoted))
@@ -56,4 +56,4 @@ def cost_range(resource: str, quoted: Quote, limit_seconds: float) -> CostRange:
 def _largest_ratio(quoted: Quote) -> float:
     if quoted.engine == "discretised":
         return ON_LATTICES
-    return COUNTED if quoted.uncertainty == 1.0 else SEARCHED
+    return COUNTED if quoted.uncertainty_factor == 1.0 else SEARCHED

@@ -23,12 +23,12 @@ from service.computations.comparisons.curve_verdicts import COMPARED_POINT_COST,
 from service.computations.curve_points import points_of
 from service.computations.estimates import curves_cost, is_for_a_job, quote, unpriced
 from service.computations.limits import begin_limits, limit_fields, limit_of_points
-from service.computations.numbers import enclosed_column, remarks, tightness
+from service.computations.numbers import enclosed_column, notes_for, tightness
 from service.computations.parts import (
     assumptions_of,
-    blamed,
+    attribute_error,
+    echo_options,
     mechanism_of,
-    options_as_sent,
     options_of,
     threat_model_of,
 )
@@ -67,7 +67,7 @@ def _response(request: CurvesRequest, planned: CurvePlans, digest: str, engine_v
     return {
         "digest": digest,
         "engine_version": engine_version,
-        **options_as_sent(request),
+        **echo_options(request),
         "mechanism": request.mechanism,
         "false_positive_rates": rates.tolist(),
         "methods": request.methods,
@@ -91,7 +91,9 @@ def _quote(request: CurvesRequest, planned: Callable[[], CurvePlans]) -> Quote:
     pairs = count * (count - 1) / 2
     output = WRITTEN_POINT_COST * count * points + pairs * (COMPARISON_COST + COMPARED_POINT_COST * points)
     known = planned()
-    return quote(known.plans, partial(curves_cost, request.directions, points), output, begun=Planned(known, _response))
+    return quote(
+        known.plans, partial(curves_cost, request.directions, points), output, prepared=Planned(known, _response)
+    )
 
 
 def _planned(request: CurvesRequest) -> CurvePlans:
@@ -102,7 +104,7 @@ def _planned(request: CurvesRequest) -> CurvePlans:
             model = threat_model_of(request.threat_models[place])
             plans.append(model.plan(mechanism, request.methods[number], options))
         except PrivacyComputationError as error:
-            raise _blamed(error, request, place, number) from None
+            raise _attribute_error(error, request, place, number) from None
     return CurvePlans(mechanism, tuple(plans))
 
 
@@ -156,7 +158,7 @@ def _curves(
                     }
                 )
         except PrivacyComputationError as error:
-            raise _blamed(error, request, place, number) from None
+            raise _attribute_error(error, request, place, number) from None
     return fields, read
 
 
@@ -167,7 +169,9 @@ def _premises(request: CurvesRequest) -> tuple[Assumption, ...]:
     return tuple({assumption.text: assumption for each in asked for assumption in each}.values())
 
 
-def _blamed(error: PrivacyComputationError, request: CurvesRequest, place: int, number: int) -> PrivacyComputationError:
+def _attribute_error(
+    error: PrivacyComputationError, request: CurvesRequest, place: int, number: int
+) -> PrivacyComputationError:
     """The error with the place in the request of this threat model, of this method, or of a rate."""
     places = {
         "mechanism": "/mechanism",
@@ -175,7 +179,7 @@ def _blamed(error: PrivacyComputationError, request: CurvesRequest, place: int, 
         "method": f"/methods/{number}",
     }
     named: tuple[Request, ...] = (request, *(() if request.grid is None else (request.grid,)))
-    return blamed(error, places["method"], *named, places=places)
+    return attribute_error(error, places["method"], *named, places=places)
 
 
 def _drawn(
@@ -198,7 +202,7 @@ def _drawn(
         "tolerance_met": limit is None,
         **limit_fields(limit),
         "source": curves.source,
-        "notes": remarks(curves, evidence) + notes,
+        "notes": notes_for(curves, evidence) + notes,
     }
 
 

@@ -49,7 +49,7 @@ def quote(
     plans: Sequence[Plan],
     cost_of: Callable[[CostModel | Ceiling], float],
     beside: float = 0.0,
-    begun: Planned | None = None,
+    prepared: Planned | None = None,
 ) -> Quote:
     """Return what readings of these plans cost together, and `beside` them; in the event loop only where all plans have
     a ceiling. `cost_of`: the readings by a cost model. `begun`: what answers the request, going on from these plans.
@@ -60,20 +60,20 @@ def quote(
     ceiling = sum(math.inf if plan.ceiling is None else cost_of(plan.ceiling) for plan in plans) + beside
     if ceiling <= INLINE_LIMIT:
         most = math.ceil(ceiling)
-        return Quote(most, inline=True, engine=plans[0].engine, most=most, begun=begun)
+        return Quote(most, inline=True, engine=plans[0].engine, ceiling=most, prepared=prepared)
     estimates = [cost_of(plan.cost) for plan in plans]
     expected, engine = math.fsum(estimates), plans[estimates.index(max(estimates))].engine
-    uncertainty = UNCERTAINTY_OF_GROUND_TRUTHS if engine == ONLY_WHERE_ASKED else UNCERTAINTY
-    for_a_job = engine == ONLY_WHERE_ASKED and expected > uncertainty * SURELY_TOO_LONG
+    uncertainty_factor = UNCERTAINTY_OF_GROUND_TRUTHS if engine == ONLY_WHERE_ASKED else UNCERTAINTY
+    for_a_job = engine == ONLY_WHERE_ASKED and expected > uncertainty_factor * SURELY_TOO_LONG
     most = math.ceil((WORK_OF_A_JOB if for_a_job else MOST_WORK) + beside)
     cost = math.ceil(expected + beside)
     cost = cost if for_a_job else min(cost, most)
-    return Quote(cost, engine=engine, uncertainty=uncertainty, most=most, begun=begun)
+    return Quote(cost, engine=engine, uncertainty_factor=uncertainty_factor, ceiling=most, prepared=prepared)
 
 
 def is_for_a_job(quoted: Quote) -> bool:
     """Whether a request with this quote has the allowance of a job."""
-    return quoted.least > SURELY_TOO_LONG
+    return quoted.minimum > SURELY_TOO_LONG
 
 
 MOST_LOOKED_AT: Final = 600
@@ -102,7 +102,7 @@ def _unpriced(parts: int, readings: int) -> Quote | None:
     if parts <= MOST_LOOKED_AT:
         return None
     cost = min(UNPRICED_BASE + UNPRICED_PART * parts * readings, UNPRICED_MOST)
-    return Quote(cost, engine=UNPRICED, uncertainty=UNCERTAINTY, most=UNPRICED_MOST)
+    return Quote(cost, engine=UNPRICED, uncertainty_factor=UNCERTAINTY, ceiling=UNPRICED_MOST)
 
 
 def parts_of(mechanism: MechanismSpec, threat_models: Sequence[ThreatModelSpec]) -> int:

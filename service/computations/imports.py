@@ -7,7 +7,7 @@ from typing import Any, Final, cast
 from api_schemas.imports import IMPORTS_EXAMPLES, ImportsRequest, ImportsResponse
 from service.computations.abstract import Computation, Quote, ResponseFields
 from service.computations.caveats import caveats
-from service.computations.parts import blamed, mechanism_of
+from service.computations.parts import attribute_error, mechanism_of
 from service.importers.catalogue import import_state
 from service.privacy.errors import PrivacyComputationError
 
@@ -26,14 +26,14 @@ def compute_imports(request: ImportsRequest, digest: str, engine_version: str) -
         known = caveats(mechanism_of(found.mechanism))
     except PrivacyComputationError as error:
         error.pointer = ""
-        raise blamed(error, "/content", request) from None
-    said = {} if found.threat_model is None else {"threat_model": found.threat_model}
+        raise attribute_error(error, "/content", request) from None
+    attacker = {} if found.threat_model is None else {"threat_model": found.threat_model}
     return {
         "digest": digest,
         "engine_version": engine_version,
         "format": found.format,
         "mechanism": found.mechanism,
-        **said,
+        **attacker,
         "not_carried_over": found.not_carried_over,
         "hazards": (*found.hazards, *known.hazards),
     }
@@ -61,5 +61,5 @@ IMPORTS: Final = Computation(
     response_type=ImportsResponse,
     function=compute_imports,
     quote=imports_quote,
-    bare="content",
+    bare_member="content",
 )

@@ -31,7 +31,7 @@ UNPROVED: Final = (Evidence.STATISTICAL, Evidence.ASYMPTOTIC)
 SafeEnd = Literal["lower", "upper"]
 
 
-def as_sure_as(curve: AbstractTradeOff, enclosure: Enclosure) -> Enclosure:
+def with_evidence_of(curve: AbstractTradeOff, enclosure: Enclosure) -> Enclosure:
     """A reading of a curve, with evidence no better than that of the curve where this is no proof."""
     if curve.evidence not in UNPROVED:
         return enclosure
@@ -45,7 +45,7 @@ def tightness(evidence: Evidence, bracket: str | None) -> bool | None:
     return None if evidence in UNPROVED else bracket is None
 
 
-def remarks(pair: TradeOffPair, evidence: Evidence) -> tuple[str, ...]:
+def notes_for(pair: TradeOffPair, evidence: Evidence) -> tuple[str, ...]:
     """The notes of a reading of these curves; the bracket is one of them where the ends are proved."""
     return pair.notes if pair.bracket is None or evidence in UNPROVED else (*pair.notes, pair.bracket)
 

@@ -53,21 +53,21 @@ PLACES: Final[Mapping[str, str]] = {
 def mechanism_of(spec: MechanismSpec) -> AbstractMechanism:
     """The mechanism of the core that a specification describes. Raises with the pointer `/mechanism`."""
     if is_one_step(spec):  # made sooner than found
-        return _made(spec)
+        return _build(spec)
     hashable: Any = spec  # frozen, which its type does not say
     return _mechanism_of(hashable)
 
 
 @lru_cache(maxsize=16)  # asked for twice: a request is priced before it is computed
 def _mechanism_of(spec: MechanismSpec) -> AbstractMechanism:
-    return _made(spec)
+    return _build(spec)
 
 
-def _made(spec: MechanismSpec) -> AbstractMechanism:
+def _build(spec: MechanismSpec) -> AbstractMechanism:
     try:
         mechanism: AbstractMechanism = _value(spec)
     except PrivacyComputationError as error:
-        raise blamed(error, "/mechanism", *nodes_of(spec)) from None
+        raise attribute_error(error, "/mechanism", *nodes_of(spec)) from None
     return mechanism
 
 
@@ -111,13 +111,13 @@ def options_of(request: Request) -> EngineOptions:
     return EngineOptions(relative_tolerance=tolerance, **given)
 
 
-def options_as_sent(request: MethodOptions) -> dict[str, Any]:
+def echo_options(request: MethodOptions) -> dict[str, Any]:
     """The options of a request as its response says them again, in their order."""
     held = request.__dict__
     return {name: held[name] for name in OPTION_FIELDS if held[name] is not None}
 
 
-def blamed(
+def attribute_error(
     error: PrivacyComputationError, pointer: str, *parts: Request, places: Mapping[str, str] = PLACES
 ) -> PrivacyComputationError:
     """The error with the place in the request that it is about: `pointer`, which leads to `parts`, or one of `places`.

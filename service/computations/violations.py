@@ -12,7 +12,7 @@ from typing import final
 
 from service.privacy.errors import NumericalFailure
 
-_noted: ContextVar[list[NumericalFailure] | None] = ContextVar("noted", default=None)
+_collected: ContextVar[list[NumericalFailure] | None] = ContextVar("noted", default=None)
 
 
 def is_violation(error: Exception) -> bool:
@@ -20,28 +20,28 @@ def is_violation(error: Exception) -> bool:
     return isinstance(error, NumericalFailure)
 
 
-def note(violation: NumericalFailure) -> None:
+def record_violation(violation: NumericalFailure) -> None:
     """Keep a violation that the answer under way survives; nothing where nobody collects them."""
-    collected = _noted.get()
+    collected = _collected.get()
     if collected is not None:
         collected.append(violation)
 
 
-def noted() -> AbstractContextManager[list[NumericalFailure]]:
+def collect_violations() -> AbstractContextManager[list[NumericalFailure]]:
     """The list of all violations noted until the block ends."""
-    return _Noted()
+    return _Collector()
 
 
 @final
-class _Noted:
+class _Collector:
     """A class, not a generator, which would cost several times as much for every closed form."""
 
     __slots__ = ("_before",)
 
     def __enter__(self) -> list[NumericalFailure]:
         collected: list[NumericalFailure] = []
-        self._before = _noted.set(collected)
+        self._before = _collected.set(collected)
         return collected
 
     def __exit__(self, *_: object) -> None:
-        _noted.reset(self._before)
+        _collected.reset(self._before)

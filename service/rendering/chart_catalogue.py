@@ -149,7 +149,8 @@ def assessment_dependencies(response: AssessmentsResponse) -> list[Dependency]:
     ]
     found = [Dependency("curves", curves(*attackers), "attackers")]
     alone = map(
-        curves, relaxed_attackers(AssessedRun(mechanism, response.context, worst), response.relative_tolerance).dear
+        curves,
+        relaxed_attackers(AssessedRun(mechanism, response.context, worst), response.relative_tolerance).expensive,
     )
     found += [Dependency("curves", each, "attacker") for each in alone if CURVES.quote(each).cost <= DEAREST_CURVE]
     epsilon = _epsilon(response)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from api_schemas.calibrations import CalibrationsRequest
-from api_schemas.fields import Shape, shape_of, shape_of_field, type_of
+from api_schemas.fields import FieldShape, shape_of, shape_of_field, type_of
 from api_schemas.free_parameters import TIED
 from api_schemas.mechanisms import MechanismSpec
 from api_schemas.questions import QuestionSpec
@@ -39,7 +39,7 @@ def numbers_of(union: Any) -> list[tuple[str, str]]:
     for model in shape_of(union).models:
         for name, field in model.model_fields.items():
             shape = shape_of_field(field)
-            inner = shape_of(shape.item) if shape.kind == "list" else Shape(kind="other")
+            inner = shape_of(shape.item) if shape.kind == "list" else FieldShape(kind="other")
             if name not in TIED and {shape.kind, inner.kind} & {"number", "integer"}:
                 found.append((type_of(model), name))
     return found

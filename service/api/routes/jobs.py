@@ -168,7 +168,7 @@ async def estimate(request: Request, services: UsedServices) -> Response:
     work, digest, quote = await services.runner.request_thread.call(requester, _quote, services.jobs, body)
     settings = services.settings
     job_limit = services.jobs.largest_cost(work.computation)
-    place: Place = "nowhere" if quote.least > job_limit or work.total > services.jobs.limits.points else "job"
+    place: Place = "nowhere" if quote.minimum > job_limit or work.total > services.jobs.limits.points else "job"
     pieces = work.computation.chunking
     waits = pieces is None or work.total <= pieces.largest_points
     if place == "job" and waits and services.runner.is_within_budget(work.computation, quote):
@@ -180,8 +180,8 @@ async def estimate(request: Request, services: UsedServices) -> Response:
         digest=digest,
         points=work.total,
         cost=quote.cost,
-        least_cost=quote.least,
-        most_cost=quote.most or None,
+        least_cost=quote.minimum,
+        most_cost=quote.ceiling or None,
         **asdict(cost_range(work.computation.name, quote, seconds)),
         engine=quote.engine,
         place=place,

@@ -11,16 +11,16 @@ from api_schemas.policies import PolicyRule
 from api_schemas.questions import QuestionSpec, TradeOffQuestion
 from api_schemas.threat_models import ThreatModelSpec, WorstCaseThreatModel
 from service.computations.abstract import ResponseFields
-from service.computations.allowance import Shares
-from service.computations.answers import said
+from service.computations.allowance import WorkBudgetShares
+from service.computations.answers import evaluate_question
 from service.computations.assessments.judged import AssessedRun
-from service.computations.bounds import Setting, setting_of
-from service.computations.nested import answered
-from service.computations.parts import blamed
+from service.computations.bounds import ResolvedRequest, resolve_request
+from service.computations.nested import evaluate_nested
+from service.computations.parts import attribute_error
 from service.privacy.errors import PrivacyComputationError
 from service.privacy.trade_off.pair import TradeOffPair
 
-NO_SETTINGS: Final[Mapping[BoundsRequest, Setting]] = MappingProxyType({})
+NOTHING_RESOLVED: Final[Mapping[BoundsRequest, ResolvedRequest]] = MappingProxyType({})
 
 
 def worst_case_of(run: AssessedRun, tolerance: float, questions: Sequence[QuestionSpec]) -> BoundsRequest:
@@ -33,12 +33,12 @@ def worst_case_of(run: AssessedRun, tolerance: float, questions: Sequence[Questi
     )
 
 
-def curves_of(asked: BoundsRequest, setting: Setting | None = None) -> TradeOffPair:
+def curves_of(asked: BoundsRequest, resolved: ResolvedRequest | None = None) -> TradeOffPair:
     """Return the curves of a request. Raise PrivacyComputationError with a pointer into the request around it."""
     try:
-        return (setting or setting_of(asked)).main.curves
+        return (resolved or resolve_request(asked)).primary.curves
     except PrivacyComputationError as error:
-        raise blamed(error, "/threat_model", asked.threat_model) from None
+        raise attribute_error(error, "/threat_model", asked.threat_model) from None
 
 
 @final
@@ -53,11 +53,11 @@ class Answering:
         run: AssessedRun,
         tolerance: float,
         curves: TradeOffPair,
-        shares: Shares,
-        settings: Mapping[BoundsRequest, Setting] = NO_SETTINGS,
+        shares: WorkBudgetShares,
+        resolved_requests: Mapping[BoundsRequest, ResolvedRequest] = NOTHING_RESOLVED,
     ) -> None:
         self._run, self._tolerance, self._shares, self.curves = run, tolerance, shares, curves
-        self._settings = settings
+        self._resolved_requests = resolved_requests
         self._known: dict[tuple[ThreatModelSpec, QuestionSpec], ResponseFields] = {}
 
     def keep(self, model: ThreatModelSpec, answers: Sequence[ResponseFields]) -> None:
@@ -69,7 +69,7 @@ class Answering:
         model = self._run.threat_model
         known = self._known_answer(model, question)
         if known is None:
-            with self._shares.next():
+            with self._shares.next_share():
                 known = self._read(question, pointer)
             self.keep(model, [known])
         return known
@@ -81,7 +81,7 @@ class Answering:
             return self.worst_case(rule.question, f"{place}/question")
         known = self._known_answer(model, rule.question)
         if known is None:
-            with self._shares.next():
+            with self._shares.next_share():
                 known = self._ruled(rule, place)
             self.keep(model, [known])
         return known
@@ -96,13 +96,13 @@ class Answering:
 
     def _ruled(self, rule: PolicyRule, place: str) -> ResponseFields:
         asked, places = ruled(self._run, rule, place, self._tolerance)
-        return answered(asked, places, self._settings.get(asked))["answers"][0]
+        return evaluate_nested(asked, places, self._resolved_requests.get(asked))["answers"][0]
 
     def _read(self, question: QuestionSpec, pointer: str) -> ResponseFields:
         try:
-            return said(self.curves, question, self._tolerance).answer(question, conditional=False)
+            return evaluate_question(self.curves, question, self._tolerance).answer(question, conditional=False)
         except PrivacyComputationError as error:
-            raise blamed(error, pointer, question) from None
+            raise attribute_error(error, pointer, question) from None
 
     def _known_answer(self, model: ThreatModelSpec, question: QuestionSpec) -> ResponseFields | None:
         """Return a known answer: to the same question, or one point of a curve that is known at more rates."""

@@ -45,7 +45,7 @@ SUMMARIES: Final[Mapping[str, str]] = {
 OTHER_NEIGHBOURS: Final = (
     "The attacker of differential privacy again, under the neighbouring relation of the attacker that follows."
 )
-DEAREST: Final = 5_000_000
+LARGEST_COST: Final = 5_000_000
 """Microseconds: a relaxed attacker whose answers cost more does not keep those of the worst case waiting."""
 MU_RANGE: Final = 1e-9
 MU: Final = GdpMuQuestion(type="gdp_mu", false_positive_rate_min=MU_RANGE, type_two_error_min=MU_RANGE, direction="add")
@@ -75,7 +75,7 @@ class Attackers:
 
     requests: tuple[tuple[BoundsRequest, Quote], ...]
     others: tuple[NotApplicable, ...]
-    dear: tuple[ThreatModelSpec, ...] = ()
+    expensive: tuple[ThreatModelSpec, ...] = ()
 
 
 def relaxed_attackers(run: AssessedRun, tolerance: float) -> Attackers:
@@ -86,7 +86,7 @@ def relaxed_attackers(run: AssessedRun, tolerance: float) -> Attackers:
         return Attackers((), tuple(NotApplicable(threat_model=name, reason=reason) for name in names))
     candidates, others = _candidates(run.mechanism, run.context)
     found: list[tuple[BoundsRequest, Quote]] = []
-    dear: list[ThreatModelSpec] = []
+    expensive: list[ThreatModelSpec] = []
     for candidate in candidates:
         asked = BoundsRequest(
             mechanism=run.mechanism,
@@ -99,13 +99,13 @@ def relaxed_attackers(run: AssessedRun, tolerance: float) -> Attackers:
         except UnsupportedCombination as error:
             others.append(not_applicable(candidate, error))
             continue
-        if quote.cost > DEAREST:
+        if quote.cost > LARGEST_COST:
             reason = f"Its answers are estimated at {math.ceil(quote.cost / 1e6)} s: ask /v1/bounds for them."
             others.append(NotApplicable(threat_model=candidate.type, reason=reason))
-            dear.append(candidate)
+            expensive.append(candidate)
         else:
             found.append((asked, quote))
-    return Attackers(tuple(found), tuple(others), tuple(dear))
+    return Attackers(tuple(found), tuple(others), tuple(expensive))
 
 
 def _candidates(

@@ -8,11 +8,11 @@ from typing import Final, Literal
 
 from api_schemas.assumptions_and_hazards import Hazard, HazardCode
 from service.computations.abstract import ResponseFields
-from service.computations.assessments.consequences import as_shuffled, changed_alone, judged_alone
 from service.computations.assessments.effects import HAZARDS, NO_BOUND, POSSIBLE
+from service.computations.assessments.hazard_impacts import as_shuffled, changed_alone, judged_alone
 from service.computations.assessments.judged import (
     AssessedRun,
-    Judged,
+    JudgedRun,
     batches_are_between_updates,
     changes,
     inconsistent_rate,
@@ -40,7 +40,7 @@ class Numbers:
 
 
 def assessed_hazards(
-    known: Sequence[Hazard], run: AssessedRun, judged: Judged, numbers: Numbers
+    known: Sequence[Hazard], run: AssessedRun, judged: JudgedRun, numbers: Numbers
 ) -> list[ResponseFields]:
     """Return the hazards of a run, present ones first. known: those of the mechanism as it is described."""
     found = [*_of_changes(known, run, judged, numbers), *_of_the_mechanism(known, run), *_of_the_context(run, numbers)]
@@ -68,14 +68,14 @@ def _hazard(
 
 
 def _of_changes(
-    known: Sequence[Hazard], run: AssessedRun, judged: Judged, numbers: Numbers
+    known: Sequence[Hazard], run: AssessedRun, judged: JudgedRun, numbers: Numbers
 ) -> Iterator[ResponseFields]:
     """Yield the hazards that are present and change numbers."""
     texts = {each.code: each.text for each in known} | _change_texts(run)
     for change in changes(run):
         is_only = [each.code for each in judged.changes] == [change.code]
-        told = judged_alone(change, judged.run, numbers.epsilon) if is_only else changed_alone(change, run)
-        yield _hazard(change.code, texts[change.code], "present", told, failed=change.code in judged.failed)
+        impacts = judged_alone(change, judged.run, numbers.epsilon) if is_only else changed_alone(change, run)
+        yield _hazard(change.code, texts[change.code], "present", impacts, failed=change.code in judged.failed)
 
 
 def _change_texts(run: AssessedRun) -> dict[HazardCode, str]:

@@ -94,7 +94,7 @@ class Change(NamedTuple):
 
 @final
 @dataclass(frozen=True, slots=True)
-class Judged:
+class JudgedRun:
     """The run that is judged. changes: those that were made; failed: hazards that left no run that can be described."""
 
     run: AssessedRun
@@ -113,12 +113,12 @@ class Judged:
             return None
         return f"All numbers are of the run {', '.join(each.text for each in self.changes)}."
 
-    def undone(self, run: AssessedRun) -> Judged:
+    def undone(self, run: AssessedRun) -> JudgedRun:
         """Return the described run, with every change failed: the changed run cannot be computed."""
-        return Judged(run, (), (*self.failed, *(each.code for each in self.changes)))
+        return JudgedRun(run, (), (*self.failed, *(each.code for each in self.changes)))
 
 
-def judged(run: AssessedRun) -> Judged:
+def judged(run: AssessedRun) -> JudgedRun:
     """Return the run with the changes of all hazards that are present."""
     found, failed, mechanism = list[Change](), list[HazardCode](), run.mechanism
     for change in changes(run):
@@ -128,7 +128,7 @@ def judged(run: AssessedRun) -> Judged:
         else:
             mechanism = made
             found.append(change)
-    return Judged(replace(run, mechanism=mechanism), tuple(found), tuple(failed))
+    return JudgedRun(replace(run, mechanism=mechanism), tuple(found), tuple(failed))
 
 
 def made_by(change: Change, mechanism: MechanismSpec) -> MechanismSpec | None:

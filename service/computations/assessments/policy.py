@@ -9,11 +9,11 @@ from api_schemas.assessments import AssessedAssumption, AssessmentsRequest
 from api_schemas.assumptions_and_hazards import Assumption
 from api_schemas.policies import PolicyRule
 from service.computations.abstract import ResponseFields
-from service.computations.allowance import Shares
+from service.computations.allowance import WorkBudgetShares
 from service.computations.assessments.answering import Answering, curves_of, worst_case_of
 from service.computations.assessments.judged import AssessedRun
 from service.computations.assessments.premises import assessed
-from service.computations.assessments.rulings import RulingGrounds, ruling, verdict_of
+from service.computations.assessments.rule_results import RulingGrounds, ruling, verdict_of
 from service.computations.parts import assumptions_of, mechanism_of, threat_model_of
 from service.computations.read_numbers import ReadNumber
 from service.privacy.numerics.work import at_most
@@ -50,13 +50,13 @@ class Rules:
         """Answer every rule within the allowance of the caller. Raise PrivacyComputationError at the place of one."""
         self._answers = [self._asking.rule(rule, _place(index)) for index, rule in enumerate(self._rules)]
 
-    def rulings(self, grounds: RulingGrounds) -> list[ResponseFields]:
+    def rule_results(self, grounds: RulingGrounds) -> list[ResponseFields]:
         """Return how every rule stands; what is undecided for lack of work is read again."""
         with at_most(SECOND_WORK) as work:
             again = [index for index, rule in enumerate(self._rules) if _is_cut_short(rule, self._answers[index])]
-            shares = Shares(work, len(again) + (0 if grounds.judged.is_attained else len(self._rules)))
+            shares = WorkBudgetShares(work, len(again) + (0 if grounds.judged.is_attained else len(self._rules)))
             for index in again:
-                with shares.next():
+                with shares.next_share():
                     self._answers[index] = self._asking.again(self._rules[index], _place(index))
             described = _Described(self._request, grounds.run, shares)
             return [
@@ -69,7 +69,7 @@ class Rules:
 class _Described:
     """Answers rules for the run as it was described; its curves are made where the first rule asks for them."""
 
-    def __init__(self, request: AssessmentsRequest, run: AssessedRun, shares: Shares) -> None:
+    def __init__(self, request: AssessmentsRequest, run: AssessedRun, shares: WorkBudgetShares) -> None:
         self._request, self._run, self._shares = request, run, shares
         self._asking: Answering | None = None
 

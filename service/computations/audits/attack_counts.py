@@ -14,12 +14,12 @@ from api_schemas.audit_examples import ATTACK_COUNTS_EXAMPLES
 from api_schemas.choices import EngineUsed
 from api_schemas.threat_models import ThreatModelSpec
 from service.computations.abstract import Computation, Quote
-from service.computations.allowance import MOST_WORK, Shares
+from service.computations.allowance import MOST_WORK, WorkBudgetShares
 from service.computations.caveats import caveats
 from service.computations.curve_points import points_of
 from service.computations.estimates import quote, unpriced
-from service.computations.numbers import enclosed_number, remarks, tightness
-from service.computations.parts import assumptions_of, blamed, mechanism_of, threat_model_of, worst_case_spec
+from service.computations.numbers import enclosed_number, notes_for, tightness
+from service.computations.parts import assumptions_of, attribute_error, mechanism_of, threat_model_of, worst_case_spec
 from service.privacy.audits.counts import Rate, Region, epsilon, gdp_mu, region
 from service.privacy.enclosure import Enclosure, Evidence
 from service.privacy.errors import PrivacyComputationError
@@ -100,17 +100,17 @@ def _held_against(request: AttackCountsRequest, rates: Region) -> _HeldAgainst:
         threat_model = threat_model_of(attacker)
         worst_case = worst_case_beside(threat_model, mechanism)
         with at_most(MOST_WORK) as work:
-            shares = Shares(work, 2)
-            with shares.next():
+            shares = WorkBudgetShares(work, 2)
+            with shares.next_share():
                 curves = threat_model.curves(mechanism, METHOD)
                 bound = _verdict(rates, curves, attacker, relaxed=worst_case is not None)
             beside = None
             if worst_case is not None:
-                with shares.next():
+                with shares.next_share():
                     curves = worst_case.curves(mechanism, METHOD)
                     beside = _verdict(rates, curves, worst_case_spec(worst_case), relaxed=False)
     except PrivacyComputationError as error:
-        raise blamed(error, "/threat_model", attacker) from None
+        raise attribute_error(error, "/threat_model", attacker) from None
     known = caveats(mechanism, threat_model)
     assumptions = (TRIALS_INDEPENDENT, *known.assumptions, *assumptions_of(threat_model, mechanism))
     return _HeldAgainst(bound, beside, assumptions, known.hazards)
@@ -154,7 +154,7 @@ def _verdict(rates: Region, curves: TradeOffPair, attacker: ThreatModelSpec, *, 
         method=cast("EngineUsed", curve.method),
         source=curves.source,
         conditional=relaxed,
-        notes=(*notes, *remarks(curves, curve.evidence), *curves.notes_since(asked)),
+        notes=(*notes, *notes_for(curves, curve.evidence), *curves.notes_since(asked)),
     )
 
 
@@ -171,7 +171,7 @@ def attack_counts_quote(request: AttackCountsRequest) -> Quote:
         models = [threat_model] if worst_case is None else [threat_model, worst_case]
         plans = [model.plan(mechanism, METHOD) for model in models]
     except PrivacyComputationError as error:
-        raise blamed(error, "/threat_model", request.threat_model) from None
+        raise attribute_error(error, "/threat_model", request.threat_model) from None
     return quote(plans, lambda model: model.build + CURVES_READ * model.readings().point, COUNTING_COST)
 
 

@@ -95,7 +95,7 @@ def _laws(request: CalibrationsRequest, place: Place) -> Iterator[Law]:
             case ("targets", number, "threat_model", *_) if number == index:
                 yield _of_attacker(place, target)
             case ("targets", number, "question", *_) if number == index:
-                yield monotone.law_of_question(read_of(target), place.name, side_of(target))
+                yield monotone.law_of_question(quantity_of(target), place.name, side_of(target))
             case _:
                 yield NOTHING
 
@@ -131,12 +131,12 @@ def _needed(sign: int | None, target: CalibrationTarget, *, of_question: bool) -
     return rises if target.at_most is None else -rises
 
 
-def rise(need: int | None, target: CalibrationTarget) -> int:
+def rise_sign(need: int | None, target: CalibrationTarget) -> int:
     """Which way the answer goes with the number: 1 up, -1 down; 0 where it does not matter or is not known."""
     return (need or 0) if target.at_most is None else -(need or 0)
 
 
-def read_of(target: CalibrationTarget) -> str:
+def quantity_of(target: CalibrationTarget) -> str:
     """The type of the question, of a trade-off what is read of it."""
     return target.reads if target.question.type == "trade_off" else target.question.type
 

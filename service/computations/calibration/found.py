@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, final
 
-from service.computations.calibration.looks import Look, Looks
+from service.computations.calibration.evaluator import Evaluator, PointEvaluation
 from service.privacy.calibration.crossing import Crossing, Evaluation
 from service.privacy.calibration.scale import Scale
 
@@ -34,10 +34,10 @@ class SearchResult:
     """
 
     status: Literal["met", "trivially_met", "infeasible", "undecided"]
-    value: Look
+    value: PointEvaluation
     group: tuple[int, ...]
-    beside: Look | None = None
-    failing: Look | None = None
+    beside: PointEvaluation | None = None
+    failing: PointEvaluation | None = None
     refused: Exception | None = None
     witnessed: bool = False
     whole: bool = False
@@ -47,68 +47,78 @@ class SearchResult:
     notes: tuple[str, ...] = ()
 
 
-def crossing_of(looks: Looks, scale: Scale, group: Sequence[int], *known: Look) -> Crossing:
+def crossing_of(evaluator: Evaluator, scale: Scale, group: Sequence[int], *known: PointEvaluation) -> Crossing:
     """Return the search for the least private number of the scale at which the group is met. `known`: looks made."""
-    return Crossing(_seeing(looks, lambda look: _met(look, group)), scale, [_met(look, group) for look in known])
+    return Crossing(
+        _adapted(evaluator, lambda evaluation: _met(evaluation, group)),
+        scale,
+        [_met(evaluation, group) for evaluation in known],
+    )
 
 
-def _seeing(looks: Looks, see: Callable[[Look], Evaluation]) -> Callable[[float], Evaluation | None]:
-    def seen(number: float) -> Evaluation | None:
-        look = looks.at(number)
-        return None if look is None else see(look)
+def _adapted(
+    evaluator: Evaluator, adapt: Callable[[PointEvaluation], Evaluation]
+) -> Callable[[float], Evaluation | None]:
+    def scanned(number: float) -> Evaluation | None:
+        evaluation = evaluator.at(number)
+        return None if evaluation is None else adapt(evaluation)
 
-    return seen
-
-
-def _met(look: Look, group: Sequence[int]) -> Evaluation:
-    return Evaluation(look.number, holds=look.meets(group), height=look.height(group))
+    return scanned
 
 
-def ended(looks: Looks, crossing: Crossing, group: tuple[int, ...], *, proved: bool) -> SearchResult:
+def _met(evaluation: PointEvaluation, group: Sequence[int]) -> Evaluation:
+    return Evaluation(evaluation.number, holds=evaluation.meets(group), height=evaluation.height(group))
+
+
+def finished_search(evaluator: Evaluator, crossing: Crossing, group: tuple[int, ...], *, proved: bool) -> SearchResult:
     """Return the result of a search that came to its end. `proved`: what fails at the last number fails at all."""
     inside, outside, scale = crossing.inside, crossing.outside, crossing.scale
     if inside is None:
-        last = looks.made[outside.at] if outside is not None else next(iter(looks.made.values()))
+        last = evaluator.evaluations[outside.at] if outside is not None else next(iter(evaluator.evaluations.values()))
         fails = last.failing(group) is not None
-        return not_met(last, group, proved=proved and fails and last.number == scale.last)
-    value = looks.made[inside.at]
+        return unmet_result(last, group, proved=proved and fails and last.number == scale.last)
+    value = evaluator.evaluations[inside.at]
     if outside is None:
         return SearchResult("trivially_met", value, group)
-    beside = looks.at(outside.at)
+    beside = evaluator.at(outside.at)
     if beside is None:
-        return SearchResult("met", value, group, refused=looks.refusals[outside.at], whole=scale.whole)
-    failing = _failing(looks, scale, value, beside, group)
+        return SearchResult("met", value, group, refused=evaluator.refusals[outside.at], whole=scale.whole)
+    failing = _failing(evaluator, scale, value, beside, group)
     near = failing is not None and scale.are_neighbours(value.number, failing.number)
     return SearchResult("met", value, group, beside, failing, witnessed=near, whole=scale.whole)
 
 
-def not_met(best: Look, group: tuple[int, ...], *, proved: bool) -> SearchResult:
+def unmet_result(best: PointEvaluation, group: tuple[int, ...], *, proved: bool) -> SearchResult:
     """Return a result without a number that meets the group. `proved`: there is none."""
     fails = best.failing(group) is not None
     status = "infeasible" if proved else "undecided"
     return SearchResult(status, best, group, failing=best if fails else None, witnessed=proved and fails)
 
 
-def _failing(looks: Looks, scale: Scale, value: Look, beside: Look, group: Sequence[int]) -> Look | None:
+def _failing(
+    evaluator: Evaluator, scale: Scale, value: PointEvaluation, beside: PointEvaluation, group: Sequence[int]
+) -> PointEvaluation | None:
     """A look at which a target fails for sure: the neighbour, or one within the tolerance, or, as where the ends of
     enclosures come from two theorems, one that is not much further from the value than need be.
     """
     if beside.failing(group) is not None:
         return beside
     here, undecided = scale.coordinate(value.number), value
-    step = max(EDGE * scale.reach, BEYOND * value.to_failing(group) / _slope(looks, scale, value, group))
+    step = max(EDGE * scale.reach, BEYOND * value.to_failing(group) / _slope(evaluator, scale, value, group))
     while True:
         number = scale.number(here - step)
         number = beside.number if scale.coordinate(number) >= scale.coordinate(beside.number) else number
-        look = looks.at(number)
-        if look is not None and look.failing(group) is not None:
-            return _nearer(looks, scale, undecided, look, group)
-        if look is None or look.number == scale.first:
+        evaluation = evaluator.at(number)
+        if evaluation is not None and evaluation.failing(group) is not None:
+            return _nearer(evaluator, scale, undecided, evaluation, group)
+        if evaluation is None or evaluation.number == scale.first:
             return None
-        undecided, step = look, step * FURTHER
+        undecided, step = evaluation, step * FURTHER
 
 
-def _nearer(looks: Looks, scale: Scale, undecided: Look, failing: Look, group: Sequence[int]) -> Look:
+def _nearer(
+    evaluator: Evaluator, scale: Scale, undecided: PointEvaluation, failing: PointEvaluation, group: Sequence[int]
+) -> PointEvaluation:
     """A look nearer to an undecided one at which a target fails, by the secant; the one that is known where there is
     none.
     """
@@ -119,19 +129,21 @@ def _nearer(looks: Looks, scale: Scale, undecided: Look, failing: Look, group: S
         number = scale.number(near + min(share, 0.9) * (far - near))
         if scale.are_neighbours(undecided.number, failing.number) or number in (undecided.number, failing.number):
             break
-        look = looks.at(number)
-        if look is None:
+        evaluation = evaluator.at(number)
+        if evaluation is None:
             break
-        undecided, failing = (look, failing) if look.failing(group) is None else (undecided, look)
+        undecided, failing = (evaluation, failing) if evaluation.failing(group) is None else (undecided, evaluation)
     return failing
 
 
-def _slope(looks: Looks, scale: Scale, value: Look, group: Sequence[int]) -> float:
+def _slope(evaluator: Evaluator, scale: Scale, value: PointEvaluation, group: Sequence[int]) -> float:
     """How fast the height falls with the coordinate, by the looks next to the value that are no neighbours of it."""
     here = scale.coordinate(value.number)
     slopes = [
-        (value.height(group) - look.height(group)) / (scale.coordinate(look.number) - here)
-        for look in sorted(looks.made.values(), key=lambda look: abs(scale.coordinate(look.number) - here))
-        if not scale.are_neighbours(look.number, value.number)
+        (value.height(group) - evaluation.height(group)) / (scale.coordinate(evaluation.number) - here)
+        for evaluation in sorted(
+            evaluator.evaluations.values(), key=lambda evaluation: abs(scale.coordinate(evaluation.number) - here)
+        )
+        if not scale.are_neighbours(evaluation.number, value.number)
     ]
     return next((slope for slope in slopes if 0 < slope < math.inf), math.inf)

@@ -29,7 +29,7 @@ from service.privacy.trade_off.pair import TradeOffPair
 from service.rendering.numbers import rounded_down, rounded_up
 
 Direction = Literal["add", "remove", "both"]
-REVERSED: Final[dict[Direction, Direction]] = {"add": "remove", "remove": "add", "both": "both"}
+SWAPPED: Final[dict[Direction, Direction]] = {"add": "remove", "remove": "add", "both": "both"}
 
 LARGEST_COST: Final = 100_000
 """In microseconds of CPU."""
@@ -56,7 +56,7 @@ AT_A_RATE: Final = (
 )
 
 
-def shown(
+def counterexample_attack(
     claim: Claim, answer: ResponseFields, curves: TradeOffPair, attacker: str, model: CostModel
 ) -> ResponseFields:
     """An attack on an unsafe claim, by whose certified power it is seen to be unsafe. `attacker`: the threat model.
@@ -65,18 +65,18 @@ def shown(
     """
     asked: Direction = claim.question.direction
     bound, who = bound_of(claim), ATTACKERS[attacker]
-    if isinstance(bound, Ratio) and bound.exchanged:
-        asked = REVERSED[asked]
+    if isinstance(bound, Ratio) and bound.swapped:
+        asked = SWAPPED[asked]
     if isinstance(bound, AtRate) and isinstance(claim.question, TradeOffQuestion | ReconstructionQuestion):
         power: Mapping[str, Any] = answer["points"][0]["power"] if "points" in answer else answer
-        return _told(who, asked, bound.rate, _safe_from_below(power), bound.allowed)
+        return _attack_at(who, asked, bound.rate, _safe_from_below(power), bound.allowed)
     expensive = bound is not None and is_too_expensive(bound, model)
     if bound is not None and not expensive:
         for direction in _directions(asked, curves):
             found = _witness(_attained(getattr(curves, direction)), bound)
             if found is not None:
                 power = enclosed_number(found.power, "lower")
-                return _told(who, direction, found.false_positive_rate, power, found.allowed)
+                return _attack_at(who, direction, found.false_positive_rate, power, found.allowed)
     return {
         "test": (NOT_LOOKED_FOR if expensive else IN_THE_LIMIT).format(attacker=who),
         "direction": asked,
@@ -137,7 +137,7 @@ def _witness(curve: AbstractTradeOff, bound: Bound) -> Witness | None:
             return witness_above_gaussian(curve, mu, rate_min, error_min)
 
 
-def _told(who: str, direction: Direction, rate: float, power: EnclosedNumber, allowed: float) -> ResponseFields:
+def _attack_at(who: str, direction: Direction, rate: float, power: EnclosedNumber, allowed: float) -> ResponseFields:
     allowed = min(max(allowed, 0.0), 1.0)
     sentence = AT_A_RATE.format(
         attacker=who, rate=f"{rate:.6g}", power=rounded_down(power["value"]), allowed=rounded_up(allowed)

@@ -54,7 +54,7 @@ class Ratio:
     """A bound on every likelihood ratio; `exchanged`: of the hypotheses exchanged."""
 
     log_ratio: float
-    exchanged: bool = False
+    swapped: bool = False
 
 
 Bound = SupportingLine | AtRate | GaussianCurve | Ratio
@@ -106,12 +106,12 @@ def _posterior_bound(question: QuestionSpec, value: float) -> Bound | None:
             slope = _log_odds(value) - _log_odds(prior)
             if rate is not None and 0 < rate < 1:
                 return _accusation_bound(slope, rate, side)
-            return _ratio(slope) if side == "at_most" else _ratio(-slope, exchanged=True)
+            return _ratio(slope) if side == "at_most" else _ratio(-slope, swapped=True)
         case NegativePredictiveValueQuestion(prior=prior, false_positive_rate=rate, side=side):
             slope = -_log_odds(value) - _log_odds(prior)
             if rate is not None and 0 < rate < 1:
                 return _clearance_bound(slope, rate, side)
-            return _ratio(-slope, exchanged=True) if side == "at_most" else _ratio(slope)
+            return _ratio(-slope, swapped=True) if side == "at_most" else _ratio(slope)
         case AdvantageOverPriorQuestion(prior=prior):
             return _ratio(_log_odds(value / 2 + prior) - _log_odds(prior))
         case DeletionCapacityQuestion() if value == 0:  # whatever happens, no deletion at all can be asked for
@@ -151,8 +151,8 @@ def _product(slope: float, rate: float) -> float:
     return math.exp(min(slope + math.log(rate), 700.0))
 
 
-def _ratio(slope: float, *, exchanged: bool = False) -> Ratio | None:
-    return Ratio(slope, exchanged) if math.isfinite(slope) else None
+def _ratio(slope: float, *, swapped: bool = False) -> Ratio | None:
+    return Ratio(slope, swapped) if math.isfinite(slope) else None
 
 
 def _log_odds(probability: float) -> float:

@@ -16,8 +16,8 @@ from api_schemas.examples import COMPARISONS_EXAMPLES
 from api_schemas.nested import repoint
 from api_schemas.questions import QuestionSpec, TradeOffQuestion
 from service.computations.abstract import Computation, Planned, Quote, ResponseFields
-from service.computations.allowance import MOST_WORK, Shares
-from service.computations.bounds import Setting
+from service.computations.allowance import MOST_WORK, WorkBudgetShares
+from service.computations.bounds import ResolvedRequest
 from service.computations.comparisons.curve_verdicts import COMPARED_POINT_COST, COMPARISON_COST, Read, curve_verdict
 from service.computations.comparisons.differences import SAME, Sign, best_of, difference_of
 from service.computations.comparisons.labels import label_of
@@ -25,8 +25,8 @@ from service.computations.comparisons.ordered import SAME as SAME_RUN
 from service.computations.comparisons.ordered import THEOREM, is_at_least_as_hard
 from service.computations.curve_points import points_of
 from service.computations.estimates import unpriced_together
-from service.computations.nested import quoted_alone, read, settings_of, together
-from service.computations.parts import blamed
+from service.computations.nested import combine_quotes, evaluate_with_curves, quote_nested, resolved_requests_of
+from service.computations.parts import attribute_error
 from service.computations.read_numbers import ReadNumber, is_guarantee
 from service.privacy.enclosure import Evidence
 from service.privacy.errors import NumericalFailure, PrivacyComputationError
@@ -67,20 +67,22 @@ def compute_comparisons(request: ComparisonsRequest, digest: str, engine_version
 
 
 def _response(
-    request: ComparisonsRequest, settings: Mapping[int, Setting], digest: str, engine_version: str
+    request: ComparisonsRequest, resolved_requests: Mapping[int, ResolvedRequest], digest: str, engine_version: str
 ) -> ResponseFields:
     """`settings`: those of some runs, by the index of the first of equal runs."""
     quantities = _quantities(request.questions)
     known: dict[BoundsRequest, _Run] = {}
     runs: list[_Run] = []
-    drawn = _drawn(request)
+    drawn = _runs_to_read(request)
     with at_most(MOST_WORK) as work:
-        shares = Shares(work, len(dict.fromkeys(map(request.asked, range(len(request.runs))))))
+        shares = WorkBudgetShares(work, len(dict.fromkeys(map(request.asked, range(len(request.runs))))))
         for index in range(len(request.runs)):
             asked = request.asked(index)
             if asked not in known:  # equal runs are read once
-                with shares.next():
-                    known[asked] = _read(request, index, asked, settings.get(index), quantities, draw=index in drawn)
+                with shares.next_share():
+                    known[asked] = _read(
+                        request, index, asked, resolved_requests.get(index), quantities, draw=index in drawn
+                    )
             runs.append(known[asked])
     pairs = [_pair(request, runs, first, second) for first, second in combinations(range(len(runs)), 2)]
     several = any(run.threat_model != request.runs[0].threat_model for run in request.runs)
@@ -91,7 +93,7 @@ def _response(
         "questions": request.questions,
         "direction": request.direction,
         "false_positive_rates": request.false_positive_rates,
-        "runs": [_told(run.name, found.answered) for run, found in zip(request.runs, runs, strict=True)],
+        "runs": [_run_representation(run.name, found.answered) for run, found in zip(request.runs, runs, strict=True)],
         "quantities": [_ranked(request, runs, pairs, place, each) for place, each in enumerate(quantities)],
         "pairs": pairs,
         "notes": (OTHER_ATTACKERS,) if several else (),
@@ -117,7 +119,7 @@ def _by_parameters(one: Run, other: Run) -> ResponseFields | None:
     }
 
 
-def _drawn(request: ComparisonsRequest) -> set[int]:
+def _runs_to_read(request: ComparisonsRequest) -> set[int]:
     """The runs whose curves have to be read."""
     pairs = combinations(enumerate(request.runs), 2)
     return {place for pair in pairs if _by_parameters(pair[0][1], pair[1][1]) is None for place, _ in pair}
@@ -136,13 +138,13 @@ def _read(
     request: ComparisonsRequest,
     index: int,
     asked: BoundsRequest,
-    setting: Setting | None,
+    resolved: ResolvedRequest | None,
     quantities: Sequence[_Quantity],
     *,
     draw: bool,
 ) -> _Run:
     places = request.places(index)
-    answered, curves = read(asked, places, setting)
+    answered, curves = evaluate_with_curves(asked, places, resolved)
     drawn: Read | None = None
     if draw:
         curve: AbstractTradeOff = getattr(curves, request.direction)
@@ -150,7 +152,7 @@ def _read(
             rates = np.array(request.false_positive_rates)
             drawn = points_of(curves, request.direction, rates), curve.evidence
         except PrivacyComputationError as error:
-            found = blamed(error, "/mechanism", request)
+            found = attribute_error(error, "/mechanism", request)
             found.pointer = repoint(found.pointer, places)
             raise found from None
     answers = answered["answers"]
@@ -163,22 +165,22 @@ def _numbers(answer: ResponseFields, point: int | None) -> tuple[ReadNumber, ...
     return tuple(ReadNumber.of(answer, reads, point) for reads in ("power", "type_two_error"))
 
 
-def _told(name: str, answered: ResponseFields) -> ResponseFields:
+def _run_representation(name: str, answered: ResponseFields) -> ResponseFields:
     kept = ("mechanism", "threat_model", "answers", "worst_case", "assumptions", "hazards")
     return {"name": name, **{field: answered[field] for field in kept}}
 
 
 def _pair(request: ComparisonsRequest, runs: Sequence[_Run], first: int, second: int) -> ResponseFields:
     one, other = runs[first], runs[second]
-    told = _by_parameters(request.runs[first], request.runs[second])
-    if told is None:
+    decided = _by_parameters(request.runs[first], request.runs[second])
+    if decided is None:
         rates = np.array(request.false_positive_rates)
-        told = {"curves": _verdict(rates, one, other), "theorem": None}
+        decided = {"curves": _verdict(rates, one, other), "theorem": None}
     both = zip(one.numbers, other.numbers, strict=True)
     return {
         "first": request.runs[first].name,
         "second": request.runs[second].name,
-        **told,
+        **decided,
         "differences": [SAME if one is other else difference_of(*numbers) for numbers in both],
     }
 
@@ -217,18 +219,20 @@ def comparisons_quote(request: ComparisonsRequest) -> Quote:
     described = [(run.mechanism, run.threat_model) for run in request.runs]
     long = unpriced_together(described, 1 + len(request.questions))
     if long is not None:
-        return replace(long, cost=long.cost + beside, most=long.most + beside)
+        return replace(long, cost=long.cost + beside, ceiling=long.ceiling + beside)
     rates = TradeOffQuestion(
         type="trade_off", false_positive_rates=request.false_positive_rates, direction=request.direction
     )
-    drawn = _drawn(request)
+    drawn = _runs_to_read(request)
     asked: dict[BoundsRequest, int] = {}
     for index in range(len(request.runs)):
         one = request.asked(index)
         more = {"questions": (*one.questions, rates)} if index in drawn else {}
         asked.setdefault(one.model_copy(update=more), index)
-    quotes = {index: quoted_alone(one, request.places(index)) for one, index in asked.items()}
-    return replace(together([*quotes.values()], beside), begun=Planned(settings_of(quotes), _response))
+    quotes = {index: quote_nested(one, request.places(index)) for one, index in asked.items()}
+    return replace(
+        combine_quotes([*quotes.values()], beside), prepared=Planned(resolved_requests_of(quotes), _response)
+    )
 
 
 COMPARISONS: Final = Computation(

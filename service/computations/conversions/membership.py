@@ -78,7 +78,7 @@ def _answer(conversion: MembershipConversion) -> MembershipConversionAnswer:
                 conversion=conversion,
                 **enclosed_number(prior.value, prior.safe_end),
                 largest_advantage=enclosed_number(advantage.value, advantage.safe_end),
-                **_grounds(prior),
+                **_evidence_fields(prior),
             )
 
 
@@ -91,7 +91,9 @@ def _epsilon(
     """`source`, `reason`: whose theorem it is that no epsilon keeps the promise, and why."""
     if reading is not None:
         number = enclosed_number(reading.value, reading.safe_end)
-        return EpsilonConversionAnswer(type=conversion.type, conversion=conversion, **number, **_grounds(reading))
+        return EpsilonConversionAnswer(
+            type=conversion.type, conversion=conversion, **number, **_evidence_fields(reading)
+        )
     return EpsilonConversionAnswer(
         type=conversion.type,
         conversion=conversion,
@@ -109,19 +111,19 @@ def _rate(
     conversion: LargestSamplingRateConversion | LargestPriorForDeletionsConversion, reading: Reading
 ) -> RateConversionAnswer:
     number = enclosed_number(reading.value, reading.safe_end)
-    return RateConversionAnswer(type=conversion.type, conversion=conversion, **number, **_grounds(reading))
+    return RateConversionAnswer(type=conversion.type, conversion=conversion, **number, **_evidence_fields(reading))
 
 
-class _Grounds(TypedDict):
+class _EvidenceFields(TypedDict):
     evidence: EvidenceName
     tight: bool | None
     source: str
     notes: tuple[str, ...]
 
 
-def _grounds(reading: Reading) -> _Grounds:
+def _evidence_fields(reading: Reading) -> _EvidenceFields:
     evidence = reading.value.evidence
-    return _Grounds(
+    return _EvidenceFields(
         evidence=evidence.value, tight=tightness(evidence, None), source=reading.source, notes=reading.notes
     )
 

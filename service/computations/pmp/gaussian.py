@@ -130,26 +130,26 @@ def _assumptions() -> tuple[Assumption, ...]:
 
 def _notes(found: GaussianPmp, release: GaussianRelease, delta: float, count: int, dimension: int) -> tuple[str, ...]:
     """What a reader should know about this answer."""
-    said = [
+    notes = [
         "Practical membership privacy does not compose: parameters of several releases must not be added.",
         "It holds for this parent set alone; the worst case holds for all data.",
     ]
     if delta == 0:
-        said.append("With delta = 0 the Gaussian mechanism has no finite epsilon: its log ratios are unbounded.")
+        notes.append("With delta = 0 the Gaussian mechanism has no finite epsilon: its log ratios are unbounded.")
     elif found.epsilon.upper == 0:
-        said.append("delta alone covers what the release tells: epsilon is at its floor, 0.")
+        notes.append("delta alone covers what the release tells: epsilon is at its floor, 0.")
     elif found.known is not None:
-        said.append(_lower_end(found.known, count, dimension))
+        notes.append(_lower_end(found.known, count, dimension))
     if found.bracket is not None:
-        said.append(found.bracket)
+        notes.append(found.bracket)
     if release.clip_radius is None:
-        said.append("Records are not clipped, so that the worst case has no finite sensitivity and no finite epsilon.")
+        notes.append("Records are not clipped, so that the worst case has no finite sensitivity and no finite epsilon.")
     if 2 * release.data_size != count:
-        said.append(
+        notes.append(
             f"A point is in the data with probability {release.data_size}/{count}: success_bound is for this prior, "
             "and counts who always gives the likelier answer."
         )
-    return tuple(said)
+    return tuple(notes)
 
 
 def _lower_end(known: ExposureLowerBound, count: int, dimension: int) -> str:

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from api_schemas.sweeps import SweepsRequest
 from service.computations.abstract import Quote
-from service.computations.bounds import Setting, bounds_quote
+from service.computations.bounds import ResolvedRequest, bounds_quote
 from service.computations.estimates import UNCERTAINTY, parts_of
 from service.privacy.composition.inversion.run import MOST_KINDS, ContourRun
 from service.privacy.composition.planning.choose import steps_of
@@ -46,7 +46,7 @@ def sweeps_quote(request: SweepsRequest) -> Quote:
     each = (sum(alone) + OF_MANY * sum(together)) / len(looked) + POINT_COST
     largest = max(quotes, key=lambda quote: quote.cost)
     total = math.ceil(each * count + (1 - OF_MANY) * max(together, default=0))
-    return Quote(total, engine=largest.engine, uncertainty=UNCERTAINTY)
+    return Quote(total, engine=largest.engine, uncertainty_factor=UNCERTAINTY)
 
 
 def _asked(request: SweepsRequest, places: Any, numbers: tuple[float, ...]) -> Quote:
@@ -59,12 +59,12 @@ def _asked(request: SweepsRequest, places: Any, numbers: tuple[float, ...]) -> Q
 
 def _is_read_together(quote: Quote) -> bool:
     """Whether the run of a point is inverted, and evaluated together with runs of the same law."""
-    if quote.engine != CONTOUR or quote.begun is None:
+    if quote.engine != CONTOUR or quote.prepared is None:
         return False
-    setting: Setting = quote.begun.plans
-    if not isinstance(setting.threat_model, WorstCase) or isinstance(setting.mechanism, Mixture):
+    resolved: ResolvedRequest = quote.prepared.plans
+    if not isinstance(resolved.threat_model, WorstCase) or isinstance(resolved.mechanism, Mixture):
         return False
-    parts = contour_parts(steps_of(setting.mechanism, setting.threat_model.neighbours))
+    parts = contour_parts(steps_of(resolved.mechanism, resolved.threat_model.neighbours))
     if parts is None or len(parts) > MOST_KINDS:
         return False
     run = described_run(parts)

@@ -18,7 +18,7 @@ from service.computations.abstract import ResponseFields
 from service.computations.assessments.answering import attacker_of
 from service.computations.assessments.effects import HAZARDS, NO_BOUND
 from service.computations.assessments.hazards import largest_delta
-from service.computations.assessments.judged import AssessedRun, Judged
+from service.computations.assessments.judged import AssessedRun, JudgedRun
 from service.computations.assessments.requirements import missing_of, requirements_of
 from service.computations.digest import canonical_text, text_digest
 from service.computations.read_numbers import ReadNumber, is_guarantee
@@ -44,7 +44,7 @@ class RulingGrounds:
     """
 
     run: AssessedRun
-    judged: Judged
+    judged: JudgedRun
     assumptions: Sequence[AssessedAssumption]
     of_attackers: Callable[[PolicyRule], Sequence[AssessedAssumption]]
 
@@ -157,9 +157,11 @@ def _deciding_tolerance(limit: float, lower: float | None, upper: float | None) 
     return needed if needed >= FINEST else None
 
 
-def decision(policy: Policy, rulings: Sequence[ResponseFields], digest: str, grounds: RulingGrounds) -> ResponseFields:
+def decision(
+    policy: Policy, rule_results: Sequence[ResponseFields], digest: str, grounds: RulingGrounds
+) -> ResponseFields:
     """Return the verdict of a policy. digest: of the assessment, by which the decision is found again."""
-    counted = [each for each in rulings if each["rule"].severity == "error"]
+    counted = [each for each in rule_results if each["rule"].severity == "error"]
     resting = grounds.resting([each["rule"] for each in counted])
     requirements = requirements_of(policy, resting, grounds.run.context)
     missing = missing_of(requirements)
@@ -167,7 +169,7 @@ def decision(policy: Policy, rulings: Sequence[ResponseFields], digest: str, gro
     standing = Standing(
         verdict=verdict,
         counted=[(each["verdict"], each.get("reason")) for each in counted],
-        warnings=sum(each["rule"].severity != "error" and each["verdict"] != "met" for each in rulings),
+        warnings=sum(each["rule"].severity != "error" and each["verdict"] != "met" for each in rule_results),
         assumptions=len(resting),
         open=sum(each.holds == "unknown" for each in resting),
         missing=len(missing),
@@ -183,7 +185,7 @@ def decision(policy: Policy, rulings: Sequence[ResponseFields], digest: str, gro
         **({} if policy.requires is None else {"requires": policy.requires}),
         "requirements": requirements,
         "missing": missing,
-        "rulings": rulings,
+        "rulings": rule_results,
     }
 
 

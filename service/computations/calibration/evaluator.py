@@ -15,10 +15,10 @@ from api_schemas.pointers import Place
 from api_schemas.targets import CalibrationTarget, value_range
 from api_schemas.threat_models import ThreatModelSpec
 from service.computations.abstract import ResponseFields
-from service.computations.answers import EngineAnswer, said
-from service.computations.parts import blamed, mechanism_of, options_of, threat_model_of
+from service.computations.answers import EngineAnswer, evaluate_question
+from service.computations.parts import attribute_error, mechanism_of, options_of, threat_model_of
 from service.computations.read_numbers import ReadNumber
-from service.computations.violations import note
+from service.computations.violations import record_violation
 from service.privacy.composition.planning.plan import Plan
 from service.privacy.enclosure import Evidence
 from service.privacy.errors import NumericalFailure, PrivacyComputationError, UnsupportedCombination
@@ -31,13 +31,13 @@ SHARE: Final = 1 / 2
 """... and one of them of what is left."""
 FINER: Final = 4
 """Answers are asked for at the tolerance of the number over this: they rise at least half as fast as it, as a rule."""
-TOO_DEAR: Final = "the work that a calibration may take is used up."
+WORK_EXHAUSTED: Final = "the work that a calibration may take is used up."
 NO_BOUND: Final = "an approximation has no bound that a target could be held to."
 
 
 @final
 @dataclass(frozen=True, slots=True)
-class TargetLook:
+class TargetEvaluation:
     """One target at one number. `meets`, `fails`: for sure; neither where the enclosure straddles the limit. `height`:
     how far from being met, in about the logarithm of the answer, above 0 where it is not; `to_failing`: how much of
     that is missing until it fails. `answer`: as of `/v1/bounds`.
@@ -54,11 +54,11 @@ class TargetLook:
 
 @final
 @dataclass(frozen=True, slots=True)
-class Look:
+class PointEvaluation:
     """All targets at one number."""
 
     number: float
-    targets: tuple[TargetLook, ...]
+    targets: tuple[TargetEvaluation, ...]
 
     def meets(self, group: Sequence[int]) -> bool:
         """Whether all of these targets are met."""
@@ -70,7 +70,7 @@ class Look:
 
     def height(self, group: Sequence[int]) -> float:
         """How far the group is from being met: above 0 where it is not."""
-        return max((self.targets[index].height for index in group), key=_or_least)
+        return max((self.targets[index].height for index in group), key=_nan_as_least)
 
     def to_failing(self, group: Sequence[int]) -> float:
         """How much height is missing until one of these targets fails."""
@@ -78,7 +78,7 @@ class Look:
 
     def binding(self, group: Sequence[int]) -> int:
         """The target that is nearest to its limit."""
-        return max(group, key=lambda index: _or_least(self.targets[index].height))
+        return max(group, key=lambda index: _nan_as_least(self.targets[index].height))
 
 
 @final
@@ -98,7 +98,7 @@ class Group:
 
 @final
 @dataclass
-class Looks:
+class Evaluator:
     """Looks at the numbers of one calibration, each made once.
 
     `fixed`: the targets whose answers do not depend on the number; each is read once, and stands in every look.
@@ -109,8 +109,8 @@ class Looks:
     place: Place
     fixed: tuple[int, ...] = ()
     planned: Mapping[BoundsRequest, Plan] = field(default_factory=dict[BoundsRequest, Plan])
-    kept: dict[int, TargetLook] = field(default_factory=dict[int, TargetLook])
-    made: dict[float, Look] = field(default_factory=dict[float, Look])
+    kept: dict[int, TargetEvaluation] = field(default_factory=dict[int, TargetEvaluation])
+    evaluations: dict[float, PointEvaluation] = field(default_factory=dict[float, PointEvaluation])
     refusals: dict[float, Exception] = field(default_factory=dict[float, Exception])
 
     @property
@@ -118,35 +118,37 @@ class Looks:
         """What all of them may take together."""
         return MOST_WORK
 
-    def at(self, number: float) -> Look | None:
+    def at(self, number: float) -> PointEvaluation | None:
         """None where the request with that number is none, is not served, or is too dear."""
-        if number not in self.made and number not in self.refusals:
+        if number not in self.evaluations and number not in self.refusals:
             try:
-                self.made[number] = self._look(number)
+                self.evaluations[number] = self._evaluate(number)
             except (*DOES_NOT_FIT, PrivacyComputationError) as error:
                 if isinstance(error, NumericalFailure):
-                    note(error)
+                    record_violation(error)
                 self.refusals[number] = error
-        return self.made.get(number)
+        return self.evaluations.get(number)
 
-    def _look(self, number: float) -> Look:
-        if is_spent() and self.made:
-            raise UnsupportedCombination("mechanism", "this number", TOO_DEAR, ("a larger relative_tolerance",))
+    def _evaluate(self, number: float) -> PointEvaluation:
+        if is_spent() and self.evaluations:
+            raise UnsupportedCombination("mechanism", "this number", WORK_EXHAUSTED, ("a larger relative_tolerance",))
         request = self.with_number(number)
-        found: dict[int, TargetLook] = {}
-        asked = [group for group in groups(request) if not self.kept.keys() >= {*group.indices}]
+        found: dict[int, TargetEvaluation] = {}
+        asked = [group for group in groups_of(request) if not self.kept.keys() >= {*group.indices}]
         for place, group in enumerate(asked):
             try:
                 with at_most(remaining_work() * SHARE / (len(asked) - place)):
                     found |= self._read(group, request)
             except PrivacyComputationError as error:
-                told = error if error.pointer else blamed(error, "/threat_model", group.request.threat_model)
-                told.pointer = repoint(told.pointer, group.places)
-                raise told from None
+                located = (
+                    error if error.pointer else attribute_error(error, "/threat_model", group.request.threat_model)
+                )
+                located.pointer = repoint(located.pointer, group.places)
+                raise located from None
         found |= self.kept
-        return Look(number, tuple(found[index] for index in range(len(found))))
+        return PointEvaluation(number, tuple(found[index] for index in range(len(found))))
 
-    def _read(self, group: Group, request: CalibrationsRequest) -> Iterator[tuple[int, TargetLook]]:
+    def _read(self, group: Group, request: CalibrationsRequest) -> Iterator[tuple[int, TargetEvaluation]]:
         """Read the targets of a group that are not kept, in the order in which `/v1/bounds` reads them, so that the
         answers are the same.
         """
@@ -154,23 +156,23 @@ class Looks:
         plan = self.planned.get(asked) or group.plan()
         model = threat_model_of(asked.threat_model)
         conditional = worst_case_beside(model, mechanism_of(asked.mechanism)) is not None
-        told: dict[Any, EngineAnswer] = {}
+        answers: dict[Any, EngineAnswer] = {}
         for place, (index, question) in enumerate(zip(group.indices, asked.questions, strict=True)):
             if index in self.kept:
                 continue
-            if question not in told:
+            if question not in answers:
                 try:
                     model.check_question(question.type, getattr(question, "prior", None))
-                    told[question] = said(plan.curves, question, asked.relative_tolerance)
+                    answers[question] = evaluate_question(plan.curves, question, asked.relative_tolerance)
                 except PrivacyComputationError as error:
-                    raise blamed(error, f"/questions/{place}", question) from None
-            if told[question].evidence is Evidence.ASYMPTOTIC:
+                    raise attribute_error(error, f"/questions/{place}", question) from None
+            if answers[question].evidence is Evidence.ASYMPTOTIC:
                 raise UnsupportedCombination("threat_model", "calibration", NO_BOUND, ("step_curve chi_square, exact",))
-            answer = told[question].answer(question, conditional=conditional)
-            look = _target_look(request.targets[index], answer)
+            answer = answers[question].answer(question, conditional=conditional)
+            evaluation = _target_evaluation(request.targets[index], answer)
             if index in self.fixed:
-                self.kept[index] = look
-            yield index, look
+                self.kept[index] = evaluation
+            yield index, evaluation
 
     def typed(self, number: float) -> float:
         """As the field has it: an integer where it is one."""
@@ -181,7 +183,7 @@ class Looks:
         return self.request.at(self.typed(number), self.place)
 
 
-def groups(request: CalibrationsRequest) -> list[Group]:
+def groups_of(request: CalibrationsRequest) -> list[Group]:
     """The targets by their attackers. Raises PydanticCustomError for what `/v1/bounds` would refuse."""
     by_model: dict[ThreatModelSpec, list[int]] = {}
     for index, target in enumerate(request.targets):
@@ -198,15 +200,15 @@ def groups(request: CalibrationsRequest) -> list[Group]:
     return found
 
 
-def _target_look(target: CalibrationTarget, answer: ResponseFields) -> TargetLook:
+def _target_evaluation(target: CalibrationTarget, answer: ResponseFields) -> TargetEvaluation:
     read = ReadNumber.of(answer, target.reads)
     lower, upper = read.lower or 0.0, math.inf if read.upper is None else read.upper
     below = upper <= target.limit or read.is_below(target.limit)
     above = lower >= target.limit or read.is_above(target.limit)
     heights = tuple(_height(target, end, place, read) for place, end in enumerate((lower, upper)))
     if target.at_least is None:
-        return TargetLook(lower, upper, below, read.is_above(target.limit), heights[1], -heights[0], answer)
-    return TargetLook(lower, upper, above, read.is_below(target.limit), heights[0], -heights[1], answer)
+        return TargetEvaluation(lower, upper, below, read.is_above(target.limit), heights[1], -heights[0], answer)
+    return TargetEvaluation(lower, upper, above, read.is_below(target.limit), heights[0], -heights[1], answer)
 
 
 def _height(target: CalibrationTarget, value: float, place: int, read: ReadNumber) -> float:
@@ -225,5 +227,5 @@ def _log_odds(value: float, least: float, most: float) -> float:
     return math.log(value - least) - (math.log(most - value) if most < math.inf else 0.0)
 
 
-def _or_least(height: float) -> float:
+def _nan_as_least(height: float) -> float:
     return -math.inf if math.isnan(height) else height
