@@ -1,4 +1,8 @@
-"""`POST /v1/bounds`: mechanism -> trade-off curves -> readings -> answers."""
+"""`POST /v1/bounds`: mechanism, trade-off curves, evaluations, answers.
+
+A request is first resolved into values of the core and plans. Plans are inexpensive, and the quote is made of them.
+Curves are then evaluated within the allowance of work.
+"""
 
 from __future__ import annotations
 
@@ -47,10 +51,18 @@ EVERY: Final = "all"
 @final
 @dataclass(frozen=True, slots=True)
 class ResolvedRequest:
-    """A request as values of the core, and the plans of the engines that it asks.
+    """Request as values of the core, with the plans of its engines.
 
-    `main`: of the curves that answer. `beside`: of others, by their methods. `worst_case`, `worst_plan`: where
-    the worst case stands beside. It can be pickled until curves are read.
+    The value can be pickled until curves are evaluated.
+
+    Attributes
+    ----------
+    primary : Plan
+        Plan of the curves that give the answers.
+    alternatives : Mapping of str to Plan
+        Plans of further engines, by method.
+    worst_case, worst_plan : WorstCase, Plan or None
+        Worst case that accompanies a relaxed threat model, and its plan.
     """
 
     mechanism: AbstractMechanism
@@ -63,7 +75,7 @@ class ResolvedRequest:
 
 
 def compute_bounds(request: BoundsRequest, digest: str, engine_version: str) -> ResponseFields:
-    """Answer all questions of a request, or raise with the pointer of the first part that cannot be served."""
+    """Answer all questions of a request. Raises PrivacyComputationError with the pointer of the first faulty part."""
     return _response(request, resolve_request(request), digest, engine_version)
 
 
@@ -72,14 +84,23 @@ def _response(request: BoundsRequest, resolved: ResolvedRequest, digest: str, en
 
 
 def read_bounds(request: BoundsRequest, resolved: ResolvedRequest | None = None) -> tuple[ResponseFields, TradeOffPair]:
-    """The answers with what stands beside them, and the curves that they were read off. `setting`: of the request,
-    where it is at hand. Raises like the above.
+    """Return the fields of the answers, and the curves behind them.
+
+    Parameters
+    ----------
+    resolved : ResolvedRequest, optional
+        The resolved request, if the caller has it.
+
+    Raises
+    ------
+    PrivacyComputationError
+        With the pointer of the first part that cannot be served.
     """
     return _within_work(request, resolved or resolve_request(request))
 
 
 def resolve_request(request: BoundsRequest) -> ResolvedRequest:
-    """Makes nothing but plans. Raises PrivacyComputationError."""
+    """Return the request as values of the core and plans. Raises PrivacyComputationError with a pointer."""
     mechanism = mechanism_of(request.mechanism)
     try:
         threat_model, options = threat_model_of(request.threat_model), options_of(request)
@@ -143,7 +164,7 @@ def _read(request: BoundsRequest, resolved: ResolvedRequest, work: Work) -> tupl
 def assumptions_and_hazards(
     request: BoundsRequest, mechanism: AbstractMechanism, threat_model: AbstractThreatModel
 ) -> ResponseFields:
-    """What the answers to a request rest on, and what they do not cover."""
+    """Return the assumptions behind the answers to a request, and the hazards that they do not cover."""
     known = caveats(mechanism, threat_model)
     return {
         "assumptions": known.assumptions + assumptions_of(threat_model, mechanism) + assumptions_about_priors(request),
@@ -154,10 +175,10 @@ def assumptions_and_hazards(
 def beside_relaxed(
     model: WorstCase, attacker: TradeOffPair, request: BoundsRequest, work: Work, plan: Plan
 ) -> ResponseFields:
-    """Return the answers of the worst case, by its plan, beside those of a weaker attacker.
+    """Return the answers of the worst case, by its plan, for display beside those of a weaker attacker.
 
-    Where the worst case caps the answers of that attacker, this request has read every question already, and they stand
-    here as they were read: narrower ones would be below what they capped.
+    If the worst case caps the answers of that attacker, this request has already evaluated every question for the worst
+    case. Those stored answers are returned: narrower ones could lie below the answers that they capped.
     """
     caps = attacker.worst_case
     with at_most(work.left if caps is None else 0.0):
@@ -177,7 +198,7 @@ def answers_of(curves: TradeOffPair, request: BoundsRequest, work: Work, *, cond
 
 
 def asked_of(request: BoundsRequest) -> list[AskedQuestion]:
-    """Return the different questions of a request: equal ones are read once."""
+    """Return the distinct questions of a request: equal questions are evaluated once."""
     found: dict[QuestionSpec, AskedQuestion] = {}
     for index, question in enumerate(request.questions):
         if not index or question not in found:
@@ -187,7 +208,7 @@ def asked_of(request: BoundsRequest) -> list[AskedQuestion]:
 
 
 def bounds_quote(request: BoundsRequest) -> Quote:
-    """By the plans of all engines that are asked."""
+    """Return the quote from the plans of all requested engines."""
     return _quote(request, lambda: resolve_request(request))
 
 
@@ -205,17 +226,15 @@ def _quote(request: BoundsRequest, resolved: Callable[[], ResolvedRequest]) -> Q
 
 
 def _distinct(request: BoundsRequest) -> int:
-    """How many different questions there are."""
     return 1 if len(request.questions) == 1 else len(set(request.questions))
 
 
 def _primary_method(request: BoundsRequest) -> str:
-    """The engine whose answers are the answers."""
     return BEST if request.method == EVERY else request.method
 
 
 def _alternative_methods(request: BoundsRequest) -> tuple[str, ...]:
-    """The engines that answer side by side: all but those that are too dear to be asked without their options."""
+    """Return the methods that answer side by side, without expensive ones that no option requests."""
     if request.method != EVERY:
         return ()
     return tuple(
@@ -224,7 +243,7 @@ def _alternative_methods(request: BoundsRequest) -> tuple[str, ...]:
 
 
 def ground_truth_digits(request: BoundsRequest) -> int | None:
-    """The digits asked for where the answer is a ground truth, which is kept longer than others."""
+    """Return the requested digits of a ground truth, whose results are stored longer than others."""
     return request.digits if request.method == "ground_truth" else None
 
 

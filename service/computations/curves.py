@@ -1,4 +1,4 @@
-"""`POST /v1/curves`: mechanism -> trade-off curves -> columns, and how the curves compare."""
+"""`POST /v1/curves`: trade-off curves as columns, and how the curves compare."""
 
 from __future__ import annotations
 
@@ -41,20 +41,20 @@ from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
 from service.privacy.trade_off.pair import TradeOffPair
 
 WRITTEN_POINT_COST: Final = 2.0
-"""Beside reading it, in units of cost."""
+"""Cost of writing a point, beside its evaluation."""
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class CurvePlans:
-    """The plans of all curves of a request: those of the first threat model by every method, then of the next one."""
+    """Plans of all curves: those of the first threat model by every method, followed by those of the next one."""
 
     mechanism: AbstractMechanism
     plans: tuple[Plan, ...]
 
 
 def compute_curves(request: CurvesRequest, digest: str, engine_version: str) -> ResponseFields:
-    """Draw every curve of a request, or raise with the pointer of the first part that cannot be served."""
+    """Evaluate every curve of a request. Raises PrivacyComputationError with the pointer of the first faulty part."""
     return _response(request, _planned(request), digest, engine_version)
 
 
@@ -79,7 +79,7 @@ def _response(request: CurvesRequest, planned: CurvePlans, digest: str, engine_v
 
 
 def curves_quote(request: CurvesRequest) -> Quote:
-    """By the plans of all curves, and what is written and compared."""
+    """Return the quote from the plans of all curves, the written points and the comparisons."""
     return _quote(request, lambda: _planned(request))
 
 
@@ -114,7 +114,6 @@ def _places(request: CurvesRequest) -> Iterable[tuple[int, int]]:
 
 
 def _rates(request: CurvesRequest) -> FloatArray:
-    """The rates to read the curves at; those of a grid rise."""
     grid = request.grid
     if grid is None:
         return np.array(request.false_positive_rates)
@@ -123,7 +122,7 @@ def _rates(request: CurvesRequest) -> FloatArray:
 
 def _grid(grid: RateGrid) -> FloatArray:
     rates = np.geomspace(grid.smallest, grid.largest, grid.count)
-    # The ends are exact, and no rounding leads beyond them.
+    # Both endpoints are exact: clipping removes rounding beyond them.
     rates = np.clip(rates, grid.smallest, grid.largest)
     return np.unique(np.concatenate((rates, 1 - rates)) if grid.spacing == "log_mirrored" else rates)
 
@@ -131,14 +130,14 @@ def _grid(grid: RateGrid) -> FloatArray:
 def _curves(
     request: CurvesRequest, planned: CurvePlans, rates: FloatArray, work: Work
 ) -> tuple[list[ResponseFields], list[Read]]:
-    """Every curve, as its fields on the wire and as what was read of it."""
+    """Return every curve, as fields of the response and as evaluated points."""
     fields: list[ResponseFields] = []
     read: list[Read] = []
     for plan, (place, number) in zip(planned.plans, _places(request), strict=True):
         threat_model = request.threat_models[place]
         try:
             curves = plan.curves
-            known: dict[AbstractTradeOff, tuple[CurvePoints, tuple[str, ...]]] = {}  # a symmetric one is read once
+            known: dict[AbstractTradeOff, tuple[CurvePoints, tuple[str, ...]]] = {}  # once for a symmetric pair
             for direction in request.directions:
                 curve: AbstractTradeOff = getattr(curves, direction)
                 if curve not in known:
@@ -163,7 +162,7 @@ def _curves(
 
 
 def _premises(request: CurvesRequest) -> tuple[Assumption, ...]:
-    """What the curves rest on beside what those about the mechanism do, each said once."""
+    """Return the assumptions about the attackers, each once."""
     mechanism = mechanism_of(request.mechanism)
     asked = [assumptions_of(threat_model_of(each), mechanism) for each in request.threat_models]
     return tuple({assumption.text: assumption for each in asked for assumption in each}.values())
@@ -172,7 +171,7 @@ def _premises(request: CurvesRequest) -> tuple[Assumption, ...]:
 def _attribute_error(
     error: PrivacyComputationError, request: CurvesRequest, place: int, number: int
 ) -> PrivacyComputationError:
-    """The error with the place in the request of this threat model, of this method, or of a rate."""
+    """Return the error with the pointer of this threat model, this method, or a rate."""
     places = {
         "mechanism": "/mechanism",
         "threat_model": f"/threat_models/{place}",

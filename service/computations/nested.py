@@ -1,4 +1,7 @@
-"""Requests for bounds that are part of another request: answered as they are alone, errors at their place there."""
+"""Requests for bounds inside another request.
+
+Answers equal those of the request alone. Errors point into the outer request.
+"""
 
 from __future__ import annotations
 
@@ -21,10 +24,19 @@ Key = TypeVar("Key")
 def evaluate_nested(
     request: BoundsRequest, places: Mapping[str, str], resolved: ResolvedRequest | None = None
 ) -> ResponseFields:
-    """The fields of the response to a request for bounds, but digest and engine version.
+    """Return the fields of the response to a request for bounds, without digest and engine version.
 
-    `places`: where its parts stand in the request around it, by their pointers in this one. `setting`: of the request,
-    where it is known. Raises PrivacyComputationError with a pointer into the request around it.
+    Parameters
+    ----------
+    places : Mapping of str to str
+        Pointers in the outer request, by the pointers in this request.
+    resolved : ResolvedRequest, optional
+        The resolved request, if the caller has it.
+
+    Raises
+    ------
+    PrivacyComputationError
+        With a pointer into the outer request.
     """
     return evaluate_with_curves(request, places, resolved)[0]
 
@@ -32,7 +44,7 @@ def evaluate_nested(
 def evaluate_with_curves(
     request: BoundsRequest, places: Mapping[str, str], resolved: ResolvedRequest | None = None
 ) -> tuple[ResponseFields, TradeOffPair]:
-    """Return the same, and the curves that were read."""
+    """Return the fields of `evaluate_nested`, and the evaluated curves. Raises like `evaluate_nested`."""
     try:
         return read_bounds(request, resolved)
     except PrivacyComputationError as error:
@@ -41,7 +53,7 @@ def evaluate_with_curves(
 
 
 def quote_nested(request: BoundsRequest, places: Mapping[str, str]) -> Quote:
-    """Return the quote of one request for bounds. Raises like `answered`."""
+    """Return the quote of one request for bounds. Raises like `evaluate_nested`."""
     try:
         return bounds_quote(request)
     except PrivacyComputationError as error:
@@ -50,12 +62,12 @@ def quote_nested(request: BoundsRequest, places: Mapping[str, str]) -> Quote:
 
 
 def resolved_requests_of(quotes: Mapping[Key, Quote]) -> dict[Key, ResolvedRequest]:
-    """Return the settings of requests for bounds by their quotes, but for those that were not planned."""
+    """Return the resolved requests inside quotes. Requests without a plan are absent."""
     return {key: quote.prepared.plans for key, quote in quotes.items() if quote.prepared is not None}
 
 
 def combine_quotes(quotes: Sequence[Quote], beside: int = 0) -> Quote:
-    """Return the quote of requests for bounds within one allowance, and `beside` them."""
+    """Return the quote of requests for bounds within one allowance, plus the cost `beside`."""
     expected = sum(quote.cost for quote in quotes)
     most = math.ceil(min(sum(quote.ceiling for quote in quotes), MOST_WORK)) + beside
     cost = min(expected + beside, most)
