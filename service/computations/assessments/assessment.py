@@ -1,4 +1,4 @@
-"""`POST /v1/assessments`: every attacker, hazards, what to write and what to decide about one run."""
+"""`POST /v1/assessments`: every attacker, the hazards, a statement and a decision about one run."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ from service.rendering.sentences.statement import statement
 from service.rendering.sentences.summary import RunFacts, run_summary
 
 BESIDE: Final = 8_000
-"""Price of regret, statement and consequences: microseconds."""
+"""Cost of regret, statement and impacts of hazards, in microseconds."""
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class AssessmentPlans:
-    """The run that is judged, who attacks it, the settings of requests for bounds, and whether mu is cheap enough."""
+    """Judged run, its attackers, resolved requests for bounds, and whether mu is inexpensive enough."""
 
     settled: JudgedRun
     attackers: Attackers
@@ -58,7 +58,7 @@ class AssessmentPlans:
 
 
 def compute_assessment(request: AssessmentsRequest, digest: str, engine_version: str) -> ResponseFields:
-    """Return what to say about a run. Raise the error of the first part that cannot be served."""
+    """Return the assessment of a run. Raises the error of the first part that cannot be served."""
     return _response(request, _planned(request)[0], digest, engine_version)
 
 
@@ -121,7 +121,7 @@ def _response(request: AssessmentsRequest, plans: AssessmentPlans, digest: str, 
 
 
 def judged_of(request: AssessmentsRequest) -> JudgedRun:
-    """Return the run that is judged: the described one, where the run that hazards leave cannot be computed."""
+    """Return the judged run, or the described one if the run that hazards leave cannot be computed."""
     described = AssessedRun.of(request)
     found = judged(described)
     if found.changes:
@@ -156,7 +156,7 @@ def _power_at(rate: float, answer: ResponseFields) -> ResponseFields:
 def _apply_policy(
     request: AssessmentsRequest, rule_results: Sequence[ResponseFields], grounds: RulingGrounds, digest: str
 ) -> ResponseFields | None:
-    """Return what the policy comes to, where there is one."""
+    """Return the decision of the policy, or None without one."""
     if request.policy is None:
         return None
     return decision(request.policy, rule_results, digest, grounds)
@@ -165,7 +165,7 @@ def _apply_policy(
 def _relaxed(
     run: AssessedRun, plans: AssessmentPlans, shares: WorkBudgetShares, asking: Answering
 ) -> tuple[list[dict[str, Any]], list[NotApplicable]]:
-    """Return what relaxed attackers gain, and who does not apply."""
+    """Return the answers of relaxed attackers, and the attackers that do not apply."""
     fields: list[dict[str, Any]] = []
     others, shown = list(plans.attackers.others), [run.threat_model]
     for asked, _ in plans.attackers.requests:
@@ -177,7 +177,7 @@ def _relaxed(
             continue
         asking.keep(asked.threat_model, found_of["answers"])
         beside = found_of["worst_case"]
-        if beside["threat_model"] not in shown:  # a relaxed attacker never comes without its own worst case
+        if beside["threat_model"] not in shown:  # a relaxed attacker is always shown with its own worst case
             shown.append(beside["threat_model"])
             fields.append(_attacker(**beside, summary=OTHER_NEIGHBOURS, conditional=False, assumptions=()))
         fields.append(
@@ -193,7 +193,6 @@ def _relaxed(
 
 
 def _attacker(threat_model: Any, answers: Sequence[ResponseFields], **more: Any) -> dict[str, Any]:
-    """Return the fields of one attacker."""
     return {"threat_model": threat_model, **more, "answers": answers}
 
 
@@ -203,7 +202,7 @@ def _worst_case_request(request: AssessmentsRequest, run: AssessedRun) -> Bounds
 
 
 def _planned(request: AssessmentsRequest) -> tuple[AssessmentPlans, Quote]:
-    """Return the plans of all attackers and rules, and what the answers cost."""
+    """Return the plans of all attackers and rules, and the quote of the answers."""
     settled = judged_of(request)
     run = settled.run
     asked = [(_worst_case_request(request, run), {"/questions": "/context"})]
@@ -221,7 +220,7 @@ def _planned(request: AssessmentsRequest) -> tuple[AssessmentPlans, Quote]:
 
 
 def assessment_quote(request: AssessmentsRequest) -> Quote:
-    """Return the cost of an assessment: the plans of all attackers and rules. It never runs in the event loop."""
+    """Return the quote from the plans of all attackers and rules. An assessment never runs in the event loop."""
     plans, priced = _planned(request)
     most = math.ceil(MOST_WORK + SECOND_WORK) + BESIDE
     cost, prepared = min(priced.cost, most), Planned(plans, _response)
@@ -229,16 +228,16 @@ def assessment_quote(request: AssessmentsRequest) -> Quote:
 
 
 EXIT_CODES: Final[Mapping[str | None, int]] = {None: 0, "met": 0, "met_if_attested": 3}
-"""By verdict; of every other one 1: the run is stopped."""
+"""Exit status by verdict. Every other verdict has 1: the run is stopped."""
 
 
 def exit_code(response: AssessmentsResponse) -> int:
-    """Return 0 where no policy stops the run, 1 where one does, 3 where only an attestation is missing."""
+    """Return 0 if no policy stops the run, 1 if one does, and 3 if only an attestation is missing."""
     return EXIT_CODES.get(response.verdict, 1)
 
 
 def decision_log_fields(response: AssessmentsResponse) -> dict[str, Any] | None:
-    """Return what the log says about a decision: ids, verdict, what was assessed, and missing attestations.
+    """Return the log entry of a decision: ids, verdict, subject, and missing attestations.
 
     Texts of clients are those of the contract: at most 200 characters each, without control characters.
     """

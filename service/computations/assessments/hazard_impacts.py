@@ -1,4 +1,4 @@
-"""Consequences of hazards: epsilon of the run as it is if a hazard is what happened."""
+"""Impacts of hazards: epsilon of the run if the hazard is real."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ HazardImpacts: TypeAlias = list[ResponseFields]
 
 
 def as_shuffled(run: AssessedRun) -> HazardImpacts:
-    """Return epsilon of the run with shuffled epochs, a bracket; nothing where the number of records is not known."""
+    """Return epsilon of the run with shuffled epochs, as a bracket. Empty if the number of records is unknown."""
     mechanism, context = run.mechanism, run.context
     size = max(run.sizes, default=None)
     if not isinstance(mechanism, DpsgdMechanism) or size is None or mechanism.phases > 1:
@@ -38,7 +38,7 @@ def as_shuffled(run: AssessedRun) -> HazardImpacts:
         "dataset_size": size,
         "epochs": float(math.ceil(steps * batch / size)),
     }
-    # Its neighbours are others: the relation is that of such runs, the records are those of the unit.
+    # Shuffled runs have their own neighbouring relation. The records are those of the privacy unit.
     model = WorstCaseThreatModel(type="worst_case", records=run.threat_model.records)
     made = lambda: DpsgdMechanism(**described)  # noqa: E731
     return _epsilon("Epsilon if its epochs were shuffled.", made, replace(run, threat_model=model))
@@ -51,7 +51,7 @@ def changed_alone(change: Change, run: AssessedRun) -> HazardImpacts:
 
 
 def judged_alone(change: Change, judged: AssessedRun, epsilon: ResponseFields) -> HazardImpacts:
-    """Return epsilon of the judged run, which is known, where one change made it."""
+    """Return the known epsilon of the judged run, if a single change produced that run."""
     return [_consequence(_text(change), judged.mechanism, judged.threat_model, epsilon)]
 
 
@@ -66,7 +66,7 @@ def _consequence(
 
 
 def _epsilon(text: str, make: Callable[[], MechanismSpec], run: AssessedRun) -> HazardImpacts:
-    """Return epsilon of a changed run; an empty list where that run cannot be described or is not served."""
+    """Return epsilon of a changed run. Empty if that run cannot be described or is not served."""
     try:
         asked = BoundsRequest(
             mechanism=make(),

@@ -1,4 +1,4 @@
-"""Hazards of a run: ways in which it is less private, or its numbers say less, than it looks."""
+"""Hazards of a run: ways in which the run is less private, or its numbers say less, than they suggest."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from service.rendering.sentences.units import cap_of
 Status = Literal["present", "possible"]
 LARGE_EPSILON: Final = 10.0
 HIDDEN: Final = 1.1
-"""By how much one point of a curve has to overstate the power of an attack to be a hazard."""
+"""Factor by which one point of a curve overstates the power of an attack before it counts as a hazard."""
 
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """Bounds of the judged run against the worst case, for the hazards that depend on numbers.
+    """Bounds of the judged run against the worst case, for hazards that depend on numbers.
 
-    epsilon: the answer at the delta of the context.
+    `epsilon` is the answer at the delta of the context.
     """
 
     epsilon: ResponseFields
@@ -42,7 +42,7 @@ class Numbers:
 def assessed_hazards(
     known: Sequence[Hazard], run: AssessedRun, judged: JudgedRun, numbers: Numbers
 ) -> list[ResponseFields]:
-    """Return the hazards of a run, present ones first. known: those of the mechanism as it is described."""
+    """Return the hazards of a run, present ones first. `known` are those of the described mechanism."""
     found = [*_of_changes(known, run, judged, numbers), *_of_the_mechanism(known, run), *_of_the_context(run, numbers)]
     return sorted(found, key=lambda each: each["status"] != "present")
 
@@ -50,7 +50,7 @@ def assessed_hazards(
 def _hazard(
     code: HazardCode, text: str, status: Status, consequences: Sequence[ResponseFields] = (), *, failed: bool = False
 ) -> ResponseFields:
-    """Return a hazard as its fields. failed: it is present, and no run that it leaves can be described."""
+    """Return the fields of a hazard. `failed`: the hazard is present, and no description of the changed run exists."""
     row = HAZARDS[code]
     effect, why = (row.effect, row.why) if status == "present" else ("none", POSSIBLE)
     if failed:
@@ -102,7 +102,7 @@ TUNING: Final = (
 
 
 def _of_the_mechanism(known: Sequence[Hazard], run: AssessedRun) -> Iterator[ResponseFields]:
-    """Yield the hazards that every run of this kind may have, with the status that the context gives them."""
+    """Yield the hazards of every run of this kind, with the status that the context determines."""
     context = run.context
     attested = {each.code: each.holds for each in context.attested}
     for each in known:
@@ -140,9 +140,9 @@ def _of_the_context(run: AssessedRun, numbers: Numbers) -> Iterator[ResponseFiel
 
 
 def largest_delta(run: AssessedRun) -> float:
-    """Return the delta from which on no epsilon says anything: one in the number of records.
+    """Return the delta from which on no epsilon has a meaning: 1/(number of records).
 
-    Where nothing says how many records there are, it is one in the fewest that there can be: those of a batch.
+    If the number of records is unknown, the smallest possible number counts: the records of a batch.
     """
     return 1 / max(run.sizes or (1, *run.batches))
 

@@ -1,4 +1,4 @@
-"""The curve of a run in one number: mu with its regret, and what epsilon at one delta alone would say."""
+"""Summary of the curve of a run in one number: mu with its regret, and the power that epsilon at one delta allows."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from service.privacy.trade_off.pair import TradeOffPair
 
 
 def gdp_summary(curves: TradeOffPair, mu: ResponseFields) -> ResponseFields | None:
-    """Return mu with its regret; None where mu is infinite, no bound, or 0 because its range may be empty.
+    """Return mu with its regret, or None if mu is infinite, not a bound, or 0 because its range may be empty.
 
-    mu: the answer to mu, direction add.
+    `mu` is the answer for mu, direction add.
     """
     curve = curves.add
     if curve.evidence in UNPROVED or not math.isfinite(mu["upper"]) or range_may_be_empty(mu["notes"]):
@@ -40,7 +40,7 @@ def gdp_summary(curves: TradeOffPair, mu: ResponseFields) -> ResponseFields | No
 def one_point(
     mechanism: object, context: AssessmentContext, epsilon: ResponseFields, power: ResponseFields
 ) -> ResponseFields | None:
-    """Return the power that the certified epsilon at one delta alone allows, beside the power of the run itself."""
+    """Return the power that the certified epsilon at one delta alone allows, and the power of the run itself."""
     stated = isinstance(mechanism, ApproximateDpMechanism | PureDpMechanism)
     largest, known = epsilon["upper"], power["upper"]
     if stated or largest is None or known is None or largest > LARGEST_EPSILON:

@@ -1,4 +1,4 @@
-"""`POST /v1/audits/attack-counts`: counts -> region of rates -> what they prove, and the verdict on a mechanism."""
+"""`POST /v1/audits/attack-counts`: counts, region of rates, proved parameters, and the verdict on a mechanism."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from service.privacy.trade_off.pair import TradeOffPair
 METHOD: Final = "auto"
 COUNTING_COST: Final = 600
 CURVES_READ: Final = 2
-"""A point in each orientation."""
+"""Evaluated points: one in each orientation."""
 
 TRIALS_INDEPENDENT: Final = Assumption(
     code="trials_are_independent",
@@ -55,7 +55,7 @@ NOTHING_PROVED: Final = "The counts prove nothing: at this confidence, guessing 
 
 
 def compute_attack_counts(request: AttackCountsRequest, digest: str, engine_version: str) -> AttackCountsResponse:
-    """Say what the counts prove. Raises with the pointer of the part of the request that cannot be served."""
+    """Return the parameters that the counts prove. Raises with the pointer of the first faulty part."""
     counts = request.true_positives, request.members, request.false_positives, request.non_members
     rates = region(*counts, request.confidence)
     mu = gdp_mu(rates)
@@ -83,7 +83,7 @@ def compute_attack_counts(request: AttackCountsRequest, digest: str, engine_vers
 
 @dataclass(frozen=True, slots=True)
 class _HeldAgainst:
-    """The verdicts on the mechanism where there is one, and what they rest on."""
+    """Verdicts on the mechanism, if there is one, and the assumptions behind them."""
 
     bound: BoundVerdict | None = None
     worst_case: BoundVerdict | None = None
@@ -129,7 +129,7 @@ def _verdict(rates: Region, curves: TradeOffPair, attacker: ThreatModelSpec, *, 
     sides, asked = rates.oriented(), curves.second_uses
     read = points_of(curves, "add", np.array([side.false_positive_rate.upper for side in sides]))
     excesses = [
-        # Near one the rates are told apart by their complements.
+        # Near one, complements resolve the rates.
         max(
             side.true_positive_rate.lower - float(read.power.upper[place]),
             float(read.type_two_error.lower[place]) - side.true_positive_rate.complement_upper,
@@ -159,7 +159,7 @@ def _verdict(rates: Region, curves: TradeOffPair, attacker: ThreatModelSpec, *, 
 
 
 def attack_counts_quote(request: AttackCountsRequest) -> Quote:
-    """By the counts, and by the plans of the curves that they are held against."""
+    """Return the quote from the counts and the plans of the curves."""
     if request.mechanism is None or request.threat_model is None:
         return Quote(COUNTING_COST, inline=True)
     long = unpriced(request.mechanism, [request.threat_model], CURVES_READ)

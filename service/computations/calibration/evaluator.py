@@ -1,4 +1,4 @@
-"""Looks at one number of a calibration: what every target reads there, and whether it is met or fails for sure."""
+"""Evaluation of a calibration at one number: the answer to every target, and whether the target is met or fails."""
 
 from __future__ import annotations
 
@@ -26,11 +26,12 @@ from service.privacy.numerics.work import at_most, is_spent, remaining_work
 from service.privacy.threat_models.relaxed import worst_case_beside
 
 MOST_WORK: Final = 7_000_000
-"""Counted work, in about microseconds, that all looks of a calibration may take together ..."""
+"""Counted work of all evaluations of a calibration, in microseconds."""
 SHARE: Final = 1 / 2
-"""... and one of them of what is left."""
+"""Share of the remaining work that one evaluation may take."""
 FINER: Final = 4
-"""Answers are asked for at the tolerance of the number over this: they rise at least half as fast as it, as a rule."""
+"""Ratio of the tolerance of the number to the tolerance of the answers. As a rule, the answers change at least half as
+fast as the number."""
 WORK_EXHAUSTED: Final = "the work that a calibration may take is used up."
 NO_BOUND: Final = "an approximation has no bound that a target could be held to."
 
@@ -38,9 +39,18 @@ NO_BOUND: Final = "an approximation has no bound that a target could be held to.
 @final
 @dataclass(frozen=True, slots=True)
 class TargetEvaluation:
-    """One target at one number. `meets`, `fails`: for sure; neither where the enclosure straddles the limit. `height`:
-    how far from being met, in about the logarithm of the answer, above 0 where it is not; `to_failing`: how much of
-    that is missing until it fails. `answer`: as of `/v1/bounds`.
+    """Result of one target at one number.
+
+    Attributes
+    ----------
+    meets, fails : bool
+        Whether the target is certainly met, or certainly fails. Both are false if the enclosure straddles the limit.
+    height : float
+        Distance from being met, in about the logarithm of the answer. Positive while the target is not met.
+    to_failing : float
+        Height that is missing until the target fails.
+    answer : dict
+        Answer in the format of `/v1/bounds`.
     """
 
     lower: float
@@ -55,7 +65,7 @@ class TargetEvaluation:
 @final
 @dataclass(frozen=True, slots=True)
 class PointEvaluation:
-    """All targets at one number."""
+    """Result of all targets at one number."""
 
     number: float
     targets: tuple[TargetEvaluation, ...]
@@ -65,33 +75,33 @@ class PointEvaluation:
         return all(self.targets[index].meets for index in group)
 
     def failing(self, group: Sequence[int]) -> int | None:
-        """The first of these targets that fails for sure."""
+        """Return the first of these targets that certainly fails, or None."""
         return next((index for index in group if self.targets[index].fails), None)
 
     def height(self, group: Sequence[int]) -> float:
-        """How far the group is from being met: above 0 where it is not."""
+        """Return the distance of the group from being met: positive while a target is not met."""
         return max((self.targets[index].height for index in group), key=_nan_as_least)
 
     def to_failing(self, group: Sequence[int]) -> float:
-        """How much height is missing until one of these targets fails."""
+        """Return the height that is missing until one of these targets fails."""
         return min(self.targets[index].to_failing for index in group)
 
     def binding(self, group: Sequence[int]) -> int:
-        """The target that is nearest to its limit."""
+        """Return the target nearest to its limit."""
         return max(group, key=lambda index: _nan_as_least(self.targets[index].height))
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Targets against one attacker: what `/v1/bounds` would be asked, and where its parts stand in the calibration."""
+    """Targets against one attacker: the request for bounds, and the pointers of its parts in the calibration."""
 
     request: BoundsRequest
     indices: tuple[int, ...]
     places: Mapping[str, str]
 
     def plan(self) -> Plan:
-        """The curves, and what they cost. Raises PrivacyComputationError."""
+        """Return the plan of the curves. Raises PrivacyComputationError."""
         mechanism, options = mechanism_of(self.request.mechanism), options_of(self.request)
         return threat_model_of(self.request.threat_model).plan(mechanism, "auto", options)
 
@@ -99,10 +109,16 @@ class Group:
 @final
 @dataclass
 class Evaluator:
-    """Looks at the numbers of one calibration, each made once.
+    """Evaluations of one calibration, each computed once.
 
-    `fixed`: the targets whose answers do not depend on the number; each is read once, and stands in every look.
-    `planned`: known plans, by what they answer. `refusals`: why a number cannot be answered.
+    Attributes
+    ----------
+    fixed : tuple of int
+        Targets whose answers do not depend on the number. They are evaluated once and stored in `kept`.
+    planned : Mapping of BoundsRequest to Plan
+        Known plans.
+    refusals : dict
+        Reason why a number cannot be answered.
     """
 
     request: CalibrationsRequest
@@ -115,11 +131,11 @@ class Evaluator:
 
     @property
     def most_work(self) -> float:
-        """What all of them may take together."""
+        """Counted work of all evaluations together."""
         return MOST_WORK
 
     def at(self, number: float) -> PointEvaluation | None:
-        """None where the request with that number is none, is not served, or is too dear."""
+        """Return the evaluation at a number, or None if the request there is invalid, not served or too expensive."""
         if number not in self.evaluations and number not in self.refusals:
             try:
                 self.evaluations[number] = self._evaluate(number)
@@ -149,8 +165,9 @@ class Evaluator:
         return PointEvaluation(number, tuple(found[index] for index in range(len(found))))
 
     def _read(self, group: Group, request: CalibrationsRequest) -> Iterator[tuple[int, TargetEvaluation]]:
-        """Read the targets of a group that are not kept, in the order in which `/v1/bounds` reads them, so that the
-        answers are the same.
+        """Yield the targets of a group that are not stored.
+
+        The order is that of `/v1/bounds`, so that the answers are the same.
         """
         asked = group.request
         plan = self.planned.get(asked) or group.plan()
@@ -175,16 +192,16 @@ class Evaluator:
             yield index, evaluation
 
     def typed(self, number: float) -> float:
-        """As the field has it: an integer where it is one."""
+        """Return the number with the type of its field."""
         return round(number) if self.place.shape.kind == "integer" else float(number)
 
     def with_number(self, number: float) -> CalibrationsRequest:
-        """The request with this number in its place. Raises ValidationError."""
+        """Return the request with this number in its place. Raises ValidationError."""
         return self.request.at(self.typed(number), self.place)
 
 
 def groups_of(request: CalibrationsRequest) -> list[Group]:
-    """The targets by their attackers. Raises PydanticCustomError for what `/v1/bounds` would refuse."""
+    """Return the targets grouped by attacker. Raises PydanticCustomError for requests that `/v1/bounds` would refuse."""
     by_model: dict[ThreatModelSpec, list[int]] = {}
     for index, target in enumerate(request.targets):
         by_model.setdefault(request.threat_model_of(target), []).append(index)
@@ -212,8 +229,9 @@ def _target_evaluation(target: CalibrationTarget, answer: ResponseFields) -> Tar
 
 
 def _height(target: CalibrationTarget, value: float, place: int, read: ReadNumber) -> float:
-    """How far an end of a number is beyond the limit of a target, in log odds between the ends of its range, or in
-    logarithms, which numbers that are too small for doubles come with.
+    """Return the distance of a bound from the limit of a target.
+
+    The unit is log odds within the range of the number. Numbers that are too small for doubles use logarithms.
     """
     least, most = value_range(target)
     logarithm = None if read.log10 is None or least > 0 else read.log10[place] * math.log(10)

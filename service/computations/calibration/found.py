@@ -1,4 +1,4 @@
-"""The result of a search, made of the looks at both sides of the number at which the targets begin to be met."""
+"""Result of a search, from the evaluations on both sides of the number at which the targets are first met."""
 
 from __future__ import annotations
 
@@ -12,25 +12,40 @@ from service.privacy.calibration.crossing import Crossing, Evaluation
 from service.privacy.calibration.scale import Scale
 
 EDGE: Final = 0.999
-"""How far from the value, in tolerances, a neighbour is looked for where the nearest one is undecided ..."""
+"""First distance from the value, in tolerances, at which a failing number is searched if the nearest neighbour is
+undecided."""
 FURTHER: Final = 4
-"""... and how many times as far each time, where that is undecided too."""
+"""Factor by which the distance grows while the number there is undecided, too."""
 BEYOND: Final = 1.02
-"""How much further than the slope of the heights says."""
+"""Margin over the distance that the slope of the heights suggests."""
 REFINED: Final = 2
-"""Looks between the last undecided number and one that fails."""
+"""Evaluations between the last undecided number and one that fails."""
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class SearchResult:
-    """The result of a search.
+    """Result of a search.
 
-    `group`: the targets that decide. `beside`: the number next to the value at which not every target is known to be
-    met, where it was looked at; `failing`: the nearest number at which a target of the group provably fails, a
-    neighbour where the value is `witnessed`. `refused`: why the number next to the value cannot be answered. `whole`:
-    whether the numbers are. `proved`: whether `theorem` says that the answers are monotone. `side`: the side of the
-    value on which all numbers meet the targets, where that is proved. `notes`: what the search found beside.
+    Attributes
+    ----------
+    group : tuple of int
+        Targets that decide.
+    beside : PointEvaluation or None
+        Evaluation at the number next to the value, where not every target is known to be met.
+    failing : PointEvaluation or None
+        Evaluation at the nearest number at which a target of the group provably fails. A neighbour of the value if
+        `witnessed`.
+    refused : Exception or None
+        Reason why the number next to the value cannot be answered.
+    whole : bool
+        Whether the numbers are integers.
+    proved : bool
+        Whether `theorem` proves that the answers are monotone.
+    side : int or None
+        Side of the value on which all numbers provably meet the targets.
+    notes : tuple of str
+        Further observations of the search.
     """
 
     status: Literal["met", "trivially_met", "infeasible", "undecided"]
@@ -48,7 +63,10 @@ class SearchResult:
 
 
 def crossing_of(evaluator: Evaluator, scale: Scale, group: Sequence[int], *known: PointEvaluation) -> Crossing:
-    """Return the search for the least private number of the scale at which the group is met. `known`: looks made."""
+    """Return the search for the least private number of the scale at which the group is met.
+
+    `known` are evaluations from earlier steps.
+    """
     return Crossing(
         _adapted(evaluator, lambda evaluation: _met(evaluation, group)),
         scale,
@@ -71,7 +89,10 @@ def _met(evaluation: PointEvaluation, group: Sequence[int]) -> Evaluation:
 
 
 def finished_search(evaluator: Evaluator, crossing: Crossing, group: tuple[int, ...], *, proved: bool) -> SearchResult:
-    """Return the result of a search that came to its end. `proved`: what fails at the last number fails at all."""
+    """Return the result of a finished search.
+
+    `proved` states that a failure at the last number implies a failure at every number.
+    """
     inside, outside, scale = crossing.inside, crossing.outside, crossing.scale
     if inside is None:
         last = evaluator.evaluations[outside.at] if outside is not None else next(iter(evaluator.evaluations.values()))
@@ -89,7 +110,7 @@ def finished_search(evaluator: Evaluator, crossing: Crossing, group: tuple[int, 
 
 
 def unmet_result(best: PointEvaluation, group: tuple[int, ...], *, proved: bool) -> SearchResult:
-    """Return a result without a number that meets the group. `proved`: there is none."""
+    """Return a result without a number that meets the group. `proved` states that no such number exists."""
     fails = best.failing(group) is not None
     status = "infeasible" if proved else "undecided"
     return SearchResult(status, best, group, failing=best if fails else None, witnessed=proved and fails)
@@ -98,8 +119,10 @@ def unmet_result(best: PointEvaluation, group: tuple[int, ...], *, proved: bool)
 def _failing(
     evaluator: Evaluator, scale: Scale, value: PointEvaluation, beside: PointEvaluation, group: Sequence[int]
 ) -> PointEvaluation | None:
-    """A look at which a target fails for sure: the neighbour, or one within the tolerance, or, as where the ends of
-    enclosures come from two theorems, one that is not much further from the value than need be.
+    """Return an evaluation at which a target certainly fails, or None.
+
+    The neighbour is the first candidate, followed by numbers at growing distances. If the bounds come from two
+    theorems, the result is not much further from the value than necessary.
     """
     if beside.failing(group) is not None:
         return beside
@@ -119,9 +142,7 @@ def _failing(
 def _nearer(
     evaluator: Evaluator, scale: Scale, undecided: PointEvaluation, failing: PointEvaluation, group: Sequence[int]
 ) -> PointEvaluation:
-    """A look nearer to an undecided one at which a target fails, by the secant; the one that is known where there is
-    none.
-    """
+    """Return a failing evaluation nearer to the undecided one, by the secant, or `failing` if none is found."""
     for _ in range(REFINED):
         near, far = scale.coordinate(undecided.number), scale.coordinate(failing.number)
         missing, beyond = undecided.to_failing(group), failing.to_failing(group)
@@ -137,7 +158,7 @@ def _nearer(
 
 
 def _slope(evaluator: Evaluator, scale: Scale, value: PointEvaluation, group: Sequence[int]) -> float:
-    """How fast the height falls with the coordinate, by the looks next to the value that are no neighbours of it."""
+    """Return the decrease of the height per coordinate, from the nearest evaluations that are no neighbours."""
     here = scale.coordinate(value.number)
     slopes = [
         (value.height(group) - evaluation.height(group)) / (scale.coordinate(evaluation.number) - here)

@@ -1,9 +1,9 @@
-"""Numbers from which the steps follow, rounded up: the answers are monotone only while the steps stay the same.
+"""Free numbers that determine the steps, which are rounded up. Answers are monotone only while the steps are constant.
 
-A larger batch has a larger rate and takes fewer steps for the same epochs. The steps are whole, so that privacy falls
-with the batch while their number stays the same (a plateau) and rises where it changes: of the batches of a plateau the
-smallest one, mostly a divisor of the data, is the most private. The value of a search is therefore followed into the
-next plateaus: the search within a plateau is that of a monotone answer.
+A larger batch has a larger rate and takes fewer steps for the same epochs. Steps are integers. Privacy falls with the
+batch while the steps stay constant (a plateau), and rises where they change. The smallest batch of a plateau, mostly a
+divisor of the data, is the most private one. Therefore the search continues into the next plateaus. Within a plateau
+the answer is monotone.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from service.privacy.calibration import monotone
 from service.privacy.calibration.scale import Scale
 
 MISSES: Final = 2
-"""The plateaus in succession that do not begin with a number that meets the targets, after which the search ends."""
+"""Successive plateaus whose first number misses the targets, after which the search ends."""
 ROUNDED: Final = (
     "The steps follow from the epochs and are rounded up, so that the answers are not monotone in {name}: the value is "
     "the best one among the plateaus of equal steps around it, and a number further away may do too."
@@ -32,7 +32,7 @@ Steps = int | tuple[int, ...]
 
 
 def steps_follow(place: Place) -> bool:
-    """Return whether the steps follow from the free number, so that the answers are not monotone in the number."""
+    """Return whether the free number determines the steps, so that the answers are not monotone in the number."""
     return monotone.steps_follow(place.kind, place.name, place.owner.__dict__)
 
 
@@ -47,7 +47,7 @@ def beyond_plateau(evaluator: Evaluator, scale: Scale, found: SearchResult) -> S
         evaluation = evaluator.at(first)
         if evaluation is None:
             break
-        if best.beside is None and best.refused is None:  # all of the plateau before meets the targets
+        if best.beside is None and best.refused is None:  # the whole previous plateau meets the targets
             best = _with_neighbour(best, evaluation, scale)
         misses = 0 if evaluation.meets(found.group) else misses + 1
         if misses == 0:
@@ -72,7 +72,7 @@ def _with_neighbour(best: SearchResult, beside: PointEvaluation, scale: Scale) -
 
 
 def _fails_too(evaluator: Evaluator, scale: Scale, best: SearchResult) -> tuple[str, ...]:
-    """Return a note on the end of the plateau on the other side of the value, where a target fails there."""
+    """Return a note if a target fails at the end of the plateau on the other side of the value."""
     mirrored = replace(scale, side=-scale.side)
     plateau = _next_plateau(evaluator, mirrored, best.value.number)
     evaluation = None if plateau is None else evaluator.at(plateau[0])
@@ -82,7 +82,7 @@ def _fails_too(evaluator: Evaluator, scale: Scale, best: SearchResult) -> tuple[
 
 
 def _next_plateau(evaluator: Evaluator, scale: Scale, at: float) -> tuple[float, float] | None:
-    """Return the first and the last number of the next plateau towards less privacy; None at the end of the range."""
+    """Return the first and the last number of the next plateau towards less privacy; None at the end."""
     here, end = _steps(evaluator, at), scale.first
     first = _first_where(lambda number: _steps(evaluator, number) != here, at, end, whole=scale.whole)
     there = None if first is None else _steps(evaluator, first)
@@ -93,7 +93,7 @@ def _next_plateau(evaluator: Evaluator, scale: Scale, at: float) -> tuple[float,
 
 
 def _first_where(holds: Callable[[float], bool], start: float, end: float, *, whole: bool) -> float | None:
-    """Return the number nearest to `start`, on the way to `end`, from which on a condition holds; None: nowhere."""
+    """Return the number nearest to `start`, towards `end`, from which on a condition holds, or None."""
     if not holds(end):
         return None
     outside, inside = start, end
@@ -107,14 +107,14 @@ def _middle(one: float, other: float, *, whole: bool) -> float:
 
 
 def _before(number: float, start: float, *, whole: bool) -> float:
-    """Return the last number before this one on the way from `start`."""
+    """Return the last number before `number` on the way from `start`."""
     if whole:
         return number + (1 if start > number else -1)
     return math.nextafter(number, start)
 
 
 def _steps(evaluator: Evaluator, number: float) -> Steps | None:
-    """Return the steps of the run with this number; None where the number does not fit."""
+    """Return the steps of the run with this number, or None if the number is invalid."""
     try:
         owner: Any = place_of(evaluator.with_number(number), evaluator.place.pointer).owner
     except DOES_NOT_FIT:

@@ -29,9 +29,9 @@ from service.privacy.numerics.work import Work, at_most
 from service.privacy.threat_models.relaxed import worst_case_beside
 
 ANSWERS: Final = 3_000_000
-"""Counted work that the worst case beside a relaxed attacker may take at the value, and what the search has left."""
+"""Counted work for the worst case of a relaxed attacker at the value, beside the remainder of the search."""
 READINGS: Final = 6
-"""Numbers that are looked at, as a rule."""
+"""Typical number of evaluations."""
 NOTHING_DEPENDS: Final = "a number that the answer to a target depends on"
 SIDES: Final = {1: "larger", -1: "smaller"}
 MET_THERE_TOO: Final = "Every less private number in the range meets the targets too, as far as they are served."
@@ -72,14 +72,14 @@ OTHER_SIDE: Final = (
 
 
 def compute_calibrations(request: CalibrationsRequest, digest: str, engine_version: str) -> ResponseFields:
-    """The value, what is answered there, and the neighbour at which a target fails."""
+    """Return the value, its answers, and the neighbour at which a target fails."""
     return _response(request, {}, digest, engine_version)
 
 
 def _response(
     request: CalibrationsRequest, planned: Mapping[BoundsRequest, Plan], digest: str, engine_version: str
 ) -> ResponseFields:
-    """`planned`: what the answers at the number that was sent are read off."""
+    """Return the response. `planned` holds the plans at the requested number."""
     known = _directions(request)
     evaluator = Evaluator(request, request.place, known.fixed, planned)
     with at_most(ANSWERS + evaluator.most_work) as work:
@@ -121,11 +121,11 @@ def _response(
 
 
 def calibrations_quote(request: CalibrationsRequest) -> Quote:
-    """So many times what is asked at the start. Never for the event loop, however cheap one look is."""
+    """Return a multiple of the quote at the start. A calibration never runs in the event loop."""
     _directions(request)
     try:
         quotes = {group.request: quote_nested(group.request, group.places) for group in groups_of(request)}
-    except PrivacyComputationError:  # what stands there is only a start
+    except PrivacyComputationError:  # the number in the request is only a start
         return Quote(
             MOST_WORK // READINGS, engine=UNPRICED, uncertainty_factor=UNCERTAINTY, ceiling=MOST_WORK + ANSWERS
         )
@@ -142,7 +142,7 @@ def calibrations_quote(request: CalibrationsRequest) -> Quote:
 
 
 def _directions(request: CalibrationsRequest) -> Directions:
-    """Raises OutOfDomain where no target depends on the free number."""
+    """Return the directions. Raises OutOfDomain if no target depends on the free number."""
     known = directions(request)
     if not any(need != 0 for need in known.needs):
         error = OutOfDomain("free", request.free, NOTHING_DEPENDS)
@@ -152,8 +152,10 @@ def _directions(request: CalibrationsRequest) -> Directions:
 
 
 def _answers(request: CalibrationsRequest, evaluation: PointEvaluation, work: Work) -> ResponseFields:
-    """Return the answers of the look in the order of the targets, with the worst case beside weaker attackers, and
-    what all answers rest on, each listed once. Raises PrivacyComputationError.
+    """Return the answers of an evaluation in the order of the targets.
+
+    The worst case accompanies the answers of weaker attackers. Each assumption and hazard is listed once. Raises
+    PrivacyComputationError.
     """
     answers = {index: target.answer for index, target in enumerate(evaluation.targets)}
     beside: dict[int, ResponseFields] = {}
@@ -168,7 +170,7 @@ def _answers(request: CalibrationsRequest, evaluation: PointEvaluation, work: Wo
         if worst is not None:
             own = group.plan().curves
             with shares.next_share():
-                if own.worst_case is not None:  # with more work than a look had
+                if own.worst_case is not None:  # with more work than an evaluation had
                     answers |= zip(group.indices, answers_of(own, asked, work, conditional=True), strict=True)
                 fields = beside_relaxed(worst, own, asked, work, worst.plan(mechanism, BEST, options_of(asked)))
             for index, answer in zip(group.indices, fields["answers"], strict=True):
@@ -185,7 +187,7 @@ def _answers(request: CalibrationsRequest, evaluation: PointEvaluation, work: Wo
 
 
 def _witness(evaluator: Evaluator, found: SearchResult) -> tuple[ResponseFields | None, ResponseFields | None]:
-    """The witness, or why there is none."""
+    """Return the witness and None, or None and the reason for its absence."""
     fails = undecided = None
     if found.failing is not None:
         fails = _neighbour(evaluator, found, found.failing, found.failing.failing(found.group) or 0)
@@ -197,7 +199,7 @@ def _witness(evaluator: Evaluator, found: SearchResult) -> tuple[ResponseFields 
 
 
 def _limit(found: SearchResult, missing: ResponseFields | None) -> WidthLimit | None:
-    """Return why there is no witness; None where every less private number meets the targets too."""
+    """Return why there is no witness, or None if every less private number meets the targets, too."""
     if found.status == "trivially_met":
         return None
     neighbours = (None if missing is None else missing[name] for name in ("undecided", "fails"))
@@ -251,7 +253,7 @@ def _notes(evaluator: Evaluator, found: SearchResult, known: Directions) -> tupl
 
 
 def _undecided(found: SearchResult, known: Directions) -> list[str]:
-    """Return why nothing is proved: of each target that does not depend on the number, or of all."""
+    """Return the reasons why nothing is proved: the open targets that do not depend on the number, or all targets."""
     open_ones = [index for index in known.fixed if not found.value.targets[index].meets]
     return [FIXED.format(index=index) for index in open_ones] or [UNPROVED]
 
@@ -269,7 +271,7 @@ def _why(error: Exception) -> str:
 
 
 def exit_code(response: CalibrationsResponse) -> int:
-    """Return 0 where every target is proved to be met at the value, else 1."""
+    """Return 0 if every target is proved to be met at the value, else 1."""
     return 0 if response.status in ("met", "trivially_met") else 1
 
 

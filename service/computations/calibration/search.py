@@ -1,4 +1,4 @@
-"""The search for the least private number that meets all targets, and for the neighbour that fails one for sure."""
+"""Search for the least private number that meets all targets, and for the neighbour at which a target fails."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ALWAYS_FAILS: Final = "the answer to the target does not depend on the free numb
 
 
 def search(request: CalibrationsRequest, evaluator: Evaluator, known: Directions) -> SearchResult:
-    """Search for the value. Raises PrivacyComputationError where no number that was looked at can be answered."""
+    """Search for the value. Raises PrivacyComputationError if no evaluated number is served."""
     scale, start = _scale(request, evaluator, known)
     moving = tuple(index for index in range(len(request.targets)) if index not in known.fixed)
     if known.fixed:
@@ -39,7 +39,7 @@ def search(request: CalibrationsRequest, evaluator: Evaluator, known: Directions
 
 
 def _scale(request: CalibrationsRequest, evaluator: Evaluator, known: Directions) -> tuple[Scale, float]:
-    """Return the numbers that are searched, and where the search starts."""
+    """Return the range of the search, and its start."""
     low, high = request.interval
     shape = evaluator.place.shape
     low = max(low, TINY) if shape.minimum_excluded and low == 0 else low
@@ -50,7 +50,7 @@ def _scale(request: CalibrationsRequest, evaluator: Evaluator, known: Directions
 
 
 def _broken(first: PointEvaluation, known: Directions) -> SearchResult | None:
-    """Return what is found where a target provably fails that does not depend on the number: every number fails."""
+    """Return a result if a target that does not depend on the number provably fails: no number is feasible."""
     failing = first.failing(known.fixed)
     if failing is None:
         return None
@@ -60,7 +60,7 @@ def _broken(first: PointEvaluation, known: Directions) -> SearchResult | None:
 def _along(
     request: CalibrationsRequest, evaluator: Evaluator, scale: Scale, start: float, known: Directions
 ) -> SearchResult:
-    """Search where the side on which the targets are met is known, or expected."""
+    """Search in the known or expected direction of the targets."""
     group = known.group
     if all(_is_met_whatever(request, index) for index in group):
         start = scale.first
@@ -79,8 +79,9 @@ def _along(
 
 
 def _exclude_each_other(found: SearchResult, known: Directions) -> bool:
-    """Return whether no number meets both the group and the other targets: the others fail at the value and beyond,
-    and at or before the number at which the group fails.
+    """Return whether no number meets both the group and the other targets.
+
+    That holds if the others fail at the value and beyond, and at or before the number at which the group fails.
     """
     if found.status == "trivially_met":
         return found.value.failing(known.others) is not None
@@ -93,7 +94,7 @@ def _exclude_each_other(found: SearchResult, known: Directions) -> bool:
 
 
 def _is_met_whatever(request: CalibrationsRequest, index: int) -> bool:
-    """Whether the limit of a target is beyond all answers to its question, so that nothing need be searched for."""
+    """Whether the limit of a target lies beyond all answers to its question, so that every number meets the target."""
     target = request.targets[index]
     free = request.place.steps[:3] == ("targets", index, "question")
     least, most = widest(target.question) if free else value_range(target)
@@ -101,8 +102,9 @@ def _is_met_whatever(request: CalibrationsRequest, index: int) -> bool:
 
 
 def _first(evaluator: Evaluator, scale: Scale, start: float) -> PointEvaluation:
-    """Return the look at the start, or at the nearest number that can be answered. Raises why the start cannot be
-    answered where no such number was found.
+    """Return the evaluation at the start, or at the nearest number that is served.
+
+    Raises the error of the start if no such number was found.
     """
     places = sorted(scale.spread(PLACES), key=lambda each: abs(scale.coordinate(each) - scale.coordinate(start)))
     for number in (start, *places):
@@ -113,7 +115,7 @@ def _first(evaluator: Evaluator, scale: Scale, start: float) -> PointEvaluation:
 
 
 def _check_order(request: CalibrationsRequest, evaluator: Evaluator, known: Directions) -> None:
-    """Raises NumericalFailure where enclosures contradict the theorem that the answers rise, or fall."""
+    """Raise NumericalFailure if enclosures contradict the theorem that the answers are monotone."""
     if not known.theorem:
         return
     ordered = [evaluator.evaluations[number] for number in sorted(evaluator.evaluations)]

@@ -1,4 +1,4 @@
-"""The search where no direction is known in which the targets are met: looks from end to end of the range."""
+"""Search for targets without a known direction: evaluations across the whole range, followed by a bisection."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from service.computations.calibration.found import SearchResult, crossing_of, fi
 from service.privacy.calibration.scale import Scale
 
 PLACES: Final = 9
-"""Numbers that are looked at before anything else."""
+"""Numbers that are evaluated before any others."""
 SEVERAL: Final = "the answers go up and down along the numbers that were looked at: the value is the one near the start"
 ONCE: Final = "; the targets change from failing to being met once among them"
 
 
 def _spread(evaluator: Evaluator, scale: Scale, start: float) -> list[PointEvaluation]:
-    """Return looks from end to end of the range, or of about the part of the range that is served."""
+    """Return evaluations across the range, or across the part of the range that is served."""
     numbers = {start, *scale.spread(PLACES)}
     served = sorted(number for number in numbers if evaluator.at(number) is not None)
     if served and len(served) < len(numbers):
@@ -29,7 +29,10 @@ def _spread(evaluator: Evaluator, scale: Scale, start: float) -> list[PointEvalu
 
 
 def search_by_scan(evaluator: Evaluator, scale: Scale, start: float, group: tuple[int, ...]) -> SearchResult:
-    """Return the change from failing to being met that is nearest to the start. Raises PrivacyComputationError."""
+    """Return the change from failing to met that is nearest to the start.
+
+    Raises PrivacyComputationError if no number of the scan is served.
+    """
     scanned = _spread(evaluator, scale, start)
     if not scanned:
         raise evaluator.refusals[start]
@@ -53,6 +56,6 @@ def search_by_scan(evaluator: Evaluator, scale: Scale, start: float, group: tupl
 
 
 def _all_fail(scale: Scale, scanned: list[PointEvaluation], group: tuple[int, ...]) -> bool:
-    """Return whether a target provably fails at every number there is, which are few whole ones."""
+    """Return whether a target provably fails at every number of an integer range that the scan covers completely."""
     every = scale.whole and len(scanned) == scale.high - scale.low + 1
     return every and all(evaluation.failing(group) is not None for evaluation in scanned)

@@ -1,4 +1,4 @@
-"""`POST /v1/claims`: the answers to what is claimed, and what they say of the claims."""
+"""`POST /v1/claims`: answers to the claimed quantities, and the verdicts on the claims."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from service.privacy.errors import PrivacyComputationError
 from service.privacy.numerics.work import Work, at_most
 
 ATTACKS: Final = 1 / 4
-"""Of the work of a request, what is left for attacks on what is unsafe."""
+"""Share of the work of a request for attacks on unsafe claims."""
 UNSAFE: Final = 1 / 2
-"""Share of claims that are taken to be unsafe in estimates."""
+"""Share of claims that estimates take to be unsafe."""
 
 
 def compute_claims(request: ClaimsRequest, digest: str, engine_version: str) -> ResponseFields:
-    """Answer what is claimed, and judge it. Raises with the pointer of the part that cannot be served."""
+    """Answer the claimed quantities and judge the claims. Raises with the pointer of the first faulty part."""
     try:
         resolved = resolve_request(request.asked())
     except PrivacyComputationError as error:
@@ -91,10 +91,10 @@ def _claim_fields(
 
 
 def claims_quote(request: ClaimsRequest) -> Quote:
-    """Return the cost of the answers, and of the attacks as if `UNSAFE` of the claims were unsafe."""
+    """Return the cost of the answers, and of the attacks if the share `UNSAFE` of the claims is unsafe."""
     alone = quote_nested(request.asked(), request.places())
     found = combine_quotes([alone])
-    if alone.prepared is None:  # nobody planned it
+    if alone.prepared is None:  # the description is too long for plans
         return found
     resolved: ResolvedRequest = alone.prepared.plans
     model = resolved.primary.cost
@@ -104,7 +104,7 @@ def claims_quote(request: ClaimsRequest) -> Quote:
 
 
 def exit_code(response: ClaimsResponse) -> int:
-    """Return 1 where a claim is unsafe, else 0."""
+    """Return 1 if a claim is unsafe, else 0."""
     return int(any(claim.verdict == "unsafe" for claim in response.claims))
 
 

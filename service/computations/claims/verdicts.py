@@ -1,4 +1,4 @@
-"""A claimed number against an enclosure: unsafe, loose or consistent, and by how much."""
+"""Verdict on a claimed number by its enclosure: unsafe, loose or consistent, with the distance."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ NEAR_ONE: Final = (
 @final
 @dataclass(frozen=True, slots=True)
 class ClaimJudgement:
-    """What is to be said of a claim. `by`: how far it is from what is proved."""
+    """Verdict on a claim. `by` is the distance from the proved bound."""
 
     verdict: VerdictName
     holds: Held
@@ -41,9 +41,10 @@ class ClaimJudgement:
 
 
 def judge_claim(claim: Claim, found: ReadNumber) -> ClaimJudgement:
-    """Whether more privacy is claimed than there is, less than can be proved, or neither.
+    """Return whether the claim states more privacy than there is, less than is provable, or neither.
 
-    More privacy is a smaller number; of a guarantee, a larger one. Comparisons are exact, `by` is rounded downwards.
+    A smaller number means more privacy; for a guarantee, a larger one. Comparisons are exact, and `by` is rounded
+    downwards.
     """
     value, tolerance = claim.number, claim.relative_tolerance
     if found.lower is None or found.upper is None:
@@ -72,7 +73,7 @@ def _holds(value: float, found: ReadNumber) -> Held:
 
 
 def _distance(value: float, found: ReadNumber, end: Literal["lower", "upper"]) -> dict[str, Any]:
-    """How far a claim is beyond an end, rounded downwards."""
+    """Return the distance of a claim beyond a bound, rounded downwards."""
     reached = found.lower if end == "lower" else found.upper
     small, large = sorted((value, reached or 0.0))
     if math.isinf(large):

@@ -1,4 +1,4 @@
-"""`POST /v1/comparisons`: the answers of all runs, their curves at a few rates, and every pair of them."""
+"""`POST /v1/comparisons`: answers of all runs, their curves at a few rates, and every pair of runs."""
 
 from __future__ import annotations
 
@@ -36,15 +36,17 @@ from service.privacy.questions.dominance import Verdict
 from service.privacy.trade_off.abstract import AbstractTradeOff
 
 DIFFERENCE_COST: Final = 35
-"""Of one quantity of two runs, in units of cost."""
+"""Cost of one quantity of two runs."""
 OTHER_ATTACKERS: Final = "The runs are held against different threat models: their numbers differ by who attacks, too."
 TURNED: Final[dict[Sign, Sign]] = {"first_smaller": "second_smaller", "second_smaller": "first_smaller"}
 
 
 @final
 class _Run(NamedTuple):
-    """What was read of one run. `numbers`: of each quantity the number, and what else decides its sign; `curve`: at the
-    rates of the request, of a run with a pair that its parameters do not decide.
+    """Evaluations of one run.
+
+    `numbers` holds for each quantity the number, and a second one that may decide its sign. `curve` holds the points at
+    the rates of the request, if parameters do not decide a pair with this run.
     """
 
     answered: ResponseFields
@@ -54,7 +56,7 @@ class _Run(NamedTuple):
 
 @final
 class _Quantity(NamedTuple):
-    """A number that is compared. `point`: its place in a question of type trade_off."""
+    """Compared number. `point` is its index in a question of type trade_off."""
 
     place: int
     question: QuestionSpec
@@ -62,14 +64,14 @@ class _Quantity(NamedTuple):
 
 
 def compute_comparisons(request: ComparisonsRequest, digest: str, engine_version: str) -> ResponseFields:
-    """Ask every run, and compare. Raises with the pointer of the part that cannot be served."""
+    """Evaluate and compare all runs. Raises with the pointer of the first faulty part."""
     return _response(request, {}, digest, engine_version)
 
 
 def _response(
     request: ComparisonsRequest, resolved_requests: Mapping[int, ResolvedRequest], digest: str, engine_version: str
 ) -> ResponseFields:
-    """`settings`: those of some runs, by the index of the first of equal runs."""
+    """Return the response. `resolved_requests` are known for some runs, by the index of the first of equal runs."""
     quantities = _quantities(request.questions)
     known: dict[BoundsRequest, _Run] = {}
     runs: list[_Run] = []
@@ -78,7 +80,7 @@ def _response(
         shares = WorkBudgetShares(work, len(dict.fromkeys(map(request.asked, range(len(request.runs))))))
         for index in range(len(request.runs)):
             asked = request.asked(index)
-            if asked not in known:  # equal runs are read once
+            if asked not in known:  # equal runs are evaluated once
                 with shares.next_share():
                     known[asked] = _read(
                         request, index, asked, resolved_requests.get(index), quantities, draw=index in drawn
@@ -101,7 +103,7 @@ def _response(
 
 
 def _by_parameters(one: Run, other: Run) -> ResponseFields | None:
-    """The verdict on the curves of two runs where their parameters decide it, with its theorem."""
+    """Return the verdict on the curves of two runs and its theorem if the parameters decide, else None."""
     first = is_at_least_as_hard(one.mechanism, other.mechanism, one.threat_model, other.threat_model)
     second = is_at_least_as_hard(other.mechanism, one.mechanism, other.threat_model, one.threat_model)
     same = one.mechanism == other.mechanism and one.threat_model == other.threat_model
@@ -120,7 +122,7 @@ def _by_parameters(one: Run, other: Run) -> ResponseFields | None:
 
 
 def _runs_to_read(request: ComparisonsRequest) -> set[int]:
-    """The runs whose curves have to be read."""
+    """Return the runs whose curves are evaluated."""
     pairs = combinations(enumerate(request.runs), 2)
     return {place for pair in pairs if _by_parameters(pair[0][1], pair[1][1]) is None for place, _ in pair}
 
@@ -194,7 +196,7 @@ def _verdict(rates: FloatArray, one: _Run, other: _Run) -> ResponseFields:
 def _ranked(
     request: ComparisonsRequest, runs: Sequence[_Run], pairs: Sequence[ResponseFields], place: int, each: _Quantity
 ) -> ResponseFields:
-    """A quantity with the runs that are best by it."""
+    """Return a quantity with the runs that are best by it."""
     count = len(runs)
     verdicts: list[list[Sign]] = [["equal"] * count for _ in runs]
     for (first, second), pair in zip(combinations(range(count), 2), pairs, strict=True):
@@ -212,7 +214,7 @@ def _ranked(
 
 
 def comparisons_quote(request: ComparisonsRequest) -> Quote:
-    """All answers, the curves that have to be read as one more question, and what is written of every pair."""
+    """Return the quote from all answers, one more question for each evaluated curve, and the output of every pair."""
     pairs = len(request.runs) * (len(request.runs) - 1) / 2
     compared = COMPARISON_COST + COMPARED_POINT_COST * len(request.false_positive_rates)
     beside = math.ceil(pairs * (compared + DIFFERENCE_COST * request.quantity_count))

@@ -37,14 +37,14 @@ NO_CERTAIN_EPSILON: Final = (
 def compute_membership_conversions(
     request: MembershipConversionsRequest, digest: str, engine_version: str
 ) -> MembershipConversionsResponse:
-    """Answer every conversion."""
+    """Return the answers to all conversions."""
     return MembershipConversionsResponse(
         digest=digest, engine_version=engine_version, answers=tuple(map(_answer, request.conversions))
     )
 
 
 def membership_conversions_quote(request: MembershipConversionsRequest) -> Quote:
-    """Each has a closed form of constant cost."""
+    """Return the quote: each conversion is a closed form of constant cost."""
     cost = CONVERSION_COST * len(request.conversions)
     return Quote(cost, inline=cost <= INLINE_LIMIT)
 
@@ -88,7 +88,7 @@ def _epsilon(
     source: str,
     reason: str,
 ) -> EpsilonConversionAnswer:
-    """`source`, `reason`: whose theorem it is that no epsilon keeps the promise, and why."""
+    """Return the answer for epsilon. `source` and `reason` explain the case that no epsilon keeps the promise."""
     if reading is not None:
         number = enclosed_number(reading.value, reading.safe_end)
         return EpsilonConversionAnswer(
