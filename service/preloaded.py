@@ -10,10 +10,10 @@ NUMERIC_LIBRARIES: Final = ("mpmath", "scipy.fft", "scipy.optimize")
 """What the numeric core imports where it is used: no computation shall wait for it."""
 LOADED_FOR_PRICES: Final = ("mpmath",)
 """The part of that which prices and closed forms use: nobody shall wait for it in the event loop."""
-KNOWN_ANSWERS: Final = "service.api.known_answers"
+SELF_TEST: Final = "service.self_test"
 
 
 def preloaded_modules() -> tuple[str, ...]:
     """Return the modules that every worker process has loaded before it is given work."""
     resources = (f"service.computations.{value.partition(':')[0]}" for value in RESOURCES.values())
-    return (*NUMERIC_LIBRARIES, *resources, KNOWN_ANSWERS)
+    return (*NUMERIC_LIBRARIES, *resources, SELF_TEST)

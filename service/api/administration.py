@@ -1,4 +1,4 @@
-"""Administration of jobs on their storage, for the port of operators, and for commands while the service is down."""
+"""Administration of jobs in their storage, for the operator port and for commands while the service is down."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from api_schemas.operators import (
     PresentWorker,
     PurgedJobs,
 )
-from service.api.told_jobs import job_response
+from service.api.jobs.representation import job_response
 from service.jobs.diagnosis import QueueState, explain_state, explain_store_failure
 from service.jobs.errors import JobNotFound, JobsUnavailable
 from service.jobs.job import StoredJob
@@ -25,25 +25,25 @@ PAGE: Final = 1_000
 
 @final
 class Administration:
-    """Operations of operators on jobs. Every method blocks, and raises JobsUnavailable."""
+    """Operations on jobs for operators. Every method blocks, and raises JobsUnavailable."""
 
     def __init__(self, repository: JobRepository, age_seconds: float) -> None:
         self._repository = repository
         self._age_seconds = age_seconds
 
     def active(self, requester: str | None) -> OperatedJobs:
-        """Return all jobs that have not ended, of a requester or of everybody (None), oldest first."""
+        """Return all active jobs of a requester, or of all requesters (None), oldest first."""
         scene = self._scene()
         jobs = [job for job in scene.active if requester in (None, job.requester)]
         return self._told(jobs, scene, None)
 
     def all(self, requester: str | None, limit: int, cursor: str | None) -> OperatedJobs:
-        """Return a page of jobs, newest first. Raises InvalidCursor."""
+        """Return a page of jobs, newest first. Raise InvalidCursor."""
         page = self._repository.list(requester, limit, cursor)
         return self._told(page.jobs, self._scene(), page.next)
 
     def show(self, name: str) -> OperatedJobDetails:
-        """Return a job with what it depends on. Raises JobNotFound."""
+        """Return a job with everything that its progress depends on. Raise JobNotFound."""
         job = self._repository.get(name)
         scene = self._scene()
         held = self._repository.dispatched_chunks(name)
@@ -68,14 +68,14 @@ class Administration:
         )
 
     def cancel(self, name: str) -> OperatedJobDetails:
-        """End a job, and return it. Raises JobNotFound."""
+        """Cancel a job and return it. Raise JobNotFound."""
         self._repository.cancel(name)
         return self.show(name)
 
     def purge(self, name: str | None, *, ended: bool) -> PurgedJobs:
-        """Remove a job with its results; or all jobs that have ended (`ended`), or those of them that have expired.
+        """Remove a job with its results, or all ended jobs (`ended`), or only expired ones.
 
-        An active job is ended first. Raises JobNotFound.
+        An active job is cancelled first. Raise JobNotFound.
         """
         if name is not None:
             self._repository.remove(name)
@@ -105,7 +105,7 @@ class Administration:
         return QueueState(active=active, workers=workers, age_seconds=self._age_seconds, now=time.time())
 
     def _trouble(self) -> str | None:
-        """Return why the storage cannot be written now; None if it can."""
+        """Return why the storage is not writable, or None."""
         try:
             self._repository.probe()
         except JobsUnavailable as error:

@@ -1,4 +1,4 @@
-"""gzip for who takes it, of texts that are long enough to gain by it."""
+"""Compression of long texts by gzip."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ import gzip
 from typing import Final
 
 SHORTEST_BYTES: Final = 1_000
-"""A packet holds as much: less is not sent any sooner."""
+"""Shortest body that is compressed. A shorter one fits into a single packet."""
 LEVEL: Final = 6
-TAGGED: Final = "-gzip"
-"""Ends the tag of what is sent compressed: other bytes have another strong tag (RFC 9110, section 8.8.1)."""
+GZIP_ETAG_SUFFIX: Final = "-gzip"
+"""Suffix of the entity tag of a compressed body. Different bytes need different strong tags (RFC 9110, section 8.8.1).
+"""
 
 
-async def packed(body: bytes) -> bytes:
-    """The body compressed, outside the event loop; equal bodies give equal bytes."""
+async def compress(body: bytes) -> bytes:
+    """Compress a body outside the event loop. Equal bodies give equal bytes."""
     return await asyncio.to_thread(gzip.compress, body, LEVEL, mtime=0)

@@ -1,10 +1,10 @@
-"""Connections: how many there may be, and which one makes room.
+"""Limits on connections: how many may be open, and which one is closed for a new one.
 
 uvicorn reads whatever a client sends for as long as it sends, and keeps what a client does not read. `LimitedProtocol`
-counts and times instead. One sweep a second looks at all connections, so that none has timers of its own. A connection
-beyond the limits takes the place of one that waits for its client, of the requester that has most, idle ones first:
-whoever opens many and sends little only drives out itself. A connection of a trusted proxy belongs to the requester of
-its last request.
+counts and times connections instead. A periodic sweep checks all connections, so that none needs timers of its own. A
+connection beyond the limits replaces one that waits for its client. Requesters with the most connections lose theirs
+first, and idle connections go before active ones. A client that opens many connections therefore only evicts its own. A
+connection of a trusted proxy counts for the requester of its last request.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SWEEP_SECONDS: Final = 0.5
 
 @final
 class Connections:
-    """All connections of one server."""
+    """Open connections of one server."""
 
     def __init__(self, settings: Settings, metrics: Metrics) -> None:
         self.settings = settings
@@ -37,33 +37,33 @@ class Connections:
         self._sweeping = False
 
     def protocol(self, **given: Any) -> LimitedProtocol:
-        """A protocol for one connection; `uvicorn.Config(http=...)` calls it like a class."""
+        """Return a protocol for one connection. `uvicorn.Config(http=...)` calls this method like a class."""
         return LimitedProtocol(self, **given)
 
     def add(self, connection: LimitedProtocol) -> None:
-        """Take a new connection, in place of another one where there are too many; or refuse it."""
-        client = None if self._is_of_proxy(connection) else requester_from_address(_peer(connection))
+        """Add a connection. If there are too many, evict another one, or reject the new one."""
+        client = None if self._is_proxy(connection) else requester_from_address(_peer(connection))
         self._count(connection, client)
         if not self._sweeping:
             self._sweeping = True
             connection.loop.call_later(SWEEP_SECONDS, self._sweep, connection.loop)
         limits = self.settings
         if client is not None and self._per_client[client] > limits.max_connections_per_client:
-            self._make_room(connection, client)
+            self._evict_for(connection, client)
         elif len(self._open) > limits.max_connections:
-            self._make_room(connection, None)
+            self._evict_for(connection, None)
 
     def remove(self, connection: LimitedProtocol) -> None:
-        """Forget a connection, however often it is told."""
+        """Remove a connection. Repeated calls have no effect."""
         client = self._open.pop(connection, None)
         if client is not None:
             self._per_client[client] -= 1
             if not self._per_client[client]:
                 del self._per_client[client]
 
-    def name(self, connection: LimitedProtocol) -> None:
-        """Count a connection of a proxy for whom its request was forwarded for."""
-        if connection not in self._open or not self._is_of_proxy(connection):
+    def assign_requester(self, connection: LimitedProtocol) -> None:
+        """Assign the connection of a proxy to the requester that its request was forwarded for."""
+        if connection not in self._open or not self._is_proxy(connection):
             return
         lines = [value for name, value in connection.headers if name == b"x-forwarded-for"]
         address, _ = self._proxies.get_trusted_client_address(b", ".join(lines).decode("latin-1"))
@@ -75,28 +75,28 @@ class Connections:
         if client is not None:
             self._per_client[client] += 1
 
-    def _is_of_proxy(self, connection: LimitedProtocol) -> bool:
+    def _is_proxy(self, connection: LimitedProtocol) -> bool:
         return _peer(connection) in self._proxies
 
-    def _make_room(self, newcomer: LimitedProtocol, client: str | None) -> None:
+    def _evict_for(self, newcomer: LimitedProtocol, client: str | None) -> None:
         waiting = (
             connection
             for connection, of in self._open.items()
-            if connection.waits_since is not None and connection is not newcomer and client in (None, of)
+            if connection.idle_since is not None and connection is not newcomer and client in (None, of)
         )
-        displaced = min(waiting, key=self._order, default=newcomer)
-        displaced.refuse("too-many-connections")
+        displaced = min(waiting, key=self._eviction_key, default=newcomer)
+        displaced.reject("too-many-connections")
         self.remove(displaced)  # its place is free now, though its last bytes are still on their way
 
-    def _order(self, connection: LimitedProtocol) -> tuple[int, bool, float]:
+    def _eviction_key(self, connection: LimitedProtocol) -> tuple[int, bool, float]:
         client = self._open[connection]
         held = 1 if client is None else self._per_client[client]
-        return -held, not connection.is_idle, connection.waits_since or 0.0
+        return -held, not connection.is_idle, connection.idle_since or 0.0
 
     def _sweep(self, loop: asyncio.AbstractEventLoop) -> None:
         now = loop.time()
         for connection in list(self._open):
-            connection.look_at_clock(now)
+            connection.enforce_timeouts(now)
         self._sweeping = bool(self._open)
         if self._sweeping:
             loop.call_later(SWEEP_SECONDS, self._sweep, loop)

@@ -1,4 +1,4 @@
-"""What routes are given: the resources of one running application, made by its lifespan."""
+"""Services of a running application, which its lifespan creates and its routes use."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from service.telemetry.metrics import Metrics
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Services:
-    """Everything a route may need."""
+class AppServices:
+    """Services that routes use."""
 
     settings: Settings
     runner: ComputationRunner
     renderings: RenderingService
-    uploads: ResourceBudget
-    bodies: ResourceBudget
+    upload_memory: ResourceBudget
+    json_memory: ResourceBudget
     readiness: Readiness
     jobs: JobService
     validate: RequestValidator
@@ -33,10 +33,10 @@ class Services:
     version: str
 
 
-def services_of(request: Request) -> Services:
-    """The services of the application that serves this request."""
-    services: Services = request.scope["state"]["services"]
+def services_of(request: Request) -> AppServices:
+    """Return the services of the application that handles a request."""
+    services: AppServices = request.scope["state"]["services"]
     return services
 
 
-UsedServices = Annotated[Services, Depends(services_of)]
+InjectedServices = Annotated[AppServices, Depends(services_of)]

@@ -1,4 +1,4 @@
-"""HEAD wherever GET is: the same headers, no body."""
+"""Middleware that answers HEAD like GET, without a body."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 @final
 class HeadAsGet:
-    """Asks the application for GET, and keeps the body back."""
+    """Middleware that passes HEAD to the application as GET, and discards the body."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

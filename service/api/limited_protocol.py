@@ -1,7 +1,7 @@
-"""One connection: how long requests may take to arrive and responses to be taken, how long a head may be.
+"""Protocol of one connection, with limits on the size of requests and on transfer times.
 
-Everything else is uvicorn's. What is refused here is a problem document like any other, unless an earlier response on
-the connection is still to come.
+uvicorn does everything else. A rejection is a problem document like any other, unless an earlier response on the
+connection is still pending.
 """
 
 from __future__ import annotations
@@ -14,30 +14,30 @@ import httptools
 from typing_extensions import override
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from service.api.problems import ServerRefusal
-from service.api.refusals import refusal
-from service.api.taking import Taking, has_hung_up
+from service.api.rejections import rejection_bytes
+from service.api.write_progress import WriteProgress, peer_closed
+from service.problems import ServerRejection
 
 if TYPE_CHECKING:
     from service.api.connections import Connections
 
 LINGER_SECONDS: Final = 1.0
-"""How long a refused client may go on sending, unread, before the connection is closed under its hands."""
+"""Time that a rejected client may continue to send, unread, before the connection is closed."""
 LARGEST_PIPELINE: Final = 16
 VERSIONS: Final = frozenset({"1.0", "1.1"})
-OF_OTHER_VERSIONS: Final = frozenset({"Invalid HTTP version", "Pause on PRI/Upgrade"})
-"""What the parser says of a request line with a version that it does not know, and of the preface of HTTP/2."""
+VERSION_ERRORS: Final = frozenset({"Invalid HTTP version", "Pause on PRI/Upgrade"})
+"""Messages of the parser about an unknown HTTP version, and about the connection preface of HTTP/2."""
 CONNECTION: Final = "privacy_bounds.connection"
-"""The ASGI extension under which a response finds the `LimitedProtocol` that it is sent on."""
+"""Name of the ASGI extension that gives a response access to its `LimitedProtocol`."""
 
 
-class _Refused(Exception):
-    """Raised in a callback of the parser, which stops there."""
+class _Rejected(Exception):
+    """Raised in a callback of the parser, to stop it."""
 
 
 @final
 class LimitedProtocol(HttpToolsProtocol):
-    """One connection. `waiting_since`: since when its client has to send; None while an answer is due."""
+    """Protocol of one connection. waiting_since: when its client became due to send; None while a response is due."""
 
     def __init__(self, connections: Connections, **given: Any) -> None:
         super().__init__(**given)
@@ -53,40 +53,40 @@ class LimitedProtocol(HttpToolsProtocol):
         self._in_head = False
         self._head_read = self._header_bytes = 0
         """Bytes of the head of a request that came so far: as read, and of headers as understood."""
-        self._refused = False
-        self._taking: Taking | None = None
-        self._refusal: ServerRefusal = "malformed-http"
+        self._is_rejected = False
+        self._progress: WriteProgress | None = None
+        self._rejection: ServerRejection = "malformed-http"
         self.at_shutdown: Callable[[], None] | None = None
         """What ends the response that is under way when the server ends, if it would go on."""
 
     @property
-    def waits_since(self) -> float | None:
-        """Since when it waits for its client, to send or to take; None while the client waits."""
+    def idle_since(self) -> float | None:
+        """Time since when the connection waits for its client to send or to receive; None while the client waits."""
         if self.waiting_since is not None:
             return self.waiting_since
-        return None if self._taking is None else self._taking.since
+        return None if self._progress is None else self._progress.since
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing of a request has come since the last response, or at all."""
+        """Whether no part of a request has arrived since the last response."""
         return self._running is None and not self._begun
 
     @override
     def connection_made(self, transport: asyncio.Transport) -> None:
         super().connection_made(transport)
         self.waiting_since = self.loop.time()
-        self._taking = Taking(transport, self._limits.send_timeout_seconds)
+        self._progress = WriteProgress(transport, self._limits.send_timeout_seconds)
         self._connections.add(self)
 
     @override
     def connection_lost(self, exc: Exception | None) -> None:
         self._connections.remove(self)
         super().connection_lost(exc)
-        self._tell_that_client_is_gone()
+        self._mark_disconnected()
 
     @override
     def data_received(self, data: bytes) -> None:
-        if self._refused:
+        if self._is_rejected:
             return
         self._unset_keepalive_if_required()
         try:
@@ -94,19 +94,19 @@ class LimitedProtocol(HttpToolsProtocol):
         except httptools.HttpParserUpgrade:
             return  # the request is answered as what it is without its wish
         except httptools.HttpParserError as error:
-            self.refuse("http-version-not-supported" if str(error) in OF_OTHER_VERSIONS else self._refusal)
+            self.reject("http-version-not-supported" if str(error) in VERSION_ERRORS else self._rejection)
             return
         if self._in_head:
             self._head_read += len(data)
             if self._head_read > self._limits.max_url_bytes + self._limits.max_header_bytes:
-                self.refuse("headers-too-large")
+                self.reject("headers-too-large")
 
     @override
     def on_message_begin(self) -> None:
         super().on_message_begin()
         cast("Any", self.scope)["extensions"] = {CONNECTION: self}
         if len(self.pipeline) >= LARGEST_PIPELINE:
-            self._stop("malformed-http")
+            self._reject_in_parser("malformed-http")
         self._head_read = self._header_bytes = 0
         self._in_head = self._begun = True
         if self._running is None:
@@ -116,21 +116,21 @@ class LimitedProtocol(HttpToolsProtocol):
     def on_url(self, url: bytes) -> None:
         super().on_url(url)
         if len(self.url) > self._limits.max_url_bytes:
-            self._stop("uri-too-long")
+            self._reject_in_parser("uri-too-long")
 
     @override
     def on_header(self, name: bytes, value: bytes) -> None:
         super().on_header(name, value)
         self._header_bytes += len(name) + len(value)
         if self._header_bytes > self._limits.max_header_bytes:
-            self._stop("headers-too-large")
+            self._reject_in_parser("headers-too-large")
 
     @override
     def on_headers_complete(self) -> None:
         if cast("Any", self.parser).get_http_version() not in VERSIONS:
-            self._stop("http-version-not-supported")
+            self._reject_in_parser("http-version-not-supported")
         self._in_head = False
-        self._connections.name(self)
+        self._connections.assign_requester(self)
         super().on_headers_complete()
 
     @override
@@ -157,7 +157,7 @@ class LimitedProtocol(HttpToolsProtocol):
     @override
     def shutdown(self) -> None:
         if self._begun:
-            self.refuse("shutting-down")
+            self.reject("shutting-down")
         else:
             super().shutdown()
             if self.at_shutdown is not None:
@@ -165,57 +165,57 @@ class LimitedProtocol(HttpToolsProtocol):
 
     @override
     def resume_writing(self) -> None:
-        if self._taking is not None:
-            self._taking.resumed()
+        if self._progress is not None:
+            self._progress.resumed()
         super().resume_writing()
 
     def cut(self) -> None:
-        """End the connection before the end of its response, so that the client sees that something is missing."""
-        self._tell_that_client_is_gone()
+        """Abort the connection before the response is complete, so that the client detects the truncation."""
+        self._mark_disconnected()
         self.transport.abort()
 
     @property
     def is_read(self) -> bool:
-        """Whether the client has taken all that the transport had for it."""
+        """Whether the client has received everything that the transport had for it."""
         return self.transport.get_write_buffer_size() == 0
 
-    def look_at_clock(self, now: float) -> None:
-        """End what has taken too long, and what nobody waits for."""
-        if self.flow.read_paused and has_hung_up(self.transport):  # where nothing is read, nothing tells
+    def enforce_timeouts(self, now: float) -> None:
+        """Close the connection if a transfer took too long, or if the client disconnected."""
+        if self.flow.read_paused and peer_closed(self.transport):  # where nothing is read, nothing tells
             self.transport.abort()
             return
         is_sent = self._running is not None or not self.is_read
-        if is_sent and self._taking is not None and self._taking.is_behind(now):
+        if is_sent and self._progress is not None and self._progress.is_behind(now):
             self._connections.metrics.count_refused_connection("response-not-taken")
             self.transport.abort()
             return
         since = self.waiting_since
-        if since is None or self._refused:
+        if since is None or self._is_rejected:
             return
         if self.is_idle and self._is_used:
             if now - since > self._limits.keep_alive_seconds:
                 self.transport.close()
         elif now - since > self._limits.receive_timeout_seconds:
-            self.refuse("request-timeout")
+            self.reject("request-timeout")
 
-    def refuse(self, reason: ServerRefusal) -> None:
-        """Answer with a problem where that can be told from other answers, and close."""
-        if self._refused:
+    def reject(self, reason: ServerRejection) -> None:
+        """Close the connection. Send a problem first, if the client can tell it from other responses."""
+        if self._is_rejected:
             return
-        self._refused = True
+        self._is_rejected = True
         self.waiting_since = None
         self._connections.metrics.count_refused_connection(reason)
         running = self._running
         is_own = self._begun and not self._in_head and running is self.cycle
         is_other_answer_due = running is not None and (not is_own or running.response_started)
-        self._tell_that_client_is_gone()
+        self._mark_disconnected()
         self.pipeline.clear()
         if is_other_answer_due or self.transport.is_closing():
             self.transport.abort()
             return
         is_new = self.is_idle and not self._is_used  # of an idle one, the client would take it for its next answer
         if is_own or self._in_head or (reason == "too-many-connections" and is_new):
-            self.transport.write(refusal(reason))
+            self.transport.write(rejection_bytes(reason))
             self.flow.resume_reading()
             if self.transport.can_write_eof():
                 self.transport.write_eof()
@@ -223,12 +223,12 @@ class LimitedProtocol(HttpToolsProtocol):
             self.transport.close()
         self.loop.call_later(LINGER_SECONDS, self.transport.abort)
 
-    def _tell_that_client_is_gone(self) -> None:
-        """Nobody reads the answer that is due."""
+    def _mark_disconnected(self) -> None:
+        """Notify the pending response that its client is gone."""
         if self._running is not None:
             self._running.disconnected = True
             self._running.message_event.set()
 
-    def _stop(self, reason: ServerRefusal) -> None:
-        self._refusal = reason
-        raise _Refused
+    def _reject_in_parser(self, reason: ServerRejection) -> None:
+        self._rejection = reason
+        raise _Rejected

@@ -1,4 +1,4 @@
-"""The application on the port of operators: metrics, details of readiness, administration of jobs."""
+"""Application on the operator port: metrics, readiness details, and administration of jobs."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from fastapi import FastAPI
 from starlette.types import ASGIApp
 
 from service.api import problem_responses
-from service.api.dependencies import Services
+from service.api.dependencies import AppServices
 from service.api.head_as_get import HeadAsGet
 from service.api.routes import operate, operations
 
 
-def operator_application(services: Services, telemetry: Callable[[ASGIApp], ASGIApp]) -> FastAPI:
-    """Return an application that is in no published document. `telemetry`: the middleware of every request."""
+def operator_application(services: AppServices, telemetry: Callable[[ASGIApp], ASGIApp]) -> FastAPI:
+    """Return the application for operators, without a published document. telemetry: middleware of every request."""
 
     @asynccontextmanager
-    async def lifespan(_: FastAPI) -> AsyncGenerator[dict[str, Services]]:
+    async def lifespan(_: FastAPI) -> AsyncGenerator[dict[str, AppServices]]:
         yield {"services": services}
 
     app = FastAPI(lifespan=lifespan, openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)

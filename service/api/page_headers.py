@@ -1,4 +1,4 @@
-"""Headers of pages for people: what a browser may load and run on them, which is what this service sends."""
+"""Headers of HTML pages: a content security policy that allows only files of this service."""
 
 from __future__ import annotations
 
@@ -7,19 +7,20 @@ import hashlib
 import re
 from typing import Final
 
-SAME_TYPE: Final = {"X-Content-Type-Options": "nosniff"}
-"""Nothing is read as another type than it is sent as."""
+NOSNIFF: Final = {"X-Content-Type-Options": "nosniff"}
+"""Header that forbids browsers to guess another media type."""
 
 _STYLE: Final = re.compile(r"<style[^>]*>(.*?)</style>", re.DOTALL | re.IGNORECASE)
 
 
 def page_headers(html: str, **more: str) -> dict[str, str]:
-    """Headers of a page: nothing is loaded from elsewhere, no script stands in the page, and no other page frames it.
+    """Return the headers of a page: nothing loads from other origins, no inline script runs, and no other page frames
+    it.
 
-    Style sheets that stand in the page are allowed by their hashes. `more`: further directives or other sources by
-    their names with underscores, say `img_src="'self' data:"`.
+    Style sheets inside the page are allowed by their hashes. more: further directives or sources, by names with
+    underscores, for example `img_src="'self' data:"`.
     """
-    styles = " ".join(["'self'", *dict.fromkeys(map(_hash, _STYLE.findall(html)))])
+    styles = " ".join(["'self'", *dict.fromkeys(map(_source_hash, _STYLE.findall(html)))])
     directives = {
         "default_src": "'none'",
         "script_src": "'self'",
@@ -32,8 +33,8 @@ def page_headers(html: str, **more: str) -> dict[str, str]:
         "frame_ancestors": "'none'",
     } | more
     policy = "; ".join(f"{name.replace('_', '-')} {sources}".strip() for name, sources in directives.items())
-    return SAME_TYPE | {"Content-Security-Policy": policy, "Referrer-Policy": "no-referrer"}
+    return NOSNIFF | {"Content-Security-Policy": policy, "Referrer-Policy": "no-referrer"}
 
 
-def _hash(style: str) -> str:
+def _source_hash(style: str) -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()}'"

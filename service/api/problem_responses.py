@@ -1,4 +1,4 @@
-"""Problems over HTTP: responses, handlers for the framework, and what OpenAPI says about them."""
+"""Problem responses over HTTP, and the exception handlers of the application."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
 from api_schemas.problems import FieldError, Problem
-from service.api.problems import (
-    HTTP_KINDS,
+from service.execution.errors import ClientGone, QueueFull
+from service.problems import (
+    ERROR_PROBLEMS,
+    HTTP_PROBLEMS,
     INVALID_PARAMETER,
-    KINDS,
-    ProblemKind,
+    ProblemDefinition,
     ShuttingDown,
     problem_of,
 )
-from service.execution.errors import ClientGone, QueueFull
 from service.telemetry.http import RequestContext, request_context
 
 MEDIA_TYPE = "application/problem+json"
 
 
 def problem_response(problem: Problem, record: RequestContext, headers: dict[str, str] | None = None) -> Response:
-    """A problem as an HTTP response; the log gets its kind."""
+    """Return a problem as an HTTP response. The log receives its type."""
     record.problem = problem.type
     return Response(problem.json_bytes(), problem.status, {"Cache-Control": "no-store", **(headers or {})}, MEDIA_TYPE)
 
 
 def error_response(error: Exception, scope: MutableMapping[str, Any]) -> Response:
-    """The response to an exception. What is not the client's fault goes to the log with its traceback."""
+    """Return the response to an exception. Errors of the service are logged with their traceback."""
     record = request_context(scope)
     problem = problem_of(error, scope["path"], record.request_id)
     if problem.status == HTTPStatus.INTERNAL_SERVER_ERROR and record.error is None:
@@ -44,42 +44,44 @@ def error_response(error: Exception, scope: MutableMapping[str, Any]) -> Respons
 
 
 def unknown_error(scope: MutableMapping[str, Any]) -> Response:
-    """The answer to an exception that nobody expected: a fixed text."""
+    """Return the response to an unexpected exception: a fixed text."""
     return error_response(Exception(), scope)
 
 
 def shutting_down(scope: MutableMapping[str, Any]) -> Response:
-    """The answer to a request that is cancelled by the server."""
+    """Return the response to a request that the server cancels."""
     return error_response(ShuttingDown(), scope)
 
 
 def install(app: FastAPI) -> None:
-    """Answer every known exception with its problem. Unknown ones are left to the outermost middleware."""
+    """Install handlers for every known exception. The outermost middleware handles unknown ones."""
 
-    async def known(request: Request, error: Exception) -> Response:
+    async def handle(request: Request, error: Exception) -> Response:
         return error_response(error, request.scope)
 
-    for error_type in KINDS:
-        app.add_exception_handler(error_type, known)
-    app.add_exception_handler(HTTPException, _refused_by_framework)
+    for error_type in ERROR_PROBLEMS:
+        app.add_exception_handler(error_type, handle)
+    app.add_exception_handler(HTTPException, _http_exception)
     app.add_exception_handler(RequestValidationError, _invalid_parameters)
-    for gone in (ClientDisconnect, ClientGone):
-        app.add_exception_handler(gone, _nobody_listens)
+    for error_type in (ClientDisconnect, ClientGone):
+        app.add_exception_handler(error_type, _client_disconnected)
 
 
-async def _refused_by_framework(request: Request, error: Exception) -> Response:
+async def _http_exception(request: Request, error: Exception) -> Response:
     if not isinstance(error, HTTPException):
         raise error
-    kind = HTTP_KINDS.get(error.status_code)
-    if kind is None:
-        kind = ProblemKind("/problems/http-error", "Request refused", error.status_code, "The request was refused.")
+    definition = HTTP_PROBLEMS.get(error.status_code)
+    if definition is None:
+        definition = ProblemDefinition(
+            "/problems/http-error", "Request refused", error.status_code, "The request was refused."
+        )
     record = request_context(request.scope)
-    problem = kind.problem(instance=request.scope["path"], request_id=record.request_id)
-    return problem_response(problem, record, _with_head(dict(error.headers or {})))
+    problem = definition.problem(instance=request.scope["path"], request_id=record.request_id)
+    return problem_response(problem, record, _with_head_allowed(dict(error.headers or {})))
 
 
-def _with_head(headers: dict[str, str]) -> dict[str, str]:
-    """HEAD is taken wherever GET is."""
+def _with_head_allowed(headers: dict[str, str]) -> dict[str, str]:
+    """Add HEAD to an `Allow` header with GET, since the service answers HEAD wherever it answers GET."""
     return {
         name: f"{value}, HEAD"
         if name.lower() == "allow" and {"GET", "HEAD"} & set(value.split(", ")) == {"GET"}
@@ -88,13 +90,13 @@ def _with_head(headers: dict[str, str]) -> dict[str, str]:
     }
 
 
-async def _nobody_listens(_request: Request, _error: Exception) -> Response:
-    """The client went away while it sent its body or waited: not a defect, and nobody reads this."""
+async def _client_disconnected(_request: Request, _error: Exception) -> Response:
+    """Return an empty response. The client disconnected, so that nobody receives it."""
     return Response(status_code=400)
 
 
 async def _invalid_parameters(request: Request, error: Exception) -> Response:
-    """Parameters of the path or the query; bodies never come this way."""
+    """Return the problem of invalid path or query parameters. Bodies are validated elsewhere."""
     if not isinstance(error, RequestValidationError):
         raise error
     names = [".".join(str(part) for part in entry["loc"]) for entry in error.errors()]
@@ -103,6 +105,6 @@ async def _invalid_parameters(request: Request, error: Exception) -> Response:
         instance=request.scope["path"],
         request_id=record.request_id,
         detail=f"Invalid: {', '.join(names)}.",
-        errors=tuple(FieldError(pointer="", detail=f"{name}: {INVALID_PARAMETER.remedy}") for name in names),
+        errors=tuple(FieldError(pointer="", detail=f"{name}: {INVALID_PARAMETER.guidance}") for name in names),
     )
     return problem_response(problem, record)

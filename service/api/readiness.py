@@ -1,4 +1,4 @@
-"""Whether this instance can answer: known answers are computed anew and compared with their published values."""
+"""Readiness of this instance. Reference cases are recomputed and compared with their published values."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Callable
 from typing import Final, Literal, final
 
 from api_schemas.operations import Check, ReadyResponse
-from service.api.known_answers import KnownAnswer
 from service.execution.redis_client import RedisCircuitBreaker
 from service.execution.worker_pool import WorkerPool
 from service.jobs.diagnosis import remedy_for
 from service.jobs.service import Condition
+from service.self_test import ReferenceCase
 
 PROBE_VALID_SECONDS: Final = 5.0
 NOT_SHARED: Final = "results are not shared, because PRIVACY_BOUNDS_SEAL_KEY is not set"
@@ -23,21 +23,21 @@ ENDING: Final = Check(
 
 @final
 class Readiness:
-    """Checks what an answer needs. Redis is a help, not a need: without it the service is degraded, and ready."""
+    """Checks of the parts that an answer needs. Redis is optional: without Redis the service is degraded, but ready."""
 
     def __init__(
         self,
-        known_answers: tuple[KnownAnswer, ...],
+        reference_cases: tuple[ReferenceCase, ...],
         pool: WorkerPool,
         redis: RedisCircuitBreaker | None,
         *,
         are_results_shared: bool,
     ) -> None:
-        self._known_answers = known_answers
+        self._reference_cases = reference_cases
         self._pool = pool
         self._redis = redis
         self._are_results_shared = are_results_shared
-        self._known_answer_check: tuple[float, Check] | None = None
+        self._reference_check: tuple[float, Check] | None = None
         self.jobs: Callable[[], Condition] | None = None
         """Whether jobs are computed."""
         self.is_draining: Callable[[], bool] = lambda: False
@@ -46,7 +46,7 @@ class Readiness:
     def report(self) -> ReadyResponse:
         """Return the state of all parts and the verdict."""
         checks = (
-            self._check_known_answer(),
+            self._check_reference_cases(),
             self._check_worker_pool(),
             self._check_redis(),
             *self._check_jobs(),
@@ -58,19 +58,19 @@ class Readiness:
         )
         return ReadyResponse(status=verdict, checks=checks)
 
-    def _check_known_answer(self) -> Check:
+    def _check_reference_cases(self) -> Check:
         now = time.monotonic()
-        if self._known_answer_check is None or now - self._known_answer_check[0] > PROBE_VALID_SECONDS:
+        if self._reference_check is None or now - self._reference_check[0] > PROBE_VALID_SECONDS:
             try:
-                wrong = "; ".join(filter(None, (known.disagreement() for known in self._known_answers)))
+                wrong = "; ".join(filter(None, (case.check() for case in self._reference_cases)))
             except Exception as error:  # noqa: BLE001 - whatever stops the known answer stops every answer
                 wrong = f"raised {type(error).__name__}"
-            detail = wrong or "; ".join(known.source for known in self._known_answers)
-            self._known_answer_check = (
+            detail = wrong or "; ".join(case.source for case in self._reference_cases)
+            self._reference_check = (
                 now,
                 Check(name="known_answer", status="failed" if wrong else "ok", detail=detail),
             )
-        return self._known_answer_check[1]
+        return self._reference_check[1]
 
     def _check_worker_pool(self) -> Check:
         warm = self._pool.started

@@ -1,4 +1,4 @@
-"""Folders of files for browsers, read once and kept compressed: they are part of the package and change with it."""
+"""Folders of static files, read once and kept compressed. The files are part of the package."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from typing import Final, final
 
 from fastapi import Request, Response
 
-from service.api.answers import names_entity
-from service.api.compression import TAGGED
-from service.api.negotiation import header, takes_gzip
-from service.api.page_headers import SAME_TYPE
+from service.api.compression import GZIP_ETAG_SUFFIX
+from service.api.conditional_requests import etag_matches
+from service.api.content_negotiation import accepts_gzip, joined_header
+from service.api.page_headers import NOSNIFF
 
 TYPES: Final = {
     "css": "text/css; charset=utf-8",
@@ -26,9 +26,9 @@ TYPES: Final = {
     "txt": "text/plain; charset=utf-8",
     "woff2": "font/woff2",
 }
-"""What is served, by the ends of file names; other files of a folder are not."""
-PACKED: Final = frozenset({"png", "woff2"})
-"""Compressed already."""
+"""Media types by file extension. Other files of a folder are not served."""
+COMPRESSED_TYPES: Final = frozenset({"png", "woff2"})
+"""Extensions of files that are already compressed."""
 IMMUTABLE: Final = "public, max-age=31536000, immutable"
 REVALIDATED: Final = "no-cache"
 
@@ -36,37 +36,39 @@ REVALIDATED: Final = "no-cache"
 @final
 @dataclass(frozen=True, slots=True)
 class StaticFile:
-    """One file: as it is, compressed where that helps, and the tag that names it."""
+    """File with its compressed variant, if that is shorter, and its entity tag."""
 
     body: bytes
-    packed: bytes | None
+    compressed: bytes | None
     tag: str
     media_type: str
 
     def response(self, request: Request, cache_control: str, headers: dict[str, str] | None = None) -> Response:
-        """The file, or 304 where the browser has it."""
-        packed = self.packed if takes_gzip(request) else None
-        tag = self.tag if packed is None else self.tag + TAGGED
-        sent = SAME_TYPE | {"ETag": f'"{tag}"', "Cache-Control": cache_control, "Vary": "Accept-Encoding"}
+        """Return the file, or 304 if the browser already has it."""
+        compressed = self.compressed if accepts_gzip(request) else None
+        tag = self.tag if compressed is None else self.tag + GZIP_ETAG_SUFFIX
+        sent = NOSNIFF | {"ETag": f'"{tag}"', "Cache-Control": cache_control, "Vary": "Accept-Encoding"}
         sent |= headers or {}
-        if names_entity(header(request, b"if-none-match"), tag):
+        if etag_matches(joined_header(request, b"if-none-match"), tag):
             return Response(status_code=304, headers=sent)
-        if packed is None:
+        if compressed is None:
             return Response(self.body, headers=sent, media_type=self.media_type)
-        return Response(packed, headers=sent | {"Content-Encoding": "gzip"}, media_type=self.media_type)
+        return Response(compressed, headers=sent | {"Content-Encoding": "gzip"}, media_type=self.media_type)
 
 
 def static_file(name: str, body: bytes) -> StaticFile:
-    """A file that is served under a name of this kind."""
+    """Return a file with the media type of its name."""
     end = name.rpartition(".")[2]
-    packed = None if end in PACKED else gzip.compress(body, 9, mtime=0)
-    smaller = packed if packed is not None and len(packed) < len(body) else None
+    compressed = None if end in COMPRESSED_TYPES else gzip.compress(body, 9, mtime=0)
+    smaller = compressed if compressed is not None and len(compressed) < len(body) else None
     return StaticFile(body, smaller, hashlib.sha256(body).hexdigest()[:32], TYPES[end])
 
 
 @final
 class StaticFolder:
-    """The files below `service/<place>`, and `build`, which names them all: addresses with it are kept for good."""
+    """Files below `service/<place>`, and `build`, a digest of all of them. URLs with the digest never change their
+    content.
+    """
 
     def __init__(self, *place: str) -> None:
         self.files = {

@@ -8,7 +8,6 @@ from pydantic import ValidationError
 
 from api_schemas.base import Result
 from api_schemas.problems import Problem
-from service.api.problems import problem_of
 from service.computations.abstract import Computation
 from service.computations.array_archive import ArchiveError
 from service.computations.catalogue import RESOURCES, resource
@@ -18,6 +17,7 @@ from service.execution.worker import compute_body
 from service.importers.catalogue import validate_with_imports
 from service.parsing import InvalidRequest, RequestBodyError, parse_request
 from service.privacy.errors import PrivacyComputationError
+from service.problems import problem_of
 from service.rendering.chart_catalogue import Dependency
 from service.rendering.registry import PNG, SVG, renderings_of
 

@@ -91,7 +91,7 @@ class EnclosureArray:
 
     @staticmethod
     def of_numbers(numbers: Sequence[Enclosure]) -> EnclosureArray:
-        """Numbers as arrays, with logarithms where all of them have some."""
+        """Return numbers as arrays, with logarithms if all numbers have logarithms."""
         lower, upper = (np.array([getattr(each, name) for each in numbers]) for name in ("lower", "upper"))
         logs = ([getattr(each, name) for each in numbers] for name in ("log_lower", "log_upper"))
         return EnclosureArray(lower, upper, *(None if None in column else np.array(column) for column in logs))

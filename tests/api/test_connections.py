@@ -123,7 +123,7 @@ async def test_a_connection_waits_for_its_client_only_while_no_answer_is_due() -
             await settle()
             is_due = application.answered < len(requests) and sent >= ends[application.answered]
             assert (protocol.waiting_since is None) == is_due
-            protocol.look_at_clock(asyncio.get_running_loop().time() + (LATER if is_due else 0))
+            protocol.enforce_timeouts(asyncio.get_running_loop().time() + (LATER if is_due else 0))
             assert wire.is_open, "no limit is for a client that waits for us"
         protocol.connection_lost(None)
 
@@ -138,7 +138,7 @@ async def test_whoever_keeps_a_connection_waiting_loses_it() -> None:
             protocol.data_received(requests[place : place + 40])
             application.allowed.set()
             await settle()
-        protocol.look_at_clock(asyncio.get_running_loop().time() + LATER)
+        protocol.enforce_timeouts(asyncio.get_running_loop().time() + LATER)
         assert not wire.is_open or b"408 Request Timeout" in wire.written, "closed, or as soon as that is taken"
         protocol.connection_lost(None)
 
@@ -173,7 +173,7 @@ async def test_one_connection_too_many() -> None:
         await settle()
         assert wire.written.startswith(b"HTTP/1.1 200")
     opens[2][1].untaken = 1  # of an answer, by a client that does not read
-    opens[2][0].look_at_clock(asyncio.get_running_loop().time())
+    opens[2][0].enforce_timeouts(asyncio.get_running_loop().time())
     for displaced in opens:  # who has waited longest for its client
         assert displaced[1].is_open
         _, wire = opened(application, connections, f"127.0.1.{opens.index(displaced)}")
@@ -239,10 +239,10 @@ async def test_an_idle_connection_is_kept_for_the_load_balancer_before_it() -> N
         await settle()
         now = asyncio.get_running_loop().time()
         protocol.data_received(b"\r\n")  # which is no request, and stops the timer of uvicorn
-        protocol.look_at_clock(now + limits.keep_alive_seconds - 1)
+        protocol.enforce_timeouts(now + limits.keep_alive_seconds - 1)
         assert wire.is_open, start
     written = wire.written
-    protocol.look_at_clock(now + limits.keep_alive_seconds + 1)
+    protocol.enforce_timeouts(now + limits.keep_alive_seconds + 1)
     assert (wire.is_open, wire.written) == (False, written), "closed without a word"
     protocol.connection_lost(None)
 
@@ -304,7 +304,7 @@ async def test_a_response_may_take_as_long_as_it_is_taken(rate: float, is_kept: 
                 protocol.resume_writing()
                 wire.untaken += 65_536
         wire.untaken = wire.untaken or 65_536
-        protocol.look_at_clock(now)
+        protocol.enforce_timeouts(now)
     assert wire.is_open == is_kept
     protocol.connection_lost(None)
 

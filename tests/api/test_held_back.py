@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from service.api import answers
+from service.api import request_reading
 from service.main import create_app
 from service.settings import Settings
 from tests.api.requests import dpsgd
@@ -72,7 +72,7 @@ async def settled() -> None:
 
 async def test_bodies_that_one_client_holds_back_give_way_to_others() -> None:
     async with application() as sender:
-        hostile = [sender("192.0.2.1") for _ in range(answers.LARGEST_BODIES_AT_ONCE + 1)]
+        hostile = [sender("192.0.2.1") for _ in range(request_reading.LARGEST_BODIES_AT_ONCE + 1)]
         for each in hostile:
             each.send(HELD)
         await settled()
@@ -93,9 +93,9 @@ async def test_bodies_that_one_client_holds_back_give_way_to_others() -> None:
 
 
 async def test_bodies_that_many_clients_hold_back_give_way_to_one_that_sends(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(answers, "PATIENCE_SECONDS", 0.01)
+    monkeypatch.setattr(request_reading, "GRACE_SECONDS", 0.01)
     async with application() as sender:
-        hostile = [sender(f"192.0.2.{number}") for number in range(answers.LARGEST_BODIES_AT_ONCE + 1)]
+        hostile = [sender(f"192.0.2.{number}") for number in range(request_reading.LARGEST_BODIES_AT_ONCE + 1)]
         for each in hostile:
             each.send(HELD)
         await settled()
@@ -111,7 +111,7 @@ async def test_bodies_that_many_clients_hold_back_give_way_to_one_that_sends(mon
 
 async def test_archives_that_one_client_holds_back_give_way_to_others() -> None:
     async with application(max_upload_bytes=2 * BODY) as sender:
-        hostile = [sender("192.0.2.1", ARCHIVE) for _ in range(answers.LARGEST_UPLOADS_AT_ONCE)]
+        hostile = [sender("192.0.2.1", ARCHIVE) for _ in range(request_reading.LARGEST_UPLOADS_AT_ONCE)]
         for each in hostile:
             each.send(b"PK" + b"x" * (2 * BODY - 3))
         await settled()

@@ -167,7 +167,7 @@ def test_a_job_whose_answer_is_stored_is_not_computed(client: TestClient) -> Non
     request = {**LONG, "digits": 48}
     services = client.app_state["services"]
     digest = client.post("/v1/estimates", json={"resource": "bounds", "request": request}).json()["digest"]
-    services.runner.keep(resource("bounds"), digest, b'{"stored":true}', 10**9)
+    services.runner.store(resource("bounds"), digest, b'{"stored":true}', 10**9)
     job = submit(client, "bounds", request).headers["location"]
     assert events_of(client, job)[-1][2]["state"] == "succeeded"
     assert client.get(f"{job}/results").json()["points"] == [{"point": 0, "response": {"stored": True}}]

@@ -18,11 +18,11 @@ from api_schemas.bounds import BoundsRequest
 from api_schemas.problems import field_errors
 from api_schemas.sweep_examples import SWEEPS_EXAMPLES
 from api_schemas.sweeps import LARGEST_POINTS, SweepsRequest, SweepsResponse, SweptAnswer
-from service.api.problems import kind_of
 from service.computations.bounds import BOUNDS
 from service.computations.sweeps.problems import KINDS
 from service.computations.sweeps.sweeping import SWEEPS
 from service.privacy.errors import DeadlinePassed, NumericalFailure, OutOfDomain, UnsupportedCombination
+from service.problems import definition_of
 from service.rendering.tables.sweeps import to_csv, to_json_lines
 from tests.computations.sweep_cases import NAMED, Spec, parsed, questions, swept, training_runs
 
@@ -155,7 +155,7 @@ def test_problems_are_called_as_elsewhere() -> None:
     errors = (OutOfDomain("a", 1, "b"), unsupported, NumericalFailure("a"), DeadlinePassed())
     assert {type(error) for error in errors} == set(KINDS)
     for error in errors:
-        kind = kind_of(error)
+        kind = definition_of(error)
         assert KINDS[type(error)] == (kind.type, kind.title)
 
 

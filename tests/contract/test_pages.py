@@ -17,9 +17,9 @@ from api_schemas.membership_conversions import MembershipConversion
 from api_schemas.questions import QuestionSpec
 from api_schemas.threat_models import ThreatModelSpec
 from api_schemas.training_runs import DpsgdMechanism
-from service.api.problems import HTTP_KINDS, INVALID_PARAMETER, KINDS, SERVER_KINDS, UNKNOWN
 from service.computations.catalogue import RESOURCES
 from service.privacy.composition.planning.choose import METHODS
+from service.problems import ERROR_PROBLEMS, HTTP_PROBLEMS, INTERNAL_ERROR, INVALID_PARAMETER, SERVER_PROBLEMS
 from service.rendering.registry import renderings_of
 from service.settings import Settings
 from service.telemetry.metrics import Metrics
@@ -207,7 +207,13 @@ def test_the_metrics_table_is_complete() -> None:
 
 
 def test_the_problems_table_is_complete() -> None:
-    kinds = {*KINDS.values(), *HTTP_KINDS.values(), *SERVER_KINDS.values(), INVALID_PARAMETER, UNKNOWN}
+    kinds = {
+        *ERROR_PROBLEMS.values(),
+        *HTTP_PROBLEMS.values(),
+        *SERVER_PROBLEMS.values(),
+        INVALID_PARAMETER,
+        INTERNAL_ERROR,
+    }
     rows = re.findall(r"(?m)^\| (`/problems/.*?) \| ([0-9, ]+) \|", section("Problems", "reference"))
     listed = [
         pair

@@ -11,16 +11,23 @@ import pytest
 
 from api_schemas.fields import shape_of_field
 from api_schemas.problems import Problem
-from service.api import problems
-from service.api.problems import HTTP_KINDS, INVALID_PARAMETER, KINDS, SERVER_KINDS, UNKNOWN, kind_of
+from service import problems
 from service.execution.errors import ClientGone
 from service.execution.redis_client import RedisUnavailable
 from service.execution.worker import ForeignError
+from service.problems import (
+    ERROR_PROBLEMS,
+    HTTP_PROBLEMS,
+    INTERNAL_ERROR,
+    INVALID_PARAMETER,
+    SERVER_PROBLEMS,
+    definition_of,
+)
 from service.settings import ConfigurationError
 from service.telemetry.sockets import CannotListen
 
 ROOT = Path(__file__).parents[2]
-FILE = "service/api/problems.py"
+FILE = "service/problems.py"
 NO_ANSWERS = {CannotListen, ConfigurationError, ForeignError, RedisUnavailable}
 """Said on standard error before anything runs (two); an unknown error of a library; caught in its room."""
 UNANSWERED = {ClientGone, *NO_ANSWERS}
@@ -44,7 +51,9 @@ LEAVES = {error for error in ERRORS if not error.__subclasses__()} - UNANSWERED
 
 @pytest.mark.parametrize("error", sorted(LEAVES, key=str))
 def test_every_error_is_answered(error: type[Exception]) -> None:
-    assert kind_of(error.__new__(error)) is not UNKNOWN, f"edit KINDS in {FILE}: no row for {error.__name__}"
+    assert definition_of(error.__new__(error)) is not INTERNAL_ERROR, (
+        f"edit ERROR_PROBLEMS in {FILE}: no row for {error.__name__}"
+    )
 
 
 def test_the_tree_is_drawn_as_it_is() -> None:
@@ -59,10 +68,16 @@ def test_the_tree_is_drawn_as_it_is() -> None:
 
 
 def test_every_kind_has_one_title_and_one_status() -> None:
-    kinds = {*KINDS.values(), *HTTP_KINDS.values(), *SERVER_KINDS.values(), INVALID_PARAMETER, UNKNOWN}
+    kinds = {
+        *ERROR_PROBLEMS.values(),
+        *HTTP_PROBLEMS.values(),
+        *SERVER_PROBLEMS.values(),
+        INVALID_PARAMETER,
+        INTERNAL_ERROR,
+    }
     assert len({(kind.type, kind.title, kind.status) for kind in kinds}) == len({kind.type for kind in kinds})
     published = set(shape_of_field(Problem.model_fields["type"]).choices)
     assert {kind.type for kind in kinds} | {"/problems/http-error"} == published, (
         "edit ProblemType in api_schemas/problems.py"
     )
-    assert all(kind.remedy.endswith(".") for kind in kinds if kind.remedy)
+    assert all(kind.guidance.endswith(".") for kind in kinds if kind.guidance)

@@ -11,7 +11,6 @@ import pytest
 
 from api_schemas.jobs import ENDED
 from service.api.administration import Administration
-from service.api.problems import problem_of
 from service.jobs.chunk_worker import WORKER_TIMEOUT_SECONDS
 from service.jobs.diagnosis import STORE_REMEDIES, QueueState, explain_state, explain_store_failure
 from service.jobs.errors import JobNotFound, JobTooOld
@@ -19,6 +18,7 @@ from service.jobs.job import Chunk, StoredJob
 from service.jobs.local.store import SqliteStore
 from service.jobs.repository import DispatchedChunk, Quota, Worker
 from service.jobs.results_codec import compress
+from service.problems import problem_of
 from tests.system.jobs import a_job
 
 QUOTA = Quota(1_000, 2**30)

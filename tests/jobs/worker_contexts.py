@@ -19,8 +19,8 @@ from service.jobs.job_plan import JobConstraints
 from service.jobs.local.scheduler import LocalScheduler
 from service.jobs.local.store import SqliteStore
 from service.jobs.repository import JobRepository, Quota
-from service.main import describe
 from service.parsing import validate_plain
+from service.server.jobs import serialize_problem
 from service.telemetry.logs import make_logger
 from tests.execution.fakes import make_metrics
 from tests.jobs.backends import lines
@@ -82,7 +82,7 @@ def make_shop(repository: JobRepository, version: str = "1", name: str = "worker
     made: dict[str, Any] = {
         "limits": LIMITS,
         "validate": validate_plain,
-        "describe": describe,
+        "describe": serialize_problem,
         "find_answer": nothing_stored,
         "store_answer": lambda *_: None,
         "metrics": make_metrics(),

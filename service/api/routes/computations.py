@@ -1,4 +1,4 @@
-"""POST of every resource: its route as it follows from its computation."""
+"""Routes `POST` of all resources, derived from their computations."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from typing import Any
 
 from fastapi import Request, Response
 
-from service.api.answers import answer_computation
-from service.api.direct_route import DirectRoute
-from service.api.documentation import LATER, other_forms, problems, request_body
+from service.api.computation_endpoint import answer_computation
+from service.api.fast_routes import FastRoute
+from service.api.openapi.document import ASYNC_RESPONSE, problems, rendered_content, request_body
 from service.computations.abstract import Computation
 
 
-def route_of(computation: Computation[Any, Any]) -> DirectRoute:
-    """The route that answers requests of one resource, with its documentation."""
+def route_of(computation: Computation[Any, Any]) -> FastRoute:
+    """Return the route of a resource, with its documentation."""
 
     async def answer(request: Request) -> Response:
         return await answer_computation(computation, request)
 
-    return DirectRoute(
+    return FastRoute(
         computation.path,
         answer,
         methods=["POST"],
@@ -27,6 +27,6 @@ def route_of(computation: Computation[Any, Any]) -> DirectRoute:
         description=computation.description,
         tags=[computation.tag],
         response_model=computation.response_type,
-        responses=other_forms(computation) | LATER | problems(400, 413, 415, 422, 500, 503, 504),
+        responses=rendered_content(computation) | ASYNC_RESPONSE | problems(400, 413, 415, 422, 500, 503, 504),
         openapi_extra=request_body(computation),
     )

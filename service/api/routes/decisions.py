@@ -1,4 +1,4 @@
-"""GET /v1/decisions/{id}."""
+"""Route `GET /v1/decisions/{id}`."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from fastapi import APIRouter, Path, Request, Response
 from pydantic_core import from_json, to_json
 
 from api_schemas.decisions import StoredDecision
-from service.api.answers import NOT_MODIFIED, stored_response
-from service.api.dependencies import UsedServices
-from service.api.documentation import problems
-from service.api.problems import DecisionNotFound
+from service.api.dependencies import InjectedServices
+from service.api.openapi.document import NOT_MODIFIED, problems
+from service.api.responses import result_response
 from service.api.routes.results import PRIVATE
+from service.problems import DecisionNotFound
 from service.telemetry.http import request_context
 
 DECIDING: Final = ("assessments",)
@@ -41,7 +41,7 @@ router = APIRouter(tags=["results"])
     responses=NOT_MODIFIED | problems(404, 422, 500),
     name="decision",
 )
-async def decision(request: Request, name: DecisionId, services: UsedServices) -> Response:
+async def decision(request: Request, name: DecisionId, services: InjectedServices) -> Response:
     """The decision of an assessment as it was stored, with its subject, its date and the digest of its result. It is
     kept as long as the result, and never changes.
     """
@@ -53,13 +53,13 @@ async def decision(request: Request, name: DecisionId, services: UsedServices) -
         raise DecisionNotFound
     tag = f"{name};decision"
     headers = {"ETag": f'"{tag}"', "Cache-Control": PRIVATE, "Cache-Status": "privacy-bounds; hit"}
-    return stored_response(request, tag, stored, headers)
+    return result_response(request, tag, stored, headers)
 
 
 def decision_in(body: bytes, name: str) -> bytes | None:
-    """Return the body of a StoredDecision, made of an assessment; None where the assessment has no decision of this id.
+    """Return the body of a StoredDecision from an assessment, or None if the assessment has no decision with this id.
 
-    The members are copied, not read into models: an earlier engine version may have stored the assessment.
+    The members are copied without validation, since an earlier engine version may have stored the assessment.
     """
     assessment: dict[str, Any] = from_json(body)
     decided, context = assessment["decision"], assessment["context"]

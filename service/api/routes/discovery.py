@@ -1,4 +1,4 @@
-"""GET /v1/catalogue, /v1/limits and /v1/version: what this service offers, and how much of it."""
+"""Routes `GET /v1/catalogue`, `/v1/limits` and `/v1/version`: resources and limits of this service."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from fastapi import APIRouter
 from api_schemas.catalogue import CatalogueResource, CatalogueResponse
 from api_schemas.catalogue import catalogue as catalogue_of
 from api_schemas.operations import MAY_EXCEED_TIME_LIMIT, REQUEST_LIMITS, LimitsResponse, VersionResponse
-from service.api.dependencies import UsedServices
-from service.api.documentation import request_body
+from service.api.dependencies import InjectedServices
+from service.api.openapi.document import request_body
 from service.computations.abstract import Computation
 from service.computations.estimates import INLINE_LIMIT
 from service.engine_version import ENGINE_VERSION
@@ -20,7 +20,7 @@ SERVICE_NAME = "privacy-bounds"
 
 
 def router(offered: tuple[Computation[Any, Any], ...]) -> APIRouter:
-    """The routes; the catalogue lists these resources."""
+    """Return the routes. The catalogue lists these resources."""
     made = APIRouter(tags=["discovery"])
     listed = tuple(map(_listed, offered))
 
@@ -37,7 +37,7 @@ def router(offered: tuple[Computation[Any, Any], ...]) -> APIRouter:
 
 
 def _listed(computation: Computation[Any, Any]) -> CatalogueResource:
-    """A resource as its route takes and answers requests."""
+    """Return the catalogue entry of a resource."""
     return CatalogueResource(
         operation=computation.operation,
         path=computation.path,
@@ -47,7 +47,7 @@ def _listed(computation: Computation[Any, Any]) -> CatalogueResource:
     )
 
 
-async def limits(services: UsedServices) -> LimitsResponse:
+async def limits(services: InjectedServices) -> LimitsResponse:
     """What a request may cost, and how large it may be."""
     settings = services.settings
     return LimitsResponse(
@@ -64,6 +64,6 @@ async def limits(services: UsedServices) -> LimitsResponse:
     )
 
 
-async def version(services: UsedServices) -> VersionResponse:
+async def version(services: InjectedServices) -> VersionResponse:
     """The version of the software, and of the numbers."""
     return VersionResponse(service=SERVICE_NAME, version=services.version, engine_version=ENGINE_VERSION)

@@ -1,4 +1,4 @@
-"""GET /livez, /readyz and /metrics: for those who run the service."""
+"""Routes `GET /livez`, `/readyz` and `/metrics` for operators."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from fastapi import APIRouter, Query, Response
 from prometheus_client import CONTENT_TYPE_LATEST
 
 from api_schemas.operations import LiveResponse, ReadyResponse
-from service.api.dependencies import UsedServices
-from service.api.documentation import problems
+from service.api.dependencies import InjectedServices
+from service.api.openapi.document import problems
 
 router = APIRouter(tags=["operations"])
 details_router = APIRouter(tags=["operations"])
@@ -37,20 +37,20 @@ async def livez() -> LiveResponse:
         **problems(422),
     },
 )
-async def readyz(services: UsedServices, verbose: Verbose = None) -> Response:
+async def readyz(services: InjectedServices, verbose: Verbose = None) -> Response:
     """A known answer is computed and compared; workers and Redis are looked at. Without Redis: degraded, and ready."""
     report = services.readiness.report()
     return _told(report, shows_checks=verbose is not None or report.status != "ready")
 
 
 @verdict_router.get("/readyz", response_model=ReadyResponse, name="readyz")
-async def verdict(services: UsedServices) -> Response:
+async def verdict(services: InjectedServices) -> Response:
     """Whether the service can answer. The port of operators has the details."""
     return _told(services.readiness.report(), shows_checks=False)
 
 
 @details_router.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}})
-async def metrics(services: UsedServices) -> Response:
+async def metrics(services: InjectedServices) -> Response:
     """Metrics in the Prometheus text format."""
     return Response(services.metrics.exposition(), media_type=CONTENT_TYPE_LATEST)
 

@@ -1,4 +1,4 @@
-"""GET /v1/results/{digest}."""
+"""Route `GET /v1/results/{digest}`."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Request, Response
 
-from service.api.answers import NOT_MODIFIED, stored_response
-from service.api.dependencies import UsedServices
-from service.api.documentation import any_answer, problems
-from service.api.problems import ResultNotFound
+from service.api.dependencies import InjectedServices
+from service.api.openapi.document import NOT_MODIFIED, any_result, problems
+from service.api.responses import result_response
 from service.computations.abstract import Computation
+from service.problems import ResultNotFound
 from service.telemetry.http import request_context
 
 PRIVATE = "private, max-age=31536000, immutable"
@@ -30,21 +30,21 @@ Digest = Annotated[
 
 
 def router(offered: tuple[Computation[Any, Any], ...]) -> APIRouter:
-    """The route to the results of these resources."""
+    """Return the route to the results of these resources."""
     made = APIRouter(tags=["results"])
     names = tuple(computation.name for computation in offered)
 
     @made.get(
         "/v1/results/{digest}",
-        responses=any_answer(offered) | NOT_MODIFIED | problems(404, 422, 500),
+        responses=any_result(offered) | NOT_MODIFIED | problems(404, 422, 500),
     )
-    async def result(request: Request, digest: Digest, services: UsedServices) -> Response:
+    async def result(request: Request, digest: Digest, services: InjectedServices) -> Response:
         """A stored result. What a digest names never changes; it may be forgotten."""
         request_context(request.scope).digest = digest
         body = await services.runner.find_stored(names, digest)
         if body is None:
             raise ResultNotFound
         headers = {"ETag": f'"{digest}"', "Cache-Control": PRIVATE, "Cache-Status": "privacy-bounds; hit"}
-        return stored_response(request, digest, body, headers)
+        return result_response(request, digest, body, headers)
 
     return made

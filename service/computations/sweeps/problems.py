@@ -18,7 +18,7 @@ from service.privacy.errors import (
 
 
 class Kind(NamedTuple):
-    """The type and the title of a problem, as `service/api/problems.py` has them; a test holds the two together."""
+    """The type and the title of a problem, as `service/problems.py` has them; a test holds the two together."""
 
     type: ProblemType
     title: str

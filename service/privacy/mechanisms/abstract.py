@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -321,12 +321,16 @@ class Attained:
         The attained step for a single step, if even the pair of a single step is not attained.
     either_way : bool
         Whether the choice serves both directions, because the hypotheses may be swapped.
+    choices : callable or None
+        The function that returns the attained runs of a count of such steps, one run for each known attack. None if
+        `step` is the only attack.
     """
 
     step: AbstractStep
     bracket: str
     alone: AbstractStep | None = None
     either_way: bool = True
+    choices: Callable[[int], tuple[Steps, ...]] | None = None
 
 
 class AbstractStep(AbstractMechanism):

@@ -8,7 +8,7 @@ methods compute it: tangents of the curve (`gdp_tangents.py`), or points of the 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from scipy import special
@@ -24,6 +24,7 @@ from service.privacy.questions.reading import Reading
 from service.privacy.trade_off.abstract import AbstractTradeOff
 from service.privacy.trade_off.approximate_dp import ApproximateDpTradeOff
 from service.privacy.trade_off.combinators.bracketed import Bracketed
+from service.privacy.trade_off.combinators.easiest import EasiestOf
 from service.privacy.trade_off.combinators.symmetrised import Symmetrised
 from service.privacy.trade_off.delegating import MemoisedCurve
 from service.privacy.trade_off.enclosed.ulps import LOG_QUANTILE_ERROR
@@ -74,6 +75,8 @@ def mu(curve: AbstractTradeOff, false_positive_rate_min: float, type_two_error_m
             raise OutOfDomain(name, value, "in [0, 1]")
     if isinstance(curve, Bracketed):
         return _between(curve, false_positive_rate_min, type_two_error_min)
+    if isinstance(curve, EasiestOf):
+        return _of_the_easiest(curve, false_positive_rate_min, type_two_error_min)
     if isinstance(curve, Symmetrised) and curve.evidence.is_certain:
         both = _of_both(curve, false_positive_rate_min, type_two_error_min)
         if both is not None:
@@ -90,6 +93,13 @@ def mu(curve: AbstractTradeOff, false_positive_rate_min: float, type_two_error_m
         ranged = over_range(curve, false_positive_rate_min, type_two_error_min, whole.upper)
     notes = (NOTHING_IN_RANGE,) if ranged.upper == 0 < whole.lower else ()
     return GdpReading(ranged, "upper", SOURCE, notes, global_mu=whole)
+
+
+def _of_the_easiest(curve: EasiestOf, rate_min: float, error_min: float) -> GdpReading:
+    """Return mu of curves that all bound one from below: the largest lower bound."""
+    found = [mu(each, rate_min, error_min) for each in curve.curves]
+    best = max(found, key=lambda each: each.value.lower)
+    return replace(best, global_mu=max((each.global_mu for each in found), key=lambda each: each.lower))
 
 
 def _of_both(curve: Symmetrised, rate_min: float, error_min: float) -> GdpReading | None:

@@ -213,7 +213,7 @@ def epsilon_at(log_delta: FloatArray, rates: Rates) -> FloatArray:
 class ThresholdCurve(AbstractTradeOff):
     """Curve between the best threshold tests, as lower bounds, and the curve `above`, as upper bounds.
 
-    Every lower bound is that of some test. A search finds its threshold, and every result of the search is valid. Of
+    Every lower bound is that of some test. A search finds its threshold, and every result of the search is valid. With
     several attacks in `tests` the better one counts.
     """
 

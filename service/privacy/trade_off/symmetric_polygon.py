@@ -37,7 +37,7 @@ CHUNK: Final = 1 << 19
 
 @final
 @dataclass(frozen=True, slots=True)
-class PolygonReadings:
+class PolygonBounds:
     """Bounds of delta (or of the power) and of c = 1 - delta (or of the type II error), four arrays of one shape."""
 
     low: FloatArray
@@ -55,7 +55,7 @@ class SymmetricPolygon:
     """
 
     nodes: FloatArray
-    values: PolygonReadings
+    values: PolygonBounds
 
     @cached_property
     def _widths(self) -> FloatArray:
@@ -121,7 +121,7 @@ class SymmetricPolygon:
             ),
         )
 
-    def at(self, x: FloatArray) -> PolygonReadings:
+    def at(self, x: FloatArray) -> PolygonBounds:
         """Return bounds of delta and c at x >= 0."""
         v = self.values
         last = len(self.nodes) - 2
@@ -133,7 +133,7 @@ class SymmetricPolygon:
         rest_low = v.rest_low[left_cell] * (1 - left) + v.rest_low[left_cell + 1] * left
         below, above = self._below(right_cell, right)
         beyond = x >= self.nodes[-1] * (1 + POSITION_ERROR)
-        return PolygonReadings(
+        return PolygonBounds(
             np.where(beyond, 0.0, below[1]),
             np.where(beyond, 0.0, np.minimum(high * (1 + SLACK) + TINY, 1.0)),
             np.where(beyond, 1.0, np.maximum(rest_low * (1 - SLACK) - TINY, 0.0)),
@@ -147,7 +147,7 @@ class SymmetricPolygon:
         away = np.minimum(x - self.nodes[cell], width)
         return cell, np.clip(np.expm1(away) / np.expm1(width), 0.0, 1.0)
 
-    def points(self, alpha: FloatArray) -> tuple[PolygonReadings, FloatArray, FloatArray]:
+    def points(self, alpha: FloatArray) -> tuple[PolygonBounds, FloatArray, FloatArray]:
         """Return power and type II error at rates in (0, 1), and both bounds of ln(-f')."""
         size = max(CHUNK // (2 * len(self.nodes)), 1)
         steepest = np.full(len(alpha), np.inf)
@@ -159,8 +159,8 @@ class SymmetricPolygon:
                 count_work(A_NODE * len(some) * len(self.nodes))
                 found[:, some] = self._points(alpha[some], large=large)
                 if is_spent():  # the remaining rates keep the bounds of guessing
-                    return PolygonReadings(*found[:4]), found[4], found[5]
-        return PolygonReadings(*found[:4]), found[4], found[5]
+                    return PolygonBounds(*found[:4]), found[4], found[5]
+        return PolygonBounds(*found[:4]), found[4], found[5]
 
     def _points(self, alpha: FloatArray, *, large: bool) -> tuple[FloatArray, ...]:
         """Compute `points` for rates that are all above 1/2 (`large`), or all at most 1/2."""

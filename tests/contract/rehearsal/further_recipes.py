@@ -112,7 +112,7 @@ ENGINE: Final = Recipe(
         ),
         Place(
             "docs/guide/answers.md",
-            (("`clt`, `monte_carlo`", "`rehearsed`, "),),
+            (("`edgeworth` (with `order`)", "`rehearsed`, "),),
             f"{PAGES}:test_every_engine_is_named",
         ),
     ),

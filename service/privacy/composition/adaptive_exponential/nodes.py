@@ -21,7 +21,7 @@ from service.privacy.errors import NumericalFailure
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 from service.privacy.numerics.work import count_separately, count_work
-from service.privacy.trade_off.symmetric_polygon import PolygonReadings, SymmetricPolygon
+from service.privacy.trade_off.symmetric_polygon import PolygonBounds, SymmetricPolygon
 
 MOST_CELLS: Final = 512
 FEWEST_CELLS: Final = 8
@@ -129,7 +129,7 @@ def _build_curve(groups: Groups, tolerance: float) -> SymmetricPolygon:
     last = np.array([[0.0], [0.0], [1.0], [1.0]])
     return SymmetricPolygon(
         np.concatenate([inside, ends, [largest]]),
-        PolygonReadings(*np.concatenate([values, closed, last], axis=1)),
+        PolygonBounds(*np.concatenate([values, closed, last], axis=1)),
     )
 
 
@@ -174,7 +174,7 @@ def _refined(
 
 
 def _end_nodes(spacing: float, ranges: list[float]) -> tuple[FloatArray, FloatArray]:
-    """Return nodes in the range of the closed form, and the values there in the order of `PolygonReadings`."""
+    """Return nodes in the range of the closed form, and the values there in the order of `PolygonBounds`."""
     largest, least, scale = math.fsum(ranges), min(ranges), 1.0 + len(ranges)
     near, pitch = largest * NEAREST_END, min(spacing, END_PITCH * math.sqrt(scale))
     even = pitch * np.arange(1, math.ceil(min(least, END_REACH * scale) / pitch))

@@ -41,10 +41,6 @@ UnitAtLevel = tuple[tuple[Summand, ...], int, bool]
 """Steps that runs take several times, the index of their truncation level, and whether few of them use the record."""
 
 
-Laws = tuple[NormalTrapezoid, NormalTrapezoid]
-"""Separate runs with nodes for contours, and with the few nodes that real tilts need."""
-
-
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class Task:
@@ -133,9 +129,9 @@ def grouped(contours: Sequence[PlannedContour], rates: FloatArray) -> Iterator[l
 class ContourBatch:
     """Contours that are evaluated together: all on the same side of the poles, and with tasks of the same kinds."""
 
-    def __init__(self, laws: Laws, groups: Sequence[Sequence[PlannedContour]], *, reflected: bool) -> None:
+    def __init__(self, parts: NormalTrapezoid, groups: Sequence[Sequence[PlannedContour]], *, reflected: bool) -> None:
         """`groups`: contours of one unit of steps at one tilt, by rising numbers of steps."""
-        self._laws, self._groups, self._reflected = laws, groups, reflected
+        self._parts, self._groups, self._reflected = parts, groups, reflected
 
     def evaluate(self, width: float) -> None:
         """Evaluate all tasks, and keep the numbers that are narrow enough. Raises NumericalFailure."""
@@ -144,7 +140,7 @@ class ContourBatch:
             np.array(column) for column in zip(*(each[2:] for each in planned), strict=True)
         )
         groups = Groups.of([len(group) for group in self._groups])
-        runs = ManyRuns(self._laws, part, count, theta, groups, reflected=self._reflected)
+        runs = ManyRuns(self._parts, part, count, theta, groups, reflected=self._reflected)
         # A layout for a narrower loss serves: so the contours of a group have one.
         contour = StraightContour(runs, center, deviation[groups.first][groups.place], reach)
         sorted_tasks = [sorted(each.tasks, key=lambda task: task.wanted.quantity) for each in planned]
@@ -207,7 +203,7 @@ class ManyRuns:
 
     def __init__(
         self,
-        laws: Laws,
+        parts: NormalTrapezoid,
         part: IndexArray,
         count: FloatArray,
         theta: FloatArray,
@@ -219,7 +215,7 @@ class ManyRuns:
         self._groups, self._reflected = groups, reflected
         self.theta = mirrored_exactly(theta) if reflected else theta
         self._count, self._share = count, count / count[groups.last][groups.place]
-        self._parts, self._real = (law.of(part[groups.first], count[groups.last]) for law in laws)
+        self._parts = parts.of(part[groups.first], count[groups.last])
         own = self.theta[groups.first]
         self._contour = separate_on_line(self._parts, 1 - own if reflected else own)
         self.gaussian_mu_squared = np.zeros_like(theta)
@@ -267,9 +263,9 @@ class ManyRuns:
         return 0.0
 
     def log_bounds(self, tilts: FloatArray) -> FloatArray:
-        """Return K plus a bound of its error, of laws that are cut no nearer: their moments are no smaller."""
+        """Return K plus a bound of its error."""
         own = tilts[:, self._groups.first]
-        cumulants = self._real.cumulants(1 - own if self._reflected else own)
+        cumulants = self._parts.cumulants(1 - own if self._reflected else own)
         value, error = self._shared(cumulants.value), self._shared(cumulants.error)
         error = error + 4 * UNIT_ROUNDOFF * np.abs(value)
         return np.where(np.isfinite(error), value + error, np.inf)

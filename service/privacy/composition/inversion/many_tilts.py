@@ -96,14 +96,12 @@ class Steps:
         digits = np.array([TRUNCATION_DIGITS[level] for _, level, _ in runs])
         return Steps(units, np.sqrt(squares), digits, most, least)
 
-    def parts(self, places: IndexArray, *, real: bool = False) -> NormalTrapezoid:
-        """Return their transforms, with the most steps of each: nodes that serve the most steps serve fewer. `real`:
-        whether they are evaluated at real tilts alone.
-        """
+    def parts(self, places: IndexArray) -> NormalTrapezoid:
+        """Return their transforms, with the most steps of each: nodes that serve the most steps serve fewer."""
         chosen: list[int] = places.tolist()
         steps = tuple(step for place in chosen for step in self.units[place])
         deviation = np.sqrt(self.least) * self.spread
-        return separately_truncated(steps, deviation[places], self.digits[places], self.most[places], real=real)
+        return separately_truncated(steps, deviation[places], self.digits[places], self.most[places])
 
     def blocks(self) -> Iterator[IndexArray]:
         """Yield indices of steps whose grids are about as long, some at a time."""
@@ -120,11 +118,11 @@ class Steps:
 
 @final
 class Table:
-    """Cumulants of single steps at some tilts s around 1/2, arrays (S, P)."""
+    """Cumulants of single steps at some tilts s around 1/2, by `law`, arrays (S, P); `parts` are for contours."""
 
     def __init__(self, steps: Steps, places: IndexArray) -> None:
-        self.laws = steps.parts(places), steps.parts(places, real=True)
-        self.law = self.laws[1]
+        self.parts = steps.parts(places)
+        self.law = self.parts.real
         most, least = steps.most[places], steps.least[places]
         middle = self.law.cumulants(np.full((1, len(places)), 0.5))
         self.core = np.sqrt(middle.second[0] / most)
@@ -174,7 +172,7 @@ class _Runs:
     """Runs in one direction with their tasks, and what the table says about them: arrays (S, R) by rising theta."""
 
     def __init__(self, table: Table, runs: Sequence[tuple[int, Sequence[Task]]], reflected: bool) -> None:
-        self._laws, self._reflected = table.laws, reflected
+        self._parts, self._reflected = table.parts, reflected
         self._tasks = [tasks for _, tasks in runs]
         self._part = np.array([part for part, _ in runs])
         self._count = np.array([float(tasks[0].times) for tasks in self._tasks])
@@ -199,8 +197,8 @@ class _Runs:
             kinds = tuple(sorted(task.wanted.quantity for task in contour.tasks))
             alike.setdefault((contour.region, kinds), []).append(contour)
         for contours in alike.values():
-            for groups in grouped(contours, self._laws[1].over_run(self._laws[1].rate)):
-                yield ContourBatch(self._laws, groups, reflected=self._reflected)
+            for groups in grouped(contours, self._parts.over_run(self._parts.rate)):
+                yield ContourBatch(self._parts, groups, reflected=self._reflected)
 
     def _keep_sure_powers(self) -> None:
         """Keep powers that are next to 1: a truncated law has no digits of their type II errors."""

@@ -286,10 +286,14 @@ def _truncation(runs: RunsOnContours, step: FloatArray, first: FloatArray) -> Fl
     """
     log_variation, squares = runs.log_variation, runs.gaussian_mu_squared
     plain, profile, height = np.zeros_like(first), np.zeros_like(first), first
-    tail = np.full_like(first, np.inf)
+    tail, least, strongest = np.full_like(first, np.inf), np.zeros_like(first), np.zeros_like(first)
     for _ in range(_BLOCK_ROUNDS):
         heights = height * _BLOCKS[:, None]
         whole, single = runs.log_majorants(heights)
+        # A bound at a height holds above it, where majorants made for it may be larger.
+        whole = np.fmin.accumulate(np.fmin(whole, least))
+        single = np.fmin.accumulate(np.fmin(single, strongest))
+        least, strongest = whole[-1], single[-1]
         block = np.exp(whole[:-1]) * (math.log(_BLOCK_RATIO) + step / heights[:-1]) / math.pi
         plain, profile = plain + block.sum(axis=0), profile + (block / heights[:-1]).sum(axis=0)
         height, last = heights[-1], whole[-1]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from service.privacy.mechanisms.abstract import Steps, merged
+from service.privacy.mechanisms.abstract import AbstractStep, Steps, merged
 
 ENGINES_OF_BRACKETS: Final = ("auto", "discretised")
 """Those that compose a dominating pair which has no line, no law of its loss, and is no ground truth."""
@@ -28,12 +28,21 @@ def either_way(steps: Steps) -> bool:
     return all(known is None or known.either_way for step, _ in steps for known in [step.attained()])
 
 
-def attained(steps: Steps) -> Steps:
-    """The steps as one choice attains them in every step, with parameters that are doubles and reveal no more."""
+def attained(steps: Steps) -> tuple[Steps, ...]:
+    """Return the attained runs, one for each known attack. Their parameters are doubles and reveal no more."""
     if is_single(steps) and (known := steps[0][0].attained()) is not None and known.alone is not None:
-        return ((known.alone, 1),)
-    found = [(step.attained(), step, count) for step, count in steps]
-    return merged(((step if known is None else known.step).rounded(-1), count) for known, step, count in found)
+        return ((known.alone, 1),), *_choices(*steps[0])
+    found = [_choices(step, count) for step, count in steps]
+    runs = [[each[min(place, len(each) - 1)] for each in found] for place in range(max(map(len, found)))]
+    return tuple(merged((step.rounded(-1), count) for part in run for step, count in part) for run in runs)
+
+
+def _choices(step: AbstractStep, count: int) -> tuple[Steps, ...]:
+    """Return the attained runs of `count` equal steps."""
+    known = step.attained()
+    if known is None:
+        return (((step, count),),)
+    return (((known.step, count),),) if known.choices is None else known.choices(count)
 
 
 def dominating(steps: Steps) -> Steps:

@@ -29,6 +29,7 @@ from service.privacy.mechanisms.abstract import AbstractMechanism, AbstractStep,
 from service.privacy.mechanisms.mixture import Mixture
 from service.privacy.mechanisms.neighbours import ONE_ADDED, Neighbours
 from service.privacy.trade_off.combinators.bracketed import Bracketed
+from service.privacy.trade_off.combinators.easiest import EasiestOf
 from service.privacy.trade_off.pair import TradeOffPair
 
 METHODS: Final = ("auto", "closed_form", "contour", *engines.ENGINES)
@@ -147,7 +148,7 @@ def _beside_parts(known: Plan, steps: Steps) -> TradeOffPair:
 
 
 def _bracket(steps: Steps, kind: str, method: str, options: EngineOptions) -> Plan:
-    """The worst case between what one choice attains in every step and the composition of all pairs.
+    """Plan the worst case between the attacks on one choice in every step and the composition of all pairs.
 
     Where the choice may be read in either direction, like the step's own pair, both directions of what is attained are
     lower ends of both curves.
@@ -159,17 +160,18 @@ def _bracket(steps: Steps, kind: str, method: str, options: EngineOptions) -> Pl
         )
         raise UnsupportedCombination("method", f"{method} for steps of {kind}", reason, ENGINES_OF_BRACKETS)
     looser, loose = map(options.no_finer_than, BRACKET)
-    below = _composition(attained(steps), kind, "auto", looser)
+    below = [_composition(each, kind, "auto", looser) for each in attained(steps)]
     most = dominating(steps)
     if contour_parts(most) is not None:
         above = _composition(most, kind, method, options)
     else:
         above = engines.lattices(most, loose)
-    return Plan(above.engine, summed([below.cost, above.cost]), partial(_between_theorems, below, above, steps))
+    cost = summed([*(each.cost for each in below), above.cost])
+    return Plan(above.engine, cost, partial(_between_theorems, below, above, steps))
 
 
-def _between_theorems(below: Plan, above: Plan, steps: Steps) -> TradeOffPair:
-    lower, upper = below.curves, above.curves
+def _between_theorems(below: Sequence[Plan], above: Plan, steps: Steps) -> TradeOffPair:
+    lower, upper = _strongest([plan.curves for plan in below]), above.curves
     if either_way(steps):
         add = Bracketed(lower.both, upper.add)
         pairs = [step.curves() for step, _ in steps]
@@ -177,6 +179,16 @@ def _between_theorems(below: Plan, above: Plan, steps: Steps) -> TradeOffPair:
     else:
         add, remove = Bracketed(lower.add, upper.add), Bracketed(lower.remove, upper.remove)
     return TradeOffPair(add, remove, upper.source, upper.notes, bracket=sentence(steps))
+
+
+def _strongest(pairs: Sequence[TradeOffPair]) -> TradeOffPair:
+    """Return the curves of the strongest of several attacks, which bound the worst case from below."""
+    if len(pairs) == 1:
+        return pairs[0]
+    add, remove = (
+        EasiestOf(tuple(curves)) for curves in zip(*((each.add, each.remove) for each in pairs), strict=True)
+    )
+    return replace(pairs[0], add=add, remove=remove)
 
 
 def _between(steps: Steps, kind: str, method: str, options: EngineOptions) -> Plan:

@@ -16,6 +16,7 @@ from service.privacy.enclosure import Enclosure, Evidence
 from service.privacy.mechanisms.abstract import AbstractStep, Steps
 from service.privacy.mechanisms.approximate_dp import ApproximateDp
 from service.privacy.mechanisms.batches.shifted_mixture import ShiftedMixtureStep
+from service.privacy.mechanisms.batches.shuffled_epochs import SumsOfEpochs
 from service.privacy.mechanisms.exponential import Exponential
 from service.privacy.mechanisms.gaussian import Gaussian
 from service.privacy.mechanisms.gdp import Gdp
@@ -34,6 +35,7 @@ COSTS: Final[dict[type[AbstractStep], tuple[CostModel, Ceiling | None]]] = {
     **dict.fromkeys((*PLAIN, Exponential), (cost.ONE_CURVE, cost.CEILING_OF_ONE_CURVE)),
     PoissonSampled: (cost.SAMPLED_STEP, cost.CEILING_OF_SAMPLED_STEP),
     ShiftedMixtureStep: (cost.MIXTURE_STEP, None),
+    SumsOfEpochs: (cost.SUMS_OF_EPOCHS, None),
 }
 """Costs of single steps; ceilings of those whose curves cost the same whatever their parameters."""
 

@@ -31,6 +31,7 @@ from service.privacy.mechanisms.batches.batch_seen import BatchSeen
 ONE_CURVE: Final = CostModel(50, 250, 5, one_curve=True)
 SAMPLED_STEP: Final = CostModel(100, 600, 10)
 MIXTURE_STEP: Final = CostModel(1_000, 8_000, 40)
+SUMS_OF_EPOCHS: Final = CostModel(50_000, 250, 5)
 CONTOUR: Final = CostModel(1_000, 7_000, 45)
 TWO_STEPS: Final = CostModel(3_000, 170_000, 5_000)
 LATTICES: Final = CostModel(6_000, 18_000, 80, search_mu=5_000_000)

@@ -93,14 +93,13 @@ def on_line(summand: TruncatedSummand, theta: float) -> LineSummand:
 
 
 def separately_truncated(
-    steps: tuple[Summand, ...], deviation: FloatArray, digits: FloatArray, times: FloatArray, *, real: bool
+    steps: tuple[Summand, ...], deviation: FloatArray, digits: FloatArray, times: FloatArray
 ) -> NormalTrapezoid:
     """Return runs that take as many consecutive `steps` of one law so many `times` each, shape (runs,).
 
-    `deviation`: about the standard deviation of the loss of each run, from below; `digits`: as of `truncated`; `real`:
-    whether the moments are evaluated at real tilts alone.
+    `deviation`: about the standard deviation of the loss of each run, from below; `digits`: as of `truncated`.
     """
-    return cast("NormalTrapezoid", _TRUNCATED[type(steps[0])](steps, deviation, digits, times=times, real=real))
+    return cast("NormalTrapezoid", _TRUNCATED[type(steps[0])](steps, deviation, digits, times=times))
 
 
 def separate_on_line(runs: NormalTrapezoid, theta: FloatArray) -> TrapezoidOnContour:

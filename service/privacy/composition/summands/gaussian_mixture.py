@@ -195,11 +195,10 @@ class TruncatedGaussianMixture(NormalTrapezoid):
         beside: float = 0.0,
         *,
         times: FloatArray | None = None,
-        real: bool = False,
     ) -> None:
         """`deviation`: about the standard deviation of the whole run's loss, from below; the grid's step follows it.
         `beside`: how many other steps the run has. `times`: of separate runs, how often each takes its steps, shape
-        (runs,). `real`: whether moments are evaluated at real tilts alone, for which few nodes are enough.
+        (runs,).
         """
         self.mirrored = steps[0].part.mirrored
         self.take(np.array([step.count for step in steps], dtype=np.float64), times)
@@ -216,7 +215,7 @@ class TruncatedGaussianMixture(NormalTrapezoid):
         self._deviation, self._share = self.of_parts(np.asarray(deviation)), self._steps / own
         goal = digits * math.log(10) + np.log(4 * self.count)
         self._low, self._high = self._reach(goal)
-        self.step, self._first, self._kept = self._laid_out(real=real)
+        self.step, self._first, self._kept = self._laid_out()
         low = (self._first - 0.5) * self.step * (1 - 1e-13)
         high = 0.5 * self._kept * self.step if self.mirrored else (self._first + self._kept - 0.5) * self.step
         null, alternative = self._dropped(-high if self.mirrored else low, high)
@@ -274,18 +273,16 @@ class TruncatedGaussianMixture(NormalTrapezoid):
         plain = np.logaddexp(-0.5 * high**2, -0.5 * low**2) - math.log(2)
         return (mixture if self.mirrored else plain), mixture
 
-    def _laid_out(self, *, real: bool) -> tuple[FloatArray, IndexArray, IndexArray]:
-        """Return the step, the first node and the number of nodes of each part."""
-        growth = 0.0 if real else self._growth()
+    def _laid_out(self) -> tuple[FloatArray, IndexArray, IndexArray]:
+        """Step, first node and number of nodes of each part."""
         smooth = smooth_spacing(self._need, self._steps)
         width = math.sqrt(2 * (1 - _USUAL_LEAST)) / np.sqrt(self._largest_spread())
-        wanted = np.minimum(smooth, 2 * math.pi * width / (self._need + 15.0 + growth))
+        wanted = np.minimum(smooth, 2 * math.pi * width / (self._need + 15.0 + self._growth()))
         step = np.maximum(np.floor(wanted * 2.0**20), 1) * 2.0**-20
-        # Longer steps, and one more at each end: cut no nearer than nodes of contours.
-        last = np.minimum(np.ceil(self._high / step) + real, _TOO_MANY_NODES).astype(np.intp)
+        last = np.minimum(np.ceil(self._high / step), _TOO_MANY_NODES).astype(np.intp)
         if self.mirrored:
             return step, np.zeros(len(step), dtype=np.intp), 2 * last
-        first = np.floor(self._low / step).astype(np.intp) - real
+        first = np.floor(self._low / step).astype(np.intp)
         return step, first, last - first + 1
 
     def _largest_spread(self) -> FloatArray:

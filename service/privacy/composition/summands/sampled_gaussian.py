@@ -128,15 +128,13 @@ class TruncatedSampledGaussian(NormalTrapezoid):
     def __init__(
         self,
         steps: tuple[SampledGaussianSteps, ...],
-        deviation: float | FloatArray,
+        deviation: float | FloatArray | None,
         digits: float | FloatArray,
         *,
         times: FloatArray | None = None,
-        real: bool = False,
     ) -> None:
         """`deviation`: about the standard deviation of the whole run's loss, from below; the nodes' spacing follows it.
-        `times`: of separate runs, how often each takes its steps, shape (runs,). `real`: whether moments are evaluated
-        at real tilts alone, for which few nodes are enough.
+        `times`: of separate runs, how often each takes its steps, shape (runs,).
 
         The law of y is cut on the right, where all steps together have less than about 10^-digits of the mass of H0 and
         of H1 left: far jumps of the loss would rule the moments at large tilts.
@@ -149,8 +147,10 @@ class TruncatedSampledGaussian(NormalTrapezoid):
         # Nats: trapezoid errors of e^-need per step are below 1e-18 for the whole run.
         self._need = np.log(total) + 42.0
         if self.separate:
-            deviation, digits = self.of_parts(np.asarray(deviation)), self.of_parts(np.asarray(digits))
-        self._settle(self._laid_out(total, None if real else deviation, digits))
+            self._given = steps, digits, times
+            deviation = None if deviation is None else self.of_parts(np.asarray(deviation))
+            digits = self.of_parts(np.asarray(digits))
+        self._settle(self._laid_out(total, deviation, digits))
 
     @classmethod
     @override
@@ -209,8 +209,7 @@ class TruncatedSampledGaussian(NormalTrapezoid):
             low, high = -left[:1], np.full_like(self.sigma, reach.max())
         spacing = np.maximum(np.floor(wanted * 2.0**20), 1) * 2.0**-20
         first = np.floor(low / spacing)
-        # Longer steps at real tilts, and one more: cut no nearer than nodes of contours.
-        kept = (np.ceil(high / spacing) - first).astype(np.intp) + 1 + (deviation is None)
+        kept = (np.ceil(high / spacing) - first).astype(np.intp) + 1
         nodes = int(kept.max())
         steps = self.sigma * spacing if in_u else spacing + np.zeros_like(self.sigma)
         # Whole blocks; the nodes added have no weight.
@@ -222,6 +221,12 @@ class TruncatedSampledGaussian(NormalTrapezoid):
         falls = self.of_parts(self.least_of_run(falls))
         highest, sampled = 9.0 / np.maximum(deviation, 1e-3), self.of_parts(self.over_run(self.rate))
         return highest_turn(highest, total, sampled, falls, separate=self.separate)
+
+    @property
+    @override
+    def real(self) -> TruncatedSampledGaussian:
+        steps, digits, times = self._given
+        return TruncatedSampledGaussian(steps, None, digits, times=times)
 
     @property
     @override

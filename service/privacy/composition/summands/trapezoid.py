@@ -324,6 +324,11 @@ class NormalTrapezoid(TruncatedTrapezoid):
         """Return some of the separate runs, with other numbers of times: no larger ones, as the nodes stay."""
 
     @property
+    def real(self) -> NormalTrapezoid:
+        """The same separate runs with nodes that are enough at real tilts."""
+        return self
+
+    @property
     @abstractmethod
     def lengths(self) -> IndexArray:
         """Nodes of each part before its end."""

@@ -21,9 +21,14 @@ An attacker who says "D'" above C has the rates (1 - F_1(C), 1 - F_2(C)), so tha
 is of little use, and a second choice serves better: all others u and x = u. Then D' shifts nothing and D shifts one
 number by -mu; mirrored, the rates are (1 - F_0(C), 1 - F_1(C)). All others 0 give D' the same rates.
 
-Nothing adapts, so that E epochs of one choice are independent. With fresh orders their maxima compose as E pairs of
-laws on a line, divided into cells (post-processing). With one order for all epochs, the E numbers of each batch have a
-sum with weights mu_i = 1/sigma_i. This sum is normal with the shift sqrt(sum mu_i^2), or twice that, as in one epoch.
+With much noise the maximum has little power. The second attack uses a sum of functions of all numbers that is close to
+the likelihood ratio (`trade_off/sum_statistic.py`), which has more power. The third attack adds up all numbers. It
+compares N(mu, T) with N(2 mu, T) in each epoch, which is a mu/sqrt(T)-GDP test for any T.
+
+Nothing adapts, so that E epochs of one choice are independent. With fresh orders each statistic composes as E pairs of
+laws on a line, rounded to a lattice or divided into cells (post-processing). With one order for all epochs, the E
+numbers of each batch have a sum with weights mu_i = 1/sigma_i. This sum is normal with the shift sqrt(sum mu_i^2), or
+twice that, as in one epoch.
 
 No theorem here determines the truth between both bounds.
 """
@@ -33,6 +38,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Final, final
 
 import numpy as np
@@ -40,12 +46,14 @@ from typing_extensions import override
 
 from service.privacy.enclosure import Enclosure, Evidence
 from service.privacy.errors import UnsupportedCombination
-from service.privacy.mechanisms.abstract import AbstractStep, Attained, GaussianPart, ResolvedStep
+from service.privacy.mechanisms.abstract import AbstractStep, Attained, GaussianPart, ResolvedStep, Steps
+from service.privacy.mechanisms.gdp import Gdp
 from service.privacy.mechanisms.neighbours import ZERO_OUT, Neighbours
 from service.privacy.trade_off.max_statistic import LargestOfMany, ThresholdCurve, ThresholdTests
 from service.privacy.trade_off.pair import TradeOffPair
 from service.privacy.trade_off.polygon import Corners, PolygonTradeOff
 from service.privacy.trade_off.shifted.gaussian import gaussian_curve
+from service.privacy.trade_off.sum_statistic import is_summed, sum_laws
 
 if TYPE_CHECKING:
     from service.privacy.losses.law import LossLaw
@@ -53,11 +61,17 @@ if TYPE_CHECKING:
 REVEALED: Final = "Dong, Roth, Su 2022 (Gaussian differential privacy), Corollary 3.3, the order of all epochs revealed"
 LARGEST: Final = "Chua et al. 2024 (arXiv 2403.17673), the largest of the batches of an epoch"
 BRACKET: Final = (
-    "bracket: the lower end is attained, by an attacker who looks at the largest of the sums of an epoch's batches, a "
-    "record against all others (Chua et al. 2024, arXiv 2403.17673; several epochs composed); the upper end reveals "
-    "the order of every epoch, so that the record is in one known batch of each (joint convexity; Dong, Roth, Su 2022, "
-    "Corollary 3.3). No theorem known here closes the gap."
+    "bracket: the lower end is attained, by an attacker who looks at the largest of the sums of an epoch's batches, or "
+    "at a sum of functions of them that is nearly the likelihood ratio, a record against all others (Chua et al. 2024, "
+    "arXiv 2403.17673; several epochs composed); the upper end reveals the order of every epoch, so that the record is "
+    "in one known batch of each (joint convexity; Dong, Roth, Su 2022, Corollary 3.3). No theorem known here closes "
+    "the gap."
 )
+SUMMED: Final = "a sum of functions of the batches of an epoch, rounded; post-processing"
+LARGEST_SQUARE: Final = 500
+"""Largest sum of all mu^2 for which both laws of the rounded ratios are normal doubles wherever tests need them."""
+MOST_MAXIMA: Final = 1_000
+"""Largest count of epochs whose maxima are composed on lattices if sums are computed as well."""
 CELL: Final = 1 / 32
 """Distance of the thresholds that divide the law of the maximum into cells, in standard deviations."""
 
@@ -99,7 +113,22 @@ class ShuffledEpochs(AbstractStep):
         if self.revealed:
             return None
         below = LargestOfEpoch(shift=self._shift.lower, batches=self.batches)
-        return Attained(replace(below, in_cells=True), BRACKET, alone=below, either_way=False)
+        cells = replace(below, in_cells=True)
+        return Attained(cells, BRACKET, alone=below, either_way=False, choices=partial(self._choices, cells))
+
+    def _choices(self, largest: LargestOfEpoch, epochs: int) -> tuple[Steps, ...]:
+        """Return the run of so many epochs for each attack: sums of functions, sums of numbers, and maxima.
+
+        Maxima are omitted if the sums of functions contain as much information in normal doubles. They are also omitted
+        for so many epochs that sums of numbers contain more information.
+        """
+        runs: list[Steps] = [((Gdp(mu=_root(self.square / self.batches).lower), epochs),)]
+        summed = is_summed(largest.shift, self.batches)
+        if summed:
+            runs.insert(0, ((SumsOfEpochs(shift=largest.shift, batches=self.batches, epochs=epochs), 1),))
+        if not summed or (epochs * self.square > LARGEST_SQUARE and epochs <= MOST_MAXIMA):
+            runs.append(((largest, epochs),))
+        return tuple(runs)
 
     @override
     def rounded(self, side: int) -> ShuffledEpochs:
@@ -113,13 +142,18 @@ class ShuffledEpochs(AbstractStep):
     @property
     def _shift(self) -> Enclosure:
         """Enclosure of sqrt(E) mu between doubles."""
-        nearest = math.sqrt(self.square)
-        ends = [nearest]
-        while Fraction(ends[0]) ** 2 > self.square:
-            ends.insert(0, math.nextafter(ends[0], 0.0))
-        while Fraction(ends[-1]) ** 2 < self.square:
-            ends.append(math.nextafter(ends[-1], math.inf))
-        return Enclosure(ends[0], ends[-1], Evidence.EXACT)
+        return _root(self.square)
+
+
+def _root(square: Fraction) -> Enclosure:
+    """Return an enclosure of the square root between doubles."""
+    nearest = math.sqrt(square)
+    ends = [nearest]
+    while Fraction(ends[0]) ** 2 > square:
+        ends.insert(0, math.nextafter(ends[0], 0.0))
+    while Fraction(ends[-1]) ** 2 < square:
+        ends.append(math.nextafter(ends[-1], math.inf))
+    return Enclosure(ends[0], ends[-1], Evidence.EXACT)
 
 
 @final
@@ -150,3 +184,22 @@ class LargestOfEpoch(ResolvedStep):
         second = ThresholdTests(none, one)
         add = ThresholdCurve((forth, second), (back, second), above)
         return TradeOffPair(add, add.reversed(), LARGEST)
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SumsOfEpochs(ResolvedStep):
+    """Attack on a sum of functions of `batches` numbers, or on their maximum where that is large, in `epochs` epochs.
+
+    The pair of data sets is that of `LargestOfEpoch`. Log-likelihood ratios of epochs are rounded and added up.
+    """
+
+    type: ClassVar[str] = "dpsgd"
+    shift: float
+    batches: int
+    epochs: int
+
+    @override
+    def curves(self) -> TradeOffPair:
+        add = PolygonTradeOff(sum_laws(self.shift, self.batches).composed(self.epochs).corners())
+        return TradeOffPair(add, add.reversed(), SUMMED)

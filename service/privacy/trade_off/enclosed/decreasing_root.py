@@ -14,7 +14,7 @@ from service.privacy.numerics.work import count_work, is_spent
 from service.privacy.trade_off.enclosed.logs import log_ends
 from service.privacy.trade_off.enclosed.ulps import above, below
 
-Reading = Callable[[FloatArray], EnclosureArray]
+EnclosedFunction = Callable[[FloatArray], EnclosureArray]
 FIRST = np.linspace(0.0, 1.0, 20)
 """Points of the first round, in widths of the interval. Many points cost little more than one point."""
 INNER = np.linspace(0.0, 1.0, 5)
@@ -31,20 +31,20 @@ CLOSE_ENOUGH = 20.0
 
 
 def decreasing_root(
-    reading: Reading, level: float, low: float, high: float, evidence: Evidence = Evidence.EXACT
+    function: EnclosedFunction, level: float, low: float, high: float, evidence: Evidence = Evidence.EXACT
 ) -> Enclosure:
-    """Enclose the smallest x in [low, high] with reading(x) <= level, for a decreasing function.
+    """Enclose the smallest x in [low, high] with function(x) <= level, for a decreasing function.
 
     Parameters
     ----------
-    reading : callable
+    function : callable
         Returns enclosures of the function, with values in [0, 1], at an array of points.
     level : float
         In (0, 1).
     low, high : float
-        The true function satisfies reading(low) > level >= reading(high). The enclosures need not show this.
+        The true function satisfies function(low) > level >= function(high). The enclosures need not show this.
     evidence : Evidence
-        The evidence of `reading`.
+        The evidence of `function`.
 
     Returns
     -------
@@ -59,7 +59,7 @@ def decreasing_root(
     stalled = 0
     for _ in range(MOST_ROUNDS):
         count_work(A_ROUND)
-        lower, upper = log_ends(reading(points))
+        lower, upper = log_ends(function(points))
         lower, upper = lower - target, upper - target
         width = right - left
         left = max([left, *points[lower >= slack].tolist()])
@@ -80,8 +80,8 @@ def decreasing_root(
         if right - left <= CLOSE_ENOUGH * noise or stalled == 3 or is_spent():
             break
         span = high - low
-        looks = np.concatenate((guess + NEAR * noise, guess + FAR * span, low + INNER * span))
-        points = np.sort(np.minimum(np.maximum(looks, left), right))
+        candidates = np.concatenate((guess + NEAR * noise, guess + FAR * span, low + INNER * span))
+        points = np.sort(np.minimum(np.maximum(candidates, left), right))
     return Enclosure(left, right, evidence)
 
 
@@ -120,13 +120,13 @@ def decreasing_root_near(
 
 
 def increasing_root(
-    reading: Reading, level: float, low: float, high: float, evidence: Evidence = Evidence.EXACT
+    function: EnclosedFunction, level: float, low: float, high: float, evidence: Evidence = Evidence.EXACT
 ) -> Enclosure:
-    """Enclose the largest x in [low, high] with reading(x) <= level, for an increasing function.
+    """Enclose the largest x in [low, high] with function(x) <= level, for an increasing function.
 
     The arguments are those of `decreasing_root`.
     """
-    mirrored = decreasing_root(lambda points: reading(-points), level, -high, -low, evidence)
+    mirrored = decreasing_root(lambda points: function(-points), level, -high, -low, evidence)
     return Enclosure(-mirrored.upper, -mirrored.lower, mirrored.evidence)
 
 

@@ -12,19 +12,21 @@ from service.privacy.numerics.roots import bracketed_roots
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
 
 Ends = tuple[FloatArray, FloatArray]
-Reading = Callable[[FloatArray], Ends]
+BoundedFunction = Callable[[FloatArray], Ends]
 NOISE: Final = 8 * UNIT_ROUNDOFF
 """Smallest width of an enclosure of a root, relative to 1 + its size."""
 MOST_WIDENINGS: Final = 14
 WIDER: Final = 16.0
 
 
-def certified_inverse(reading: Reading, target: FloatArray, guess: FloatArray, off: FloatArray | float = 0.0) -> Ends:
+def certified_inverse(
+    function: BoundedFunction, target: FloatArray, guess: FloatArray, off: FloatArray | float = 0.0
+) -> Ends:
     """Return both bounds of x with f(x) = target near a guess, for an increasing f.
 
     Parameters
     ----------
-    reading : callable
+    function : callable
         Returns both bounds of f at an array of points.
     target, guess : array of shape (n,)
         Values of f, and approximate solutions.
@@ -44,21 +46,21 @@ def certified_inverse(reading: Reading, target: FloatArray, guess: FloatArray, o
             break
         at, to = guess[places] - radius[places], guess[places] + radius[places]
         wanted = target[places]
-        left[places] = np.where((left[places] == -np.inf) & (reading(at)[1] <= wanted), at, left[places])
-        right[places] = np.where((right[places] == np.inf) & (reading(to)[0] >= wanted), to, right[places])
+        left[places] = np.where((left[places] == -np.inf) & (function(at)[1] <= wanted), at, left[places])
+        right[places] = np.where((right[places] == np.inf) & (function(to)[0] >= wanted), to, right[places])
         radius[places] = WIDER * radius[places]
     return left, right
 
 
 @np.errstate(all="ignore")
-def increasing_roots(reading: Reading, target: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray:
+def increasing_roots(function: BoundedFunction, target: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray:
     """Return uncertified roots of f = target between `low` and `high`.
 
     The root is an endpoint where f - target has one sign at both endpoints.
     """
 
     def excess(x: FloatArray) -> FloatArray:
-        below, above = reading(x)
+        below, above = function(x)
         return np.nan_to_num(0.5 * below + 0.5 * above - target)
 
     return bracketed_roots(excess, low, high)

@@ -121,7 +121,7 @@ class LevelledCurve:
         count = len(c)
         search = FallingSearch(np.full(count, LEAST_SCORE), np.full(count, self._end(forward)), ROWS)
 
-        def looked(rows: FloatArray, level: FloatArray) -> FallingValues:
+        def observe(rows: FloatArray, level: FloatArray) -> FallingValues:
             lower, upper = rows[SLOPE_LOW] - level, rows[SLOPE_HIGH] - level
             if not forward:
                 # On the inverse curve the flat side is on the left, and includes slopes equal to the level.
@@ -132,13 +132,13 @@ class LevelledCurve:
             signs = np.where(lower > 0, np.inf, np.where(upper <= 0, -np.inf, np.nan))
             return FallingValues(lower, upper, np.where(np.isfinite(middle), middle, signs), rows)
 
-        def reading(places: FloatArray, which: IndexArray) -> FallingValues:
-            return looked(self._rows(places.ravel(), forward).reshape(ROWS, *places.shape), c[which])
+        def evaluate(places: FloatArray, which: IndexArray) -> FallingValues:
+            return observe(self._rows(places.ravel(), forward).reshape(ROWS, *places.shape), c[which])
 
         start = np.broadcast_to(scores[:, None], (len(scores), count))
         shared = np.broadcast_to(known[:, :, None], (ROWS, len(scores), count))
-        search.add(np.arange(count), start, looked(shared, c))
-        search.run(reading)
+        search.add(np.arange(count), start, observe(shared, c))
+        search.run(evaluate)
         least, near, most = search.left_rows, search.high_rows, search.right_rows
         if not forward:
             least, near, most = most, search.low_rows, least

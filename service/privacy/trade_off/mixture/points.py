@@ -84,10 +84,10 @@ class MixturePoints:
         rest, small = 1 - alpha, alpha <= 0.5
         points = [curve.points(alpha) for curve in self._curves]
         nodes = [curve.nodes(alpha, part) for curve, part in zip(self._levelled, points, strict=True)]
-        looks = self._first_levels([part.log_slope for part in points])
-        search = FallingSearch(looks[0], looks[-1], ROWS)
+        levels = self._first_levels([part.log_slope for part in points])
+        search = FallingSearch(levels[0], levels[-1], ROWS)
 
-        def reading(levels: FloatArray, which: IndexArray) -> FallingValues:
+        def evaluate(levels: FloatArray, which: IndexArray) -> FallingValues:
             rows, least, most = (part.reshape(-1, *levels.shape) for part in self._at(levels.ravel(), nodes))
             rates = alpha[which], rest[which], small[which]
             return FallingValues(
@@ -98,8 +98,8 @@ class MixturePoints:
             )
 
         everything = np.arange(len(alpha))
-        search.add(everything, looks, reading(looks, everything))
-        search.run(reading)
+        search.add(everything, levels, evaluate(levels, everything))
+        search.run(evaluate)
         before = np.where(np.isnan(search.high_rows), self._start[:, None], search.high_rows)
         after = np.where(np.isnan(search.low_rows), self._end[:, None], search.low_rows)
         error, power = _enclosed(before, after, (search.left_rows, search.right_rows), alpha, rest)

@@ -56,8 +56,8 @@ class AbstractSampledAdd(AbstractSampled[BaseT]):
         base = self.base.points(alpha)
         least, most = base.log_slope.lower, base.log_slope.upper
         return CurvePoints(
-            mixed_reading(1 - alpha, self.rest, base.type_two_error, self.rate),
-            mixed_reading(alpha, self.rest, base.power, self.rate),
+            mixed_bounds(1 - alpha, self.rest, base.type_two_error, self.rate),
+            mixed_bounds(alpha, self.rest, base.power, self.rate),
             EnclosureArray(sampled_log_ratio(least, self.rate).lower, sampled_log_ratio(most, self.rate).upper),
         )
 
@@ -125,7 +125,7 @@ class AbstractSampledRemove(AbstractSampled[BaseT]):
         )
 
 
-def mixed_reading(exact: FloatArray, rest: float, bounds: EnclosureArray, rate: float) -> EnclosureArray:
+def mixed_bounds(exact: FloatArray, rest: float, bounds: EnclosureArray, rate: float) -> EnclosureArray:
     """Return rest * exact + rate * truth, with every factor within u and exact > 0.
 
     The sum has a positive term, so that it does not underflow and needs no logarithms.

@@ -20,7 +20,7 @@ from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
 from service.privacy.trade_off.enclosed.logs import log_ends
 from service.privacy.trade_off.enclosed.ulps import LEAST_SCORE
-from service.privacy.trade_off.sampling.abstract import AbstractSampledAdd, AbstractSampledRemove, mixed_reading
+from service.privacy.trade_off.sampling.abstract import AbstractSampledAdd, AbstractSampledRemove, mixed_bounds
 
 RADII: Final = np.array([[2.0], [32.0], [512.0]]) * UNIT_ROUNDOFF
 WIDER: Final = 4096.0
@@ -137,5 +137,5 @@ class SampledRemove(AbstractSampledRemove[AbstractTradeOff]):
     def _weighed(self, rates: FloatArray, *, inverse: bool) -> EnclosureArray:
         """Return the left side of the equation."""
         if inverse:
-            return mixed_reading(rates, self.rate, self.inverse.power(rates), self.rest)
-        return mixed_reading(rates, self.rest, self.base.power(rates), self.rate)
+            return mixed_bounds(rates, self.rate, self.inverse.power(rates), self.rest)
+        return mixed_bounds(rates, self.rest, self.base.power(rates), self.rate)

@@ -243,13 +243,13 @@ class GaussianMixtureTradeOff(AbstractTradeOff):
     def _thresholds(self, rates: FloatArray, side: int) -> Ends:
         """Return bounds of t with H0(x > t) = rate (side 1) or H0(x < t) = rate (-1), for rates in (0, 1/2]."""
 
-        def reading(t: FloatArray) -> Ends:
+        def log_rates(t: FloatArray) -> Ends:
             below, above = self.absent.log_mass(-side * t, -side)
             return (-above, -below) if side > 0 else (below, above)
 
         target = -side * np.log(rates)
-        guess = increasing_roots(reading, target, *self._around(rates, side))
-        return certified_inverse(reading, target, guess)
+        guess = increasing_roots(log_rates, target, *self._around(rates, side))
+        return certified_inverse(log_rates, target, guess)
 
     def _around(self, rates: FloatArray, side: int) -> Ends:
         """Return an approximate interval that contains the results of `_thresholds`.
@@ -434,11 +434,11 @@ class GaussianMixtureTradeOff(AbstractTradeOff):
         while self._log_delta(np.array([high]))[1][0] > math.log(delta) * (1 + 4 * UNIT_ROUNDOFF):
             high, step = high + step, 2 * step
 
-        def reading(t: FloatArray) -> EnclosureArray:
+        def profile_at_threshold(t: FloatArray) -> EnclosureArray:
             below, above = self._log_delta(t)
             return EnclosureArray.from_logs(below, above)
 
-        root = decreasing_root(reading, delta, low, high)
+        root = decreasing_root(profile_at_threshold, delta, low, high)
         below, above = self.log_ratio(np.array([root.lower, root.upper]))
         return Enclosure(max(float(below[0]), 0.0), max(float(above[1]), 0.0), self.evidence)
 

@@ -1,4 +1,4 @@
-"""Questions whose answers were published: compared for readiness, and computed by a worker before it is given work."""
+"""Self-test of the numeric core with published reference values. Readiness checks and new workers run it."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ NO_DIGEST: Final = "sha256:" + "0" * 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KnownAnswer:
-    """A question whose answer was published to `tolerance` (absolute)."""
+class ReferenceCase:
+    """Question with a published answer, known to within `tolerance` (absolute)."""
 
     source: str
     mechanism: dict[str, Any]
@@ -24,8 +24,11 @@ class KnownAnswer:
     published: float
     tolerance: float
 
-    def disagreement(self) -> str | None:
-        """What is wrong with our answer; None when it encloses the published value and is as narrow as it should be."""
+    def check(self) -> str | None:
+        """Return the discrepancy of our answer, or None.
+
+        The enclosure has to contain the published value, and must not be wider than in this version.
+        """
         sent = {"mechanism": self.mechanism, "questions": [self.question]}
         request = BoundsRequest.model_validate_json(json.dumps(sent))
         answer = resource("bounds").response(request, NO_DIGEST, ENGINE_VERSION).answers[0]
@@ -38,15 +41,15 @@ class KnownAnswer:
         return None
 
 
-KNOWN_ANSWERS: Final = (
-    KnownAnswer(
+REFERENCE_CASES: Final = (
+    ReferenceCase(
         source="Abramowitz and Stegun, Table 26.1, 2 P(1/2) - 1",
         mechanism={"type": "gaussian", "noise_multiplier": 1.0},
         question={"type": "advantage"},
         published=0.38292_49225_48026,
         tolerance=2e-15,
     ),
-    KnownAnswer(
+    ReferenceCase(
         source="reference case C1: gamma(1/1000) on which contour inversion and convolution agree",
         mechanism={"type": "dpsgd", "noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 1000},
         question={"type": "reconstruction", "baseline_success": 0.001},
@@ -54,10 +57,10 @@ KNOWN_ANSWERS: Final = (
         tolerance=1e-16,
     ),
 )
-"""One for each engine."""
+"""Reference cases, one for each engine."""
 
 
 def warm_up() -> None:
-    """Compute every known answer once: each engine has then made what it makes on its first call."""
-    for known in KNOWN_ANSWERS:
-        known.disagreement()
+    """Evaluate every reference case once, so that each engine performs its one-time initialisation."""
+    for case in REFERENCE_CASES:
+        case.check()

@@ -1,4 +1,4 @@
-"""Documented routes without the framework's work per request, and the application with a door of its own for them."""
+"""Routes that bypass the per-request work of the framework, and the application that dispatches to them."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ Handler = Callable[[Request, Exception], Awaitable[Response]]
 
 
 @final
-class DirectRoute(APIRoute):
-    """Calls an endpoint that takes a request and returns a response, and nothing else.
+class FastRoute(APIRoute):
+    """Route whose endpoint takes a request and returns a response.
 
-    For such an endpoint the framework would still open exit stacks and solve dependencies, which costs more than a
-    closed-form answer. Matching, documentation and exception handlers are those of every route. To be added to the
-    routes of an application as it is: `include_router` would wrap the endpoint again.
+    For other endpoints the framework opens exit stacks and resolves dependencies, which costs more than a closed-form
+    answer. Matching, documentation and exception handlers are those of every route. The route has to be added to the
+    routes of an application directly, since `include_router` would wrap the endpoint again.
     """
 
     def __init__(self, path: str, endpoint: Endpoint, **documentation: Any) -> None:
         super().__init__(path, endpoint, **documentation)
-        self.answer = endpoint
+        self.respond = endpoint
 
         async def call(scope: Scope, receive: Receive, send: Send) -> None:
             response = await endpoint(Request(scope, receive, send))
@@ -38,41 +38,39 @@ class DirectRoute(APIRoute):
 
 
 @final
-class Application(FastAPI):
-    """An application that finds its direct routes by their paths.
+class FastPathApplication(FastAPI):
+    """Application that finds its fast routes by path.
 
-    A request for one of them meets the middleware that `open_direct_routes` is given, the endpoint, and the exception
-    handlers of the application. The layers in between, of which none does anything for such a request, cost as much as
-    its answer. All other requests go through all of them.
+    A request to a fast route passes the middleware of `enable_fast_path`, the endpoint, and the exception handlers of
+    the application. The middleware layers in between have no effect on such a request, and would cost as much as its
+    answer. All other requests pass all layers.
     """
 
-    _direct: Mapping[str, DirectRoute] = MappingProxyType({})
-    _door: ASGIApp
+    _fast_routes: Mapping[str, FastRoute] = MappingProxyType({})
+    _fast_path: ASGIApp
 
-    def open_direct_routes(self, middleware: Callable[[ASGIApp], ASGIApp]) -> None:
-        """To be called when all routes are there: the first that matches a path answers."""
-        simple = (
-            route for route in self.router.routes if isinstance(route, DirectRoute) and not route.param_convertors
-        )
-        self._direct = {route.path: route for route in simple}
-        self._door = middleware(self._answer)
+    def enable_fast_path(self, middleware: Callable[[ASGIApp], ASGIApp]) -> None:
+        """Set up the fast path, after all routes were added. The first route that matches a path answers."""
+        simple = (route for route in self.router.routes if isinstance(route, FastRoute) and not route.param_convertors)
+        self._fast_routes = {route.path: route for route in simple}
+        self._fast_path = middleware(self._answer)
 
     @override
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         route = None
         if scope["type"] == "http" and not scope.get("root_path"):
-            route = self._direct.get(scope["path"])
+            route = self._fast_routes.get(scope["path"])
         if route is None or scope["method"] not in route.methods:
             await super().__call__(scope, receive, send)
             return
         scope["app"], scope["route"] = self, route
-        await self._door(scope, receive, send)
+        await self._fast_path(scope, receive, send)
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive, send)
-        route: DirectRoute = scope["route"]
+        route: FastRoute = scope["route"]
         try:
-            response = await route.answer(request)
+            response = await route.respond(request)
         except Exception as error:
             known = self.exception_handlers
             handler = next((known[kind] for kind in type(error).__mro__ if kind in known), None)

@@ -1,4 +1,4 @@
-"""Whether a client takes what it is sent, by what its side acknowledges: the kernel keeps much that nobody reads."""
+"""Progress of a client in receiving its responses, by what its side acknowledges. The kernel buffers unread data."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from service.execution.resource_budget import TransferDeadline
 
 LEAST_BYTES_PER_SECOND: Final = 4096
 DRAINED_BYTES: Final = 48 * 1024
-"""Between the marks at which a transport pauses and resumes writing."""
+"""Bytes between the levels at which a transport pauses and resumes writing."""
 ACKNOWLEDGED_AT: Final = 120
-"""Where `tcpi_bytes_acked` stands in `struct tcp_info` of Linux."""
+"""Offset of `tcpi_bytes_acked` in `struct tcp_info` of Linux."""
 
 
 @final
-class Taking:
-    """Progress of one client with its responses.
+class WriteProgress:
+    """Progress of one client in receiving its responses.
 
-    A client that has something to take is behind when it took less than the least rate for longer than `patience`
-    seconds. Who takes all that was there at an earlier look has the whole patience again: it may be sent little.
+    A client with pending data is too slow if it received less than the minimum rate for `patience` seconds. A client
+    that received everything that was pending at an earlier check gets the full time again.
     """
 
     def __init__(self, transport: asyncio.Transport, patience: float) -> None:
@@ -41,7 +41,7 @@ class Taking:
         self._drained += DRAINED_BYTES
 
     def is_behind(self, now: float) -> bool:
-        """Look at the connection; whether the client is behind."""
+        """Update the progress, and return whether the client is too slow."""
         kept = self._transport.get_write_buffer_size()
         untaken, taken = self._read(kept)
         moved, self._taken, self._untaken, self._drained = taken - self._taken, taken, untaken, 0
@@ -62,7 +62,7 @@ class Taking:
         return is_late
 
     def _read(self, kept: int) -> tuple[int, int]:
-        """Return the bytes that the client has not taken yet, and those that it has taken since it connected."""
+        """Return the bytes that the client has not received, and those that it received since it connected."""
         connection = _socket_of(self._transport)
         if connection is not None:
             count = array("i", [0])
@@ -75,8 +75,8 @@ class Taking:
         return kept, self._taken + max(self._untaken - kept, self._drained)
 
 
-def has_hung_up(transport: asyncio.Transport) -> bool:
-    """Whether the client has closed its end, after whatever it sent (Linux; elsewhere not known)."""
+def peer_closed(transport: asyncio.Transport) -> bool:
+    """Whether the client has closed its side of the connection (Linux; unknown on other systems)."""
     connection = _socket_of(transport)
     if connection is None or not hasattr(select, "POLLRDHUP"):
         return False

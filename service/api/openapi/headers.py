@@ -1,4 +1,4 @@
-"""Headers of the published document: what every response has, what stored results have, and what a request may send."""
+"""Headers of the published document: response headers, headers of stored results, and request headers."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ HEADERS: Final[dict[str, dict[str, Any]]] = {
     "Preference-Applied": {"description": "What `Prefer` asked for and was done.", "schema": TEXT},
     "Retry-After": {"description": "After how many seconds to try again.", "schema": {"type": "integer"}},
 }
-OF_EVERY_RESPONSE: Final = ("X-Request-ID", "Server-Timing")
-OF_RESULTS: Final = ("ETag", "Cache-Status")
-OF_COMPUTATIONS: Final = (*OF_RESULTS, "Content-Location")
+RESPONSE_HEADERS: Final = ("X-Request-ID", "Server-Timing")
+RESULT_HEADERS: Final = ("ETag", "Cache-Status")
+COMPUTATION_HEADERS: Final = (*RESULT_HEADERS, "Content-Location")
 
 
-def describe_headers(document: dict[str, Any]) -> None:
-    """Say which headers come with which responses, and which a request for a stored result may have."""
+def document_headers(document: dict[str, Any]) -> None:
+    """Add descriptions of the headers of every response, and of the request headers of stored results."""
     document["components"]["headers"] = HEADERS
     document["components"]["parameters"] = PARAMETERS
     for item in document["paths"].values():
@@ -53,14 +53,14 @@ def describe_headers(document: dict[str, Any]) -> None:
             if "304" in responses:
                 operation.setdefault("parameters", []).append({"$ref": "#/components/parameters/IfNoneMatch"})
             is_computation = "202" in responses and "200" in responses
-            is_of_results = is_computation or "304" in responses
+            is_result = is_computation or "304" in responses
             if is_computation:
                 operation.setdefault("parameters", []).append({"$ref": "#/components/parameters/Prefer"})
-            of_results = OF_COMPUTATIONS if is_computation else OF_RESULTS
+            result_headers = COMPUTATION_HEADERS if is_computation else RESULT_HEADERS
             for status, answer in responses.items():
-                names = [*OF_EVERY_RESPONSE]
-                if is_of_results and status in ("200", "304"):
-                    names += of_results
+                names = [*RESPONSE_HEADERS]
+                if is_result and status in ("200", "304"):
+                    names += result_headers
                 if status == "503" and "application/problem+json" in answer.get("content", {}):
                     names.append("Retry-After")
                 if status == "202":

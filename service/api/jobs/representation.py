@@ -1,4 +1,4 @@
-"""A job as it is told over HTTP."""
+"""Representation of jobs in responses."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from service.jobs.job import StoredJob
 
 
 def job_response(job: StoredJob) -> JobResponse:
-    """A job as it is told."""
+    """Return a job in the form of the API."""
     return JobResponse(
         id=job.id,
         resource=job.resource,
@@ -29,13 +29,13 @@ def job_response(job: StoredJob) -> JobResponse:
 
 
 def accepted_response(job: StoredJob, **headers: str) -> Response:
-    """202, and where the job is."""
+    """Return a response 202 with the job, its location, and further headers."""
     more = {"Location": f"/v1/jobs/{job.id}", "Retry-After": "1", "Cache-Control": "no-store", **headers}
     return Response(job_response(job).json_bytes(), 202, more, "application/json")
 
 
 def job_progress(job: StoredJob) -> JobProgress:
-    """How far it is."""
+    """Return the numbers of completed, failed and all points of a job."""
     return JobProgress(done=job.done, failed=job.failed, total=job.total)
 
 

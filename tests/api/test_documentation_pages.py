@@ -12,7 +12,7 @@ import pytest
 from fastapi import FastAPI
 from starlette.testclient import TestClient
 
-from service.api.routes import guide
+from service.api.routes import documentation_pages
 from tests.patience import PATIENCE
 
 ROOT = Path(__file__).parents[2]
@@ -32,7 +32,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def served(built: Path) -> TestClient:
     app = FastAPI()
-    app.include_router(guide.router(str(built)))
+    app.include_router(documentation_pages.router(str(built)))
     return TestClient(app)
 
 
@@ -64,7 +64,7 @@ def test_the_start_has_a_slash_and_what_is_not_there_is_not_found(served: TestCl
 
 def test_a_guide_that_was_not_built_says_so(tmp_path: Path) -> None:
     app = FastAPI()
-    app.include_router(guide.router(str(tmp_path / "nothing")))
+    app.include_router(documentation_pages.router(str(tmp_path / "nothing")))
     response = TestClient(app).get("/guide/")
     assert response.status_code == 404
     assert "make guide" in response.text

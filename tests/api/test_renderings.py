@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from service.api.negotiation import preferred
-from service.api.problems import NotAcceptable
+from service.api.content_negotiation import negotiate_media_type
 from service.main import create_app
+from service.problems import NotAcceptable
 from service.rendering.registry import renderings_of
 from service.settings import Settings
 from service.telemetry import logs
@@ -64,13 +64,13 @@ PLAIN = "application/json"
     ],
 )
 def test_the_form_that_is_asked_for(accept: str, expected: str) -> None:
-    assert preferred(accept, (PLAIN, *FORMS)) == expected
+    assert negotiate_media_type(accept, (PLAIN, *FORMS)) == expected
 
 
 @pytest.mark.parametrize("accept", ["image/png", "image/*", "text/html, application/xml;q=0.9"])
 def test_a_form_that_there_is_not(accept: str) -> None:
     with pytest.raises(NotAcceptable):
-        preferred(accept, (PLAIN, *FORMS))
+        negotiate_media_type(accept, (PLAIN, *FORMS))
 
 
 def test_what_there_is_is_said_before_anything_is_read(client: TestClient) -> None:
@@ -108,7 +108,7 @@ def test_problems_stay_json(client: TestClient) -> None:
 @pytest.fixture
 def logged(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[TestClient, io.BytesIO]]:
     stream = io.BytesIO()
-    monkeypatch.setattr("service.main.make_logger", lambda level: logs.make_logger(level, stream))
+    monkeypatch.setattr("service.server.application.make_logger", lambda level: logs.make_logger(level, stream))
     with TestClient(create_app(Settings(redis_url=None, log_level="critical"))) as client:  # decisions all the same
         yield client, stream
 

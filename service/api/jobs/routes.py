@@ -1,19 +1,13 @@
-"""POST /v1/jobs, and what is below it; POST /v1/estimates."""
+"""Routes of `/v1/jobs` and `/v1/estimates`. Docstrings of route functions are published descriptions."""
 
 from __future__ import annotations
 
-import asyncio
-import json
 import re
-from collections.abc import AsyncGenerator
 from dataclasses import asdict
-from typing import Annotated, Any, Final, final
+from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Header, Path, Query, Request, Response
-from fastapi.sse import format_sse_event
 from starlette.responses import StreamingResponse
-from starlette.types import Message, Receive, Scope, Send
-from typing_extensions import override
 
 from api_schemas.jobs import (
     ENDED,
@@ -31,37 +25,33 @@ from api_schemas.jobs import (
     JobsPage,
     Place,
 )
-from service.api.answers import JSON, SlicedResponse, read_json_body
-from service.api.dependencies import UsedServices
-from service.api.documentation import SCHEMA_REFERENCE, problems
-from service.api.later import job_sender
-from service.api.limited_protocol import CONNECTION, LimitedProtocol
-from service.api.negotiation import accepted_form
-from service.api.problems import InvalidParameter
-from service.api.told_jobs import accepted_response, job_progress, job_response
+from service.api.content_negotiation import requested_media_type
+from service.api.dependencies import InjectedServices
+from service.api.jobs.async_preference import job_sender
+from service.api.jobs.csv_stream import CsvWriter
+from service.api.jobs.representation import accepted_response, job_progress, job_response
+from service.api.jobs.streams import EVENTS, NO_STORE, JobStreamResponse, event_stream, result_stream
+from service.api.openapi.document import SCHEMA_REFERENCE, problems
+from service.api.request_reading import read_json_body
+from service.api.responses import ChunkedBodyResponse
 from service.computations.abstract import Quote
 from service.computations.cost_range import cost_range
 from service.engine_version import ENGINE_VERSION
-from service.execution.errors import QueueFull
-from service.jobs.csv_stream import CsvWriter
 from service.jobs.errors import PageBeyondEnd
 from service.jobs.job import StoredJob
 from service.jobs.job_plan import JobPlan, resource_at, resource_path
 from service.jobs.results_codec import extract_response
 from service.jobs.service import JobService
+from service.problems import InvalidParameter
+from service.rendering.registry import JSON
 from service.telemetry.http import request_context
 
 router = APIRouter(tags=["jobs"])
 
 NDJSON: Final = "application/x-ndjson"
 CSV: Final = "text/csv"
-EVENTS: Final = "text/event-stream"
 ANYTHING: Final[dict[str, Any]] = {}
-"""Of a stream no schema can be said; its events are described in words."""
-NO_STORE: Final = {"Cache-Control": "no-store"}
-SLICE_LINES: Final = 200
-STEADY_SECONDS: Final = 30
-"""A stream that is older makes room for one of a requester that has none, where each requester has one."""
+"""Schema of a stream of events, which OpenAPI cannot describe."""
 
 _BODY: Final[dict[str, Any]] = {
     "requestBody": {
@@ -93,52 +83,6 @@ Key = Annotated[
 ]
 
 
-@final
-class JobStreamResponse(StreamingResponse):
-    """A stream that takes one of the places of those who follow jobs, until it is done, has to make room for another
-    requester, or the server ends.
-    """
-
-    def __init__(self, jobs: JobService, stream: AsyncGenerator[bytes], media_type: str) -> None:
-        super().__init__(stream, headers={**NO_STORE, "X-Accel-Buffering": "no"}, media_type=media_type)
-        self._jobs = jobs
-        self._stream = stream
-
-    @override
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if "head" in scope:  # asked for its headers alone
-            await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-            await send({"type": "http.response.body", "body": b""})
-            return
-        connection = scope.get("extensions", {}).get(CONNECTION)
-        is_begun = False
-
-        async def tell(message: Message) -> None:
-            nonlocal is_begun
-            is_begun = True
-            await send(message)
-
-        try:
-            async with self._jobs.reserve_stream(request_context(scope).requester) as share:
-                share.overdue_at = asyncio.get_running_loop().time() + STEADY_SECONDS
-                if connection is not None:
-                    connection.at_shutdown = share.revoke
-                await super().__call__(scope, receive, tell)
-        except QueueFull:  # for another follower, or because the server ends
-            if not is_begun:
-                raise
-            await self._end(connection, send)
-        finally:
-            await self._stream.aclose()
-
-    async def _end(self, connection: LimitedProtocol | None, send: Send) -> None:
-        """End a stream before its job has ended: events go on at `Last-Event-ID`, lines must not look complete."""
-        if connection is not None and not (self.media_type == EVENTS and connection.is_read):
-            connection.cut()
-        else:
-            await send({"type": "http.response.body", "body": b""})
-
-
 @router.post(
     "/v1/jobs",
     status_code=202,
@@ -146,7 +90,7 @@ class JobStreamResponse(StreamingResponse):
     responses=problems(400, 413, 415, 422, 500, 503),
     openapi_extra=_BODY,
 )
-async def submit_job(request: Request, services: UsedServices, _idempotency_key: Key = None) -> Response:
+async def submit_job(request: Request, services: InjectedServices, _idempotency_key: Key = None) -> Response:
     """Accept a request of any resource to be computed later; sweeps of up to a million points a piece at a time."""
     sender = job_sender(request)
     body = await read_json_body(request, services)
@@ -162,7 +106,7 @@ def _quote(jobs: JobService, body: bytes) -> tuple[JobPlan, str, Quote]:
 @router.post(
     "/v1/estimates", response_model=EstimatesResponse, responses=problems(400, 413, 415, 422, 500), openapi_extra=_BODY
 )
-async def estimate(request: Request, services: UsedServices) -> Response:
+async def estimate(request: Request, services: InjectedServices) -> Response:
     """What a request would cost, by which engine and where. Nothing is computed."""
     body, requester = await read_json_body(request, services), request_context(request.scope).requester
     work, digest, quote = await services.runner.request_thread.call(requester, _quote, services.jobs, body)
@@ -197,7 +141,7 @@ async def estimate(request: Request, services: UsedServices) -> Response:
 @router.get("/v1/jobs", response_model=JobsPage, responses=problems(422, 500, 503))
 async def list_jobs(
     request: Request,
-    services: UsedServices,
+    services: InjectedServices,
     limit: Annotated[int, Query(ge=1, le=MOST_LISTED, description="Jobs of a page.")] = USUALLY_LISTED,
     cursor: Annotated[
         str | None, Query(max_length=LONGEST_CURSOR, description="`next` of the page before; absent: the first page.")
@@ -210,13 +154,13 @@ async def list_jobs(
 
 
 @router.get("/v1/jobs/{job_id}", response_model=JobResponse, responses=_JOB_PROBLEMS)
-async def job(job_id: JobId, services: UsedServices) -> Response:
+async def job(job_id: JobId, services: InjectedServices) -> Response:
     """State and progress of a job."""
     return _job_json(await services.jobs.get(job_id))
 
 
 @router.delete("/v1/jobs/{job_id}", response_model=JobResponse, responses=_JOB_PROBLEMS)
-async def cancel_job(job_id: JobId, services: UsedServices) -> Response:
+async def cancel_job(job_id: JobId, services: InjectedServices) -> Response:
     """End a job, and the work on it, at once; one that has ended stays as it is. What was computed stays there."""
     return _job_json(await services.jobs.cancel(job_id))
 
@@ -236,18 +180,18 @@ async def cancel_job(job_id: JobId, services: UsedServices) -> Response:
 async def job_events(
     request: Request,
     job_id: JobId,
-    services: UsedServices,
+    services: InjectedServices,
     last_event_id: Annotated[
         str | None, Header(alias="Last-Event-ID", description="The `id` of the last event that was read.")
     ] = None,
 ) -> Response:
     """Progress as it comes, at least every two seconds."""
-    accepted_form(request, (EVENTS,))
+    requested_media_type(request, (EVENTS,))
     after = _parse_last_event_id(last_event_id)
     now = await services.jobs.get(job_id)
     if now.state in ENDED and after == now.revision:
         return Response(status_code=204, headers=NO_STORE)
-    stream = _events(services.jobs, job_id, after)
+    stream = event_stream(services.jobs, job_id, after)
     return JobStreamResponse(services.jobs, stream, EVENTS)
 
 
@@ -260,7 +204,7 @@ async def job_events(
 async def job_results(
     request: Request,
     job_id: JobId,
-    services: UsedServices,
+    services: InjectedServices,
     start: Annotated[int, Query(ge=0, description="The first point.")] = 0,
     limit: Annotated[int, Query(ge=1, le=LARGEST_PAGE, description="Points of a page.")] = USUAL_PAGE,
 ) -> Response:
@@ -268,7 +212,7 @@ async def job_results(
     on, as they come, until the job has ended.
     """
     jobs = services.jobs
-    form = accepted_form(request, (JSON, NDJSON, CSV))
+    form = requested_media_type(request, (JSON, NDJSON, CSV))
     if form == JSON:
         read, lines, following = await jobs.results(job_id, start, limit)
         computation = resource_at(read.resource)
@@ -277,32 +221,16 @@ async def job_results(
             services.runner.store(computation, read.digest, extract_response(lines[0]), read.cost, read.requester)
         head = JobResultsPage(id=job_id, state=read.state, progress=job_progress(read), points=(), next=following)
         before, _, after = head.json_bytes().partition(b'"points":[')
-        return SlicedResponse(before + b'"points":[' + b",".join(lines) + after, headers=NO_STORE, media_type=JSON)
+        return ChunkedBodyResponse(before + b'"points":[' + b",".join(lines) + after, headers=NO_STORE, media_type=JSON)
     read = await jobs.get(job_id)
     if start >= read.total:
         raise PageBeyondEnd(read.total)
     computation = resource_at(read.resource)
     if form == CSV and computation.chunking is None:
-        accepted_form(request, (JSON, NDJSON))
+        requested_media_type(request, (JSON, NDJSON))
     table = CsvWriter(computation.chunking.cells) if form == CSV and computation.chunking is not None else None
-    stream = _lines(jobs, job_id, start, table)
+    stream = result_stream(jobs, job_id, start, table)
     return JobStreamResponse(services.jobs, stream, form)
-
-
-async def _events(jobs: JobService, name: str, after: int) -> AsyncGenerator[bytes]:
-    async for each in jobs.watch(name, after):
-        event = "ended" if each.state in ENDED else "progress"
-        told = job_response(each).json_bytes().decode()
-        yield format_sse_event(data_str=told, event=event, id=str(each.revision), retry=1000)
-
-
-async def _lines(jobs: JobService, name: str, start: int, table: CsvWriter | None) -> AsyncGenerator[bytes]:
-    async for lines in jobs.stream_results(name, start):
-        for first in range(0, len(lines), SLICE_LINES):
-            part = lines[first : first + SLICE_LINES]
-            yield b"\n".join(part) + b"\n" if table is None else table.write(map(json.loads, part))
-    if table is not None:
-        yield table.finish()
 
 
 def _job_json(read: StoredJob) -> Response:

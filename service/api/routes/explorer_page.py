@@ -1,4 +1,4 @@
-"""GET /: the explorer, for people with a browser; GET /openapi.json: the published document, for programs."""
+"""Routes `/`, the explorer for browsers, and `/openapi.json`, the published document for programs."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from service.api.static_files import IMMUTABLE, REVALIDATED, StaticFile, StaticF
 router = APIRouter(include_in_schema=False)
 
 TRUSTED_TYPES = {"require_trusted_types_for": "'script'", "trusted_types": "default"}
-"""The explorer never writes HTML: what a request says cannot become markup or a script."""
+"""Directives that forbid HTML from strings: request data cannot become markup or scripts."""
 
 
 @router.get("/")
 async def explorer(request: Request) -> Response:
-    """The explorer: what a run did, what an attacker can learn from it, and what to write about it."""
+    """Return the explorer page."""
     page = await asyncio.to_thread(_explorer_page)
     return page.response(request, REVALIDATED, page_headers(page.body.decode(), **TRUSTED_TYPES))
 
 
 @router.get("/explorer/{build}/{path:path}")
 def explorer_file(request: Request, build: str, path: str) -> Response:
-    """A file of the explorer; its address changes with any of them."""
+    """Return a file of the explorer. Its URL changes whenever a file changes."""
     folder = _explorer_folder()
     if build != folder.build or path not in folder.files:
         raise HTTPException(404)
@@ -36,7 +36,7 @@ def explorer_file(request: Request, build: str, path: str) -> Response:
 
 @router.get("/openapi.json")
 async def openapi(request: Request) -> Response:
-    """Send the published document: bytes that were made with the package, which a contract test compares."""
+    """Return the published document. The package contains its bytes, which a contract test compares."""
     document = await asyncio.to_thread(_published_document)
     return document.response(request, REVALIDATED)
 
@@ -54,7 +54,7 @@ def _explorer_folder() -> StaticFolder:
 
 @cache
 def _explorer_page() -> StaticFile:
-    """The page, with the address of its files."""
+    """Return the page with the URL of its files."""
     folder = _explorer_folder()
     page = folder.files["index.html"].body.replace(b"{{files}}", f"/explorer/{folder.build}".encode())
     return static_file("index.html", page)

@@ -8,7 +8,7 @@ import pytest
 from fastapi import Request
 from starlette.testclient import TestClient
 
-from service.api.negotiation import header, takes_gzip
+from service.api.content_negotiation import accepts_gzip, joined_header
 from tests.api.requests import dpsgd
 
 SEED = 20264
@@ -46,7 +46,7 @@ def request(name: str, *lines: str) -> Request:
     ],
 )
 def test_gzip_is_sent_to_who_takes_it(lines: list[str], expected: bool) -> None:
-    assert takes_gzip(request("accept-encoding", *lines)) == expected
+    assert accepts_gzip(request("accept-encoding", *lines)) == expected
 
 
 def test_how_a_list_is_cut_into_lines_does_not_matter() -> None:
@@ -57,8 +57,8 @@ def test_how_a_list_is_cut_into_lines_does_not_matter() -> None:
         cut = source.randint(0, len(drawn))
         lines = [", ".join(part) for part in (drawn[:cut], drawn[cut:]) if part]
         whole, parts = request("accept-encoding", ", ".join(drawn)), request("accept-encoding", *lines)
-        assert header(parts, b"accept-encoding") == header(whole, b"accept-encoding")
-        assert takes_gzip(parts) == takes_gzip(whole)
+        assert joined_header(parts, b"accept-encoding") == joined_header(whole, b"accept-encoding")
+        assert accepts_gzip(parts) == accepts_gzip(whole)
 
 
 def test_every_line_of_accept_is_read(client: TestClient) -> None:

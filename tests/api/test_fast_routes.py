@@ -12,7 +12,7 @@ from fastapi.routing import APIRoute
 from starlette.testclient import TestClient
 from starlette.types import Receive, Scope, Send
 
-from service.api.direct_route import Application, DirectRoute
+from service.api.fast_routes import FastPathApplication, FastRoute
 from service.main import create_app
 from service.settings import Settings
 
@@ -25,14 +25,14 @@ METHODS = ("POST", "POST", "POST", "GET", "HEAD", "PUT", "DELETE", "OPTIONS")
 
 
 @pytest.fixture(scope="module")
-def app() -> Application:
+def app() -> FastPathApplication:
     app = create_app(Settings(redis_url=None, log_level="critical"))
-    assert isinstance(app, Application)
+    assert isinstance(app, FastPathApplication)
     return app
 
 
 @pytest.fixture(scope="module")
-def client(app: Application) -> Iterator[TestClient]:
+def client(app: FastPathApplication) -> Iterator[TestClient]:
     async def behind(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and scope["path"].startswith(PREFIX):
             scope["root_path"] = PREFIX
@@ -89,12 +89,14 @@ def test_direct_and_layered_answers_are_the_same(client: TestClient) -> None:
     assert statuses >= {200, 400, 404, 405, 413, 415, 422}
 
 
-def test_an_unknown_error_is_a_problem(app: Application, client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unknown_error_is_a_problem(
+    app: FastPathApplication, client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def fails(_: Any) -> Any:
         raise ArithmeticError("secret")
 
-    (route,) = (each for each in app.router.routes if isinstance(each, DirectRoute) and each.path == "/v1/bounds")
-    monkeypatch.setattr(route, "answer", fails)
+    (route,) = (each for each in app.router.routes if isinstance(each, FastRoute) and each.path == "/v1/bounds")
+    monkeypatch.setattr(route, "respond", fails)
     answer = client.post("/v1/bounds", json=RELEASE)
     assert (answer.status_code, answer.json()["type"]) == (500, "/problems/internal-error")
     assert "secret" not in answer.text

@@ -1,4 +1,4 @@
-"""The published OpenAPI document: what routes that read raw bytes cannot tell the framework by their signatures."""
+"""Published OpenAPI document: request bodies, problems and examples that route signatures do not describe."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from api_schemas.base import Request as RequestModel
 from api_schemas.examples import INVALID_REQUEST_EXAMPLE, response_examples
 from api_schemas.jobs import JobRequest, JobResponse
 from api_schemas.problems import Problem
-from service.api.components import add_requests, name_components
-from service.api.headers import describe_headers
-from service.api.problems import SERVER_KINDS
+from service.api.openapi.components import add_requests, hoist_components
+from service.api.openapi.headers import document_headers
 from service.computations.abstract import Computation
+from service.problems import SERVER_PROBLEMS
 from service.rendering.registry import JSON, renderings_of
 
 SCHEMA_REFERENCE = "#/components/schemas/{model}"
@@ -56,23 +56,26 @@ TAGS = [
     {"name": "operations", "description": "For those who run the service."},
 ]
 
-LATER: dict[int | str, dict[str, Any]] = {
+ASYNC_RESPONSE: dict[int | str, dict[str, Any]] = {
     202: {"description": "Accepted as a job, as `Prefer: respond-async` asks for.", "model": JobResponse}
 }
-"""`responses=` entry of what is also answered later."""
+"""Entry of `responses=` for resources that also run as jobs."""
 
-SERVER_STATUSES = tuple(sorted({kind.status for kind in SERVER_KINDS.values()}))
-"""What the server may answer to anything, before the application sees it."""
+NOT_MODIFIED: dict[int | str, dict[str, Any]] = {304: {"description": "`If-None-Match` names this result."}}
+"""Entry of `responses=` for a result that the client already has."""
+
+SERVER_STATUSES = tuple(sorted({kind.status for kind in SERVER_PROBLEMS.values()}))
+"""Statuses with which the server may answer any request, before the application receives it."""
 
 
 def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """`responses=` entries for problems with these statuses."""
+    """Return the entries of `responses=` for problems with these statuses."""
     content = {"application/problem+json": {"schema": {"$ref": SCHEMA_REFERENCE.format(model=Problem.__name__)}}}
     return {status: {"description": PROBLEM_TITLES[status], "content": content} for status in statuses}
 
 
 def request_body(computation: Computation[Any, Any]) -> dict[str, Any]:
-    """`openapi_extra=` for the route of a resource, which validates its body itself."""
+    """Return `openapi_extra=` for the route of a resource, which validates its body itself."""
     reference = {"$ref": SCHEMA_REFERENCE.format(model=computation.request_type.__name__)}
     content: dict[str, Any] = {JSON: {"schema": reference, "examples": computation.examples}}
     if computation.read_archive is not None:
@@ -81,17 +84,17 @@ def request_body(computation: Computation[Any, Any]) -> dict[str, Any]:
     return {"requestBody": {"required": True, "content": content}}
 
 
-def other_forms(computation: Computation[Any, Any]) -> dict[int | str, dict[str, Any]]:
-    """`responses=` entry for what a resource also answers in, where the client's `Accept` asks for it."""
+def rendered_content(computation: Computation[Any, Any]) -> dict[int | str, dict[str, Any]]:
+    """Return the entry of `responses=` for the other media types of a resource."""
     text = {"schema": {"type": "string"}}
     forms = {form.media_type: text if form.is_text else BINARY for form in renderings_of(computation.name).values()}
     return {200: {"content": forms}, **problems(406)} if forms else {}
 
 
-def any_answer(offered: tuple[Computation[Any, Any], ...]) -> dict[int | str, dict[str, Any]]:
-    """`responses=` entry for an answer of any of these resources, whose own routes document their types.
+def any_result(offered: tuple[Computation[Any, Any], ...]) -> dict[int | str, dict[str, Any]]:
+    """Return the entry of `responses=` for a result of any of these resources. Their own routes document the types.
 
-    A response model would be one union of all types, whose validator is expensive to build and never used.
+    A response model would be a union of all types, whose validator is expensive to build and never used.
     """
     types = [{"$ref": SCHEMA_REFERENCE.format(model=each.response_type.__name__)} for each in offered]
     schema = {"anyOf": types, "title": "Response Result"}
@@ -99,17 +102,18 @@ def any_answer(offered: tuple[Computation[Any, Any], ...]) -> dict[int | str, di
 
 
 def install(app: FastAPI, request_models: tuple[type[RequestModel], ...]) -> None:
-    """Publish a document that also has the schemas named by `request_body` and `problems`."""
+    """Install a document generator that adds the schemas that `request_body` and `problems` refer to."""
 
     def openapi() -> dict[str, Any]:
         if app.openapi_schema is None:
-            app.openapi_schema = _document(app, request_models)
+            app.openapi_schema = build_document(app, request_models)
         return app.openapi_schema
 
     app.openapi = openapi  # the documented way to replace it
 
 
-def _document(app: FastAPI, request_models: tuple[type[RequestModel], ...]) -> dict[str, Any]:
+def build_document(app: FastAPI, request_models: tuple[type[RequestModel], ...]) -> dict[str, Any]:
+    """Build the document of an application."""
     document = get_openapi(
         title=app.title,
         version=app.version,
@@ -128,16 +132,16 @@ def _document(app: FastAPI, request_models: tuple[type[RequestModel], ...]) -> d
         [(model, "validation") for model in (*request_models, JobRequest, Problem)], ref_template=SCHEMA_REFERENCE
     )
     add_requests(document, requests["$defs"])
-    name_components(document)
+    hoist_components(document)
     _add_response_examples(document)
-    describe_headers(document)
+    document_headers(document)
     document["servers"] = [{"url": "/", "description": "This service."}]
     document["security"] = []  # nobody has to say who they are
     return document
 
 
 def _add_response_examples(document: dict[str, Any]) -> None:
-    """What is answered: to an example of a request, under its name, and to a request that is not valid."""
+    """Add example responses: answers to example requests, and the problem of an invalid request."""
     examples = response_examples()
     for item in document["paths"].values():
         for operation in item.values():

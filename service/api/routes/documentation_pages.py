@@ -1,4 +1,4 @@
-"""GET /guide, /docs and /errata: what there is to read about the service, for people with a browser."""
+"""Routes `/guide`, `/docs` and `/errata`: documentation pages for browsers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from service.api.page_headers import page_headers
 from service.api.static_files import REVALIDATED, StaticFolder
 
 GUIDE: Final = ("web", "guide")
-"""Where `make guide` writes; it is not there before."""
+"""Folder that `make guide` writes. It does not exist before."""
 NOT_BUILT: Final = (
     "<!doctype html><title>No guide</title><p>The guide was not built. <code>make guide</code> builds it; its pages "
     "are also files in the folder <code>docs/guide</code>.</p>"
@@ -20,7 +20,7 @@ NOT_BUILT: Final = (
 
 
 def router(*guide: str) -> APIRouter:
-    """The routes; `guide`: the folder of the built guide, below `service` or absolute."""
+    """Return the routes. guide: folder of the built guide, below `service` or absolute."""
     routes = APIRouter(include_in_schema=False)
 
     @cache
@@ -33,12 +33,12 @@ def router(*guide: str) -> APIRouter:
 
     @routes.get("/guide")
     def guide_start() -> Response:
-        """The guide; its pages link to each other, so that the slash matters."""
+        """Redirect to the guide. Its relative links need the trailing slash."""
         return RedirectResponse("/guide/", 308)
 
     @routes.get("/guide/{path:path}")
     def guide_file(request: Request, path: str) -> Response:
-        """A page of the guide, or what belongs to it."""
+        """Return a page of the guide, or a file that it uses."""
         try:
             folder = pages()
         except FileNotFoundError:
@@ -47,17 +47,17 @@ def router(*guide: str) -> APIRouter:
 
     @routes.get("/errata")
     def errata() -> Response:
-        """Printed formulas that differ from what is served: a page of the guide. Browsers keep the fragment."""
+        """Redirect to the errata, a page of the guide. Browsers keep the fragment."""
         return RedirectResponse("/guide/errata.html", 308)
 
     @routes.get("/docs")
     def reference_page(request: Request) -> Response:
-        """The reference of the interface, with requests to try."""
+        """Return the API reference, with requests to try."""
         return _file(reference(), "index.html", request)
 
     @routes.get("/docs/{path:path}")
     def reference_file(request: Request, path: str) -> Response:
-        """A script or style sheet of the reference."""
+        """Return a script or style sheet of the reference."""
         return _file(reference(), path, request)
 
     return routes

@@ -1,4 +1,4 @@
-"""`Prefer: respond-async, wait=N` (RFC 7240): an answer that is ready soon, or the job that makes it."""
+"""Preference `Prefer: respond-async, wait=N` (RFC 7240): a result within N seconds, or a job."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ from fastapi import Request, Response
 
 from api_schemas.jobs import ENDED, LONGEST_KEY
 from api_schemas.problems import Problem
-from service.api.dependencies import Services
-from service.api.problems import InvalidParameter
-from service.api.told_jobs import accepted_response
+from service.api.dependencies import AppServices
+from service.api.jobs.representation import accepted_response
 from service.computations.abstract import Computation, Quote
 from service.engine_version import ENGINE_VERSION
 from service.execution.runner import ComputedResult
@@ -20,15 +19,16 @@ from service.jobs.job_plan import JobPlan, parse_plan
 from service.jobs.results_codec import stored_response
 from service.jobs.service import Sender
 from service.parsing import RequestValidator
+from service.problems import InvalidParameter
 from service.telemetry.http import request_context
 
 LONGEST_WAIT_SECONDS: Final = 20
-"""Less than what a service that ends leaves to requests under way."""
+"""Longest accepted wait. It is not longer than the default shutdown timeout of the service."""
 MEDIA_TYPE: Final = "application/problem+json"
 
 
 def parse_prefer_wait(given: Sequence[str]) -> int | None:
-    """For how many seconds a client waits before it takes a job for an answer; None: it does not ask for that."""
+    """Return the `wait` of `Prefer: respond-async` in seconds (0 without `wait`), or None without `respond-async`."""
     wanted = [part.strip().lower() for header in given for part in re.split("[,;]", header)]
     if "respond-async" not in wanted:
         return None
@@ -37,7 +37,7 @@ def parse_prefer_wait(given: Sequence[str]) -> int | None:
 
 
 def job_sender(request: Request) -> Sender:
-    """Return who sends a job, with its Idempotency-Key. Raises InvalidParameter."""
+    """Return requester, request id and Idempotency-Key of a request. Raise InvalidParameter for an invalid key."""
     record = request_context(request.scope)
     key = request.headers.get("idempotency-key")
     if key is not None and not re.fullmatch(rf"[\x21-\x7e]{{1,{LONGEST_KEY}}}", key):
@@ -45,18 +45,23 @@ def job_sender(request: Request) -> Sender:
     return Sender(record.requester, record.request_id, key)
 
 
-def _read(computation: Computation[Any, Any], body: bytes, validate: RequestValidator) -> tuple[JobPlan, str, Quote]:
+def _parse_and_quote(
+    computation: Computation[Any, Any], body: bytes, validate: RequestValidator
+) -> tuple[JobPlan, str, Quote]:
     work = parse_plan(computation, body, validate)
     return work, work.digest(ENGINE_VERSION), work.quote
 
 
 async def respond_async(
-    computation: Computation[Any, Any], body: bytes, wait_seconds: int, services: Services, sender: Sender
+    computation: Computation[Any, Any], body: bytes, wait_seconds: int, services: AppServices, sender: Sender
 ) -> ComputedResult | Response:
-    """The answer, where it is there or comes within that time; else 202 with the place of its job."""
+    """Return a result that is cached, or that a job computes within `wait_seconds`, otherwise 202 with the job.
+
+    Return the problem document of a job that failed within this time.
+    """
     jobs, runner = services.jobs, services.runner
     work, digest, quote = await runner.request_thread.call(
-        sender.requester, _read, computation, body, services.validate
+        sender.requester, _parse_and_quote, computation, body, services.validate
     )
     known = runner.cached(computation, digest) if work.total == 1 else None
     if known is not None:

@@ -1,4 +1,4 @@
-"""What the server answers where a request never comes as far as the application: the bytes of a problem document."""
+"""Rejections by the server: complete responses for requests that never reach the application."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from typing import Final
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
-from service.api.problems import SERVER_KINDS, ServerRefusal
+from service.problems import SERVER_PROBLEMS, ServerRejection
 
 REQUEST_ID_LENGTH: Final = 32
 
 
-def refusal(reason: ServerRefusal) -> bytes:
-    """A whole response, with a request id of its own."""
-    return secrets.token_hex(REQUEST_ID_LENGTH // 2).encode().join(_parts(reason))
+def rejection_bytes(reason: ServerRejection) -> bytes:
+    """Return the bytes of a rejection, with a new request id."""
+    return secrets.token_hex(REQUEST_ID_LENGTH // 2).encode().join(_response_parts(reason))
 
 
 @cache
-def _parts(reason: ServerRefusal) -> tuple[bytes, bytes, bytes]:
-    """What comes before, between and after the two places of the request id; made once, so that refusing is cheap."""
-    kind = SERVER_KINDS[reason]
+def _response_parts(reason: ServerRejection) -> tuple[bytes, bytes, bytes]:
+    """Return the bytes before, between and after the two request ids. Caching makes rejections inexpensive."""
+    kind = SERVER_PROBLEMS[reason]
     mark = "0" * REQUEST_ID_LENGTH
     problem = kind.problem(instance="", request_id=mark).json_bytes()
     headers = [

@@ -1,0 +1,21 @@
+"""Conditional requests (RFC 9110, section 13): entity tags of results that a client already has."""
+
+from __future__ import annotations
+
+from fastapi import Request
+
+from service.api.content_negotiation import joined_header
+
+
+def is_not_modified(request: Request, tag: str) -> bool:
+    """Whether the client already has this result, and may be answered with 304.
+
+    The status 304 is for GET and HEAD only (section 13.1.2). A POST always receives its answer.
+    """
+    return request.scope["method"] == "GET" and etag_matches(joined_header(request, b"if-none-match"), tag)
+
+
+def etag_matches(if_none_match: str, own: str) -> bool:
+    """Whether the header `If-None-Match` lists a tag, by weak comparison (section 13.1.2)."""
+    tags = (tag.strip().removeprefix("W/") for tag in if_none_match.split(","))
+    return any(tag in ("*", f'"{own}"') for tag in tags)

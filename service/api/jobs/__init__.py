@@ -1,0 +1,1 @@
+"""Jobs over HTTP: routes, representation, `Prefer: respond-async`, and streams of events and results."""

@@ -1,0 +1,1 @@
+"""Published OpenAPI document: components, headers, and the document itself."""

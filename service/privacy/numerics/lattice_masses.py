@@ -1,0 +1,89 @@
+"""Masses on the integers, and sums of independent numbers with such laws.
+
+All terms are non-negative, so direct convolution keeps a relative accuracy, however small a mass is.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, TypeVar, final
+
+import numpy as np
+
+from service.privacy.numerics.arrays import FloatArray, IndexArray
+from service.privacy.numerics.rounding import UNIT_ROUNDOFF
+
+FAINTEST: Final = 1e-150
+"""Least mass that is kept: products of two such masses are normal doubles."""
+Law = TypeVar("Law")
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class LatticeMasses:
+    """Parts of the masses of a law at the integers `first`, `first` + 1, ...
+
+    Each of `masses` is part of the mass there, up to a factor between e^-relative and e^relative. `lost` is at least
+    what all of them leave out.
+    """
+
+    first: int
+    masses: FloatArray
+    lost: float
+    relative: float
+
+    def plus(self, other: LatticeMasses) -> LatticeMasses:
+        """Return the law of the sum of two independent numbers."""
+        terms = min(len(self.masses), len(other.masses)) + 4
+        return LatticeMasses(
+            self.first + other.first,
+            np.convolve(self.masses, other.masses),
+            (self.lost + other.lost) * (1 + 4 * UNIT_ROUNDOFF),
+            self.relative + other.relative + terms * UNIT_ROUNDOFF,
+        )
+
+    def trimmed(self, mass: float) -> LatticeMasses:
+        """Return the law without masses of at most about `mass` on either side, and without faint ones."""
+        masses = np.where(self.masses < FAINTEST, 0.0, self.masses)
+        start, stop = window(np.cumsum(masses), np.cumsum(masses[::-1]), mass)
+        left_out = float(masses[:start].sum() + masses[stop:].sum())
+        lost = self.lost + left_out * math.exp(self.relative + 1e-9) + 2 * FAINTEST * len(masses)
+        return LatticeMasses(self.first + start, masses[start:stop], lost, self.relative)
+
+    def sum_of(self, count: int, mass: float) -> LatticeMasses:
+        """Return the law of the sum of `count` >= 1 independent numbers. Each sum in between loses about its share of
+        `mass`.
+        """
+        return folded(
+            self.trimmed(mass / count),
+            count,
+            LatticeMasses.plus,
+            lambda law, terms: law.trimmed(mass * terms / count),
+        )
+
+
+def gathered(index: IndexArray, masses: FloatArray) -> FloatArray:
+    """Return the sums of masses with equal indices >= 0, within (n + 1) u of each for n masses."""
+    return np.bincount(index, masses).astype(np.float64)
+
+
+def window(left: FloatArray, right: FloatArray, mass: float) -> tuple[int, int]:
+    """Return (start, stop) so that running sums from either side are at most `mass` before and behind."""
+    start = int(np.searchsorted(left, mass, side="right"))
+    stop = len(right) - int(np.searchsorted(right, mass, side="right"))
+    return (start, stop) if start < stop else (0, len(left))
+
+
+def folded(law: Law, count: int, plus: Callable[[Law, Law], Law], trimmed: Callable[[Law, int], Law]) -> Law:
+    """Return the law of a sum of `count` equal terms, from about 2 log2(count) sums of two.
+
+    `trimmed(law, terms)` is called with each sum and the number of its terms.
+    """
+    total, terms = law, 1
+    for bit in format(count, "b")[1:]:
+        total, terms = trimmed(plus(total, total), 2 * terms), 2 * terms
+        if bit == "1":
+            total, terms = trimmed(plus(total, law), terms + 1), terms + 1
+    return total
