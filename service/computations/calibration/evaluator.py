@@ -201,7 +201,7 @@ class Evaluator:
 
 
 def groups_of(request: CalibrationsRequest) -> list[Group]:
-    """Return the targets grouped by attacker. Raises PydanticCustomError for requests that `/v1/bounds` would refuse."""
+    """Return the targets grouped by attacker. Raises PydanticCustomError like `/v1/bounds`."""
     by_model: dict[ThreatModelSpec, list[int]] = {}
     for index, target in enumerate(request.targets):
         by_model.setdefault(request.threat_model_of(target), []).append(index)
