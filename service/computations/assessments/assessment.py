@@ -26,7 +26,7 @@ from service.computations.assessments.attackers import (
     standard_questions,
 )
 from service.computations.assessments.hazards import Numbers, assessed_hazards
-from service.computations.assessments.judged import AssessedRun, JudgedRun, judged
+from service.computations.assessments.judged import AssessedRun, RunWithHazards, judged
 from service.computations.assessments.policy import SECOND_WORK, Rules
 from service.computations.assessments.premises import assessed, check_attested
 from service.computations.assessments.rule_results import RulingGrounds, decision
@@ -51,7 +51,7 @@ BESIDE: Final = 8_000
 class AssessmentPlans:
     """Judged run, its attackers, resolved requests for bounds, and whether mu is inexpensive enough."""
 
-    settled: JudgedRun
+    settled: RunWithHazards
     attackers: Attackers
     resolved_requests: Mapping[BoundsRequest, ResolvedRequest]
     reads_mu: bool
@@ -120,7 +120,7 @@ def _response(request: AssessmentsRequest, plans: AssessmentPlans, digest: str, 
     }
 
 
-def judged_of(request: AssessmentsRequest) -> JudgedRun:
+def judged_of(request: AssessmentsRequest) -> RunWithHazards:
     """Return the judged run, or the described one if the run that hazards leave cannot be computed."""
     described = AssessedRun.of(request)
     found = judged(described)
@@ -133,7 +133,7 @@ def judged_of(request: AssessmentsRequest) -> JudgedRun:
     return found
 
 
-def _judged_as(found: JudgedRun) -> ResponseFields | None:
+def _judged_as(found: RunWithHazards) -> ResponseFields | None:
     if not found.changes:
         return None
     return {

@@ -12,7 +12,7 @@ from service.computations.assessments.effects import HAZARDS, NO_BOUND, POSSIBLE
 from service.computations.assessments.hazard_impacts import as_shuffled, changed_alone, judged_alone
 from service.computations.assessments.judged import (
     AssessedRun,
-    JudgedRun,
+    RunWithHazards,
     batches_are_between_updates,
     changes,
     inconsistent_rate,
@@ -40,7 +40,7 @@ class Numbers:
 
 
 def assessed_hazards(
-    known: Sequence[Hazard], run: AssessedRun, judged: JudgedRun, numbers: Numbers
+    known: Sequence[Hazard], run: AssessedRun, judged: RunWithHazards, numbers: Numbers
 ) -> list[ResponseFields]:
     """Return the hazards of a run, present ones first. `known` are those of the described mechanism."""
     found = [*_of_changes(known, run, judged, numbers), *_of_the_mechanism(known, run), *_of_the_context(run, numbers)]
@@ -68,7 +68,7 @@ def _hazard(
 
 
 def _of_changes(
-    known: Sequence[Hazard], run: AssessedRun, judged: JudgedRun, numbers: Numbers
+    known: Sequence[Hazard], run: AssessedRun, judged: RunWithHazards, numbers: Numbers
 ) -> Iterator[ResponseFields]:
     """Yield the hazards that are present and change numbers."""
     texts = {each.code: each.text for each in known} | _change_texts(run)

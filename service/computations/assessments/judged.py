@@ -100,7 +100,7 @@ class Change(NamedTuple):
 
 @final
 @dataclass(frozen=True, slots=True)
-class JudgedRun:
+class RunWithHazards:
     """Judged run, the changes made, and the hazards (`failed`) whose run cannot be described."""
 
     run: AssessedRun
@@ -119,12 +119,12 @@ class JudgedRun:
             return None
         return f"All numbers are of the run {', '.join(each.text for each in self.changes)}."
 
-    def undone(self, run: AssessedRun) -> JudgedRun:
+    def undone(self, run: AssessedRun) -> RunWithHazards:
         """Return the described run with every change failed: the changed run cannot be computed."""
-        return JudgedRun(run, (), (*self.failed, *(each.code for each in self.changes)))
+        return RunWithHazards(run, (), (*self.failed, *(each.code for each in self.changes)))
 
 
-def judged(run: AssessedRun) -> JudgedRun:
+def judged(run: AssessedRun) -> RunWithHazards:
     """Return the run with the changes of all present hazards."""
     found, failed, mechanism = list[Change](), list[HazardCode](), run.mechanism
     for change in changes(run):
@@ -134,7 +134,7 @@ def judged(run: AssessedRun) -> JudgedRun:
         else:
             mechanism = made
             found.append(change)
-    return JudgedRun(replace(run, mechanism=mechanism), tuple(found), tuple(failed))
+    return RunWithHazards(replace(run, mechanism=mechanism), tuple(found), tuple(failed))
 
 
 def made_by(change: Change, mechanism: MechanismSpec) -> MechanismSpec | None:

@@ -18,7 +18,7 @@ from service.computations.abstract import ResponseFields
 from service.computations.assessments.answering import attacker_of
 from service.computations.assessments.effects import HAZARDS, NO_BOUND
 from service.computations.assessments.hazards import largest_delta
-from service.computations.assessments.judged import AssessedRun, JudgedRun
+from service.computations.assessments.judged import AssessedRun, RunWithHazards
 from service.computations.assessments.requirements import missing_of, requirements_of
 from service.computations.digest import canonical_text, text_digest
 from service.computations.read_numbers import ReadNumber, is_guarantee
@@ -50,7 +50,7 @@ class RulingGrounds:
     """
 
     run: AssessedRun
-    judged: JudgedRun
+    judged: RunWithHazards
     assumptions: Sequence[AssessedAssumption]
     of_attackers: Callable[[PolicyRule], Sequence[AssessedAssumption]]
 
