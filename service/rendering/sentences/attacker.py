@@ -1,4 +1,4 @@
-"""Attackers in words."""
+"""Descriptions of attackers, to follow "against" in a sentence."""
 
 from __future__ import annotations
 

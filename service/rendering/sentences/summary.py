@@ -142,7 +142,7 @@ def _subject(context: AssessmentContext) -> Iterator[str]:
 
 
 def _shortened(name: str, most: int) -> str:
-    """Shorten a name to at most `most` words."""
+    """Truncate a name to at most `most` words."""
     words = name.split()
     return name if len(words) <= most else " ".join((*words[:most], "…"))
 
