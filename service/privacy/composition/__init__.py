@@ -8,8 +8,8 @@ without and with the record, and delta(c) = P1(S > c) - e^c P0(S > c).
    otherwise. The plan has the cost and the curves.
 2. `inversion/run.py` represents the run as a Gaussian step and `Summand` values, made by `summands/catalogue.py`. Far
    losses are truncated at one of few levels. A bound of the truncated mass is added to the error of both bounds.
-3. `inversion/tilts.py` builds a grid of real tilts theta with K, K', K'' of the run, where K(z) = ln E0 e^{zS}. The tilt
-   with K'(theta) = c is the saddle point of the threshold c.
+3. `inversion/tilts.py` builds a grid of real tilts theta with K, K', K'' of the run, where K(z) = ln E0 e^{zS}. The
+   tilt with K'(theta) = c is the saddle point of the threshold c.
 4. `inversion/straight.py` sums e^{K(z) - (z-1)c}/(z(z-1)) over nodes of the vertical contour Re z = theta, which gives
    delta(c). It bounds the errors between the nodes, beyond the last node, and of rounding. `inversion/deformed/` does
    so on a deformed contour.
@@ -18,7 +18,7 @@ without and with the record, and delta(c) = P1(S > c) - e^c P0(S > c).
    delta(left) >= delta >= delta(right). Where no contour has a root, it bisects with `inversion/evaluation.py`.
 6. `planning/contour_inversion.py` intersects results that are wider than the tolerance with lattices.
 
-The other engines are `exact_sums/` for sums in closed form, `lattice/` for losses with atoms,
-`adaptive_exponential/` for exponential mechanisms chosen adaptively, `ground_truth/` in ball arithmetic to many digits,
-and `comparison/` for approximations that are offered beside bounds.
+The other engines complete the set: `exact_sums/` for sums in closed form, `lattice/` for losses with atoms,
+`adaptive_exponential/` for exponential mechanisms chosen adaptively, and `ground_truth/` in ball arithmetic.
+`comparison/` has approximations that are offered beside bounds.
 """
