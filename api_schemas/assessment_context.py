@@ -22,7 +22,7 @@ Count = Annotated[int, Field(ge=1, le=LARGEST_RECORDS)]
 
 
 class Subject(Request):
-    """What is assessed, as people call it: a model, a release, a data product."""
+    """Name of what is assessed: a model, a release or a data product."""
 
     name: Annotated[Name, Field(description="What people call it.", examples=["next-word model"])]
     version: Annotated[
@@ -65,7 +65,7 @@ class Attestation(Request):
 
 
 class AssessmentContext(Request):
-    """What is known about a run beside its mechanism. What is absent is not assumed: it is a hazard."""
+    """Facts about a run beside its mechanism. An absent fact is a hazard and never assumed."""
 
     delta: Delta
     subject: Annotated[

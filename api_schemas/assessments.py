@@ -150,7 +150,7 @@ class AssessedHazard(Response):
 
 
 class AssessedThreatModel(Response):
-    """What an attacker gains: the standard questions, in the order of the worst case."""
+    """Answers to the standard questions about one attacker, in the order of the worst case."""
 
     threat_model: ThreatModelSpec
     summary: Annotated[str, Field(description="Who that is.")]
@@ -226,7 +226,7 @@ class RunSummary(Response):
 
 
 class AssessmentsResponse(Result):
-    """What to say about a run, what it rests on, and how it stands to a policy."""
+    """Assessment of a run: answers, assumptions, hazards, statement, and the verdict of a policy."""
 
     mechanism: MechanismSpec
     threat_model: Annotated[WorstCaseThreatModel, Field(description="The worst case, with the records of the context.")]

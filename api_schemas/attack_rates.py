@@ -54,7 +54,7 @@ class MeasuredRate(TypedDict):
 
 
 class MeasuredRates(TypedDict):
-    """The same as columns, one row for each threshold; the intervals hold at all thresholds together."""
+    """Measured rates as columns, one row for each threshold. The intervals hold at all thresholds together."""
 
     estimate: Annotated[list[float], Field(description="The shares that were counted.")]
     lower: Annotated[list[float], Field(description="The true rates are at least these.")]
@@ -62,14 +62,14 @@ class MeasuredRates(TypedDict):
 
 
 class TheoryPowers(TypedDict):
-    """What theory says about the true positive rate at the false positive rate of each row, enclosed."""
+    """Enclosed true positive rates of the theory at the false positive rate of each row."""
 
     lower: Annotated[list[float], Field(description="The true positive rate of theory is at least this, for each row.")]
     upper: Annotated[list[float], Field(description="The true positive rate of theory is at most this, for each row.")]
 
 
 class ProvedNumber(TypedDict):
-    """What the counts prove: the mechanism's parameter is at least `value`, with at least the stated confidence.
+    """Lower bound of the parameter of the mechanism that the counts prove, with at least the stated confidence.
 
     `lower`, which is `value`, and `upper` enclose the parameter that the true rates of this attack need.
     """
@@ -82,7 +82,7 @@ class ProvedNumber(TypedDict):
 
 
 class ProvedEpsilon(ProvedNumber):
-    """The same of epsilon, in nats, at one delta."""
+    """Lower bound of epsilon (nats) at one delta that the counts prove."""
 
     delta: Annotated[float, Field(description="The delta at which epsilon is proved.")]
 

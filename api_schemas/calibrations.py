@@ -27,7 +27,7 @@ FREE_PARTS: Final = {
 
 
 class CalibrationBounds(Request):
-    """Where the free number is searched for: from one number to another, both included."""
+    """Range in which the free number is searched for, with both ends included."""
 
     model_config = ConfigDict(serialize_by_alias=True)
 

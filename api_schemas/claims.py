@@ -73,7 +73,7 @@ RANGES: Final[dict[str, Range]] = {
 
 
 class Claim(Request):
-    """That the answer to `question` is `value`; of trade_off, at one rate, the number that `reads` names.
+    """Statement that the answer to `question` is `value`, of trade_off the number that `reads` names at one rate.
 
     Of gdp_mu the claim is about mu over the range, of unlearning_guarantee about the smallest probability.
     """

@@ -113,7 +113,7 @@ class ComparisonsRequest(Request):
 
 
 class ComparedRun(Response):
-    """What is said of one run."""
+    """Answers and curve of one run of a comparison."""
 
     name: Annotated[str, Field(description="As in the request.")]
     mechanism: MechanismSpec
@@ -178,7 +178,7 @@ class ComparedQuantity(Response):
 
 
 class ComparedPair(Response):
-    """Two runs."""
+    """Comparison of two of the runs."""
 
     first: Annotated[str, Field(description="Name of a run.")]
     second: Annotated[str, Field(description="Name of another.")]

@@ -43,7 +43,7 @@ class GlirSimulation(Request):
 
 
 class GlirParameters(Request):
-    """What both ways to send a GLiR audit have in common."""
+    """Fields of a GLiR audit in JSON and as an archive."""
 
     batch_size: Annotated[
         int,

@@ -88,9 +88,11 @@ Content = Annotated[
 
 
 class ImportedMechanism(Request):
-    """What another library kept of the run: read before anything else, so that the request is answered, named and
-    priced as the one with the mechanism it describes. `POST /v1/imports` says what that is, and what is not carried
-    over. Who attacks, where the state says it and the request does not, is carried over too.
+    """State of another library in the place of a mechanism.
+
+    The state is converted first. The answer, its digest and its cost are those of the request with the converted
+    mechanism. `POST /v1/imports` returns that mechanism, and says what is not carried over. The threat model of the
+    state counts where the request names none.
     """
 
     # Never in a response: unions of mechanisms are published once, for requests and responses.

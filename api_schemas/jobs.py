@@ -115,7 +115,7 @@ CostUnknown = Literal["second_engine", "lattice_spacing", "search_length", "shar
 
 
 class EstimatesResponse(Response):
-    """What a request would cost, and where it would be computed. Nothing was computed."""
+    """Estimated cost of a request, and where it would be computed. Nothing was computed."""
 
     resource: ResourceName
     digest: Annotated[

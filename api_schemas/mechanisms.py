@@ -124,7 +124,7 @@ class PoissonSampledMechanism(Request):
 
 
 class RepeatedMechanism(Request):
-    """The same mechanism applied `steps` times to the same data, all results released."""
+    """One mechanism applied `steps` times to the same data, with all results released."""
 
     type: Literal["repeated"]
     mechanism: InnerMechanism
@@ -149,9 +149,9 @@ class ComposedMechanism(Request):
 class NoisySgdMechanism(Request):
     """SGD that releases the mean gradient of a batch of fixed size, clipped and with Gaussian noise, at every step.
 
-    Its worst case counts data sets as neighbours where one record is replaced by another (`replace_one`), unless
-    `add_or_remove_one` is asked for; then `dataset_size` is that of the larger data set. With batches below the data
-    set several steps are exact under `add_or_remove_one`, and between two theorems under `replace_one` (`tight` false).
+    The default neighbouring relation is `replace_one`: one record is replaced by another. Under `add_or_remove_one`,
+    `dataset_size` is that of the larger data set. With batches below the data set, several steps are exact under
+    `add_or_remove_one`. Under `replace_one` they lie between two theorems (`tight` false).
     """
 
     type: Literal["noisy_sgd"]

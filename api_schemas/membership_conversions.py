@@ -89,7 +89,7 @@ MembershipConversion = Annotated[
 
 
 class MembershipConversionsRequest(Request):
-    """What is to be kept, and what is to be found for it."""
+    """Promises about membership, each with the number to find for it."""
 
     conversions: Annotated[
         tuple[MembershipConversion, ...],
@@ -101,7 +101,7 @@ class MembershipConversionsRequest(Request):
 
 
 class ConversionResult(Response, Generic[TypeT, ConversionT]):
-    """What was asked."""
+    """Result of one conversion."""
 
     type: Annotated[TypeT, Field(description="The `type` of the conversion.")]
     conversion: Annotated[ConversionT, Field(description="As it was asked, with its defaults.")]
@@ -116,7 +116,7 @@ class LargestAdvantage(Response):
 
 
 class ConversionGrounds(Response):
-    """What stands behind the number."""
+    """Evidence, source and notes of a converted number."""
 
     evidence: Evidence
     tight: Tight

@@ -34,7 +34,7 @@ class RequestLimits(Response):
 
 
 class LimitsResponse(Response):
-    """What a request may cost, and how large it may be."""
+    """Largest cost and size of requests."""
 
     request: RequestLimits
     body_bytes: Annotated[int, Field(description="Longest body.")]
@@ -98,7 +98,7 @@ class VersionResponse(Response):
 
 
 class LiveResponse(Response):
-    """The process answers."""
+    """Response of a process that is alive."""
 
     status: Annotated[Literal["live"], Field(description="Always live.")]
 

@@ -210,7 +210,7 @@ def _check_rows(rows: Rows, pointer: str, length: int) -> None:
 
 
 class ExponentialMaximiser(TypedDict):
-    """Where epsilon_pmp is attained; where subsets were not all summed, where its upper end is."""
+    """Point and object at which epsilon_pmp is attained, or its upper bound if not all subsets were summed."""
 
     object: Annotated[int, Field(ge=0, description="Position of the object in the request, from 0.")]
     point: PointIndex
@@ -233,7 +233,7 @@ class EpsilonOnPopulation(TypedDict):
 
 
 class SamplesDrawn(TypedDict):
-    """What a statistical answer was drawn with."""
+    """Number and seed of the samples of a statistical answer."""
 
     samples: Annotated[int, Field(description="Subsets drawn for each object.")]
     seed: Annotated[int, Field(description="Seed of the draws.")]

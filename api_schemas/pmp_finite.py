@@ -99,7 +99,7 @@ class PmpFiniteRequest(Request):
 
 
 class FiniteMaximiser(TypedDict):
-    """Where epsilon_pmp is attained."""
+    """Point and output at which epsilon_pmp is attained."""
 
     point: PointIndex
     output: Annotated[int, Field(ge=0, description="Position of the output in the rows, from 0.")]

@@ -128,7 +128,7 @@ class PmpGaussianRequest(PmpGaussianParameters):
 
 
 class GaussianWorstCase(TypedDict):
-    """The same release against someone who knows all records but one, on any data within the clipping radius."""
+    """Privacy against an attacker who knows all records but one, for any data within the clipping radius."""
 
     epsilon: Annotated[EnclosedNumber, Field(description="Infinity where records are not clipped.")]
     tight: Tight

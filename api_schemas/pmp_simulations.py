@@ -162,7 +162,7 @@ class SpreadOfTrials(TypedDict):
 
 
 class PmpSimulationsResponse(Result):
-    """What came of every drawn set, and on average."""
+    """Result for each simulated data set, and the mean over all of them."""
 
     simulation: PmpSimulationsRequest
     summary: SpreadOfTrials

@@ -63,7 +63,7 @@ ProblemType = Annotated[
 
 
 class FieldError(Response):
-    """What is wrong in one place of the body. The offending value is never repeated."""
+    """Error at one place of the body. The offending value is never repeated."""
 
     pointer: Annotated[
         str, Field(description="JSON pointer (RFC 6901) into the body as it was sent.", examples=["/mechanism/steps"])

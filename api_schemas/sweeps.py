@@ -111,7 +111,7 @@ class SweptNumbers(Request):
 
     @property
     def size(self) -> int:
-        """Number of values."""
+        """Number of values in this range."""
         return len(self.values) if self.values is not None else self.count or 0
 
     def numbers(self, *, whole: bool) -> tuple[int | float, ...]:

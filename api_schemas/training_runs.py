@@ -125,14 +125,14 @@ is that."""
 
 
 class DpsgdMechanism(Request):
-    """DP-SGD: `steps` noisy sums of clipped gradients, each over a batch, every model on the way released.
+    """DP-SGD: `steps` noisy sums of clipped gradients, each over a batch. Every intermediate model is released.
 
-    The first question about a run: how were its batches drawn (`sampling`)? Most training code shuffles, or draws
-    batches of a fixed size, and the same numbers then mean far less privacy than under Poisson sampling, which is what
-    is read where nothing is said. `noise_multiplier`, `sample_rate` and `steps` may be lists of one length,
-    a phase for each entry; a number stands for all phases. In place of the rate `batch_size` and `dataset_size` may be
-    sent, in place of steps `epochs`; what follows from them is filled in. Where batches are `shuffled`, neighbours
-    differ by a record that is replaced by an empty one (`zero_out`).
+    Find out first how the batches of the run were drawn (`sampling`). Most training code shuffles, or draws batches of
+    a fixed size. The same noise then gives far less privacy than under Poisson sampling, which is the default.
+    `noise_multiplier`, `sample_rate` and `steps` may be lists of one length, with one entry for each phase. A single
+    number holds for all phases. `batch_size` and `dataset_size` may replace the rate, and `epochs` the steps; the
+    response says what follows from them. With `shuffled` batches, neighbours differ by a record that is replaced by an
+    empty one (`zero_out`).
     """
 
     type: Literal["dpsgd"]

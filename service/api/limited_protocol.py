@@ -224,7 +224,7 @@ class LimitedProtocol(HttpToolsProtocol):
         self.loop.call_later(LINGER_SECONDS, self.transport.abort)
 
     def _mark_disconnected(self) -> None:
-        """Signal the pending response that its client is gone."""
+        """Notify the pending response that its client is gone."""
         if self._running is not None:
             self._running.disconnected = True
             self._running.message_event.set()

@@ -17,11 +17,13 @@ from service.privacy.numerics.work import Work, at_most, remaining_work
 from service.privacy.trade_off.pair import TradeOffPair
 
 FIRST_ROUND: Final = 1 / 2
-"""Share of the work that is left which a question and those after it may take, in equal parts, in the first round."""
+"""Share of the remaining work for the first round, in which each question takes an equal part."""
 MU: Final = 1 / 4
-"""Least share of the allowance that is left for questions of mu, where there are any."""
+"""Least share of the remaining allowance for questions of mu, where a request has any."""
 LEAST_TURN: Final = 1 / 2
-"""Least share of what is left for one question that is read again: smaller ones are lost where one lattice is more."""
+"""Least share of the remaining work for a question that is read again: a smaller one may not suffice for a lattice."""
+TURNS: Final = 3
+"""Most further rounds of wide answers."""
 SHARED_TURNS: Final = 4
 """Turns after which all others are read with no work: they compose the lattices that most numbers need."""
 
@@ -51,8 +53,10 @@ def read_in_rounds(
     long = [at for at, each in enumerate(questions) if each.read.type == "gdp_mu"]
     short = [at for at in range(len(questions)) if at not in long]
     with at_most(work.left * (min(len(short) / len(questions), 1 - MU) if long else 1.0)):
-        reading.read(short, work, shared=True)
-    reading.read(long, work, shared=False)
+        reading.read(short, work, FIRST_ROUND)
+        reading.read_again(short, work)
+    reading.read(long, work, 1.0)
+    reading.read_again([*short, *long], work)
     return reading.settled(range(len(questions)))
 
 
@@ -67,29 +71,29 @@ class _Rounds:
     most: float
     found: dict[int, EngineAnswer] = field(default_factory=dict[int, EngineAnswer])
 
-    def read(self, numbers: Sequence[int], work: Work, *, shared: bool) -> None:
-        """Read these questions: all in turn, then the wide ones whose share was spent with more.
+    def read(self, numbers: Sequence[int], work: Work, share: float) -> None:
+        """Read these questions in turn within this share of the remaining work; each leaves the rest to those after."""
+        for place, at in enumerate(numbers):
+            self._read(at, work.left * share / (len(numbers) - place))
 
-        `shared`: after the first of those, the others are read with no work, for what was composed for one number
-        serves others.
+    def read_again(self, numbers: Sequence[int], work: Work) -> None:
+        """Read wide answers whose share was spent with more work, in each round the narrowest first.
+
+        The narrowest need least, so that they leave most to the others. After each of the first turns, the others are
+        read with no work, because the lattices of one number also enclose others.
         """
         turns = 0
-        given: dict[int, float] = {}
-        for place, at in enumerate(numbers):  # what one leaves is shared by those after it
-            given[at] = work.left * (FIRST_ROUND if shared else 1.0) / (len(numbers) - place)
-            self._read(at, given[at])
-        while wide := self._cut_short(numbers):
-            share = min(max(work.left / len(wide), work.left * LEAST_TURN), self.most)
-            waiting = [at for at in wide if share > given[at]]
-            if not waiting:
-                break
-            chosen = max(waiting, key=lambda at: self.found[at].widest)
-            given[chosen] = share
-            self._read(chosen, share)
-            turns += 1
-            for at in wide if shared and turns <= SHARED_TURNS else ():
-                if at != chosen:
-                    self._read(at, 0.0)
+        for _ in range(TURNS):
+            wide = sorted(self._cut_short(numbers), key=lambda at: self.found[at].widest)
+            for place, at in enumerate(wide):
+                if work.left <= 0:
+                    return
+                if not self.found[at].cut_short:
+                    continue
+                self._read(at, min(max(work.left / (len(wide) - place), work.left * LEAST_TURN), self.most))
+                turns += 1
+                for other in wide[place + 1 :] if turns <= SHARED_TURNS else ():
+                    self._read(other, 0.0)
 
     def settled(self, numbers: Sequence[int]) -> list[EngineAnswer]:
         """Return the answers to these questions, each narrowed by the others."""

@@ -1,4 +1,4 @@
-"""Errors of jobs.
+"""Errors of the storage and computation of jobs.
 
 JobsError
 - JobNotFound              no job has this id, or the job has expired

@@ -46,7 +46,7 @@ def _serve(
     from service.preloaded import preloaded_modules
 
     start_fork_server(preloaded_modules())  # loads what workers need while this process loads the framework
-    from service.main import create_server
+    from service.server.application import create_server
 
     signal.signal(signal.SIGTERM, _exit)  # which the server raises again when it has ended
     if settings.jobs_backend == "embedded" and settings.data_folder is None:
@@ -140,7 +140,7 @@ def run_job_worker(*, only_check: bool) -> int:
         from service.jobs.celery.store import is_worker_on_this_host
 
         return 0 if is_worker_on_this_host(settings.redis_url.get_secret_value()) else NO_WORKER_EXIT_CODE
-    from service.main import run_worker
+    from service.server.jobs import run_worker
     from service.telemetry.sockets import CannotListen
 
     try:

@@ -9,7 +9,7 @@ from typing import Any
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from service.execution.client import requester_from_scope
-from service.main import create_server
+from service.server.application import create_server
 from service.settings import Settings
 
 SEED = 20262

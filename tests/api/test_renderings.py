@@ -108,7 +108,7 @@ def test_problems_stay_json(client: TestClient) -> None:
 @pytest.fixture
 def logged(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[TestClient, io.BytesIO]]:
     stream = io.BytesIO()
-    monkeypatch.setattr("service.main.make_logger", lambda level: logs.make_logger(level, stream))
+    monkeypatch.setattr("service.server.application.make_logger", lambda level: logs.make_logger(level, stream))
     with TestClient(create_app(Settings(redis_url=None, log_level="critical"))) as client:  # decisions all the same
         yield client, stream
 

@@ -44,7 +44,7 @@ COMPUTATION_HEADERS: Final = (*RESULT_HEADERS, "Content-Location")
 
 
 def document_headers(document: dict[str, Any]) -> None:
-    """Document the headers of every response, and the request headers of stored results."""
+    """Add descriptions of the headers of every response, and of the request headers of stored results."""
     document["components"]["headers"] = HEADERS
     document["components"]["parameters"] = PARAMETERS
     for item in document["paths"].values():

@@ -33,12 +33,12 @@ def router(*guide: str) -> APIRouter:
 
     @routes.get("/guide")
     def guide_start() -> Response:
-        """The guide; its pages link to each other, so that the slash matters."""
+        """Redirect to the guide. Its relative links need the trailing slash."""
         return RedirectResponse("/guide/", 308)
 
     @routes.get("/guide/{path:path}")
     def guide_file(request: Request, path: str) -> Response:
-        """A page of the guide, or what belongs to it."""
+        """Return a page of the guide, or a file that it uses."""
         try:
             folder = pages()
         except FileNotFoundError:
@@ -47,17 +47,17 @@ def router(*guide: str) -> APIRouter:
 
     @routes.get("/errata")
     def errata() -> Response:
-        """Printed formulas that differ from what is served: a page of the guide. Browsers keep the fragment."""
+        """Redirect to the errata, a page of the guide. Browsers keep the fragment."""
         return RedirectResponse("/guide/errata.html", 308)
 
     @routes.get("/docs")
     def reference_page(request: Request) -> Response:
-        """The reference of the interface, with requests to try."""
+        """Return the API reference, with requests to try."""
         return _file(reference(), "index.html", request)
 
     @routes.get("/docs/{path:path}")
     def reference_file(request: Request, path: str) -> Response:
-        """A script or style sheet of the reference."""
+        """Return a script or style sheet of the reference."""
         return _file(reference(), path, request)
 
     return routes

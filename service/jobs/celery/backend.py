@@ -1,4 +1,4 @@
-"""Jobs of a cluster, as one instance of the service sees them."""
+"""Backend of jobs of a cluster for one instance of the service: jobs in Redis, computed by workers of Celery."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ PROMISES: Final = (
 LOST: Final = "Redis came back without the jobs that it had"
 SHOWN_SECONDS: Final = 600.0
 ANSWERS: Final = ("Redis refuses", "the jobs in Redis")
-"""Beginnings of reasons of a Redis that answers."""
+"""First words of reasons that show that Redis responds."""
 
 
 @asynccontextmanager
@@ -51,7 +51,7 @@ async def celery_jobs(
     metrics: Metrics,
     logger: FilteringBoundLogger,
 ) -> AsyncGenerator[JobService]:
-    """Jobs while the block runs."""
+    """Run the backend of a cluster while the block runs, and yield its service."""
     store = open_store(settings)
     app = make_celery_app(settings, engine_version, lambda _: None)
     watch = ClusterMonitor(store, logger)
@@ -89,7 +89,7 @@ async def celery_jobs(
 
 @final
 class ClusterMonitor:
-    """Looks at Redis every two seconds: how many workers are there, and whether it still has its jobs."""
+    """Monitor of the cluster: checks every two seconds how many workers are alive and whether Redis has its jobs."""
 
     def __init__(self, store: RedisStore, logger: FilteringBoundLogger) -> None:
         self._store = store
@@ -98,10 +98,10 @@ class ClusterMonitor:
         self._epoch: str | None = None
         self._lost_at: float | None = None
         self._refusal: str | None = None
-        """Why Redis answers, but keeps no jobs."""
+        """Reason for which Redis responds but stores no jobs, or None."""
 
     def condition(self) -> Condition:
-        """Whether jobs are computed, as it was seen last."""
+        """Return whether jobs are computed according to the last check, with one sentence for operators."""
         if self._workers is None and self._refusal is not None:
             return Condition(works=False, sentence=self._refusal)
         if self._workers is None:
@@ -113,14 +113,14 @@ class ClusterMonitor:
         return Condition(works=True, sentence=f"{self._workers} workers of the cluster are there")
 
     async def run(self) -> None:
-        """Look until the task is cancelled."""
+        """Check the cluster periodically until the task is cancelled."""
         while True:
             if not await asyncio.to_thread(self.log_failure, self._check):
                 self._workers = None
             await asyncio.sleep(PERIOD_SECONDS)
 
     def log_failure(self, call: Callable[[], object]) -> bool:
-        """Return whether a call came to its end, and log why it did not. Workers do later what it was to do."""
+        """Call a function, log its error, and return whether the call succeeded. Workers repeat a failed wake-up."""
         try:
             call()
         except Exception as error:  # noqa: BLE001 - Redis is away, in the words of two libraries

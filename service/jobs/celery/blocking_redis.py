@@ -1,4 +1,4 @@
-"""A Redis client for threads that fails fast: a circuit breaker in front of a bounded pool of connections."""
+"""Blocking Redis client for threads that fails fast: a circuit breaker and a bounded pool of connections."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ from service.jobs.errors import JobNotFound, JobsUnavailable
 
 TIMEOUT_SECONDS: Final = 2.0
 PROBE_SECONDS: Final = 0.5
-"""While Redis is away, one call in so many seconds asks whether it is back; all others fail at once."""
+"""Seconds between two probes while Redis is unavailable. All other calls fail immediately."""
 CONNECTIONS: Final = 16
 UNREADABLE_PARTS: Final = ("WRONGTYPE", "user_script")
-"""Parts of what Redis says where a key has another type or a script met a field that is no number."""
+"""Parts of error messages of Redis for a key of another type, or for a field that is not a number."""
 REJECTION_PARTS: Final = ("OOM", "READONLY", "MISCONF", "NOPERM", "can't run", "can't access")
-"""Parts of what it says, also of a script, where it does not take anything."""
+"""Parts of error messages of Redis, also within scripts, for rejected commands."""
 CODES: Final[dict[type[Exception], str]] = {
     OutOfMemoryError: "OOM",
     ReadOnlyError: "READONLY",
     NoPermissionError: "NOPERM",
 }
-"""The codes that redis-py takes off the messages of these errors."""
+"""Error codes that redis-py removes from the messages of these errors."""
 NEWER_SCHEMA: Final = "SCHEMA"
 LONGEST_REASON: Final = 60
 
 
 @final
 class BlockingRedisClient:
-    """Calls to Redis from any thread, each of which waits for two seconds at most."""
+    """Thread-safe Redis client whose calls wait at most two seconds."""
 
     def __init__(self, url: str) -> None:
         pool = cast("Any", redis.BlockingConnectionPool).from_url(
@@ -49,17 +49,19 @@ class BlockingRedisClient:
         self._client: Any = redis.Redis(connection_pool=pool)
         self._lock = threading.Lock()
         self._probe_at: float | None = None
-        """When Redis may be asked again; None: it answered last time."""
+        """Monotonic time of the next probe, or None while Redis responds."""
 
     def close(self) -> None:
-        """Close all connections."""
+        """Close all connections to Redis."""
         self._client.close()
         self._client.connection_pool.disconnect()
 
     @contextmanager
     def connection(self) -> Generator[Any]:
-        """Yield the client. Raises JobsUnavailable at once while Redis is away, and for all that it refuses;
-        JobNotFound for a record that no script can read.
+        """Yield the client for a block of commands.
+
+        Raise JobsUnavailable immediately while Redis is unavailable, and for commands that Redis rejects. Raise
+        JobNotFound for a record that a script cannot read.
         """
         self._check_circuit()
         try:

@@ -1,7 +1,7 @@
-"""The Celery application: it wakes workers when there is something to compute.
+"""Celery application, whose messages wake workers when there are chunks to compute.
 
-A message has no content. What is computed next is what the store says (`store.py`), so that whoever can write messages
-can only make workers look. Each engine version has a queue of its own, and no results travel through Celery.
+A message has no content. The store decides which chunk is computed (`store.py`), so an attacker who can write messages
+can only wake workers. Each engine version has its own queue. Results do not pass through Celery.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from service.settings import Settings
 
 KEY_PREFIX: Final = "privacy_bounds:celery:"
 MAX_WAKE_MESSAGES: Final = 8
-"""Messages in a queue: more wake nobody sooner."""
+"""Largest number of messages in a queue. More messages would not wake workers sooner."""
 VISIBILITY_SECONDS: Final = 10
-"""After this a message that nobody acknowledged is delivered again, to whoever has nothing to compute."""
+"""Seconds after which an unacknowledged message is delivered again, to an idle worker."""
 
 
 def queue_name(engine_version: str) -> str:
@@ -29,13 +29,16 @@ def queue_name(engine_version: str) -> str:
 
 
 def make_celery_app(settings: Settings, engine_version: str, on_dropped: Callable[[str], None]) -> Celery:
-    """Build the application of one process. `dropped` is called with the reason for each message that is none."""
+    """Build the Celery application of one process.
+
+    `on_dropped` is called with the reason for each invalid message.
+    """
     url = "" if settings.redis_url is None else settings.redis_url.get_secret_value()
     app = Celery("privacy_bounds", broker=url, set_as_current=False)
     queue = queue_name(engine_version)
     options: dict[str, Any] = {
         "visibility_timeout": VISIBILITY_SECONDS,
-        "unacked_restore_throttle": 1,  # look for them every second or so, not every hundred
+        "unacked_restore_throttle": 1,  # search for unacknowledged messages about every second
         "priority_steps": [0],
         "unacked_key": f"unacked:{queue}",
         "unacked_index_key": f"unacked_index:{queue}",
@@ -68,7 +71,7 @@ def make_celery_app(settings: Settings, engine_version: str, on_dropped: Callabl
         broker_transport_options=options,
         broker_connection_retry_on_startup=True,
         broker_connection_max_retries=None,
-        broker_channel_error_retry=True,  # a Redis without room refuses commands: the worker waits until it has room
+        broker_channel_error_retry=True,  # a full Redis rejects commands: the worker waits until there is room
         broker_connection_timeout=5,
         broker_pool_limit=2,
     )
@@ -76,8 +79,9 @@ def make_celery_app(settings: Settings, engine_version: str, on_dropped: Callabl
 
 
 def wake_workers(app: Celery, store: RedisStore, engine_version: str) -> bool:
-    """Send messages where there is a piece to compute. Return whether there is. Raises JobsUnavailable, and what kombu
-    raises while Redis is away.
+    """Send wake messages if there is a chunk to compute, and return whether there is one.
+
+    Raise JobsUnavailable, and the errors of kombu while Redis is unavailable.
     """
     queue = queue_name(engine_version)
     if not store.has_claimable_chunk(engine_version):

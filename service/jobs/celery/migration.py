@@ -1,7 +1,7 @@
-"""Carries jobs over that an earlier version of the service kept in Redis in another way (schema 1, without a mark).
+"""Migration of jobs that an early release stored in Redis with another layout (schema 1, without a schema key).
 
-Jobs that have ended keep their results. Active jobs come without them: they wait as jobs of their engine version, and
-are begun anew if none of its workers is there. To run twice, or in two processes at once, changes nothing.
+Ended jobs keep their results. Active jobs lose their results: they are queued under their engine version, and restarted
+if that version has no worker. The migration is idempotent, also when two processes run it at the same time.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ REQUESTER: Final = "unknown"
 
 
 def migrate(store: RedisStore, logger: FilteringBoundLogger) -> None:
-    """Carry over what is there. Raises JobsUnavailable."""
+    """Move up to AT_ONCE jobs of the earlier layout to the current one. Raise JobsUnavailable."""
     with store.client.connection() as client:
-        # Active jobs first: their workers take no more pieces of them as soon as they are gone.
+        # Migrate active jobs first, so that workers of the early release claim no more of their chunks.
         names = client.zrange(ACTIVE, 0, AT_ONCE - 1) or client.zrange(EXPIRY, 0, AT_ONCE - 1)
     if not names:
         return
     for name in (each.decode() for each in names):
         try:
             _migrate_job(store, name)
-        except (JobNotFound, LookupError, ValueError, TypeError) as error:  # what is no job stops no other one
+        except (JobNotFound, LookupError, ValueError, TypeError) as error:  # an invalid record does not stop the others
             logger.warning("jobs", state="not carried over", cause=type(error).__name__)
         with store.client.connection() as client:
             pipeline = client.pipeline()
@@ -59,10 +59,10 @@ def _migrate_job(store: RedisStore, name: str) -> None:
     )
     if request is None:
         raise JobNotFound
-    pieces = (
-        [_migrated_chunk(store.authenticator, name, *piece) for piece in lines.items()] if job.state in ENDED else []
+    chunks = (
+        [_migrated_chunk(store.authenticator, name, *entry) for entry in lines.items()] if job.state in ENDED else []
     )
-    store.import_job(job, request, pieces)
+    store.import_job(job, request, chunks)
 
 
 def _job(seals: EntryAuthenticator, name: str, held: dict[bytes, bytes]) -> StoredJob:

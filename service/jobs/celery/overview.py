@@ -16,7 +16,7 @@ PAGE: Final = 50
 MOST_DIGITS: Final = 16
 PIECE: Final = re.compile(rb"([0-9]{1,16})-([0-9]{1,16})")
 SOMEBODY: Final = "a worker of the cluster"
-"""Redis does not know which worker has a piece."""
+"""Name of the holder of a claim, because Redis does not record which worker holds it."""
 
 _ACTIVE: Final = """
 local found = {}
@@ -66,7 +66,7 @@ return 1
 
 
 class RedisOverview(ABC):
-    """The part of the repository that only operators use."""
+    """Part of the Redis repository that serves operators."""
 
     @abstractmethod
     def _run(self, script: str, *values: Any) -> Any: ...
@@ -78,7 +78,7 @@ class RedisOverview(ABC):
     def _parse_job(self, name: str, pairs: Sequence[bytes]) -> StoredJob: ...
 
     def active(self) -> Sequence[StoredJob]:
-        """Return all jobs that have not ended, the oldest first."""
+        """Return all active jobs, oldest first."""
         jobs: list[StoredJob] = []
         start = 0
         while found := self._run(_ACTIVE, start, start + PAGE - 1):
@@ -87,29 +87,29 @@ class RedisOverview(ABC):
         return jobs
 
     def announced_workers(self) -> Sequence[Worker]:
-        """Return those who announced themselves within the last minutes."""
+        """Return the workers that announced themselves within the last minutes."""
         found = self._run(_ANNOUNCED)
         named = (each.decode(errors="replace").partition(" ") for each in found[::2])
         return [Worker(name, version, float(seen)) for (name, _, version), seen in zip(named, found[1::2], strict=True)]
 
     def dispatched_chunks(self, name: str) -> Sequence[DispatchedChunk]:
-        """Return the pieces of a job that were given out and have no lines yet."""
+        """Return the dispatched chunks of a job that have no results yet."""
         record, *found = self._run(_HELD, name)
         self._parse_job(name, record)
-        pieces: list[DispatchedChunk] = []
+        chunks: list[DispatchedChunk] = []
         for text, tries, until in found:
             match = PIECE.fullmatch(text)
             if match is None or not tries.isdigit() or len(tries) > MOST_DIGITS:  # whoever can write put it there
                 continue
             worker = SOMEBODY if until else ""
-            pieces.append(DispatchedChunk(Chunk(int(match[1]), int(match[2])), int(tries), worker, float(until or 0)))
-        return sorted(pieces, key=lambda each: each.chunk.start)
+            chunks.append(DispatchedChunk(Chunk(int(match[1]), int(match[2])), int(tries), worker, float(until or 0)))
+        return sorted(chunks, key=lambda each: each.chunk.start)
 
     def probe(self) -> None:
-        """Write a key that expires at once."""
+        """Write a key that expires immediately. Raise JobsUnavailable if Redis rejects the write."""
         self._run(_PROBE)
 
     def remove(self, name: str) -> None:
-        """Remove a job with its results and its key; end it first, if it has not ended."""
+        """Remove a job with its results and its idempotency key. Cancel an active job first."""
         if not self._run(_REMOVE, name):
             raise JobNotFound

@@ -1,20 +1,21 @@
-"""The steps of jobs in Redis. Each is one script, so that nothing happens between its first and its last command.
+"""Lua scripts of the job storage in Redis. Each step of a job is one script, and therefore atomic.
 
 Keys below `privacy_bounds:jobs:2:`
 
-- `job:ID`: hash with the fields of a job. `job:ID:request`. `job:ID:lines`: results by piece. `job:ID:index`: pieces by
-  their first point. `job:ID:claims`: the tries of each piece without lines, `-` where nobody has it.
-  `job:ID:waiting`: `PIECE TRIES` that were given back or whose claim ran out, by their first point.
-- `v:VERSION:requesters`: requesters with something to compute, by the turn in which they were served last.
-  `v:VERSION:least:WHO`, `v:VERSION:oldest:WHO`: their jobs, by class of work and by age.
-  `v:VERSION:leases`: `ID PIECE` by the time at which the claim runs out. `v:VERSION:active`: jobs of this version.
-- `all`, `of:WHO`: jobs by their rank. `active`: jobs by creation. `expiry`, `ended:WHO`: jobs by expiry and by end.
-- `count`, `bytes`: what a requester holds. `served`, `turns`: the last of its turns, and how many there were.
-- `given_up`: names of records that could not be read, until a worker reports them.
-- `stored`: the sum of all bytes. `versions`: those of active jobs. `workers`: `NAME VERSION` by the time of the last
-  announcement. `key:HASH`: fingerprint and job of an idempotency key.
+- `job:ID`: hash with the fields of a job. `job:ID:request`: signed request. `job:ID:lines`: results by chunk.
+  `job:ID:index`: saved chunks by their first point. `job:ID:claims`: tries of each dispatched chunk, or `-` for a chunk
+  without a holder. `job:ID:waiting`: `CHUNK TRIES` of requeued chunks and of expired claims, by their first point.
+- `v:VERSION:requesters`: requesters with chunks to compute, by the turn in which they were served last.
+  `v:VERSION:least:WHO`, `v:VERSION:oldest:WHO`: jobs of a requester, by priority class and by age.
+  `v:VERSION:leases`: `ID CHUNK` by the end of the claim. `v:VERSION:active`: active jobs of this engine version.
+- `all`, `of:WHO`: jobs by rank. `active`: jobs by creation. `expiry`, `ended:WHO`: jobs by expiry and by end.
+- `count`, `bytes`: usage of each requester. `served`, `turns`: last turn, and number of turns, of each requester.
+- `given_up`: names of unreadable records, until a worker reports them.
+- `stored`: total of all bytes. `versions`: engine versions of active jobs. `workers`: `NAME VERSION` by the time of the
+  last announcement. `key:HASH`: fingerprint and job of an idempotency key.
 
-A piece is written `start-stop`. Times are those of the server. Scripts look at a few dozen jobs at most.
+A chunk is written as `start-stop`; the Lua code calls it a piece. Times are those of the Redis server. Each script
+visits a few dozen jobs at most.
 """
 
 from __future__ import annotations
@@ -329,7 +330,7 @@ end
 call('ZADD', v .. 'leases', t + tonumber(ARGV[5]), ARGV[1] .. ' ' .. ARGV[3])
 return 1
 """
-"""ARGV: name, generation, piece, tries, seconds."""
+"""ARGV: name, generation, chunk, tries, seconds."""
 
 SAVE: Final = """
 local name, piece = ARGV[1], ARGV[3]
@@ -349,7 +350,7 @@ if is_active(name) and get(name, 'generation') == ARGV[2] and release(name, piec
 end
 return head(name)
 """
-"""ARGV: name, generation, piece, lines, start, points, points that failed, size of the next piece."""
+"""ARGV: name, generation, chunk, lines, start, points, number of failed points, size of the next chunk."""
 
 REQUEUE: Final = """
 local name = ARGV[1]
@@ -363,7 +364,7 @@ call('HSET', key(name), 'size', math.min(number(name, 'size'), tonumber(ARGV[6])
 offer(name)
 return 1
 """
-"""ARGV: name, generation, piece, tries, new tries, most points of later pieces, pieces."""
+"""ARGV: name, generation, chunk, tries, new tries, largest size of later chunks, chunks."""
 
 END: Final = """
 local name = ARGV[1]
@@ -376,7 +377,7 @@ return head(name)
 """ARGV: name, state, problem, generation."""
 
 QUARANTINED: Final = "return redis.pcall('SPOP', P .. 'given_up', 100)"
-"""Up to 100 names of records that were given up since the last call."""
+"""Script that returns and removes up to 100 names of unreadable records."""
 
 QUARANTINE: Final = "return give_up(ARGV[1])"
 
@@ -394,7 +395,7 @@ if is_active(name) and get(name, 'generation') == ARGV[2] then
 end
 return head(name)
 """
-"""ARGV: name, generation, version, sealed version, size."""
+"""ARGV: name, generation, engine version, signed version, size."""
 
 ANNOUNCE: Final = """
 local t = clock()
@@ -460,4 +461,4 @@ end
 return {removed, too_old, too_large}
 """
 )
-"""ARGV: time, largest age of active jobs, bytes that may be stored."""
+"""ARGV: time, age limit of active jobs, quota of stored bytes."""

@@ -1,7 +1,7 @@
-"""Storage of jobs in Redis, for every process of a cluster.
+"""Storage of jobs in Redis, which all processes of a cluster share.
 
-Records, requests and results are sealed. Who can write to Redis, but has no key, can make a cluster forget jobs and
-compute them again, but cannot make it return what it did not compute.
+Records, requests and results are signed (`entry_mac.py`). An attacker with write access to Redis, but without the key,
+can delete jobs and cause recomputations, but cannot forge results.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ POLL_SECONDS: Final = 0.02
 LONGEST_PUT_OFF_SECONDS: Final = 2.0  # Redis writes at last, though its disk is still busy
 RETRY_SECONDS: Final = 5
 WORKER_PRESENT_SECONDS: Final = 14.0
-"""Workers announce themselves every two seconds, and pause when Redis was away."""
+"""Seconds after an announcement for which a worker counts as alive. Workers announce themselves every two seconds."""
 STATIC: Final = ("resource", "cost", "total", "created", "kept_seconds", "requester", "request_id")
-"""Fields of a job that never change, sealed together; those of VERSIONED change when a version begins it anew."""
+"""Fields of a job that never change and are signed together. A restart changes the fields of VERSIONED."""
 VERSIONED: Final = ("digest", "engine_version", "generation")
 PLAIN: Final = (
     *("requester", "generation", "total", "created", "kept_seconds"),
@@ -54,7 +54,7 @@ LONGEST_COUNT: Final = len(str(LARGEST_COUNT))
 
 @final
 class RedisStore(RedisOverview):
-    """The jobs of a cluster: a JobRepository whose steps are scripts. Any thread may call."""
+    """JobRepository in Redis. Each step is one script. All methods are thread-safe."""
 
     def __init__(self, url: str, authenticator: EntryAuthenticator) -> None:
         self.client = BlockingRedisClient(url)
@@ -62,13 +62,13 @@ class RedisStore(RedisOverview):
         self._scripts: dict[str, Any] = {}
 
     def close(self) -> None:
-        """Close all connections."""
+        """Close all connections to Redis."""
         self.client.close()
 
     def add(
         self, job: StoredJob, request: bytes, key: str | None, fingerprint: bytes, quota: Quota, size: int
     ) -> StoredJob:
-        """Accept a job, or return the one that has this key."""
+        """Store a new job, or return the job that has this idempotency key."""
         added = self._write_job(job, request, key, fingerprint, quota, size)
         if added == "reused":
             raise IdempotencyKeyReused
@@ -78,7 +78,7 @@ class RedisStore(RedisOverview):
         return job if added == job.id else self.get(added)
 
     def import_job(self, job: StoredJob, request: bytes, kept: Sequence[ChunkResult]) -> None:
-        """Write a job of an earlier layout, with its results."""
+        """Store a job of the earlier layout with its results."""
         sealed = {_format_chunk(each.chunk): self._signed_lines(job, each.chunk, each.lines) for each in kept}
         if sealed:
             with self.client.connection() as client:
@@ -97,7 +97,10 @@ class RedisStore(RedisOverview):
         size: int,
         stored: int = 0,
     ) -> str:
-        """Write a job. Return its name, that of the job that has the key, `reused` or `full`. `stored`: bytes."""
+        """Write a job that has `stored` bytes of results.
+
+        Return the name of the job, the name of the job that has the key, `reused` or `full`.
+        """
         fields: dict[str, Any] = {
             "record": self.authenticator.sign("job", job.id, _json(job, STATIC)),
             "about": self.authenticator.sign("version of a job", job.id, _json(job, VERSIONED)),
@@ -119,11 +122,11 @@ class RedisStore(RedisOverview):
         return cast("str", self._run(scripts.ADD, job.id, job.requester, hashed, text, *limits, *listed).decode())
 
     def get(self, name: str) -> StoredJob:
-        """Return a job as it is now."""
+        """Return the current state of a job."""
         return self._parse_job(name, self._run(scripts.GET, name))
 
     def request(self, name: str) -> bytes:
-        """Return the request of an active job."""
+        """Return the JSON of the request of an active job. Raise JobNotFound for a job that has ended."""
         held, sealed = self._run(scripts.REQUEST, name)
         self._parse_job(name, held)
         request = self.authenticator.verify("request", name, sealed or b"")
@@ -132,7 +135,7 @@ class RedisStore(RedisOverview):
         return request
 
     def list(self, requester: str | None, limit: int, cursor: str | None) -> Page:
-        """Return jobs, newest first. The cursor is the rank of the last job of the page before."""
+        """Return a page of jobs, newest first. The cursor is the rank of the last job of the previous page."""
         if cursor is not None and not (cursor.isascii() and cursor.isdecimal() and len(cursor) < LONGEST_COUNT):
             raise InvalidCursor
         those = "all" if requester is None else f"of:{requester}"
@@ -141,31 +144,31 @@ class RedisStore(RedisOverview):
         return Page(jobs, found[limit - 1][2].decode() if len(found) > limit else None)
 
     def cancel(self, name: str) -> StoredJob:
-        """End a job that has not ended."""
+        """Cancel a job, unless it has ended, and return it."""
         cancelled = self._parse_job(name, self._run(scripts.END, name, "cancelled", "", ""))
         self._wait_until_written()
         return cancelled
 
     def fail(self, name: str, generation: int, problem: bytes) -> StoredJob:
-        """End an active job of this generation with a problem."""
+        """End an active job of this generation with a problem document, and return the job."""
         sealed = self.authenticator.sign("problem", name, problem)
         return self._parse_job(name, self._run(scripts.END, name, "failed", sealed, generation))
 
     def results(self, name: str, start: int, most: int = 1) -> Sequence[ChunkResult]:
-        """Return the first pieces with points from `start` on."""
+        """Return up to `most` saved chunks that contain points from `start` on."""
         held, *found = self._run(scripts.RESULTS, name, start, most)
         job = self._parse_job(name, held)
         kept: list[ChunkResult] = []
         for text, sealed in found:
-            piece = _parse_chunk(job, text)
-            lines = self.authenticator.verify("lines", _lines_name(job, piece), sealed or b"")
+            chunk = _parse_chunk(job, text)
+            lines = self.authenticator.verify("lines", _lines_name(job, chunk), sealed or b"")
             if lines is None:
                 raise JobsUnavailable("a result was not sealed by this service")
-            kept.append(ChunkResult(piece, lines))
+            kept.append(ChunkResult(chunk, lines))
         return kept
 
     def claim(self, engine_version: str, worker: str, seconds: float) -> ClaimedChunk | None:  # noqa: ARG002
-        """Return the next piece of this version. A job whose record is not ours ends, and the next one is taken."""
+        """Claim the next chunk of this engine version, or return None. End jobs with forged or unreadable records."""
         while (found := self._run(scripts.CLAIM, engine_version, seconds)) is not None:
             name = found[0].decode()
             try:
@@ -176,37 +179,37 @@ class RedisStore(RedisOverview):
         return None
 
     def renew(self, claim: ClaimedChunk, seconds: float) -> bool:
-        """Hold a claim for so many seconds more."""
+        """Extend a claim to `seconds` from now. Return False for a stale claim."""
         return bool(self._run(scripts.RENEW, *_claim_arguments(claim), claim.tries, seconds))
 
     def save(self, claim: ClaimedChunk, lines: bytes, size: int) -> StoredJob:
-        """Keep the lines of a claimed piece."""
-        piece = claim.chunk
-        sealed = self._signed_lines(claim.job, piece, lines)
-        numbers = piece.start, piece.points, failure_count(lines), size
+        """Save the results of a claimed chunk, and return the job."""
+        chunk = claim.chunk
+        sealed = self._signed_lines(claim.job, chunk, lines)
+        numbers = chunk.start, chunk.points, failure_count(lines), size
         return self._parse_job(claim.job.id, self._run(scripts.SAVE, *_claim_arguments(claim), sealed, *numbers))
 
     def requeue(self, claim: ClaimedChunk, chunks: Sequence[Chunk], tries: int) -> None:
-        """Give a claimed piece back as these pieces."""
+        """Return a claimed chunk to the queue as `chunks`."""
         texts = map(_format_chunk, chunks)
         self._run(scripts.REQUEUE, *_claim_arguments(claim), claim.tries, tries, chunks[0].points, *texts)
 
     def restart(self, name: str, generation: int, engine_version: str, digest: str, size: int) -> StoredJob:
-        """Delete the results of an active job and make it one of this version."""
+        """Restart an active job under another engine version, without its results."""
         body = {"digest": digest, "engine_version": engine_version, "generation": generation + 1}
         sealed = self.authenticator.sign("version of a job", name, json.dumps(body).encode())
         return self._parse_job(name, self._run(scripts.RESTART, name, generation, engine_version, sealed, size))
 
     def announce(self, worker: str, engine_version: str) -> None:
-        """Record that a worker is here now."""
+        """Record that a worker of this engine version is alive."""
         self._run(scripts.ANNOUNCE, worker, engine_version)
 
     def orphans(self, engine_version: str, seconds: float) -> Sequence[StoredJob]:
-        """Return unchanged active jobs of versions without workers."""
+        """Return unchanged active jobs of other engine versions that have no worker."""
         return [*self._readable_jobs(self._run(scripts.ORPHANS, engine_version, seconds))]
 
     def purge(self, now: float, quota: Quota, age_seconds: float) -> Sequence[tuple[StoredJob, JobsError]]:
-        """Remove what has expired or is too much. Return the active jobs that have to end."""
+        """Remove expired jobs and jobs above the quota, and return the active jobs that must end, with the reason."""
         while True:
             removed, too_old, too_large = self._run(scripts.PURGE, now, age_seconds, quota.stored_bytes)
             if not removed:
@@ -215,34 +218,36 @@ class RedisStore(RedisOverview):
         return [*old, *((job, ResultsTooLarge()) for job in self._readable_jobs(too_large))]
 
     def present_workers(self, seconds: float) -> tuple[tuple[str, str], ...]:
-        """Return name and engine version of the workers that announced themselves within so many seconds."""
+        """Return name and engine version of the workers that announced themselves within the last `seconds`."""
         found = (each.decode(errors="replace").partition(" ") for each in self._run(scripts.WORKERS, seconds))
         return tuple((worker, version) for worker, _, version in found)
 
     def has_claimable_chunk(self, engine_version: str) -> bool:
-        """Whether there is a piece to compute for this version."""
+        """Return whether there is a chunk to compute for this engine version."""
         return bool(self._run(scripts.CLAIMABLE, engine_version))
 
     def epoch(self) -> str:
-        """Return the name of this collection of jobs: a Redis that came back without them has another one."""
+        """Return the random name of this set of jobs. A Redis that lost its jobs has another name."""
         return cast("str", self._run(scripts.EPOCH, secrets.token_hex(8)).decode())
 
     def unreadable_records(self) -> Sequence[str]:
-        """Return the names of records that could not be read and were ended, each once."""
+        """Return the names of jobs that were ended because their records were unreadable. Return each name once."""
         found = self._run(scripts.QUARANTINED)
         return [each.decode(errors="replace") for each in found] if isinstance(found, list) else []
 
     def queue_length(self, queue: str) -> int:
-        """Return the length of a list of messages."""
+        """Return the number of messages in a Celery queue."""
         with self.client.connection() as client:
             return int(client.llen(queue))
 
-    def _signed_lines(self, job: StoredJob, piece: Chunk, lines: bytes) -> bytes:
-        return self.authenticator.sign("lines", _lines_name(job, piece), lines)
+    def _signed_lines(self, job: StoredJob, chunk: Chunk, lines: bytes) -> bytes:
+        return self.authenticator.sign("lines", _lines_name(job, chunk), lines)
 
     def _readable_jobs(self, found: Iterable[Any], *, give_up: bool = True) -> Iterator[StoredJob]:
-        """Yield the jobs of those records that are ours. `give_up`: end the other jobs, as workers do. A process that
-        only looks may have another key, and changes nothing.
+        """Yield the jobs with authentic records.
+
+        With `give_up`, end the other jobs, as workers do. A process that only reads may have another key and must not
+        end jobs.
         """
         for name, held in found:
             try:
@@ -252,8 +257,9 @@ class RedisStore(RedisOverview):
                     self._run(scripts.QUARANTINE, name)
 
     def _parse_job(self, name: str, pairs: Sequence[bytes]) -> StoredJob:
-        """Build a job. Raises JobNotFound where nobody with the key wrote it, JobsUnavailable where it contradicts
-        itself.
+        """Build a job from its record.
+
+        Raise JobNotFound for a record without a valid signature, and JobsUnavailable for an inconsistent record.
         """
         held = dict(zip(pairs[::2], pairs[1::2], strict=True))
         record = self.authenticator.verify("job", name, held.get(b"record", b""))
@@ -287,10 +293,10 @@ class RedisStore(RedisOverview):
             return self._scripts[script](args=values)
 
     def _wait_until_written(self) -> None:
-        """Return when Redis has given its file all that it was told until now.
+        """Wait until Redis has written all previous changes to its append-only file. Raise JobsUnavailable.
 
-        With `appendfsync everysec` Redis answers before it writes, for up to two seconds, while the disk is still busy
-        with what it had before. Until then its death would take back what is promised here. Raises JobsUnavailable.
+        With `appendfsync everysec` and a busy disk, Redis responds up to two seconds before it writes. A crash within
+        this time would lose an accepted job.
         """
         deadline = time.monotonic() + LONGEST_PUT_OFF_SECONDS + TIMEOUT_SECONDS
         end: int | None = None
@@ -309,7 +315,7 @@ class RedisStore(RedisOverview):
 
 
 def is_worker_on_this_host(url: str) -> bool:
-    """Whether a worker of this machine announced itself a few seconds ago."""
+    """Return whether a worker of this host announced itself within WORKER_PRESENT_SECONDS."""
     store = RedisStore(url, EntryAuthenticator())
     try:
         return any(
@@ -329,20 +335,20 @@ def _claim_arguments(claim: ClaimedChunk) -> tuple[str, int, str]:
     return claim.job.id, claim.job.generation, _format_chunk(claim.chunk)
 
 
-def _lines_name(job: StoredJob, piece: Chunk) -> str:
-    return f"{job.id}:{job.generation}:{job.digest}:{_format_chunk(piece)}"
+def _lines_name(job: StoredJob, chunk: Chunk) -> str:
+    return f"{job.id}:{job.generation}:{job.digest}:{_format_chunk(chunk)}"
 
 
-def _format_chunk(piece: Chunk) -> str:
-    return f"{piece.start}-{piece.stop}"
+def _format_chunk(chunk: Chunk) -> str:
+    return f"{chunk.start}-{chunk.stop}"
 
 
 def _parse_chunk(job: StoredJob, text: bytes) -> Chunk:
     start, _, stop = text.partition(b"-")
-    piece = Chunk(_parse_count(start), _parse_count(stop))
-    if not piece.start < piece.stop <= job.total:
+    chunk = Chunk(_parse_count(start), _parse_count(stop))
+    if not chunk.start < chunk.stop <= job.total:
         raise JobsUnavailable("a piece of a job is none")
-    return piece
+    return chunk
 
 
 def _parse_count(text: bytes | None) -> int:

@@ -1,7 +1,8 @@
-"""The Redis transport of kombu, for a queue in which anybody may have put anything.
+"""Redis transport of kombu that tolerates invalid messages in the queue.
 
-kombu and Celery raise errors for messages that are no messages, and a worker ends of some of them. Here a message is
-read only for the name of its task: it is replaced by one that this process made itself, or dropped.
+kombu and Celery raise errors for invalid messages, and some of these errors stop a worker. This transport reads only
+the task name of a message. A message with the right name is replaced by one that this process built, and any other
+message is dropped.
 """
 
 from __future__ import annotations
@@ -20,7 +21,10 @@ _redis: Any = redis  # kombu has no types
 
 
 def make_transport(app: Celery, on_dropped: Callable[[str], None]) -> Any:
-    """Return the class of a transport that gives out messages of TASK only."""
+    """Return a transport class that delivers only messages of TASK.
+
+    `on_dropped` is called with the reason for each dropped message.
+    """
 
     class QoS(_redis.QoS):
         def restore_by_tag(self, tag: Any, client: Any = None, leftmost: bool = False) -> None:
@@ -51,13 +55,13 @@ def make_transport(app: Celery, on_dropped: Callable[[str], None]) -> Any:
 
 
 def is_task_message(message: Any) -> bool:
-    """Whether a message, as it was in its list, names the one task there is."""
+    """Return whether a decoded message names the task TASK."""
     headers: Any = cast("Any", message).get("headers") if isinstance(message, dict) else None
     return isinstance(headers, dict) and cast("Any", headers).get("task") == TASK
 
 
 def make_message(app: Celery, queue: str) -> dict[str, Any]:
-    """Return a message of the task as kombu has it in its lists."""
+    """Return a message of the task in the form in which kombu stores messages in Redis lists."""
     made = cast("Any", app).amqp.as_task_v2(str(uuid4()), TASK)
     return {
         "body": base64.b64encode(json.dumps(made.body).encode()).decode(),

@@ -1,7 +1,7 @@
-"""`privacy-bounds worker`: computes pieces of jobs in processes of its own whenever Celery wakes it.
+"""Worker of a cluster (`privacy-bounds worker`), which computes chunks of jobs whenever a Celery message wakes it.
 
-The main thread belongs to Celery. A second thread has an event loop in which pieces are claimed, computed and saved
-(`computing.py`); a message of Celery lasts as long as there is something to compute.
+The main thread runs the Celery consumer. A second thread runs an event loop, which claims, computes and saves chunks
+(`chunk_worker.py`). Processing a message takes as long as there are chunks to compute.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ from service.telemetry.metrics import Metrics
 PERIOD_SECONDS: Final = 2.0
 UNREADABLE: Final = "Redis has changed it, or it was sealed with another key"
 MAX_MESSAGE_WAIT_SECONDS: Final = 6.0
-"""A worker that has something to compute, but no message for so long, begins without one."""
+"""Seconds without a message after which an idle worker starts by itself, if there are chunks to compute."""
 
 
 def open_store(settings: Settings) -> RedisStore:
-    """Return the jobs of the cluster that the settings name."""
+    """Return the store of the jobs in the Redis of the settings."""
     return RedisStore(_redis_url(settings), _authenticator(settings))
 
 
@@ -57,7 +57,7 @@ def run_worker(
     metrics: Metrics,
     logger: FilteringBoundLogger,
 ) -> int:
-    """Compute pieces until a signal comes. Return the exit code."""
+    """Compute chunks until a signal stops the process. Return the exit code."""
 
     def dropped(reason: str) -> None:
         metrics.count_bad_entry()
@@ -93,7 +93,7 @@ def run_worker(
 
 @final
 class SharedResultStore:
-    """The results that all instances of the service share, as a worker reads and writes them."""
+    """Access of a worker to the result cache that all instances of the service share."""
 
     def __init__(self, settings: Settings, metrics: Metrics, logger: FilteringBoundLogger) -> None:
         self.link = RedisCircuitBreaker(_redis_url(settings), settings.redis_expensive_timeout_seconds, metrics, logger)
@@ -103,18 +103,18 @@ class SharedResultStore:
         )
 
     async def find(self, computation: Computation[Any, Any], digest: str) -> bytes | None:
-        """Return a stored answer."""
+        """Return the stored result with this digest, or None."""
         return await self._cache.get(computation.name, digest)
 
     def store(self, computation: Computation[Any, Any], digest: str, body: bytes, cost: int, requester: str) -> None:  # noqa: ARG002
-        """Store an answer soon. What Redis refuses is missing there: the job keeps its answer in any case."""
+        """Enqueue the write of a result above the cost floor. The job keeps its own result in any case."""
         if cost >= self._cost_floor:
             self._cache.put(computation.name, digest, body)
 
 
 @final
 class ComputeThread:
-    """The thread that computes. `has_worked`: whether it ended because it was told to."""
+    """Thread with the event loop of a worker. `has_worked` is False if the thread ended because of an error."""
 
     def __init__(
         self,
@@ -139,20 +139,20 @@ class ComputeThread:
         self._thread = threading.Thread(target=self._run, name="computing")
 
     def start(self) -> None:
-        """Start the thread."""
+        """Start the thread without waiting for its processes."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Give back what is being computed, and end. Any thread or signal handler may call this, more than once."""
+        """Stop the thread, which requeues its chunks. Threads and signal handlers may call this repeatedly."""
         with suppress(RuntimeError):  # the loop has ended
             self._loop.call_soon_threadsafe(self._stopped.set)
 
     def join(self) -> None:
-        """Wait for the end of the thread."""
+        """Wait until the thread has ended."""
         self._thread.join()
 
     def compute_available(self) -> None:
-        """Compute for as long as there is something, in a thread of Celery."""
+        """Compute chunks until none is left, and block the calling thread of Celery meanwhile."""
         self._ready.wait()
         with suppress(RuntimeError, CancelledError):
             asyncio.run_coroutine_threadsafe(self._compute_available(), self._loop).result()
@@ -171,7 +171,7 @@ class ComputeThread:
     async def _main(self) -> None:
         await self._link.start()
         pool = self._make_pool()
-        # By default as many threads as 32 processors need, which is more than a container may have.
+        # The default executor may start 32 threads, which is more than a container may allow.
         self._loop.set_default_executor(ThreadPoolExecutor(2 * pool.worker_count + 4, "storage"))
         self._slots, self._chunk_worker = pool.worker_count, ChunkWorker(self._context, lambda: pool)
         try:
@@ -189,10 +189,10 @@ class ComputeThread:
             await self._link.stop()
 
     async def _tick(self) -> None:
-        """Announce this worker, keep house and wake workers. Begin without a message where none came in time."""
+        """Run the housekeeping and wake workers. Start computing if no message has arrived in time."""
         try:
             has_work = await asyncio.to_thread(self._run_housekeeping)
-        except Exception as error:  # noqa: BLE001 - Redis is away, in the words of two libraries
+        except Exception as error:  # noqa: BLE001 - two libraries raise their own errors while Redis is unavailable
             cause = getattr(error, "reason", type(error).__name__)
             self._context.logger.warning("jobs", state="unavailable", cause=cause)
             has_work = False
@@ -201,7 +201,7 @@ class ComputeThread:
         if not has_work or free <= 0 or self._waiting_since is None:
             self._waiting_since = now
         elif now - self._waiting_since > MAX_MESSAGE_WAIT_SECONDS:
-            # A consumer of Celery may ask for nothing, for ever, once Redis was away.
+            # After an outage of Redis, a Celery consumer may stop fetching messages for ever.
             self._context.logger.warning("jobs", state="worker begins by itself", cause="no message comes")
             for _ in range(free):
                 self._tasks.add(self._loop.create_task(self._compute_available()))
@@ -237,8 +237,8 @@ def _authenticator(settings: Settings) -> EntryAuthenticator:
 
 
 def _run_consumer(app: Celery, threads: int) -> int:
-    """Run the consumer of Celery in this thread until a signal comes. Return the exit code."""
-    # Who listens to this signal sets up logging in place of Celery; here it stays as it is.
+    """Run the Celery consumer in this thread until a signal stops it. Return the exit code."""
+    # A receiver of this signal replaces the logging setup of Celery, so that logging stays unchanged.
     signals.setup_logging.connect(lambda **_: None, weak=False)
     logging.getLogger("celery.worker").setLevel(logging.ERROR)
     main = app.Worker(

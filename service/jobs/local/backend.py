@@ -1,4 +1,4 @@
-"""Jobs of this instance: a file, and worker processes that are there while there is a job."""
+"""Backend of jobs of a single instance: an SQLite file, and worker processes that run while there are active jobs."""
 
 from __future__ import annotations
 
@@ -46,8 +46,10 @@ async def local_jobs(
     metrics: Metrics,
     logger: FilteringBoundLogger,
 ) -> AsyncGenerator[JobService]:
-    """Jobs while the block runs. `folder`: absent, they are forgotten at its end, or with the folder `temporary` of
-    several processes.
+    """Run the local backend while the block runs, and yield its service.
+
+    `folder` holds the file of jobs. Without it, jobs are kept in `temporary`, a folder that several processes share, or
+    in a new folder that is removed at the end of the block.
     """
     own = folder is None
     folder = folder or temporary or Path(tempfile.mkdtemp(prefix="privacy-bounds-"))

@@ -1,7 +1,7 @@
-"""The file of jobs: SQLite with a write-ahead log, so that readers never wait and a killed process loses nothing.
+"""SQLite file of jobs with a write-ahead log, so that readers never wait and a killed process loses no change.
 
-A file that cannot be written, as on a full disk, is JobsUnavailable: what was accepted before stays, and goes on once
-there is room. So is a data folder that is not there yet, and a file of a newer version of the service.
+All operations raise JobsUnavailable if the file cannot be used: on a full disk, without the data folder, and for a file
+of a newer version of the service. Accepted jobs stay in the file and continue when the cause is gone.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from service.jobs.local.schema import migrate, schema_version, transaction
 
 FILE_NAME: Final = "jobs.sqlite"
 WAIT_SECONDS: Final = 5.0
-"""For another process that writes."""
+"""Longest wait in seconds for another process that writes."""
 LARGEST_LOG_BYTES: Final = 2**22
-"""The write-ahead log is cut to this length when it begins anew."""
+"""Size in bytes to which SQLite truncates the write-ahead log when the log restarts."""
 
 
 @final
 class JobsFile:
-    """A connection that is opened when it is needed. Any thread may use it, one at a time."""
+    """Connection to the file, opened on first use. Threads use the connection one at a time."""
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / FILE_NAME
@@ -35,13 +35,13 @@ class JobsFile:
         self._identity: tuple[int, int] | None = None
 
     def close(self) -> None:
-        """Close the connection."""
+        """Close the connection to the file."""
         with self._lock:
             self._close()
 
     @contextmanager
     def read_connection(self) -> Generator[sqlite3.Connection]:
-        """Give the block the connection. Raises JobsUnavailable for whatever the file does not take or give."""
+        """Lock the connection and yield it to the block. Raise JobsUnavailable for errors of SQLite and the system."""
         with self._lock:
             try:
                 database = self._open()
@@ -54,23 +54,23 @@ class JobsFile:
 
     @contextmanager
     def write_transaction(self) -> Generator[sqlite3.Connection]:
-        """The same, in one transaction."""
+        """Yield the connection for a block that runs as one write transaction. Raise JobsUnavailable."""
         with self.read_connection() as database, transaction(database):
             yield database
 
     def _open(self) -> sqlite3.Connection:
-        """Return the connection to the file that is there now: a data folder may be mounted, or replaced, later."""
+        """Return the connection, and reopen it if another file is at the path: data folders can be mounted later."""
         if self._connection is not None and self._identity == _identity(self._path):
             return self._connection
         self._close()
         self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         os.close(os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
-        self._path.chmod(0o600)  # SQLite gives its other files the same mode
+        self._path.chmod(0o600)  # SQLite creates its other files with the same mode
         opened = sqlite3.connect(self._path, timeout=WAIT_SECONDS, isolation_level=None, check_same_thread=False)
         try:
             opened.execute(f"PRAGMA journal_size_limit = {LARGEST_LOG_BYTES}")
             opened.execute("PRAGMA synchronous = FULL")
-            schema_version(opened)  # nothing of a file of a newer version is changed
+            schema_version(opened)  # raises before a file of a newer version is changed
             migrate(opened)
             opened.execute("PRAGMA journal_mode = WAL")
         except BaseException:

@@ -1,4 +1,4 @@
-"""Jobs in the file for operators: what is active, and who computes."""
+"""Queries of the file of jobs for operators: active jobs, workers, and dispatched chunks."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from service.jobs.repository import DispatchedChunk, Worker
 
 
 def active_jobs(database: sqlite3.Connection) -> Sequence[StoredJob]:
-    """Return all jobs that have not ended, the oldest first."""
+    """Return all active jobs, oldest first."""
     return [job_from_row(row) for row in database.execute(f"SELECT {NAMES} FROM jobs WHERE {ACTIVE} ORDER BY place")]
 
 
 def announced_workers(database: sqlite3.Connection) -> Sequence[Worker]:
-    """Return those who announced themselves, the last one first."""
+    """Return the announced workers, most recent announcement first."""
     rows = database.execute("SELECT worker, engine_version, seen FROM workers ORDER BY seen DESC")
     return [Worker(*row) for row in rows]
 
 
 def dispatched_chunks(database: sqlite3.Connection, name: str) -> Sequence[DispatchedChunk]:
-    """Return the pieces of a job without lines that were given out. Raises JobNotFound."""
+    """Return the dispatched chunks of a job that have no results yet. Raise JobNotFound."""
     read_job(database, name)
     rows = database.execute(
         "SELECT start, stop, tries, worker, until FROM claims WHERE job = ? ORDER BY start", (name,)
@@ -31,6 +31,6 @@ def dispatched_chunks(database: sqlite3.Connection, name: str) -> Sequence[Dispa
 
 
 def probe(database: sqlite3.Connection) -> None:
-    """Write the version of the schema once more, which takes the disk a page of the log."""
+    """Write the unchanged version of the schema, which appends a page to the log and so tests the disk."""
     [version] = database.execute("PRAGMA user_version").fetchone()
     database.execute(f"PRAGMA user_version = {int(version)}")

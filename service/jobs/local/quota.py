@@ -1,4 +1,4 @@
-"""Who may store how much in the file of jobs, and what is removed to make room."""
+"""Storage quota of the file of jobs, and removal of ended jobs to make room."""
 
 from __future__ import annotations
 
@@ -15,12 +15,15 @@ RETRY_SECONDS: Final = 5
 
 
 def stored_bytes(database: sqlite3.Connection) -> int:
-    """Return what all jobs count."""
+    """Return the bytes of all jobs as counted in the quota."""
     return int(database.execute("SELECT coalesce(sum(bytes), 0) FROM jobs").fetchone()[0])
 
 
 def make_room(database: sqlite3.Connection, requester: str, quota: Quota, counted: int) -> None:
-    """Raise QueueFull where the requester holds as much as is free, whatever else is removed."""
+    """Remove ended jobs until a requester may store `counted` more bytes.
+
+    Raise QueueFull if the requester holds as much as is free even after the removal of ended jobs.
+    """
     count = f"SELECT count(*), coalesce(sum(requester = ?), 0) FROM jobs WHERE {ACTIVE}"
     everybody, own = database.execute(count, (requester,)).fetchone()
     if own >= quota.jobs - everybody:
@@ -35,7 +38,10 @@ def make_room(database: sqlite3.Connection, requester: str, quota: Quota, counte
 
 
 def remove_oldest_ended(database: sqlite3.Connection, at_least: int = 0) -> bool:
-    """Remove the job that ended longest ago of the requester that stores most, at least so much, and has one."""
+    """Remove the oldest ended job of the requester that stores the most bytes, and return whether there was one.
+
+    Only requesters that store `at_least` bytes and have an ended job count.
+    """
     row = database.execute(
         f"SELECT id FROM jobs WHERE NOT {ACTIVE} AND requester = (SELECT requester FROM jobs GROUP BY requester "
         f"HAVING sum(bytes) >= ? AND sum(NOT {ACTIVE}) > 0 ORDER BY sum(bytes) DESC LIMIT 1) ORDER BY updated LIMIT 1",
@@ -47,14 +53,14 @@ def remove_oldest_ended(database: sqlite3.Connection, at_least: int = 0) -> bool
 
 
 def largest_active(database: sqlite3.Connection) -> Sequence[StoredJob]:
-    """The largest job of the requester that stores most."""
+    """Return the largest active job of the requester that stores the most bytes, as a list of at most one job."""
     holder = "(SELECT requester FROM jobs GROUP BY requester ORDER BY sum(bytes) DESC LIMIT 1)"
     found = f"SELECT {NAMES} FROM jobs WHERE requester = {holder} AND {ACTIVE} ORDER BY bytes DESC LIMIT 1"
     return [job_from_row(row) for row in database.execute(found)]
 
 
 def remove(database: sqlite3.Connection, name: str) -> None:
-    """Remove everything of a job."""
+    """Remove a job with its request, results and claims."""
     database.execute("DELETE FROM jobs WHERE id = ?", (name,))
     for table in ("requests", "pieces", "claims"):
         database.execute(f"DELETE FROM {table} WHERE job = ?", (name,))

@@ -1,9 +1,9 @@
-"""Computes jobs in worker processes of this instance.
+"""Scheduler of jobs in worker processes of this instance.
 
-Of several processes with one data folder and one engine version one computes: the one that holds the lock of that
-version, which the kernel passes on when it ends. Processes of two versions compute side by side, each the jobs of its
-own version. Worker processes exist while there is a job. They are apart from those that clients wait for, and the
-scheduler puts them behind.
+Of several service processes with one data folder and one engine version, the leader computes: the process that holds
+the lock of that version. The kernel releases the lock when the leader ends. Leaders of two engine versions run side by
+side, each with the jobs of its own version. The worker processes of jobs exist while there are active jobs. They are
+separate from the workers that clients wait for, and have a lower scheduling priority.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ from service.jobs.local.store import SqliteStore
 from service.jobs.service import Condition
 
 LOCK_NAME: Final = "jobs.lock"
-"""Locked by processes of the time before versions were counted, who compute jobs of every version."""
+"""Lock file of early releases, whose processes lock the file exclusively and compute jobs of every version."""
 LEADERS_NAME: Final = "jobs.leaders"
-"""Has a byte for each version, which the process locks that computes jobs of the version."""
+"""Lock file with one byte per engine version. The leader of a version locks its byte."""
 POLL_SECONDS: Final = 0.5
 HOUSEKEEPING_SECONDS: Final = 2.0
 SHORTEST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 1.0, 15.0
-"""After a failure; it doubles with each one that follows."""
+"""Bounds of the pause after a failure, which doubles with each consecutive failure."""
 HOUSEKEEPING: Final = -1
-"""Where there is trouble: here, or in a task that computes, by its number."""
+"""Key of failures of the housekeeping. Failures of computing tasks have the number of the task as their key."""
 IDLE_SECONDS: Final = 30.0
-"""Workers that had no job for so long are let go."""
+"""Seconds without an active job after which the worker processes are stopped."""
 
 
 @final
 class LocalScheduler:
-    """Of one event loop. It goes on after every failure, and says in `condition` what is wrong meanwhile."""
+    """Scheduler of one event loop. It retries after every failure, and `condition` reports the current failures."""
 
     def __init__(
         self,
@@ -64,18 +64,18 @@ class LocalScheduler:
         self._failures = {HOUSEKEEPING: "they are about to be"}
 
     def wake(self) -> None:
-        """There may be something new."""
+        """Notify an idle computing task that a job was accepted or cancelled."""
         self._wake_event.set()
 
     def condition(self) -> Condition:
-        """Whether jobs are computed, and what an operator should know about it."""
+        """Return whether jobs are computed, with one sentence for operators."""
         if self._failures:
             return Condition(works=False, sentence=f"jobs are not computed: {', '.join(set(self._failures.values()))}")
         here = "here" if self._locks else "by another process with this data folder"
         return Condition(works=True, sentence=f"jobs are computed {here}")
 
     async def run(self) -> None:
-        """Compute what there is, until it is cancelled."""
+        """Compute jobs and run the housekeeping until the task is cancelled."""
         computing: list[asyncio.Task[None]] = []
         pause = SHORTEST_PAUSE_SECONDS
         try:
@@ -87,7 +87,7 @@ class LocalScheduler:
                     self._failures.pop(HOUSEKEEPING, None)
                     pause = SHORTEST_PAUSE_SECONDS
                     await asyncio.sleep(HOUSEKEEPING_SECONDS if self._locks else POLL_SECONDS)
-                except Exception as error:  # noqa: BLE001 - whatever it is, jobs go on when it is over
+                except Exception as error:  # noqa: BLE001 - the scheduler retries after any error
                     self._record_failure(HOUSEKEEPING, error)
                     await asyncio.sleep(pause)
                     pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
@@ -112,7 +112,7 @@ class LocalScheduler:
             await self._close_pool()
 
     async def _compute(self, place: int) -> None:
-        """Compute one piece after the other."""
+        """Compute one chunk after the other until the task is cancelled."""
         pause = SHORTEST_PAUSE_SECONDS
         while True:
             try:
@@ -146,7 +146,7 @@ class LocalScheduler:
             await pool.close()
 
     def _acquire_leadership(self) -> bool:
-        """Whether this is the process that computes jobs of its version from now on. Raises JobsUnavailable."""
+        """Try to become the leader of this engine version, and return whether it succeeded. Raise JobsUnavailable."""
         place = zlib.crc32(self._context.engine_version.encode())
         locks: list[int] = []
         try:

@@ -1,6 +1,6 @@
-"""The tables of the file of jobs, and the steps from each version of the schema to the next.
+"""Schema of the file of jobs, and migrations from each version of the schema to the next.
 
-`PRAGMA user_version` holds the version. Version 0 is an empty file, or one written before versions were counted.
+`PRAGMA user_version` holds the version. Version 0 is an empty file, or a file without a version from an early release.
 """
 
 from __future__ import annotations
@@ -43,19 +43,22 @@ CREATE TABLE claims (
 CREATE TABLE turns (requester TEXT PRIMARY KEY, served INTEGER NOT NULL, turn INTEGER NOT NULL) STRICT;
 CREATE TABLE workers (worker TEXT PRIMARY KEY, engine_version TEXT NOT NULL, seen REAL NOT NULL) STRICT
 """
-"""Columns of `jobs`: `bytes`, what the job counts in the quota; `cursor`, the first point that belongs to no piece yet;
-`size`, points of the next piece; `work`, estimated cost of the points given out, and its `class`. Rows of `claims` are
-pieces without lines: `until`, when the claim runs out; `worker`, whose claim it is, empty if it was given back.
+"""Tables of the file. Table `pieces` holds the results of chunks.
+
+Columns of `jobs`: `bytes` counts in the quota. `cursor` is the first point that no chunk contains yet. `size` is the
+number of points of the next chunk. `work` is the estimated cost of the dispatched points, and `class` its priority
+class. Rows of `claims` are dispatched chunks without results: `until` is the end of the claim, and `worker` its holder,
+which is empty for a requeued chunk.
 """
 
 
 def job_from_row(row: Sequence[Any]) -> StoredJob:
-    """Return the job in a row of NAMES."""
+    """Return the job in a row with the columns NAMES."""
     return StoredJob(**dict(zip(COLUMNS, row, strict=True)))
 
 
 def read_job(database: sqlite3.Connection, name: str) -> StoredJob:
-    """Return the job as it is now. Raises JobNotFound."""
+    """Return the current state of a job. Raise JobNotFound."""
     row = database.execute(f"SELECT {NAMES} FROM jobs WHERE id = ?", (name,)).fetchone()
     if row is None:
         raise JobNotFound
@@ -64,7 +67,7 @@ def read_job(database: sqlite3.Connection, name: str) -> StoredJob:
 
 @contextmanager
 def transaction(database: sqlite3.Connection) -> Generator[None]:
-    """Commit what the block changes, or nothing."""
+    """Run the block as one write transaction, and roll its changes back if the block raises an error."""
     database.execute("BEGIN IMMEDIATE")
     try:
         yield
@@ -76,12 +79,12 @@ def transaction(database: sqlite3.Connection) -> Generator[None]:
 
 
 def migrate(database: sqlite3.Connection) -> None:
-    """Bring the file to the schema of this version. Raises JobsUnavailable for one of a newer version."""
+    """Update the file to the current schema. Raise JobsUnavailable for a file with a newer schema."""
     if schema_version(database) == len(_MIGRATIONS):
         return
-    database.execute("PRAGMA auto_vacuum = FULL")  # of effect in an empty file, or with the next VACUUM
+    database.execute("PRAGMA auto_vacuum = FULL")  # takes effect in an empty file, or with the next VACUUM
     with transaction(database):
-        found = schema_version(database)  # another process may have been quicker
+        found = schema_version(database)  # another process may have migrated the file meanwhile
         for step in _MIGRATIONS[found:]:
             step(database)
         database.execute(f"PRAGMA user_version = {len(_MIGRATIONS)}")
@@ -90,7 +93,7 @@ def migrate(database: sqlite3.Connection) -> None:
 
 
 def schema_version(database: sqlite3.Connection) -> int:
-    """Return the version of the schema. Raises JobsUnavailable for a newer version than this one."""
+    """Return the version of the schema. Raise JobsUnavailable for a version that this service does not know."""
     found = int(database.execute("PRAGMA user_version").fetchone()[0])
     if found > len(_MIGRATIONS):
         sentence = f"a newer version of the service wrote the file of jobs (schema {found}, known: {len(_MIGRATIONS)})"
@@ -99,7 +102,7 @@ def schema_version(database: sqlite3.Connection) -> int:
 
 
 def _create_tables(database: sqlite3.Connection) -> None:
-    """Make the tables; take over the jobs of the time before versions."""
+    """Create the tables, and move the jobs of a file without a schema version into them."""
     is_old = database.execute("SELECT 1 FROM sqlite_master WHERE name = 'jobs'").fetchone() is not None
     if is_old:
         database.execute("DROP INDEX IF EXISTS jobs_by_state")
@@ -118,9 +121,9 @@ def _create_tables(database: sqlite3.Connection) -> None:
         FROM earlier ORDER BY created""")
     database.execute(f"INSERT INTO requests (job, body) SELECT id, request FROM earlier WHERE {ACTIVE}")
     for name, total in database.execute(f"SELECT id, total FROM jobs WHERE {ACTIVE}").fetchall():
-        pieces = database.execute("SELECT start, stop FROM pieces WHERE job = ? ORDER BY start", (name,)).fetchall()
+        chunks = database.execute("SELECT start, stop FROM pieces WHERE job = ? ORDER BY start", (name,)).fetchall()
         end = 0
-        for start, stop in pieces:
+        for start, stop in chunks:
             if start > end:
                 database.execute("INSERT INTO claims VALUES (?, ?, ?, 0, 0, '')", (name, end, start))
             end = stop

@@ -1,6 +1,6 @@
-"""Jobs in a file. Every change is one transaction, which the disk has when the method returns.
+"""Storage of jobs in an SQLite file. Every change is one transaction, which is on the disk when the method returns.
 
-Requests stand in a table of their own, which is read when a piece is computed and not before.
+Requests have a table of their own, which is read only when a chunk is computed.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class SqliteStore:
         self._clock = clock
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the connection to the file."""
         self._file.close()
 
     def add(
@@ -85,12 +85,12 @@ class SqliteStore:
         return job
 
     def get(self, name: str) -> StoredJob:
-        """Return the job as it is now."""
+        """Return the current state of a job."""
         with self._file.read_connection() as database:
             return read_job(database, name)
 
     def request(self, name: str) -> bytes:
-        """Return the request of an active job as it was sent."""
+        """Return the JSON of the request of an active job. Raise JobNotFound for a job that has ended."""
         with self._file.read_connection() as database:
             row = database.execute("SELECT body FROM requests WHERE job = ?", (name,)).fetchone()
         if row is None:
@@ -98,7 +98,7 @@ class SqliteStore:
         return bytes(row[0])
 
     def list(self, requester: str | None, limit: int, cursor: str | None) -> Page:
-        """Return jobs of a requester, or of all (None), newest first."""
+        """Return a page of jobs, newest first, of one requester or of all (None)."""
         if cursor is not None and not (cursor.isascii() and cursor.isdecimal() and len(cursor) < 19):
             raise InvalidCursor
         before = 2**62 if cursor is None else int(cursor)
@@ -112,15 +112,15 @@ class SqliteStore:
         return Page(found, str(rows[limit - 1][0]) if len(rows) > limit else None)
 
     def cancel(self, name: str) -> StoredJob:
-        """End a job that has not ended."""
+        """Cancel a job, unless it has ended, and return it."""
         with self._file.write_transaction() as database:
             return self._end(database, read_job(database, name), "cancelled")
 
     def results(self, name: str, start: int, most: int = 1) -> Sequence[ChunkResult]:
-        """Return the first pieces that have points from `start` on."""
+        """Return up to `most` saved chunks that contain points from `start` on."""
         with self._file.read_connection() as database:
             read_job(database, name)
-            # The piece that `start` lies in begins before it; the index finds it without looking at all before.
+            # The chunk that contains `start` may begin earlier. The inner query finds its start through the index.
             rows = database.execute(
                 "SELECT start, stop, lines FROM pieces WHERE job = ?1 AND start >= coalesce("
                 "(SELECT start FROM pieces WHERE job = ?1 AND start <= ?2 ORDER BY start DESC LIMIT 1), ?2) "
@@ -130,11 +130,11 @@ class SqliteStore:
         return [ChunkResult(Chunk(row[0], row[1]), row[2]) for row in rows]
 
     def claim(self, engine_version: str, worker: str, seconds: float) -> ClaimedChunk | None:
-        """Return the next piece of a job of this version, for so many seconds."""
+        """Claim the next chunk of a job of this engine version for `seconds`, or return None."""
         ready = engine_version, self._clock()
         with self._file.read_connection() as database:
             if database.execute(_READY, ready).fetchone() is None:
-                return None  # without a transaction, which would keep others from writing
+                return None  # without a write transaction, which would block other writers
         with self._file.write_transaction() as database:
             row = database.execute(_READY, ready).fetchone()
             if row is None:
@@ -169,7 +169,7 @@ class SqliteStore:
         return ClaimedChunk(job, Chunk(start, stop), tries)
 
     def renew(self, claim: ClaimedChunk, seconds: float) -> bool:
-        """Hold a claim for so many seconds more, where it is not stale."""
+        """Extend a claim to `seconds` from now. Return False for a stale claim."""
         with self._file.read_connection() as database:
             until = _claim_expiry(database, claim)
         until_then = self._clock() + seconds
@@ -183,40 +183,40 @@ class SqliteStore:
             return changed.rowcount > 0
 
     def save(self, claim: ClaimedChunk, lines: bytes, size: int) -> StoredJob:
-        """Keep the lines of a claimed piece that has none yet."""
-        piece = claim.chunk
+        """Save the results of a claimed chunk that has none yet, and return the job."""
+        chunk = claim.chunk
         with self._file.write_transaction() as database:
             job = read_job(database, claim.job.id)
             if not _delete_claim(database, claim, job):
                 return job
-            database.execute("INSERT INTO pieces VALUES (?, ?, ?, ?)", (job.id, piece.start, piece.stop, lines))
+            database.execute("INSERT INTO pieces VALUES (?, ?, ?, ?)", (job.id, chunk.start, chunk.stop, lines))
             job = self._update_active(
                 database,
                 job.id,
                 "done = done + ?, failed = failed + ?, bytes = bytes + ?, size = ?, state = 'running'",
-                (piece.points, failure_count(lines), len(lines), size),
+                (chunk.points, failure_count(lines), len(lines), size),
             )
             return self._end(database, job, "succeeded") if job.done == job.total else job
 
     def requeue(self, claim: ClaimedChunk, chunks: Sequence[Chunk], tries: int) -> None:
-        """Give a claimed piece back as these pieces."""
+        """Return a claimed chunk to the queue as `chunks`."""
         with self._file.write_transaction() as database:
             if _claim_expiry(database, claim) is None:
                 return
             _delete_claim(database, claim, claim.job)
-            rows = [(claim.job.id, piece.start, piece.stop, tries, 0.0, "") for piece in chunks]
+            rows = [(claim.job.id, chunk.start, chunk.stop, tries, 0.0, "") for chunk in chunks]
             database.executemany("INSERT INTO claims VALUES (?, ?, ?, ?, ?, ?)", rows)
             size = chunks[0].points
             database.execute("UPDATE jobs SET size = min(size, ?) WHERE id = ?", (size, claim.job.id))
 
     def fail(self, name: str, generation: int, problem: bytes) -> StoredJob:
-        """End a job of this generation that has not ended, with a problem."""
+        """End an active job of this generation with a problem document, and return the job."""
         with self._file.write_transaction() as database:
             job = read_job(database, name)
             return self._end(database, job, "failed", problem) if job.generation == generation else job
 
     def restart(self, name: str, generation: int, engine_version: str, digest: str, size: int) -> StoredJob:
-        """Delete the results of an active job of this generation and make it one of this version."""
+        """Restart an active job of this generation under another engine version, without its results."""
         with self._file.write_transaction() as database:
             job = read_job(database, name)
             if job.generation != generation or job.state not in ("queued", "running"):
@@ -234,7 +234,7 @@ class SqliteStore:
             return job
 
     def announce(self, worker: str, engine_version: str) -> None:
-        """Record that a worker of this version is here now, if there are jobs: a disk without jobs stays at rest."""
+        """Record that a worker is alive. Write nothing without active jobs, so that the disk stays idle."""
         now = self._clock()
         with self._file.write_transaction() as database:
             present = f"SELECT ?, ?, ? WHERE EXISTS (SELECT 1 FROM jobs WHERE {ACTIVE})"
@@ -242,7 +242,7 @@ class SqliteStore:
             database.execute("DELETE FROM workers WHERE seen < ?", (now - FORGOTTEN_SECONDS,))
 
     def orphans(self, engine_version: str, seconds: float) -> Sequence[StoredJob]:
-        """Return active jobs of other versions, none of whose workers is here."""
+        """Return active jobs of other engine versions that have no worker."""
         since = self._clock() - seconds
         with self._file.read_connection() as database:
             rows = database.execute(
@@ -253,7 +253,7 @@ class SqliteStore:
         return [job_from_row(row) for row in rows]
 
     def purge(self, now: float, quota: Quota, age_seconds: float) -> Sequence[tuple[StoredJob, JobsError]]:
-        """Remove what has expired, and what ended longest ago while too much is stored."""
+        """Remove expired jobs and jobs above the quota, and return the active jobs that must end, with the reason."""
         ending: list[tuple[StoredJob, JobsError]] = []
         with self._file.read_connection() as database:
             old = f"SELECT {NAMES} FROM jobs WHERE {ACTIVE} AND created <= ?"
@@ -275,33 +275,33 @@ class SqliteStore:
         return ending
 
     def active(self) -> Sequence[StoredJob]:
-        """Return all jobs that have not ended, the oldest first."""
+        """Return all active jobs, oldest first."""
         with self._file.read_connection() as database:
             return overview.active_jobs(database)
 
     def announced_workers(self) -> Sequence[Worker]:
-        """Return those who announced themselves within the last hour."""
+        """Return the workers that announced themselves within the last hour."""
         with self._file.read_connection() as database:
             return overview.announced_workers(database)
 
     def dispatched_chunks(self, name: str) -> Sequence[DispatchedChunk]:
-        """Return the pieces of a job that were given out and have no lines yet."""
+        """Return the dispatched chunks of a job that have no results yet."""
         with self._file.read_connection() as database:
             return overview.dispatched_chunks(database, name)
 
     def probe(self) -> None:
-        """Write something that changes nothing."""
+        """Write to the file without changing jobs. Raise JobsUnavailable if the file cannot be written."""
         with self._file.write_transaction() as database:
             overview.probe(database)
 
     def remove(self, name: str) -> None:
-        """Remove a job with its results and its key; end it first, if it has not ended."""
+        """Remove a job with its results and its idempotency key. Cancel an active job first."""
         with self._file.write_transaction() as database:
             self._end(database, read_job(database, name), "cancelled")
             remove(database, name)
 
     def release_claims(self, engine_version: str, worker: str) -> None:
-        """End the claims on jobs of this version that others had: they died, which counts as no try of a piece."""
+        """End the claims of all other workers on jobs of this version, which died. Their tries do not count."""
         with self._file.write_transaction() as database:
             database.execute(
                 "UPDATE claims SET until = 0, worker = '' WHERE worker NOT IN ('', ?) AND job IN "
@@ -310,14 +310,14 @@ class SqliteStore:
             )
 
     def active_count(self) -> int:
-        """Return the number of jobs that wait or run."""
+        """Return the number of active jobs."""
         with self._file.read_connection() as database:
             return int(database.execute(f"SELECT count(*) FROM jobs WHERE {ACTIVE}").fetchone()[0])
 
     def _update_active(
         self, database: sqlite3.Connection, name: str, changes: str, values: Sequence[Any] = ()
     ) -> StoredJob:
-        """Change an active job, and return it."""
+        """Update columns of an active job, increase its revision, and return the job."""
         database.execute(
             f"UPDATE jobs SET {changes}, updated = ?, revision = revision + 1 WHERE id = ? AND {ACTIVE}",
             (*values, self._clock(), name),
@@ -325,7 +325,7 @@ class SqliteStore:
         return read_job(database, name)
 
     def _end(self, database: sqlite3.Connection, job: StoredJob, state: str, problem: bytes | None = None) -> StoredJob:
-        """End an active job: nobody needs its request any more."""
+        """Set the final state of an active job, and delete its request and claims. Return the job."""
         if job.state not in ("queued", "running"):
             return job
         freed = "coalesce((SELECT length(body) FROM requests WHERE job = id), 0)"
@@ -339,7 +339,7 @@ class SqliteStore:
 
 
 def _claim_expiry(database: sqlite3.Connection, claim: ClaimedChunk) -> float | None:
-    """When a claim runs out; None for a stale one."""
+    """Return the time at which a claim expires, or None for a stale claim."""
     row = database.execute(
         "SELECT until FROM claims JOIN jobs ON id = job "
         "WHERE id = ? AND start = ? AND stop = ? AND tries = ? AND worker != '' AND generation = ?",
@@ -349,7 +349,7 @@ def _claim_expiry(database: sqlite3.Connection, claim: ClaimedChunk) -> float | 
 
 
 def _delete_claim(database: sqlite3.Connection, claim: ClaimedChunk, job: StoredJob) -> bool:
-    """Delete the claim on a piece, whoever has it; whether there was one in this generation."""
+    """Delete the claim on a chunk, whoever holds it, and return whether one existed in this generation."""
     if job.generation != claim.job.generation:
         return False
     found = database.execute(

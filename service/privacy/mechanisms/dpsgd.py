@@ -1,4 +1,4 @@
-"""Run of DP-SGD."""
+"""Mechanism of a DP-SGD run."""
 
 from __future__ import annotations
 

@@ -83,7 +83,8 @@ class JointBounds:
         steeper = _up(most + log_alpha - np.log(rates))[rates < alpha]
         lines = _up(np.logaddexp(at_high + log_alpha, high))
         upper = min(0.0, _smallest(most[rates >= alpha]), _smallest(steeper), _smallest(lines))
-        return max(float(_down(log_alpha)), _largest(self._chords_below(alpha))), upper
+        known, _ = self.power.get(alpha, (-math.inf, 0.0))
+        return max(float(_down(log_alpha)), known, _largest(self._chords_below(alpha))), upper
 
     @np.errstate(all="ignore")
     def epsilon_ends(self, delta: float) -> Logs:
@@ -91,11 +92,12 @@ class JointBounds:
         log_delta = math.log(delta)
         slack = SLACK * max(1.0, -log_delta)
         (at_high, high), (at_low, low) = self._highest, self._lowest
-        lower = max(0.0, _largest(at_low[low > log_delta + slack]))
+        known = self.epsilon.get(delta, (0.0, math.inf))
+        lower = max(known[0], _largest(at_low[low > log_delta + slack]))
         if self.power:
             rates, least, _ = self._powers
             lower = max(lower, _largest(_down(_log_difference(least, log_delta) - np.log(rates))))
-        return lower, self._least_eps(log_delta - slack, _smallest(at_high[high <= log_delta - slack]))
+        return lower, min(known[1], self._least_eps(log_delta - slack, _smallest(at_high[high <= log_delta - slack])))
 
     def _least_eps(self, log_delta: float, high: float) -> float:
         """Return an eps <= `high` where the upper bound of the profile is at most delta; `high` has this property.

@@ -82,7 +82,7 @@ def test_chords_bound_the_profile() -> None:
 def test_a_smaller_delta_bounds_epsilon() -> None:
     known = JointBounds(epsilon={1e-3: (0.8, 7.0), 1e-5: (1.3, 1.4)})
     least, most = known.epsilon_ends(1e-3)
-    assert least == 0.0
+    assert least == 0.8
     assert most <= 1.4
 
 
@@ -94,6 +94,14 @@ def test_powers_bound_epsilon() -> None:
 def test_delta_bounds_the_power() -> None:
     known = JointBounds(profile={0.0: (-math.inf, math.log(1e-3))})
     assert known.log_power(0.1)[1] == pytest.approx(math.log(0.101), rel=1e-9)
+
+
+def test_a_number_is_bounded_by_what_another_question_has_for_it() -> None:
+    known = JointBounds(power={1e-3: (-5.5, -5.45)}, epsilon={1e-6: (1.5, 1.6)})
+    low, high = known.log_power(1e-3)
+    assert -5.5 <= low <= high <= -5.45
+    low, high = known.epsilon_ends(1e-6)
+    assert 1.5 <= low <= high <= 1.6
 
 
 def test_nothing_known_is_the_trivial_bound() -> None:

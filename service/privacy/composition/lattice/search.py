@@ -38,8 +38,8 @@ _MARGIN = 0.9
 _INFORMATIVE, _UNINFORMED_STEP = 0.1, 4
 """Width above which a result does not determine the necessary level, and the increment of the level then."""
 
-_UNINFORMED_LEVEL = 8
-"""Level after which other tilts are tried first if results are still too wide."""
+_UNINFORMED_LEVEL = 4
+"""Level after which other tilts are tried first, on coarse lattices, if results are still too wide."""
 
 _COARSEST = -32
 """Smallest level, if the first lattice is too large."""
@@ -156,11 +156,12 @@ class LatticeSearch:
         self._refine(
             digits, [tilt.theta for tilt in tilts], places, reading, tolerance, uninformed_level=_UNINFORMED_LEVEL
         )
-        lost = places[reading.widths(places) > max(_WIDE, tolerance)]
+        is_lost = reading.widths(places) > max(_WIDE, tolerance)
+        lost = places[is_lost]
         if len(lost):
-            self._refine(
-                digits, self._best_tilts(digits, lost, reading), lost, reading, tolerance, uninformed_level=_FINEST
-            )
+            first = [tilt.theta for tilt, each in zip(tilts, is_lost, strict=True) if each]
+            best = self._best_tilts(digits, first, lost, reading)
+            self._refine(digits, best, lost, reading, tolerance, uninformed_level=_FINEST)
         wide = places[reading.widths(places) > tolerance]
         if len(wide) and is_spent():  # Cached compositions for other numbers cost almost nothing.
             for pair in self._lattices.finest_composed(_KEPT_READ, mirrored=self._mirrored):
@@ -202,19 +203,21 @@ class LatticeSearch:
                 finer = math.ceil(wanted) if alone < _INFORMATIVE else _UNINFORMED_STEP
                 level = min(level + max(finer, 1), _FINEST)
 
-    def _best_tilts(self, digits: float, places: IndexArray, reading: _Reading) -> list[float]:
+    def _best_tilts(self, digits: float, tilts: list[float], places: IndexArray, reading: _Reading) -> list[float]:
         """Return, for each position, the tilt at which a coarse lattice gives the narrowest result.
+
+        Positions of which no coarse lattice tells anything keep their tilt.
 
         Saddle points do not find this tilt if few rare jumps dominate, because the tilted law then has two modes.
         """
         grid = self.grid(digits)
         if grid is None:
-            return [0.5] * len(places)
+            return tilts
         spacing = grid.core_deviation / (_FIRST_CELLS * math.sqrt(self._count))
         reach = self._lattices.farthest(digits)
         level = min(2, math.floor(math.log(_SEARCH_CELLS * spacing / reach) / math.log(_FINER)))
-        best, narrowest = np.full(len(places), 0.5), np.full(len(places), np.inf)
-        for tilt in _SEARCH_TILTS:
+        best, narrowest = np.array(tilts), np.ones(len(places))
+        for tilt in dict.fromkeys([*tilts, *_SEARCH_TILTS]):
             pair = self._pair(digits, max(level, _COARSEST), tilt)
             if pair is not None:
                 widths = reading.tighten(pair, places)

@@ -84,7 +84,7 @@ class MixtureTerms:
             return np.log(self.weight)
 
     def some(self, parts: IndexArray) -> MixtureTerms:
-        """Those of some parts."""
+        """Return the terms of some parts."""
         return MixtureTerms(self.shift[parts], self.weight[parts], self.rest[parts], self.weight_error[parts])
 
     def only(self, kept: BoolArray) -> MixtureTerms:

@@ -211,8 +211,9 @@ class TruncatedTrapezoid(SeparateRuns):
 
     @override
     def cumulants(self, tilts: FloatArray) -> RealCumulants:
-        """K, K', K'' at real tilts, shape (S,), or of separate runs at (S, runs), with a bound of the error of K,
-        infinite where the nodes end too early.
+        """Return K, K', K'' at real tilts, shape (S,), or of separate runs at (S, runs), and a bound of the error of K.
+
+        The bound is infinite where the nodes end too early.
 
         Plain sums: the error of K grows like N u, which Chernoff bounds and the choice of contours do not notice; the
         prefactor of a contour takes `value` instead.
@@ -325,7 +326,7 @@ class NormalTrapezoid(TruncatedTrapezoid):
 
     @property
     def real(self) -> NormalTrapezoid:
-        """The same separate runs with nodes that are enough at real tilts."""
+        """Separate runs of the same law with nodes that suffice at real tilts."""
         return self
 
     @property

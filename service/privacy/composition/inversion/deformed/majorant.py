@@ -51,7 +51,7 @@ _ROUNDING = 6.4e-14
 """Rounding of a majorant's logarithm per nat of its exponents: hundreds of units of what they are made of."""
 
 
-_AN_EXPONENTIAL, _A_PATH_NODE = 0.012, 0.1
+_AN_EXPONENTIAL, _A_PATH_NODE, _A_ROUGH_NODE = 0.012, 0.4, 0.02
 """Work, in microseconds."""
 
 
@@ -209,7 +209,9 @@ class MajorantGrid:
 
     def plain(self, paths: Paths, z: ComplexArray) -> FloatArray:
         """About ln B_G(z) for each path at its own points z, shape (P, V): the sum without error terms."""
-        return np.concatenate([self._plain(paths.chosen(some), z[some]) for some in self._batches(z)])
+        return np.concatenate(
+            [self._plain(paths.chosen(some), z[some]) for some in _batches(z, self.rough_tau.size, _A_ROUGH_NODE)]
+        )
 
     def _plain(self, paths: Paths, z: ComplexArray) -> FloatArray:
         zero = np.zeros_like(paths.eta)
@@ -222,14 +224,8 @@ class MajorantGrid:
 
     def log_bounds(self, paths: Paths, z: ComplexArray) -> tuple[FloatArray, Strips]:
         """Upper bounds of ln B_G(z) for each path G (P of them) and its own points z, shape (P, V), and the strips."""
-        parts = [self._log_bounds(paths.chosen(some), z[some]) for some in self._batches(z)]
+        parts = [self._log_bounds(paths.chosen(some), z[some]) for some in _batches(z, self.tau.size, _A_PATH_NODE)]
         return np.concatenate([bounds for bounds, _ in parts]), Strips.joined([strips for _, strips in parts])
-
-    def _batches(self, z: ComplexArray) -> list[NDArray[np.intp]]:
-        """Numbers of the paths that are evaluated together."""
-        count_work(_A_PATH_NODE * z.size * len(self.tau))
-        count = min(len(z), math.ceil(z.size * len(self.tau) / _CHUNK))
-        return np.array_split(np.arange(len(z)), count)
 
     def _log_bounds(self, paths: Paths, z: ComplexArray) -> tuple[FloatArray, Strips]:
         strips = self.strips(paths, z)
@@ -428,3 +424,9 @@ def _log_kernel(shift: FloatArray, spacing: FloatArray | float) -> FloatArray:
     turns = 2 * math.pi * shift / spacing
     with np.errstate(divide="ignore"):
         return -turns - np.log(-np.expm1(-turns))
+
+
+def _batches(z: ComplexArray, nodes: int, work: float) -> list[NDArray[np.intp]]:
+    """Return the numbers of the paths that are evaluated together, on so many nodes each, with this work for each."""
+    count_work(work * z.size * nodes)
+    return np.array_split(np.arange(len(z)), min(len(z), math.ceil(z.size * nodes / _CHUNK)))

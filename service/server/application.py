@@ -1,0 +1,139 @@
+"""The service as an ASGI application, and its server with limits on connections."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
+from importlib.metadata import version as distribution_version
+from threading import Event
+from typing import TYPE_CHECKING, Any, cast
+
+import uvicorn
+from fastapi import FastAPI
+from prometheus_client import CollectorRegistry
+
+from service.api import problem_responses
+from service.api.connections import Connections
+from service.api.dependencies import AppServices
+from service.api.fast_routes import FastPathApplication
+from service.api.head_as_get import HeadAsGet
+from service.api.jobs import routes as job_routes
+from service.api.openapi import document
+from service.api.operators import operator_application
+from service.api.routes import (
+    computations,
+    decisions,
+    discovery,
+    documentation_pages,
+    explorer_page,
+    operations,
+    results,
+)
+from service.computations.catalogue import resources
+from service.engine_version import ENGINE_VERSION
+from service.execution.client import requester_from_scope
+from service.server.composition import run_services
+from service.server.draining import DrainingServer, serve_on_socket
+from service.settings import Settings
+from service.telemetry.http import HttpTelemetry
+from service.telemetry.logs import make_logger
+from service.telemetry.metrics import Metrics
+
+if TYPE_CHECKING:
+    import socket
+
+DISTRIBUTION = "privacy-bounds"
+DESCRIPTION = (
+    "A request says what a training run or a release did with the data; every answer is a number with two ends, and it "
+    "is proved that the truth lies between them. The guide of a running service is at `/guide`: how to read an answer, "
+    "which request to send, and why the numbers may be believed."
+)
+
+
+def create_app(settings: Settings, operators: socket.socket | None = None) -> FastAPI:
+    """Return the service as an ASGI application. Its resources start and stop with its lifespan.
+
+    operators: socket on which operators are served while the application runs.
+    """
+    version = distribution_version(DISTRIBUTION)
+    metrics = Metrics(CollectorRegistry(), ENGINE_VERSION)
+    logger = make_logger(settings.log_level)
+    draining = Event()
+    telemetry = partial(
+        HttpTelemetry,
+        metrics=metrics,
+        logger=logger,
+        unknown_error=problem_responses.unknown_error,
+        cancelled=problem_responses.shutting_down,
+    )
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncGenerator[dict[str, AppServices]]:
+        async with run_services(settings, metrics, logger, version) as services:
+            services.readiness.is_draining = draining.is_set
+            by_operator = partial(telemetry, requester_of=lambda _: "operator")
+            async with serve_on_socket(operator_application(services, by_operator), operators):
+                logger.info("started", version=version, engine_version=ENGINE_VERSION)
+                yield {"services": services}
+        logger.info("stopped")
+
+    app = build_framework(version, lifespan)
+    offered = resources()
+    app.router.routes[:0] = map(computations.route_of, offered)  # asked most, matched first
+    people = (explorer_page.router, documentation_pages.router(*documentation_pages.GUIDE))
+    stored = (results.router(offered), decisions.router)
+    ready = operations.details_router if settings.operator_bind is None else operations.verdict_router
+    for router in (job_routes.router, *stored, discovery.router(offered), operations.router, ready, *people):
+        app.include_router(router)
+    document.install(app, tuple(computation.request_type for computation in offered))
+    problem_responses.install(app)
+    app.add_middleware(HeadAsGet)
+    by_address = partial(telemetry, requester_of=requester_from_scope)
+    app.add_middleware(by_address)
+    app.enable_fast_path(by_address)
+    app.state.metrics = metrics  # for the server, which counts what never comes as far as the application
+    app.state.draining = draining
+    return app
+
+
+def build_framework(
+    version: str, lifespan: Callable[[FastAPI], AbstractAsyncContextManager[dict[str, AppServices]]]
+) -> FastPathApplication:
+    """Return the application without routes, with the metadata of the published document."""
+    return FastPathApplication(
+        title="Privacy bounds",
+        summary="Certified bounds on what an attacker can learn from a differentially private release.",
+        description=DESCRIPTION,
+        version=version,
+        license_info={"name": "Apache-2.0", "identifier": "Apache-2.0"},
+        openapi_tags=document.TAGS,
+        openapi_url=None,  # the published document is a file of the package
+        lifespan=lifespan,
+        docs_url=None,  # ours loads nothing from elsewhere
+        redoc_url=None,
+        redirect_slashes=False,
+        telemetry={"tracing": False, "metrics": False, "logs": False},  # ours, below
+        generate_unique_id_function=lambda route: route.name,
+    )
+
+
+def create_server(settings: Settings, host: str, port: int, operators: socket.socket | None = None) -> uvicorn.Server:
+    """Return the HTTP server of the application, with limits on connections."""
+    app = create_app(settings, operators)
+    connections = Connections(settings, app.state.metrics)
+    configuration = uvicorn.Config(
+        app,
+        host=host,
+        port=port,
+        http=cast("Any", connections.protocol),
+        ws="none",
+        access_log=False,  # one event per request is written by the service itself, with what uvicorn cannot know
+        log_config=None,
+        server_header=False,
+        proxy_headers=bool(settings.trusted_proxies),
+        forwarded_allow_ips=settings.trusted_proxies,
+        timeout_keep_alive=settings.keep_alive_seconds,
+        timeout_graceful_shutdown=settings.shutdown_timeout_seconds,
+    )
+    return DrainingServer(configuration, settings.drain_seconds, app.state.draining)

@@ -1,0 +1,178 @@
+"""Composition of the services that routes use, from start to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, nullcontext
+from functools import partial
+from importlib import import_module
+
+from structlog.typing import FilteringBoundLogger
+
+from service.api.dependencies import AppServices
+from service.api.readiness import Readiness
+from service.api.renderings import ChartRenderer, RenderingService
+from service.api.request_reading import LARGEST_BODIES_AT_ONCE, LARGEST_UPLOADS_AT_ONCE
+from service.engine_version import ENGINE_VERSION
+from service.execution.entry_mac import EntryAuthenticator
+from service.execution.leases import RedisLeases
+from service.execution.memory_cache import InMemoryResultCache
+from service.execution.redis_client import RedisCircuitBreaker
+from service.execution.resource_budget import ResourceBudget
+from service.execution.result_cache import RedisResultCache
+from service.execution.runner import ComputationRunner
+from service.execution.shared_cache import SharedCache
+from service.execution.sibling_processes import SiblingProcesses, supervised_folder
+from service.execution.worker_pool import WorkerPool
+from service.execution.workers import RESERVE_MEMORY_BYTES, RESERVE_SECONDS, Workers
+from service.importers.catalogue import validate_with_imports
+from service.preloaded import LOADED_FOR_PRICES
+from service.rendering import chart_images
+from service.self_test import REFERENCE_CASES
+from service.server.jobs import job_niceness, run_jobs
+from service.server.pools import build_admission, pool_factory
+from service.settings import Settings
+from service.telemetry.loop_lag import measure_loop_lag
+from service.telemetry.metrics import Metrics
+
+SECONDS_PER_DAY = 86_400
+LEASE_BEYOND_TIME_LIMIT_SECONDS = 5.0
+
+
+@asynccontextmanager
+async def run_services(
+    settings: Settings, metrics: Metrics, logger: FilteringBoundLogger, version: str
+) -> AsyncGenerator[AppServices]:
+    """Start the services of an application, yield them, and stop them."""
+    make_pool = pool_factory(settings, metrics)
+    refused = partial(metrics.count_rejection, "share")
+    pool = make_pool(worker_count=settings.worker_count, niceness=settings.worker_niceness)
+    reserve = make_pool(
+        worker_count=1,
+        niceness=settings.worker_niceness // 2,  # ahead of long work
+        time_limit_seconds=min(settings.time_limit_seconds, RESERVE_SECONDS),
+        memory_limit_bytes=min(settings.worker_memory_limit_bytes, RESERVE_MEMORY_BYTES),
+    )
+    async with connect_redis(settings, metrics, logger) as (link, shared):
+        memory = InMemoryResultCache(settings.memory_cache_entries, settings.memory_cache_bytes)
+        admission = build_admission(settings, settings.worker_count, reserve_count=1)
+        siblings = build_sibling_processes(memory)
+        workers = Workers(pool, admission, reserve, lambda: metrics.queue_depth.set(admission.admitted))
+        runner = build_runner(settings, memory, shared, siblings, workers, metrics)
+        board = build_chart_renderer(settings, metrics)
+        readiness = Readiness(REFERENCE_CASES, pool, link, are_results_shared=bool(settings.seal_key))
+        watching = asyncio.create_task(measure_loop_lag(metrics))
+        try:
+            await preload(workers, readiness)
+            for_jobs = partial(make_pool, worker_count=settings.job_workers, niceness=job_niceness(settings))
+            async with (
+                nullcontext() if siblings is None else siblings.serve(),
+                run_jobs(settings, for_jobs, runner, metrics, logger) as running_jobs,
+            ):
+                readiness.jobs = running_jobs.condition
+                yield AppServices(
+                    settings=settings,
+                    runner=runner,
+                    renderings=RenderingService(runner, board, memory, settings.worker_count),
+                    upload_memory=ResourceBudget(LARGEST_UPLOADS_AT_ONCE * settings.max_upload_bytes, refused),
+                    json_memory=ResourceBudget(LARGEST_BODIES_AT_ONCE * settings.max_body_bytes, refused),
+                    readiness=readiness,
+                    jobs=running_jobs,
+                    validate=validate_with_imports,
+                    metrics=metrics,
+                    version=version,
+                )
+        finally:
+            watching.cancel()
+            await workers.close()
+            await board.close()
+
+
+@asynccontextmanager
+async def connect_redis(
+    settings: Settings, metrics: Metrics, logger: FilteringBoundLogger
+) -> AsyncGenerator[tuple[RedisCircuitBreaker | None, SharedCache | None]]:
+    """Connect to Redis, and yield the connection and the shared cache, or None without Redis."""
+    if settings.redis_url is None:
+        yield None, None
+        return
+    link = RedisCircuitBreaker(settings.redis_url.get_secret_value(), settings.redis_timeout_seconds, metrics, logger)
+    await link.start()
+    shared = build_shared_cache(settings, link, metrics)
+    try:
+        yield link, shared
+    finally:
+        await shared.cache.flush()
+        await link.stop()
+
+
+def build_runner(
+    settings: Settings,
+    memory: InMemoryResultCache,
+    shared: SharedCache | None,
+    siblings: SiblingProcesses | None,
+    workers: Workers,
+    metrics: Metrics,
+) -> ComputationRunner:
+    """Return the runner of computations with its caches and workers."""
+    return ComputationRunner(
+        engine_version=ENGINE_VERSION,
+        memory=memory,
+        shared=shared,
+        siblings=siblings,
+        workers=workers,
+        metrics=metrics,
+        max_remembered_bodies=settings.memory_cache_entries,
+        validate=validate_with_imports,
+    )
+
+
+def build_sibling_processes(memory: InMemoryResultCache) -> SiblingProcesses | None:
+    """Return the sibling processes of a supervised process, or None."""
+    folder = supervised_folder()
+    return None if folder is None else SiblingProcesses(folder, memory.lookup)
+
+
+async def preload(workers: Workers, readiness: Readiness) -> None:
+    """Load modules and evaluate the reference cases here, while the workers start. The first request does not wait for
+    them.
+    """
+    warming = asyncio.create_task(workers.start())
+    await asyncio.to_thread(lambda: [import_module(name) for name in LOADED_FOR_PRICES])
+    await asyncio.to_thread(readiness.report)
+    await warming
+    gc.freeze()  # what is loaded by now stays; collections need not look at it again
+
+
+def build_chart_renderer(settings: Settings, metrics: Metrics) -> ChartRenderer:
+    """Return the chart renderer. Its process starts with the first chart."""
+    pool = WorkerPool(
+        worker_count=1,
+        time_limit_seconds=min(settings.time_limit_seconds, chart_images.TIME_LIMIT_SECONDS),
+        memory_limit_bytes=chart_images.MEMORY_LIMIT_BYTES,
+        niceness=settings.worker_niceness,
+        preloaded_modules=(chart_images.__name__,),
+        metrics=metrics,
+        warm_up=chart_images.warm_up,
+    )
+    return ChartRenderer(pool, Workers(pool, build_admission(settings, 1)))
+
+
+def build_shared_cache(settings: Settings, link: RedisCircuitBreaker, metrics: Metrics) -> SharedCache:
+    """Return the cache of results that instances share through Redis."""
+    cache = RedisResultCache(
+        link,
+        ttl_seconds=settings.result_ttl_seconds,
+        ground_truth_ttl_seconds=settings.ground_truth_ttl * SECONDS_PER_DAY,
+        authenticator=EntryAuthenticator([key.get_secret_value() for key in settings.seal_key]),
+        metrics=metrics,
+    )
+    return SharedCache(
+        cache=cache,
+        leases=RedisLeases(link, cache),
+        cost_floor=settings.redis_cost_floor,
+        longest_lease_seconds=settings.time_limit_seconds + LEASE_BEYOND_TIME_LIMIT_SECONDS,
+        expensive_timeout_seconds=settings.redis_expensive_timeout_seconds,
+    )

@@ -1,0 +1,38 @@
+"""Pools of worker processes and their admission, with the limits of the settings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from service.execution.worker_admission import WorkerAdmission
+from service.execution.worker_pool import WorkerPool
+from service.preloaded import preloaded_modules
+from service.self_test import warm_up
+from service.settings import Settings
+from service.telemetry.metrics import Metrics
+
+
+def pool_factory(settings: Settings, metrics: Metrics) -> Callable[..., WorkerPool]:
+    """Return a factory of worker pools with the limits of the settings. The caller chooses number and niceness of
+    workers.
+    """
+    return partial(
+        WorkerPool,
+        time_limit_seconds=settings.time_limit_seconds,
+        memory_limit_bytes=settings.worker_memory_limit_bytes,
+        preloaded_modules=preloaded_modules(),
+        metrics=metrics,
+        warm_up=warm_up,
+    )
+
+
+def build_admission(settings: Settings, worker_count: int, reserve_count: int = 0) -> WorkerAdmission:
+    """Return the admission queue of a pool, with the limits of the settings."""
+    return WorkerAdmission(
+        max_cost=settings.max_cost,
+        worker_count=worker_count,
+        reserve_count=reserve_count,
+        queue_limit=settings.queue_limit,
+        queue_wait_limit_seconds=settings.queue_wait_limit_seconds,
+    )

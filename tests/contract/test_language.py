@@ -1,0 +1,168 @@
+"""Docstrings and pages keep the mechanical rules of plain English: a verb first, no inversions, short sentences."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import pytest
+
+ROOT: Final = Path(__file__).parents[2]
+PACKAGES: Final = ("service", "api_schemas", "privacy_bounds")
+PAGES: Final = ("CHANGELOG.md", "README.md", "SECURITY.md", "docs/guide", "docs/decisions")
+NOT_YET: Final = (
+    "service/api",
+    "service/computations",
+    "service/jobs",
+    "service/main.py",
+    "service/privacy/composition",
+)
+"""Packages that are still to be rewritten. Nothing is added to this list."""
+
+LEAST_WORDS: Final = 4
+LONGEST_SENTENCE: Final = 30
+SHARE_OF_LONG_SENTENCES: Final = 0.05
+OPENINGS: Final = (
+    "Of ",
+    "What ",
+    "Where ",
+    "Those ",
+    "That ",
+    "As ",
+    "In which ",
+    "The same",
+    "See ",
+    "And ",
+    "Like ",
+    "By ",
+    "To ",
+    "So ",
+    "For ",
+)
+PRIVATE_WORDS: Final = re.compile(
+    r"\b(rungs?|usual places?|bent (?:contours?|lines?)|at hand|dear(?:er|est)?|tariffs?"
+    r"|as (?:said|told|asked|heard)|none of its)\b",
+    re.IGNORECASE,
+)
+VERBS: Final = frozenset(
+    re.findall(
+        r"\w+",
+        """
+        accept acquire add advance align announce answer append apply approximate ask assemble assert assign
+        attach audit await bisect bound bracket bring build calculate calibrate call cancel cap carry change check
+        choose claim clamp clear close collect combine commit compare compile complete compose compress compute
+        concatenate configure connect consume continue convert copy count create cut decide declare decode
+        decompress define delete deliver derive describe determine disable discard discretise dispatch display
+        divide do draw drop emit enable enclose encode end enforce enqueue ensure enter enumerate escape estimate
+        evaluate evict exclude execute exit expand explain export extend extract fail fetch fill filter find
+        finish fit flush fold follow forget format forward generate give grant group grow guess handle hash hoist
+        hold identify ignore import include increase initialise insert inspect install integrate interpolate
+        intersect invert iterate join judge keep kill label lay leave limit link list listen load locate lock log
+        look lower make map mark match maximise measure merge minimise move multiply name narrow negotiate
+        normalise notify observe offer omit open order override parse partition pass pause perform persist place
+        plan plot poll post predict prefer prepare preserve prevent print process produce project propagate
+        protect prove provide publish pull put query queue quote raise rank read rebuild receive record recover
+        redirect reduce refine refuse register reject release reload remember remove rename render renew repeat
+        replace report represent request require reserve reset resolve respond restart restore restrict resume
+        retry return reuse reverse revoke rewrite rotate round route run sample satisfy save scale scan schedule
+        search select send separate serialise serve set settle shift show shrink shut sign simplify simulate skip
+        sleep slice solve sort split square stage start step stop store stream strip submit subtract sum summarise
+        supervise suppress swap symmetrise tabulate take terminate test tighten tilt track transfer transform
+        translate trim truncate try turn unpack update upload use validate verify wait walk warm warn weigh
+        whether widen withdraw wrap write yield
+        """,
+    )
+)
+
+
+class Docstring(NamedTuple):
+    """Docstring of a module, class or function, with its place."""
+
+    place: str
+    text: str
+    is_function: bool
+
+    @property
+    def summary(self) -> str:
+        """First paragraph in one line."""
+        return " ".join(self.text.split("\n\n")[0].split())
+
+
+def docstrings(folder: Path) -> Iterator[Docstring]:
+    for path in sorted(folder.rglob("*.py")):
+        if str(path.relative_to(ROOT)).startswith(NOT_YET):
+            continue
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
+                text = ast.get_docstring(node)
+                if text is not None:
+                    name = getattr(node, "name", "(module)")
+                    place = f"{path.relative_to(ROOT)}:{getattr(node, 'lineno', 1)} {name}"
+                    yield Docstring(place, text, is_called(node))
+
+
+def is_called(node: ast.AST) -> bool:
+    """Whether the node is a function and no property."""
+    if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        return False
+    return not any("property" in ast.unparse(decorator) for decorator in node.decorator_list)
+
+
+DOCSTRINGS: Final = {name: list(docstrings(ROOT / name)) for name in PACKAGES}
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_function_docstrings_start_with_a_verb(package: str) -> None:
+    found = [
+        (each.place, each.summary)
+        for each in DOCSTRINGS[package]
+        if each.is_function and re.split(r"[^A-Za-z]", each.summary.lower(), maxsplit=1)[0] not in VERBS
+    ]
+    assert found == []
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_docstrings_have_no_inverted_opening(package: str) -> None:
+    assert [(each.place, each.summary) for each in DOCSTRINGS[package] if each.summary.startswith(OPENINGS)] == []
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_docstrings_have_at_least_four_words(package: str) -> None:
+    assert [(each.place, each.text) for each in DOCSTRINGS[package] if len(each.summary.split()) < LEAST_WORDS] == []
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_docstrings_have_no_private_words(package: str) -> None:
+    assert [(each.place, found[0]) for each in DOCSTRINGS[package] if (found := PRIVATE_WORDS.search(each.text))] == []
+
+
+def pages(name: str) -> list[Path]:
+    path = ROOT / name
+    return sorted(path.glob("*.md")) if path.is_dir() else [path]
+
+
+def sentences(text: str) -> Iterator[str]:
+    """Yield the sentences of a page. Code blocks, tables and headings are left out; inline code is one word."""
+    text = re.sub(r"```.*?```", "", text, flags=re.DOTALL)
+    text = re.sub(r"(?m)^(\||#|!\[).*$", "", text)
+    text = re.sub(r"(?m)^\s*([-*]|\d+\.)\s", "\n\n", text)
+    for paragraph in re.split(r"\n\s*\n", text):
+        plain = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", re.sub(r"`[^`]*`", "code", paragraph))
+        yield from filter(None, re.split(r"(?<=[.!?])\s+", " ".join(plain.split())))
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_pages_have_few_long_sentences(name: str) -> None:
+    found = [sentence for page in pages(name) for sentence in sentences(page.read_text("utf-8"))]
+    assert found
+    long = [sentence for sentence in found if len(sentence.split()) > LONGEST_SENTENCE]
+    assert len(long) <= SHARE_OF_LONG_SENTENCES * len(found), long
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_pages_have_no_private_words(name: str) -> None:
+    found = [(page.name, word[0]) for page in pages(name) for word in PRIVATE_WORDS.finditer(page.read_text("utf-8"))]
+    assert found == []
