@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from api_schemas.sweeps import SweepsRequest
 from service.computations.abstract import Quote
-from service.computations.bounds import Setting, bounds_quote
+from service.computations.bounds import ResolvedRequest, bounds_quote
 from service.computations.estimates import UNCERTAINTY, parts_of
 from service.privacy.composition.inversion.run import MOST_KINDS, ContourRun
 from service.privacy.composition.planning.choose import steps_of
@@ -49,7 +49,7 @@ def sweeps_quote(request: SweepsRequest) -> Quote:
     largest = max(quotes, key=lambda quote: quote.cost)
     first = max(cost - share for cost, share in zip(costs, shared, strict=True))
     total = math.ceil((sum(shared) / len(looked) + POINT_COST) * count + first)
-    return Quote(total, engine=largest.engine, uncertainty=UNCERTAINTY)
+    return Quote(total, engine=largest.engine, uncertainty_factor=UNCERTAINTY)
 
 
 def _asked(request: SweepsRequest, places: Any, numbers: tuple[float, ...]) -> Quote:
@@ -62,12 +62,12 @@ def _asked(request: SweepsRequest, places: Any, numbers: tuple[float, ...]) -> Q
 
 def _share(quote: Quote) -> float:
     """Return the share of the cost of a point alone that it has in a batch; 1 where its run is evaluated alone."""
-    if quote.engine != CONTOUR or quote.begun is None:
+    if quote.engine != CONTOUR or quote.prepared is None:
         return 1.0
-    setting: Setting = quote.begun.plans
-    if not isinstance(setting.threat_model, WorstCase) or isinstance(setting.mechanism, Mixture):
+    resolved: ResolvedRequest = quote.prepared.plans
+    if not isinstance(resolved.threat_model, WorstCase) or isinstance(resolved.mechanism, Mixture):
         return 1.0
-    parts = contour_parts(steps_of(setting.mechanism, setting.threat_model.neighbours))
+    parts = contour_parts(steps_of(resolved.mechanism, resolved.threat_model.neighbours))
     if parts is None or len(parts) > MOST_KINDS:
         return 1.0
     run = described_run(parts)
