@@ -111,14 +111,14 @@ class ChunkWorker:
 
     async def _process(self, claim: ClaimedChunk) -> None:
         try:
-            known = await self._remembered_job(claim.job)
+            remembered = await self._remembered_job(claim.job)
             if (
-                claim.chunk.points > known.plan.max_chunk_points
+                claim.chunk.points > remembered.plan.max_chunk_points
             ):  # of a file that an earlier version of the service wrote
-                parts = _split(claim.chunk, known.plan.max_chunk_points)
+                parts = _split(claim.chunk, remembered.plan.max_chunk_points)
                 await self._persist_with_retry(self._context.repository.requeue, claim, parts, claim.tries)
                 return
-            computed = await self._find_or_compute(claim, known.plan)
+            computed = await self._find_or_compute(claim, remembered.plan)
         except (_ChunkNotNeeded, JobsUnavailable, JobNotFound):
             raise
         except (OutOfTime, OutOfMemory, WorkerDied) as error:
@@ -127,7 +127,7 @@ class ChunkWorker:
         except Exception as error:  # noqa: BLE001 - whatever a computation raises belongs to its points
             await self._fail_chunk(claim, error)
         else:
-            await self._save_result(claim, known, computed)
+            await self._save_result(claim, remembered, computed)
 
     async def _remembered_job(self, job: StoredJob) -> RememberedJob:
         """Return the plan of a job, from memory or from its request.
@@ -135,16 +135,16 @@ class ChunkWorker:
         Raise the validation errors of a request that another engine version accepted.
         """
         key = job.id, job.generation
-        known = self._remembered.get(key)
-        if known is None:
-            known = RememberedJob(await asyncio.to_thread(_plan_of, self._context, job))
-            self._remembered[key] = known
+        remembered = self._remembered.get(key)
+        if remembered is None:
+            remembered = RememberedJob(await asyncio.to_thread(_plan_of, self._context, job))
+            self._remembered[key] = remembered
             if len(self._remembered) > MAX_REMEMBERED_JOBS:
                 self._remembered.popitem(last=False)
         self._remembered.move_to_end(key)
-        return known
+        return remembered
 
-    async def _find_or_compute(self, claim: ClaimedChunk, work: JobPlan) -> WorkerResult:
+    async def _find_or_compute(self, claim: ClaimedChunk, plan: JobPlan) -> WorkerResult:
         """Return the result lines of a chunk, from a stored result or from a worker process.
 
         Raise _ChunkNotNeeded and the errors of WorkerPool.compute.
@@ -152,12 +152,12 @@ class ChunkWorker:
         context, chunk, job = self._context, claim.chunk, claim.job
         if claim.tries >= MAX_TRIES:
             raise WorkerDied
-        if work.computation.chunking is None:
-            stored = await context.find_answer(work.computation, job.digest)
+        if plan.computation.chunking is None:
+            stored = await context.find_answer(plan.computation, job.digest)
             if stored is not None:
                 return WorkerResult(response_line(stored), 0.0, 0.0, 0)
-        task, request = await asyncio.to_thread(work.chunk_task, chunk)
-        limit = work.time_limit_seconds(chunk, context.limits)
+        task, request = await asyncio.to_thread(plan.chunk_task, chunk)
+        limit = plan.time_limit_seconds(chunk, context.limits)
         computing = asyncio.ensure_future(
             self._pool().compute(task, request, job.digest, context.engine_version, limit)
         )
@@ -176,24 +176,24 @@ class ChunkWorker:
         except JobsUnavailable:
             return True  # an unavailable storage does not dispatch the chunk to another worker
 
-    async def _save_result(self, claim: ClaimedChunk, known: RememberedJob, computed: WorkerResult) -> None:
-        context, work, points = self._context, known.plan, claim.chunk.points
+    async def _save_result(self, claim: ClaimedChunk, remembered: RememberedJob, computed: WorkerResult) -> None:
+        context, plan, points = self._context, remembered.plan, claim.chunk.points
         context.metrics.count_violations(computed.violations)
         if computed.seconds:
-            known.seconds_per_point = smoothed_seconds(
-                known.seconds_per_point, computed.seconds, computed.cpu_seconds, points
+            remembered.seconds_per_point = smoothed_seconds(
+                remembered.seconds_per_point, computed.seconds, computed.cpu_seconds, points
             )
-        size = next_size(points, known.seconds_per_point or 0.0, work.max_chunk_points)
-        if work.computation.chunking is None:
-            await self._store_single_result(claim.job, work, computed.body)
+        size = next_size(points, remembered.seconds_per_point or 0.0, plan.max_chunk_points)
+        if plan.computation.chunking is None:
+            await self._store_single_result(claim.job, plan, computed.body)
         await self._persist_with_retry(context.repository.save, claim, computed.body, size)
         context.metrics.count_chunk("done", points)
 
-    async def _store_single_result(self, job: StoredJob, work: JobPlan, lines: bytes) -> None:
+    async def _store_single_result(self, job: StoredJob, plan: JobPlan, lines: bytes) -> None:
         """Store the response of a job of a single request in the result cache, and log its decision."""
         context = self._context
-        body, decided = await asyncio.to_thread(stored_response_and_decision, work.computation, lines)
-        context.store_answer(work.computation, job.digest, body, job.cost, job.requester)
+        body, decided = await asyncio.to_thread(stored_response_and_decision, plan.computation, lines)
+        context.store_answer(plan.computation, job.digest, body, job.cost, job.requester)
         if decided is not None:
             context.logger.info("decision", **_log_origin(job), **decided)
 
@@ -221,8 +221,8 @@ class ChunkWorker:
         self._report_failure(claim, error, "piece failed")
         context.metrics.count_chunk("failed", chunk.points)
         problem = context.describe(error)
-        known = self._remembered.get((job.id, job.generation))
-        if known is None or known.plan.computation.chunking is None:
+        remembered = self._remembered.get((job.id, job.generation))
+        if remembered is None or remembered.plan.computation.chunking is None:
             await self._persist_with_retry(context.repository.fail, job.id, job.generation, problem)
         else:
             await self._persist_with_retry(context.repository.save, claim, failure_lines(chunk, problem), chunk.points)
@@ -284,14 +284,14 @@ class Housekeeping:
     def _restart(self, job: StoredJob) -> None:
         context = self._context
         try:
-            work = _plan_of(context, job)
+            plan = _plan_of(context, job)
         except (JobNotFound, JobsUnavailable):
             raise
         except Exception as error:  # noqa: BLE001 - another version accepted what is no request to this one
             self._fail(job, error)
             return
-        size = initial_size(job.cost, job.total, work.max_chunk_points)
-        digest = work.digest(context.engine_version)
+        size = initial_size(job.cost, job.total, plan.max_chunk_points)
+        digest = plan.digest(context.engine_version)
         context.repository.restart(job.id, job.generation, context.engine_version, digest, size)
         context.logger.info(
             "jobs", state="begun anew", **_log_origin(job), resource=job.resource, before=job.engine_version

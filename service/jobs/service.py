@@ -94,12 +94,12 @@ class JobService:
         """Shut the threads down. No method may be called afterwards."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
-    async def enqueue(self, work: JobPlan, sent: bytes, quote: Quote, sender: Sender) -> StoredJob:
+    async def enqueue(self, plan: JobPlan, sent: bytes, quote: Quote, sender: Sender) -> StoredJob:
         """Store a request as a job, and return the job. Raise JobsError and ExecutionError.
 
         `sent` is the JSON of the request, and `quote` its quoted cost.
         """
-        return self._notify(await self._in_thread(self._enqueue, work, sent, quote, sender))
+        return self._notify(await self._in_thread(self._enqueue, plan, sent, quote, sender))
 
     def parse(self, sent: bytes) -> tuple[JobPlan, bytes, Quote]:
         """Parse the body of a job, and return the plan, the JSON of the inner request, and the quoted cost.
@@ -110,11 +110,11 @@ class JobService:
         computation = resource_at(read.resource)
         inner = json.dumps(read.request).encode()
         try:
-            work = parse_plan(computation, inner, self._validate)
+            plan = parse_plan(computation, inner, self._validate)
         except InvalidRequest as error:
             raise InvalidJob(tuple(_in_request(each) for each in field_errors(error.validation))) from None
         try:
-            return work, inner, work.quote
+            return plan, inner, plan.quote
         except PrivacyComputationError as error:
             error.pointer = REQUEST_POINTER + error.pointer
             raise
@@ -223,22 +223,22 @@ class JobService:
         """
         return self._streams.reserve(requester, 1)
 
-    def _enqueue(self, work: JobPlan, sent: bytes, quote: Quote, sender: Sender) -> StoredJob:
-        if work.total > self.limits.points:
+    def _enqueue(self, plan: JobPlan, sent: bytes, quote: Quote, sender: Sender) -> StoredJob:
+        if plan.total > self.limits.points:
             sentence = f"A job may have at most {self.limits.points} points."
             raise InvalidJob((FieldError(pointer=REQUEST_POINTER, detail=sentence),))
-        largest = self.largest_cost(work.computation)
-        if quote.least > largest:
+        largest = self.largest_cost(plan.computation)
+        if quote.minimum > largest:
             self._metrics.count_rejection("budget")
-            raise ComputeBudgetExceeded(quote.least, largest)
+            raise ComputeBudgetExceeded(quote.minimum, largest)
         now = time.time()
         job = StoredJob(
             id=new_id(),
-            resource=resource_path(work.computation),
-            digest=work.digest(self._engine_version),
+            resource=resource_path(plan.computation),
+            digest=plan.digest(self._engine_version),
             engine_version=self._engine_version,
             cost=quote.cost,
-            total=work.total,
+            total=plan.total,
             created=now,
             expires=now + self.limits.age_seconds + self.limits.kept_seconds,
             kept_seconds=self.limits.kept_seconds,
@@ -246,8 +246,8 @@ class JobService:
             request_id=sender.request_id,
             updated=now,
         )
-        fingerprint = text_digest(canonical_bytes(job.resource, "", work.request).decode()).encode()
-        size = initial_size(job.cost, job.total, work.max_chunk_points)
+        fingerprint = text_digest(canonical_bytes(job.resource, "", plan.request).decode()).encode()
+        size = initial_size(job.cost, job.total, plan.max_chunk_points)
         accepted = self.repository.add(job, sent, sender.key, fingerprint, self.limits.quota, size)
         if accepted is job:
             self._metrics.count_job_accepted(job.resource)

@@ -33,7 +33,7 @@ class Backend:
     moment: float
 
     def add(self, requester: str = "one", key: str | None = None, quota: Quota = AMPLE, **fields: Any) -> StoredJob:
-        """Accept a job of ten points, in pieces of four; `request`, `size`, `fingerprint`: of the call."""
+        """Accept a job of ten points, in chunks of four; `request`, `size`, `fingerprint`: of the call."""
         request = fields.pop("request", b"{}")
         size, fingerprint = fields.pop("size", 4), fields.pop("fingerprint", b"same")
         now = self.now()
@@ -52,7 +52,7 @@ class Backend:
         return self.repository.add(job, request, key, fingerprint, quota, size)
 
     def compute(self, version: str = "1", seconds: float = 100.0) -> tuple[StoredJob, Chunk] | None:
-        """Claim a piece and save it; the job afterwards."""
+        """Claim a chunk and save it; the job afterwards."""
         claim = self.repository.claim(version, "worker", seconds)
         if claim is None:
             return None
@@ -106,19 +106,19 @@ def cluster(folder: Path) -> Generator[Backend]:
 BACKENDS: dict[str, Callable[[Path], Any]] = {"sqlite": sqlite, "redis": cluster}
 
 
-def lines(version: str, piece: Chunk) -> bytes:
+def lines(version: str, chunk: Chunk) -> bytes:
     """Results that name who made them."""
     return compress(
-        b"".join(b'{"point":%d,"by":"%b"}\n' % (point, version.encode()) for point in range(*bounds(piece)))
+        b"".join(b'{"point":%d,"by":"%b"}\n' % (point, version.encode()) for point in range(*bounds(chunk)))
     )
 
 
-def bounds(piece: Chunk) -> tuple[int, int]:
-    return piece.start, piece.stop
+def bounds(chunk: Chunk) -> tuple[int, int]:
+    return chunk.start, chunk.stop
 
 
 def points_and_makers(kept: list[ChunkResult]) -> tuple[list[int], set[str]]:
-    """What the lines of these pieces say."""
+    """What the lines of these chunks say."""
     rows = [row for each in kept for row in map(_read, decompress(each.lines).splitlines())]
     return [point for point, _ in rows], {maker for _, maker in rows}
 

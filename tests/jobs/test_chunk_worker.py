@@ -1,4 +1,4 @@
-"""What a worker does with a piece: whatever becomes of it, its points have an answer or a problem, and it is logged."""
+"""What a worker does with a chunk: whatever becomes of it, its points have an answer or a problem, and it is logged."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from service.privacy.enclosure import Enclosure, Evidence
 from service.privacy.errors import NumericalFailure, OutOfDomain
 from tests.execution.fakes import counted
 from tests.jobs.backends import Clock, lines, points_and_makers
-from tests.jobs.worker_contexts import LIMITS, Shop, add, make_shop
+from tests.jobs.worker_contexts import LIMITS, FakeWorkerContext, add, make_worker_context
 
 FAILURES = "privacy_bounds_computation_failures_total"
 
@@ -41,9 +41,9 @@ def store(tmp_path: Path, clock: Clock) -> Iterator[SqliteStore]:
         yield made
 
 
-async def work_through(shop: Shop) -> int:
-    """Compute all there is; how many pieces that were."""
-    worker = ChunkWorker(shop.shop, shop.make_pool)
+async def work_through(worker_context: FakeWorkerContext) -> int:
+    """Compute all there is; how many chunks that were."""
+    worker = ChunkWorker(worker_context.worker_context, worker_context.make_pool)
     count = 0
     while await worker.process_next():
         count += 1
@@ -58,41 +58,41 @@ def problems_of(store: SqliteStore, name: str) -> dict[int, str | None]:
 
 async def test_every_point_is_computed_once(store: SqliteStore, clock: Clock) -> None:
     job = add(store, clock(), 200)
-    shop = make_shop(store)
-    await work_through(shop)
+    worker_context = make_worker_context(store)
+    await work_through(worker_context)
     assert points_and_makers([*store.results(job.id, 0, 999)]) == (list(range(200)), {"1"})
-    sizes = [piece.points for piece in shop.pool.pieces]
-    assert sizes == [4, 8, 16, 100, 72], "pieces grow as they are measured, and end where a block ends"
-    assert counted(shop.shop.metrics, 'privacy_bounds_job_points_total{outcome="done"}') == 200
-    [ended] = shop.logged("job")
+    sizes = [chunk.points for chunk in worker_context.pool.chunks]
+    assert sizes == [4, 8, 16, 100, 72], "chunks grow as they are measured, and end where a block ends"
+    assert counted(worker_context.worker_context.metrics, 'privacy_bounds_job_points_total{outcome="done"}') == 200
+    [ended] = worker_context.logged("job")
     assert (ended["request_id"], ended["requester"], ended["job_state"]) == ("the-request", "192.0.2.7", "succeeded")
 
 
 @pytest.mark.parametrize(
     "error", [OutOfTime(8.0), OutOfMemory(2**30), WorkerDied()], ids=lambda error: type(error).__name__
 )
-async def test_a_piece_that_does_not_end_is_halved_down_to_the_point(
+async def test_a_chunk_that_does_not_end_is_halved_down_to_the_point(
     store: SqliteStore, clock: Clock, error: Exception
 ) -> None:
     job = add(store, clock(), 16)
-    shop = make_shop(store)
+    worker_context = make_worker_context(store)
 
-    def act(piece: Chunk, version: str) -> bytes:
-        if piece.start <= 5 < piece.stop:
+    def act(chunk: Chunk, version: str) -> bytes:
+        if chunk.start <= 5 < chunk.stop:
             raise error
-        return lines(version, piece)
+        return lines(version, chunk)
 
-    shop.pool.act = act
-    await work_through(shop)
+    worker_context.pool.act = act
+    await work_through(worker_context)
     found = problems_of(store, job.id)
     assert [*found] == list(range(16))
     assert [point for point, problem in found.items() if problem] == [5]
     ended = store.get(job.id)
     assert (ended.state, ended.done, ended.failed) == ("succeeded", 16, 1)
-    tried = [piece for piece in shop.pool.pieces if piece == Chunk(5, 6)]
+    tried = [chunk for chunk in worker_context.pool.chunks if chunk == Chunk(5, 6)]
     assert len(tried) == (2 if isinstance(error, WorkerDied) else 1), "halves have been tried once"
     name = type(error).__name__
-    assert counted(shop.shop.metrics, f'{FAILURES}{{computation="sweeps",error="{name}"}}') > 0
+    assert counted(worker_context.worker_context.metrics, f'{FAILURES}{{computation="sweeps",error="{name}"}}') > 0
 
 
 @pytest.mark.parametrize(
@@ -109,42 +109,42 @@ async def test_a_failure_inside_a_job_is_logged_and_counted(
     store: SqliteStore, clock: Clock, error: Exception, violations: int, points: int
 ) -> None:
     job = add(store, clock(), points)
-    shop = make_shop(store)
+    worker_context = make_worker_context(store)
 
-    def act(piece: Chunk, version: str) -> bytes:
-        if piece.start == 0:
+    def act(chunk: Chunk, version: str) -> bytes:
+        if chunk.start == 0:
             raise error
-        return lines(version, piece)
+        return lines(version, chunk)
 
-    shop.pool.act = act
-    await work_through(shop)
+    worker_context.pool.act = act
+    await work_through(worker_context)
     ended = store.get(job.id)
     assert ended.state == ("failed" if points == 1 else "succeeded")
     assert (ended.problem is not None) == (points == 1)
     assert ended.failed == (0 if points == 1 else 4)
-    [line] = shop.logged("jobs")
+    [line] = worker_context.logged("jobs")
     assert (line["request_id"], line["requester"], line["error"]) == ("the-request", "192.0.2.7", type(error).__name__)
     assert "Traceback" in line["exception"]
-    metrics = shop.shop.metrics
+    metrics = worker_context.worker_context.metrics
     assert counted(metrics, "privacy_bounds_invariant_violations_total") == violations
     assert counted(metrics, f'{FAILURES}{{computation="{job.resource}",error="{type(error).__name__}"}}') == 1
 
 
 async def test_violations_that_an_answer_survives_are_counted(store: SqliteStore, clock: Clock) -> None:
     add(store, clock(), 1)
-    shop = make_shop(store)
+    worker_context = make_worker_context(store)
 
     async def compute(*_: Any) -> WorkerResult:
         return WorkerResult(lines("1", Chunk(0, 1)), 0.1, 0.1, 3)
 
-    shop.pool.compute = compute  # type: ignore[method-assign]
-    worker = ChunkWorker(replace_store_answer(shop), shop.make_pool)
+    worker_context.pool.compute = compute  # type: ignore[method-assign]
+    worker = ChunkWorker(replace_store_answer(worker_context), worker_context.make_pool)
     assert await worker.process_next()
-    assert counted(shop.shop.metrics, "privacy_bounds_invariant_violations_total") == 3
+    assert counted(worker_context.worker_context.metrics, "privacy_bounds_invariant_violations_total") == 3
 
 
-def replace_store_answer(shop: Shop) -> Any:
-    return replace(shop.shop, store_answer=lambda *_: None)
+def replace_store_answer(worker_context: FakeWorkerContext) -> Any:
+    return replace(worker_context.worker_context, store_answer=lambda *_: None)
 
 
 async def test_an_answer_that_is_stored_is_not_computed(store: SqliteStore, clock: Clock) -> None:
@@ -156,9 +156,9 @@ async def test_an_answer_that_is_stored_is_not_computed(store: SqliteStore, cloc
         return b'{"digest":"x"}'
 
     job = add(store, clock(), 1)
-    shop = make_shop(store, find_answer=find, store_answer=lambda *values: kept.append(values[2]))
-    await work_through(shop)
-    assert (asked, shop.pool.pieces) == ([("bounds", "sha256:0")], [])
+    worker_context = make_worker_context(store, find_answer=find, store_answer=lambda *values: kept.append(values[2]))
+    await work_through(worker_context)
+    assert (asked, worker_context.pool.chunks) == ([("bounds", "sha256:0")], [])
     [found] = store.results(job.id, 0)
     assert stored_response(found.lines) == b'{"digest":"x"}'
     assert kept == [b'{"digest":"x"}'], "and is stored where this process has its own"
@@ -169,7 +169,7 @@ async def test_a_cancelled_job_ends_its_computation(
 ) -> None:
     monkeypatch.setattr(chunk_worker, "HEARTBEAT_SECONDS", 0.01)
     job = add(store, clock(), 1)
-    shop = make_shop(store)
+    worker_context = make_worker_context(store)
     begun, ended = asyncio.Event(), asyncio.Event()
 
     async def forever() -> bytes:
@@ -179,27 +179,27 @@ async def test_a_cancelled_job_ends_its_computation(
         finally:
             ended.set()
 
-    shop.pool.act = lambda *_: forever()
-    working = asyncio.create_task(ChunkWorker(shop.shop, shop.make_pool).process_next())
+    worker_context.pool.act = lambda *_: forever()
+    working = asyncio.create_task(ChunkWorker(worker_context.worker_context, worker_context.make_pool).process_next())
     await begun.wait()
     store.cancel(job.id)
     assert await working
     assert ended.is_set()
     assert store.get(job.id).state == "cancelled"
-    assert shop.logged("jobs") == []
+    assert worker_context.logged("jobs") == []
 
 
-async def test_a_worker_that_is_told_to_end_gives_its_piece_back(store: SqliteStore, clock: Clock) -> None:
+async def test_a_worker_that_is_told_to_end_gives_its_chunk_back(store: SqliteStore, clock: Clock) -> None:
     job = add(store, clock(), 8)
-    shop = make_shop(store)
+    worker_context = make_worker_context(store)
     begun = asyncio.Event()
 
     async def forever() -> bytes:
         begun.set()
         return await asyncio.get_running_loop().create_future()
 
-    shop.pool.act = lambda *_: forever()
-    working = asyncio.create_task(ChunkWorker(shop.shop, shop.make_pool).process_next())
+    worker_context.pool.act = lambda *_: forever()
+    working = asyncio.create_task(ChunkWorker(worker_context.worker_context, worker_context.make_pool).process_next())
     await begun.wait()
     working.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -214,7 +214,7 @@ async def test_what_was_computed_waits_for_the_storage(
 ) -> None:
     monkeypatch.setattr(chunk_worker, "RETRY_SECONDS", 0.01)
     job = add(store, clock(), 4)
-    shop = make_shop(store)
+    worker_context = make_worker_context(store)
     saved, failures = store.save, [JobsUnavailable("SQLite: SQLITE_FULL")] * 3
 
     def save(*values: Any) -> Any:
@@ -223,12 +223,12 @@ async def test_what_was_computed_waits_for_the_storage(
         return saved(*values)
 
     monkeypatch.setattr(store, "save", save)
-    await work_through(shop)
-    assert (store.get(job.id).state, shop.pool.pieces) == ("succeeded", [Chunk(0, 4)])
-    assert len(shop.logged("jobs")) == 3
+    await work_through(worker_context)
+    assert (store.get(job.id).state, worker_context.pool.chunks) == ("succeeded", [Chunk(0, 4)])
+    assert len(worker_context.logged("jobs")) == 3
 
 
-async def test_a_piece_that_is_larger_than_a_computation_may_be_is_parted(store: SqliteStore, clock: Clock) -> None:
+async def test_a_chunk_that_is_larger_than_a_computation_may_be_is_parted(store: SqliteStore, clock: Clock) -> None:
     """As the gaps of a file that an earlier version left."""
     job = add(store, clock(), 9_000)
     claim = store.claim("1", "worker", 9)
@@ -237,8 +237,8 @@ async def test_a_piece_that_is_larger_than_a_computation_may_be_is_parted(store:
     with store._file.write_transaction() as database:
         database.execute("UPDATE claims SET stop = 9000")
         database.execute("UPDATE jobs SET cursor = 9000")
-    shop = make_shop(store)
-    await work_through(shop)
+    worker_context = make_worker_context(store)
+    await work_through(worker_context)
     assert store.get(job.id).failed == 0
     assert points_and_makers([*store.results(job.id, 0, 99_999)])[0] == list(range(9_000))
 
@@ -246,26 +246,26 @@ async def test_a_piece_that_is_larger_than_a_computation_may_be_is_parted(store:
 async def test_a_job_of_a_version_that_is_gone_is_begun_anew(store: SqliteStore, clock: Clock) -> None:
     broken = add(store, clock(), 4, resource="nothing")
     job = add(store, clock(), 40)
-    assert await ChunkWorker((old := make_shop(store)).shop, old.make_pool).process_next()
-    shop = make_shop(store, "2")
+    assert await ChunkWorker((old := make_worker_context(store)).worker_context, old.make_pool).process_next()
+    worker_context = make_worker_context(store, "2")
     clock.wait(chunk_worker.WORKER_TIMEOUT_SECONDS + 1)
-    Housekeeping(shop.shop).run()
+    Housekeeping(worker_context.worker_context).run()
     renewed = store.get(job.id)
     assert (renewed.engine_version, renewed.generation, renewed.done) == ("2", 1, 0)
     assert renewed.digest != job.digest
     assert store.get(broken.id).state == "failed", "and the younger one was begun anew nevertheless"
-    Housekeeping(shop.shop).run()
+    Housekeeping(worker_context.worker_context).run()
     assert store.get(job.id) == renewed
-    await work_through(shop)
+    await work_through(worker_context)
     assert points_and_makers([*store.results(job.id, 0, 99)]) == (list(range(40)), {"2"})
 
 
 async def test_jobs_that_are_too_old_end_with_a_problem(store: SqliteStore, clock: Clock) -> None:
     job = add(store, 1.0, 4)
-    shop = make_shop(store, limits=replace(LIMITS, age_seconds=50.0))
-    Housekeeping(shop.shop).run()
+    worker_context = make_worker_context(store, limits=replace(LIMITS, age_seconds=50.0))
+    Housekeeping(worker_context.worker_context).run()
     ended = store.get(job.id)
     assert (ended.state, json.loads(ended.problem or b"")["type"]) == ("failed", "/problems/out-of-time")
     assert "age limit" in json.loads(ended.problem or b"")["detail"]
-    [line] = [row for row in shop.logged("jobs") if row["state"] == "job ended"]
+    [line] = [row for row in worker_context.logged("jobs") if row["state"] == "job ended"]
     assert line["request_id"] == "the-request"

@@ -93,7 +93,7 @@ def test_its_turn(storage: Storage) -> None:
     assert storage.why(other) == "It has ended: cancelled."
 
 
-def test_pieces(storage: Storage) -> None:
+def test_chunks(storage: Storage) -> None:
     job = storage.add()
     storage.store.announce("host:1", "1")
     claim = storage.store.claim("1", "host:1", 8.0)
@@ -159,7 +159,7 @@ def test_purge_removes_what_has_expired(storage: Storage) -> None:
     assert storage.store.get(kept.id).state in ENDED
 
 
-def test_held_pieces_and_workers_are_told(storage: Storage) -> None:
+def test_held_chunks_and_workers_are_told(storage: Storage) -> None:
     job = storage.add()
     claim = storage.store.claim("1", "host:1", 8.0)
     assert claim is not None

@@ -48,8 +48,8 @@ def earlier_file(folder: Path) -> None:
             total = 4 if name == "done" else 20
             values = (name, "sweeps", b"{}" * 9, "sha256:0", "1", 50, total, 100.0, 5_000.0, done, 0, state, 200.0, 7)
             database.execute(f"INSERT INTO jobs VALUES ({', '.join('?' * 14)}, NULL, ?, ?)", (*values, key, b"f"))
-        pieces = [("runs", Chunk(2, 5)), ("runs", Chunk(8, 11)), ("done", Chunk(0, 4))]
-        rows = [(name, piece.start, piece.stop, lines("1", piece)) for name, piece in pieces]
+        chunks = [("runs", Chunk(2, 5)), ("runs", Chunk(8, 11)), ("done", Chunk(0, 4))]
+        rows = [(name, chunk.start, chunk.stop, lines("1", chunk)) for name, chunk in chunks]
         database.executemany("INSERT INTO pieces VALUES (?, ?, ?, ?)", rows)
     (folder / FILE_NAME).chmod(0o644)
 
@@ -182,7 +182,7 @@ def test_what_is_no_database_is_refused_and_kept(tmp_path: Path) -> None:
 
 
 def test_who_is_killed_with_the_service_uses_up_no_tries(tmp_path: Path) -> None:
-    """Each start of a service takes over the pieces of the one before, whose end says nothing about them."""
+    """Each start of a service takes over the chunks of the one before, whose end says nothing about them."""
     with closing(SqliteStore(tmp_path)) as store:
         job = add(store, time.time(), 1)
         for start in range(2 * MAX_TRIES):

@@ -31,7 +31,7 @@ def test_active_jobs_are_told_the_oldest_first(backend: Backend) -> None:
     assert {job.state for job in backend.repository.active()} == {"running", "queued"}
 
 
-def test_pieces_are_told_until_they_have_lines(backend: Backend) -> None:
+def test_chunks_are_told_until_they_have_lines(backend: Backend) -> None:
     job = backend.add()
     assert backend.repository.dispatched_chunks(job.id) == []
     first = backend.repository.claim("1", "worker", 100)

@@ -28,7 +28,7 @@ REQUESTERS, VERSIONS, KEYS = ("one", "two", "three"), ("1", "2"), ("a", "b")
 
 @dataclass
 class Held:
-    """A job as the model has it. `open`: pieces without lines and their tries; `free`: which of them nobody has."""
+    """A job as the model has it. `open`: chunks without lines and their tries; `free`: which of them nobody has."""
 
     requester: str
     version: str
@@ -127,21 +127,21 @@ class History:
         self.served.append(job.requester)
         free = self.free(job)
         if free:
-            piece = min(free, key=lambda each: each.start)
-            assert (found.chunk, found.tries) == (piece, job.open[piece] + (job.until[piece] is not None))
+            chunk = min(free, key=lambda each: each.start)
+            assert (found.chunk, found.tries) == (chunk, job.open[chunk] + (job.until[chunk] is not None))
         else:
-            piece = Chunk(job.cursor, min(job.cursor + job.size, job.total))
-            assert (found.chunk, found.tries) == (piece, 0)
-            job.cursor = piece.stop
-        job.open[piece], job.until[piece] = found.tries, now + seconds
-        job.work += piece.points * COST
+            chunk = Chunk(job.cursor, min(job.cursor + job.size, job.total))
+            assert (found.chunk, found.tries) == (chunk, 0)
+            job.cursor = chunk.stop
+        job.open[chunk], job.until[chunk] = found.tries, now + seconds
+        job.work += chunk.points * COST
         job.state = "running"
         assert found.job.generation == job.generation
         self.claims.append(found)
 
     def free(self, job: Held) -> list[Chunk]:
         """Pieces that were given back, or whose claims ran out."""
-        return [piece for piece in job.open if (until := job.until[piece]) is None or until <= self.backend.now()]
+        return [chunk for chunk in job.open if (until := job.until[chunk]) is None or until <= self.backend.now()]
 
     def picked(self) -> tuple[ClaimedChunk, Held] | None:
         """A claim that somebody has, stale or not."""
@@ -152,7 +152,7 @@ class History:
         return claim, self.jobs[claim.job.id]
 
     def is_fresh(self, claim: ClaimedChunk, job: Held) -> bool:
-        """Whether the claim is the last one on its piece."""
+        """Whether the claim is the last one on its chunk."""
         same = job.generation == claim.job.generation and job.open.get(claim.chunk) == claim.tries
         return same and job.until[claim.chunk] is not None
 
@@ -187,14 +187,14 @@ class History:
             return
         claim, job = picked
         halves = claim.chunk.points > 1 and self.chance.random() < 0.5
-        pieces, tries = (claim.chunk.halves(), 1) if halves else ((claim.chunk,), claim.tries)
+        chunks, tries = (claim.chunk.halves(), 1) if halves else ((claim.chunk,), claim.tries)
         fresh = self.is_fresh(claim, job)
-        self.backend.repository.requeue(claim, pieces, tries)
+        self.backend.repository.requeue(claim, chunks, tries)
         if fresh:
             del job.open[claim.chunk]
-            job.open |= dict.fromkeys(pieces, tries)
-            job.until |= dict.fromkeys(pieces)
-            job.size = min(job.size, pieces[0].points)
+            job.open |= dict.fromkeys(chunks, tries)
+            job.until |= dict.fromkeys(chunks)
+            job.size = min(job.size, chunks[0].points)
 
     def lose(self) -> None:
         """A worker dies with its claim."""

@@ -159,7 +159,7 @@ def test_who_looks_with_another_key_ends_nothing(store: RedisStore, redis_url: s
     assert [job.id for job in store.active()] == [job.id for job in jobs]
 
 
-def test_garbage_among_pieces_and_workers_hides_no_job(store: RedisStore, redis_url: str) -> None:
+def test_garbage_among_chunks_and_workers_hides_no_job(store: RedisStore, redis_url: str) -> None:
     job = accepted(store, total=9)
     claim = store.claim("1", "worker", PATIENCE)
     assert claim is not None
@@ -189,7 +189,7 @@ def test_no_version_is_gone_while_redis_was_away(store: RedisStore, redis_url: s
 def test_results_of_another_generation_are_refused(store: RedisStore, redis_url: str) -> None:
     """The seal of a line names the digest and the generation, so that a line of another version is none."""
     job = accepted(store, total=2)
-    [(_, piece)] = finish_all(store)
+    [(_, chunk)] = finish_all(store)
     other = accepted(store, total=2)
     claim = store.claim("1", "worker", PATIENCE)
     assert claim is not None
@@ -199,7 +199,7 @@ def test_results_of_another_generation_are_refused(store: RedisStore, redis_url:
     assert store.save(claim, lines(2), 2).done == 0, "a claim of an earlier generation changes nothing"
     assert store.fail(other.id, 0, b"{}").state == "queued"
     assert store.claim("1", "worker", PATIENCE) is None
-    assert finish_all(store, "2") == [(other.id, piece)]
+    assert finish_all(store, "2") == [(other.id, chunk)]
     with redis.Redis.from_url(redis_url) as database:
         names = [f"{PREFIX}job:{each.id}:lines" for each in (job, other)]
         [foreign], [field] = database.hvals(names[0]), database.hkeys(names[1])
@@ -339,7 +339,7 @@ def test_a_server_without_room_refuses_jobs_and_keeps_what_it_has(tmp_path: Path
             with pytest.raises(JobsUnavailable) as caught:
                 store.probe()
             assert "Redis has no room. Raise maxmemory" in explain_store_failure(caught.value.reason)
-            # What frees a claim may still be written, so that no piece is lost between two commands.
+            # What frees a claim may still be written, so that no chunk is lost between two commands.
             assert store.save(claim, lines(2), 2).done == 2
             assert store.get(job.id).state == "running"
             # Removal makes room, in the counts of bytes too: for an operator, and when a job expires.
@@ -351,7 +351,7 @@ def test_a_server_without_room_refuses_jobs_and_keeps_what_it_has(tmp_path: Path
             assert before > between > after
             assert [each.id for each in store.list(None, 10, None).jobs] == [job.id]
             database.config_set("maxmemory", 0)
-            assert [piece for _, piece in finish_all(store)] == [Chunk(2, 4)]
+            assert [chunk for _, chunk in finish_all(store)] == [Chunk(2, 4)]
             assert store.get(job.id).state == "succeeded"
     finally:
         server.stop()
@@ -369,12 +369,12 @@ class Silent:
     warning = error = info
 
 
-def write_earlier(database: Any, name: str, state: str, pieces: list[str], **fields: Any) -> None:
+def write_earlier(database: Any, name: str, state: str, chunks: list[str], **fields: Any) -> None:
     """A job as version 0.5.0 of the service kept it."""
     seals, now = EntryAuthenticator([SEAL_KEY]), time.time()
     record: dict[str, Any] = {"resource": "bounds", "digest": "sha256:0", "engine_version": "0", "cost": 4, "total": 4}
     record |= {"created": now, "expires": now + 60}
-    done = sum(int(piece[2]) - int(piece[0]) for piece in pieces)
+    done = sum(int(chunk[2]) - int(chunk[0]) for chunk in chunks)
     key = f"privacy_bounds:job:{name}"
     held: dict[str, Any] = {
         "record": seals.sign("job", name, json.dumps(record).encode()),
@@ -383,9 +383,9 @@ def write_earlier(database: Any, name: str, state: str, pieces: list[str], **fie
     held |= {"total": 4, "urgency": 0, "at_once": 64, "size": 2, "cursor": 4, "done": done, "failed": 0}
     held |= {"state": state, "updated": now, "revision": 3, "idempotency": "privacy_bounds:jobs:key:0"}
     database.hset(key, mapping=held | fields)
-    for piece in pieces:
-        database.hset(f"{key}:lines", piece, seals.sign("lines", f"{name}:{piece}", lines(2)))
-        database.zadd(f"{key}:index", {piece: int(piece[0])})
+    for chunk in chunks:
+        database.hset(f"{key}:lines", chunk, seals.sign("lines", f"{name}:{chunk}", lines(2)))
+        database.zadd(f"{key}:index", {chunk: int(chunk[0])})
     database.zadd("privacy_bounds:job:expiry", {name: now + 60})
     if state in ("queued", "running"):
         database.zadd("privacy_bounds:jobs:active", {name: now})

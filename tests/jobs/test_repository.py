@@ -21,7 +21,7 @@ def backend(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Backend]
         yield made
 
 
-def test_a_job_is_given_out_in_pieces_and_kept(backend: Backend) -> None:
+def test_a_job_is_given_out_in_chunks_and_kept(backend: Backend) -> None:
     job = backend.add(requester="somebody", request_id="r1", request=b'{"a":1}')
     assert backend.repository.get(job.id) == job
     assert backend.repository.request(job.id) == b'{"a":1}'
@@ -98,7 +98,7 @@ def test_a_claim_that_is_renewed_does_not_run_out(backend: Backend) -> None:
         assert backend.repository.claim("1", "two", 100) is None
 
 
-def test_a_piece_that_is_given_back_comes_first_and_its_halves_bound_what_follows(backend: Backend) -> None:
+def test_a_chunk_that_is_given_back_comes_first_and_its_halves_bound_what_follows(backend: Backend) -> None:
     backend.add()
     claim = backend.repository.claim("1", "worker", 100)
     assert claim is not None

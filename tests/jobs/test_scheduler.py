@@ -17,7 +17,7 @@ from service.jobs.job import Chunk
 from service.jobs.local import scheduler
 from service.jobs.local.store import SqliteStore
 from tests.jobs.backends import lines, points_and_makers
-from tests.jobs.worker_contexts import Shop, add, dispatched
+from tests.jobs.worker_contexts import FakeWorkerContext, add, dispatched
 from tests.patience import PATIENCE
 
 
@@ -36,11 +36,11 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @asynccontextmanager
-async def running(folder: Path, version: str) -> AsyncGenerator[tuple[scheduler.LocalScheduler, Shop]]:
-    with dispatched(folder, version) as (made, shop):
+async def running(folder: Path, version: str) -> AsyncGenerator[tuple[scheduler.LocalScheduler, FakeWorkerContext]]:
+    with dispatched(folder, version) as (made, worker_context):
         task = asyncio.create_task(made.run())
         try:
-            yield made, shop
+            yield made, worker_context
         finally:
             assert not task.done(), "it goes on, whatever happens"
             task.cancel()
@@ -53,12 +53,12 @@ async def until(happened: Any) -> None:
             await asyncio.sleep(0.005)
 
 
-def slowly(piece: Chunk, version: str) -> Any:
+def slowly(chunk: Chunk, version: str) -> Any:
     """Results that take a moment, so that workers are ended in the middle of them."""
 
     async def made() -> bytes:
         await asyncio.sleep(0.004)
-        return lines(version, piece)
+        return lines(version, chunk)
 
     return made()
 
@@ -72,8 +72,8 @@ async def test_upgrades_and_rollbacks_in_the_middle_of_jobs(tmp_path: Path) -> N
 
     async def enter(version: str) -> Any:
         context = running(tmp_path, version)
-        _, shop = await context.__aenter__()
-        shop.pool.act = slowly
+        _, worker_context = await context.__aenter__()
+        worker_context.pool.act = slowly
         return context
 
     here, version = await enter("1"), "1"
@@ -158,8 +158,8 @@ asyncio.run(main())
 async def test_a_folder_that_comes_late_is_used_when_it_is_there(tmp_path: Path) -> None:
     place = tmp_path / "late"
     place.write_text("something else")
-    async with running(place / "data", "1") as (made, shop):
-        await until(lambda: len(shop.logged("jobs")) > 2)
+    async with running(place / "data", "1") as (made, worker_context):
+        await until(lambda: len(worker_context.logged("jobs")) > 2)
         condition = made.condition()
         assert not condition.works
         assert "not computed" in condition.sentence
@@ -173,7 +173,7 @@ async def test_a_folder_that_comes_late_is_used_when_it_is_there(tmp_path: Path)
 
 
 @pytest.mark.parametrize("broken", ["claim", "announce", "release_claims"])
-async def test_nothing_ends_a_dispatcher(tmp_path: Path, broken: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_nothing_ends_a_scheduler(tmp_path: Path, broken: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever it is: it is logged with its traceback, and tried again."""
     store = SqliteStore(tmp_path)
     job = add(store, time.time(), 20)
@@ -185,10 +185,10 @@ async def test_nothing_ends_a_dispatcher(tmp_path: Path, broken: str, monkeypatc
         return whole(self, *values)
 
     monkeypatch.setattr(SqliteStore, broken, fails)
-    async with running(tmp_path, "1") as (made, shop):
+    async with running(tmp_path, "1") as (made, worker_context):
         await until(lambda: store.get(job.id).state == "succeeded")
         await until(lambda: made.condition().works)
-        found = [row for row in shop.logged("jobs") if row["state"] == "not computed"]
+        found = [row for row in worker_context.logged("jobs") if row["state"] == "not computed"]
         assert {row["cause"] for row in found} == {"RecursionError", "ValueError"}
         assert all(row["level"] == "error" and "Traceback" in row["exception"] for row in found)
     store.close()
@@ -197,8 +197,8 @@ async def test_nothing_ends_a_dispatcher(tmp_path: Path, broken: str, monkeypatc
 async def test_a_stream_of_small_jobs_does_not_starve_a_large_one(tmp_path: Path) -> None:
     store = SqliteStore(tmp_path)
     large = add(store, time.time(), 400, size=1, cost=10**9)
-    async with running(tmp_path, "1") as (_, shop):
-        shop.pool.act = slowly
+    async with running(tmp_path, "1") as (_, worker_context):
+        worker_context.pool.act = slowly
         count = 0
         while store.get(large.id).state != "succeeded":
             waiting = [job for job in store.list(None, 20, None).jobs if job.total == 2 and job.state == "queued"]
@@ -220,15 +220,15 @@ async def test_requests_of_jobs_that_wait_are_not_read(tmp_path: Path, monkeypat
         return whole(self, name)
 
     monkeypatch.setattr(SqliteStore, "request", counted)
-    async with running(tmp_path, "1") as (_, shop):
+    async with running(tmp_path, "1") as (_, worker_context):
         gate = asyncio.Event()
 
-        async def waits(piece: Chunk, version: str) -> bytes:
+        async def waits(chunk: Chunk, version: str) -> bytes:
             await gate.wait()
-            return lines(version, piece)
+            return lines(version, chunk)
 
-        shop.pool.act = waits
-        await until(lambda: len(shop.pool.pieces) == 2)
+        worker_context.pool.act = waits
+        await until(lambda: len(worker_context.pool.chunks) == 2)
         await asyncio.sleep(0.3)  # many rounds of a dispatcher
         assert len(read) == 2, "those that are computed"
         gate.set()

@@ -1,4 +1,4 @@
-"""Workers of jobs whose computations are replaced, so that a test says what becomes of a piece."""
+"""Workers of jobs whose computations are replaced, so that a test says what becomes of a chunk."""
 
 from __future__ import annotations
 
@@ -39,18 +39,18 @@ LIMITS = JobConstraints(
 
 @dataclass
 class FakePool:
-    """Computes pieces as `act` says: with its results, or by raising. `pieces`: those it was given."""
+    """Computes chunks as `act` says: with its results, or by raising. `chunks`: those it was given."""
 
-    act: Callable[[Chunk, str], Any] = lambda piece, version: lines(version, piece)
-    pieces: list[Chunk] = field(default_factory=list[Chunk])
+    act: Callable[[Chunk, str], Any] = lambda chunk, version: lines(version, chunk)
+    chunks: list[Chunk] = field(default_factory=list[Chunk])
     closed: bool = False
 
     async def compute(self, task: Any, request: Any, _digest: str, version: str, _limit: float) -> WorkerResult:
         vary = getattr(request, "vary", None)
         points = 1 if vary is None else len(next(iter(vary.values())).values)
-        piece = Chunk(task.start, task.start + points)
-        self.pieces.append(piece)
-        made = self.act(piece, version)
+        chunk = Chunk(task.start, task.start + points)
+        self.chunks.append(chunk)
+        made = self.act(chunk, version)
         body = await made if asyncio.iscoroutine(made) else made
         return WorkerResult(body, 0.001, 0.001, 0)
 
@@ -59,10 +59,10 @@ class FakePool:
 
 
 @dataclass
-class Shop:
+class FakeWorkerContext:
     """A workshop with what it counted and logged."""
 
-    shop: WorkerContext
+    worker_context: WorkerContext
     log: io.BytesIO
     pool: FakePool
 
@@ -77,7 +77,9 @@ async def nothing_stored(*_: object) -> None:
     """No answer is stored."""
 
 
-def make_shop(repository: JobRepository, version: str = "1", name: str = "worker", **more: Any) -> Shop:
+def make_worker_context(
+    repository: JobRepository, version: str = "1", name: str = "worker", **more: Any
+) -> FakeWorkerContext:
     log = io.BytesIO()
     made: dict[str, Any] = {
         "limits": LIMITS,
@@ -88,8 +90,8 @@ def make_shop(repository: JobRepository, version: str = "1", name: str = "worker
         "metrics": make_metrics(),
         "logger": make_logger("info", log),
     }
-    shop = WorkerContext(repository=repository, engine_version=version, worker=name, **{**made, **more})
-    return Shop(shop, log, FakePool())
+    worker_context = WorkerContext(repository=repository, engine_version=version, worker=name, **{**made, **more})
+    return FakeWorkerContext(worker_context, log, FakePool())
 
 
 def sweep(points: int) -> dict[str, Any]:
@@ -124,11 +126,11 @@ def add(
 
 
 @contextmanager
-def dispatched(folder: Path, version: str, workers: int = 2) -> Generator[tuple[LocalScheduler, Shop]]:
+def dispatched(folder: Path, version: str, workers: int = 2) -> Generator[tuple[LocalScheduler, FakeWorkerContext]]:
     """A dispatcher with a store of its own, as another process has one."""
     store = SqliteStore(folder)
-    made = make_shop(store, version, f"worker of {version}")
+    made = make_worker_context(store, version, f"worker of {version}")
     try:
-        yield LocalScheduler(store, folder, made.shop, made.make_pool, workers), made
+        yield LocalScheduler(store, folder, made.worker_context, made.make_pool, workers), made
     finally:
         store.close()

@@ -48,8 +48,8 @@ def job_sender(request: Request) -> Sender:
 def _parse_and_quote(
     computation: Computation[Any, Any], body: bytes, validate: RequestValidator
 ) -> tuple[JobPlan, str, Quote]:
-    work = parse_plan(computation, body, validate)
-    return work, work.digest(ENGINE_VERSION), work.quote
+    plan = parse_plan(computation, body, validate)
+    return plan, plan.digest(ENGINE_VERSION), plan.quote
 
 
 async def respond_async(
@@ -60,13 +60,13 @@ async def respond_async(
     Return the problem document of a job that failed within this time.
     """
     jobs, runner = services.jobs, services.runner
-    work, digest, quote = await runner.request_thread.call(
+    plan, digest, quote = await runner.request_thread.call(
         sender.requester, _parse_and_quote, computation, body, services.validate
     )
-    known = runner.cached(computation, digest) if work.total == 1 else None
+    known = runner.cached(computation, digest) if plan.total == 1 else None
     if known is not None:
         return known
-    job = await jobs.enqueue(work, body, quote, sender)
+    job = await jobs.enqueue(plan, body, quote, sender)
     if computation.chunking is None and wait_seconds:
         job = await jobs.wait_ended(job.id, wait_seconds)
     if job.state not in ENDED or computation.chunking is not None:

@@ -99,8 +99,8 @@ async def submit_job(request: Request, services: InjectedServices, _idempotency_
 
 
 def _quote(jobs: JobService, body: bytes) -> tuple[JobPlan, str, Quote]:
-    work, _, quote = jobs.parse(body)
-    return work, work.digest(ENGINE_VERSION), quote
+    plan, _, quote = jobs.parse(body)
+    return plan, plan.digest(ENGINE_VERSION), quote
 
 
 @router.post(
@@ -109,24 +109,24 @@ def _quote(jobs: JobService, body: bytes) -> tuple[JobPlan, str, Quote]:
 async def estimate(request: Request, services: InjectedServices) -> Response:
     """What a request would cost, by which engine and where. Nothing is computed."""
     body, requester = await read_json_body(request, services), request_context(request.scope).requester
-    work, digest, quote = await services.runner.request_thread.call(requester, _quote, services.jobs, body)
+    plan, digest, quote = await services.runner.request_thread.call(requester, _quote, services.jobs, body)
     settings = services.settings
-    job_limit = services.jobs.largest_cost(work.computation)
-    place: Place = "nowhere" if quote.least > job_limit or work.total > services.jobs.limits.points else "job"
-    pieces = work.computation.chunking
-    waits = pieces is None or work.total <= pieces.largest_points
-    if place == "job" and waits and services.runner.is_within_budget(work.computation, quote):
+    job_limit = services.jobs.largest_cost(plan.computation)
+    place: Place = "nowhere" if quote.minimum > job_limit or plan.total > services.jobs.limits.points else "job"
+    chunking = plan.computation.chunking
+    waits = chunking is None or plan.total <= chunking.largest_points
+    if place == "job" and waits and services.runner.is_within_budget(plan.computation, quote):
         place = "event_loop" if quote.inline else "worker"
     waits = place in ("event_loop", "worker")
-    seconds = settings.time_limit_seconds if waits else settings.job_time_limit_seconds * work.total
+    seconds = settings.time_limit_seconds if waits else settings.job_time_limit_seconds * plan.total
     response = EstimatesResponse(
-        resource=resource_path(work.computation),
+        resource=resource_path(plan.computation),
         digest=digest,
-        points=work.total,
+        points=plan.total,
         cost=quote.cost,
-        least_cost=quote.least,
-        most_cost=quote.most or None,
-        **asdict(cost_range(work.computation.name, quote, seconds)),
+        least_cost=quote.minimum,
+        most_cost=quote.ceiling or None,
+        **asdict(cost_range(plan.computation.name, quote, seconds)),
         engine=quote.engine,
         place=place,
         limit=settings.max_cost,
@@ -149,8 +149,8 @@ async def list_jobs(
 ) -> Response:
     """The client's own jobs, newest first: those that were sent from its address (of IPv6, from its /64 network)."""
     page = await services.jobs.list(request_context(request.scope).requester, limit, cursor)
-    told = JobsPage(jobs=tuple(map(job_response, page.jobs)), next=page.next)
-    return Response(told.json_bytes(), headers=NO_STORE, media_type=JSON)
+    response = JobsPage(jobs=tuple(map(job_response, page.jobs)), next=page.next)
+    return Response(response.json_bytes(), headers=NO_STORE, media_type=JSON)
 
 
 @router.get("/v1/jobs/{job_id}", response_model=JobResponse, responses=_JOB_PROBLEMS)
@@ -212,8 +212,8 @@ async def job_results(
     on, as they come, until the job has ended.
     """
     jobs = services.jobs
-    form = requested_media_type(request, (JSON, NDJSON, CSV))
-    if form == JSON:
+    media_type = requested_media_type(request, (JSON, NDJSON, CSV))
+    if media_type == JSON:
         read, lines, following = await jobs.results(job_id, start, limit)
         computation = resource_at(read.resource)
         if read.state == "succeeded" and computation.chunking is None and lines:
@@ -226,11 +226,11 @@ async def job_results(
     if start >= read.total:
         raise PageBeyondEnd(read.total)
     computation = resource_at(read.resource)
-    if form == CSV and computation.chunking is None:
+    if media_type == CSV and computation.chunking is None:
         requested_media_type(request, (JSON, NDJSON))
-    table = CsvWriter(computation.chunking.cells) if form == CSV and computation.chunking is not None else None
+    table = CsvWriter(computation.chunking.cells) if media_type == CSV and computation.chunking is not None else None
     stream = result_stream(jobs, job_id, start, table)
-    return JobStreamResponse(services.jobs, stream, form)
+    return JobStreamResponse(services.jobs, stream, media_type)
 
 
 def _job_json(read: StoredJob) -> Response:
