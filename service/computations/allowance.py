@@ -18,24 +18,24 @@ SURELY_TOO_LONG: Final = 20e6
 """What surely costs more is work for a job, ..."""
 WORK_OF_A_JOB: Final = 400e6
 """... and may do more: the same request has the same allowance, whoever waits for it."""
-LEAST_SHARE: Final = 1 / 6
+SMALLEST_SHARE: Final = 1 / 6
 """Of what is left, for each reading, however many follow: most are cheap, or read what others kept."""
 
 
 def share(work: Work, left: int) -> float:
     """What one of so many readings may take of the work that is left; the last one all of it."""
-    return work.left * max(1 / max(left, 1), LEAST_SHARE)
+    return work.left * max(1 / max(left, 1), SMALLEST_SHARE)
 
 
 @final
-class Shares:
+class WorkBudgetShares:
     """The allowance of what consists of so many parts, one after another."""
 
     def __init__(self, work: Work, parts: int) -> None:
         self._work, self._left = work, parts
 
     @contextmanager
-    def next(self) -> Generator[None]:
+    def next_share(self) -> Generator[None]:
         """The work inside is that of the next part."""
         with at_most(share(self._work, self._left)):
             yield

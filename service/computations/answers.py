@@ -20,14 +20,14 @@ from service.computations.abstract import ResponseFields
 from service.computations.allowance import share
 from service.computations.limits import begin_limits, limit_fields, limit_of_numbers, limit_of_points
 from service.computations.numbers import (
-    as_sure_as,
     enclosed_number,
     enclosed_numbers,
-    remarks,
+    notes_for,
     tightness,
+    with_evidence_of,
 )
 from service.computations.readings import READINGS
-from service.computations.violations import note
+from service.computations.violations import record_violation
 from service.privacy.composition.planning.plan import Plan
 from service.privacy.enclosure import Evidence
 from service.privacy.errors import NumericalFailure, OutOfDomain, UnsupportedCombination
@@ -116,21 +116,21 @@ class EngineAnswer:
         }
 
 
-def said(curves: TradeOffPair, question: QuestionSpec, tolerance: float) -> EngineAnswer:
+def evaluate_question(curves: TradeOffPair, question: QuestionSpec, tolerance: float) -> EngineAnswer:
     """Return the answer of these curves, once in a request; of a weaker attacker capped by that of the worst case.
 
     Raises PrivacyComputationError.
     """
     if curves.origin is None:
-        return _said(curves, question, tolerance)
-    return compute_once((curves.origin, question, tolerance), lambda: _said(curves, question, tolerance))
+        return _evaluate_question(curves, question, tolerance)
+    return compute_once((curves.origin, question, tolerance), lambda: _evaluate_question(curves, question, tolerance))
 
 
 def narrower(known: EngineAnswer, curves: TradeOffPair, question: QuestionSpec, tolerance: float) -> EngineAnswer:
     """Return the answer of these curves, read anew where the known one was cut short; the narrower of both."""
     if not known.cut_short:
         return known
-    found = _said(curves, question, tolerance)
+    found = _evaluate_question(curves, question, tolerance)
     if found.widest > known.widest:
         return known
     if curves.origin is not None:
@@ -138,7 +138,7 @@ def narrower(known: EngineAnswer, curves: TradeOffPair, question: QuestionSpec, 
     return found
 
 
-def _said(curves: TradeOffPair, question: QuestionSpec, tolerance: float) -> EngineAnswer:
+def _evaluate_question(curves: TradeOffPair, question: QuestionSpec, tolerance: float) -> EngineAnswer:
     found = _read(curves, question, tolerance)
     return replace(found, cut_short=True) if found.limit is not None and was_cut_short() else found
 
@@ -146,7 +146,7 @@ def _said(curves: TradeOffPair, question: QuestionSpec, tolerance: float) -> Eng
 def _read(curves: TradeOffPair, question: QuestionSpec, tolerance: float) -> EngineAnswer:
     count_work(AN_ANSWER)
     begin_limits(curves)
-    worst = () if curves.worst_case is None else said(curves.worst_case, question, tolerance).read
+    worst = () if curves.worst_case is None else evaluate_question(curves.worst_case, question, tolerance).read
     curve: AbstractTradeOff = getattr(curves, question.direction)
     if question.type == "trade_off":  # the type of a model is looked up faster than a model is asked whether it is one
         return _trade_off(curves, curve, question, tolerance, worst)
@@ -155,7 +155,7 @@ def _read(curves: TradeOffPair, question: QuestionSpec, tolerance: float) -> Eng
     if question.type == "unlearning_guarantee":
         return _guarantee(curves, curve, question, tolerance, worst)
     before = curves.second_uses
-    return _of_reading(curves, curve, READINGS[type(question)](curve, question), tolerance, before, worst)
+    return _from_reading(curves, curve, READINGS[type(question)](curve, question), tolerance, before, worst)
 
 
 def _guarantee(
@@ -167,10 +167,10 @@ def _guarantee(
 ) -> EngineAnswer:
     before = curves.second_uses
     found = unlearning.unlearning_guarantee(curve, question.prior, question.confidence)
-    return _of_reading(curves, curve, found.reading, tolerance, before, worst, found.holds)
+    return _from_reading(curves, curve, found.reading, tolerance, before, worst, found.holds)
 
 
-def _of_reading(
+def _from_reading(
     curves: TradeOffPair,
     curve: AbstractTradeOff,
     reading: Reading,
@@ -179,7 +179,7 @@ def _of_reading(
     worst: tuple[Any, ...],
     holds: Held | None = None,
 ) -> EngineAnswer:
-    own = as_sure_as(curve, reading.value)
+    own = with_evidence_of(curve, reading.value)
     value = capped(own, worst[0], reading.safe_end) if worst else own
     return EngineAnswer(
         number={**enclosed_number(value, reading.safe_end)},
@@ -188,7 +188,7 @@ def _of_reading(
         method=curve.method,
         limit=limit_of_numbers(curves, (value,), tolerance, reading.notes),
         source=_source(reading.source, curves),
-        notes=reading.notes + remarks(curves, value.evidence) + curves.notes_since(before) + _cap_note(own, value),
+        notes=reading.notes + notes_for(curves, value.evidence) + curves.notes_since(before) + _cap_note(own, value),
         holds=holds,
         read=(value,),
     )
@@ -212,7 +212,7 @@ def curves_of(plans: Mapping[str, Plan]) -> dict[str, TradeOffPair]:
     return found
 
 
-def side_by_side(
+def compare_engines(
     engines: Mapping[str, TradeOffPair], question: QuestionSpec, tolerance: float, work: Work, left: int
 ) -> list[ResponseFields]:
     """What every engine answers, for the field `methods`; one that fails, or for which no work is left, has null for a
@@ -227,11 +227,11 @@ def side_by_side(
             continue
         try:
             with at_most(share(work, left - number)):
-                entries.append(said(curves, question, tolerance).entry(method))
+                entries.append(evaluate_question(curves, question, tolerance).entry(method))
         except UnsupportedCombination:
             continue  # this engine does not read this question
         except NumericalFailure as failure:
-            note(failure)
+            record_violation(failure)
             entries.append(_failed(method, question, str(failure)))
         except OutOfDomain as failure:  # inside the engine: the question has been answered by another
             entries.append(_failed(method, question, f"{failure.name} must be {failure.domain}."))
@@ -262,7 +262,7 @@ def _trade_off(
         method=curve.method,
         limit=limit_of_points(curves, curve.evidence, read, tolerance),
         source=curves.source,
-        notes=remarks(curves, curve.evidence) + curves.notes_since(before),
+        notes=notes_for(curves, curve.evidence) + curves.notes_since(before),
         read=(read, curve.evidence),
     )
 
@@ -285,7 +285,7 @@ def _gdp_mu(
 ) -> EngineAnswer:
     before = curves.second_uses
     reading = gaussian_dp.mu(curve, question.false_positive_rate_min, question.type_two_error_min)
-    own, own_global = as_sure_as(curve, reading.value), as_sure_as(curve, reading.global_mu)
+    own, own_global = with_evidence_of(curve, reading.value), with_evidence_of(curve, reading.global_mu)
     mu, global_mu = own, own_global
     if worst:
         global_mu = capped(own_global, worst[1], "upper")
@@ -295,7 +295,7 @@ def _gdp_mu(
     bounded = (mu,) if math.isinf(global_mu.upper) else (mu, global_mu)
     value = enclosed_number(mu, "upper")
     evidence = Evidence.weakest(mu.evidence, global_mu.evidence)
-    notes = reading.notes + remarks(curves, evidence) + curves.notes_since(before) + _cap_note(own, mu)
+    notes = reading.notes + notes_for(curves, evidence) + curves.notes_since(before) + _cap_note(own, mu)
     return EngineAnswer(
         number={"value": value["value"], "lower": value["lower"], "upper": value["upper"]},
         beside={"global_mu": enclosed_number(global_mu, "upper")},

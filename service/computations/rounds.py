@@ -9,9 +9,9 @@ from typing import Final, final
 
 from api_schemas.questions import QuestionSpec
 from service.computations.allowance import OF_SEVERAL
-from service.computations.answers import EngineAnswer, narrower, said
+from service.computations.answers import EngineAnswer, evaluate_question, narrower
 from service.computations.joint_answers import joint_answers
-from service.computations.parts import blamed
+from service.computations.parts import attribute_error
 from service.privacy.errors import PrivacyComputationError
 from service.privacy.numerics.work import Work, at_most, remaining_work
 from service.privacy.trade_off.pair import TradeOffPair
@@ -118,16 +118,16 @@ def _within(share: float, asked: AskedQuestion, read: Callable[[], EngineAnswer]
         with at_most(share):
             return read()
     except PrivacyComputationError as error:
-        raise blamed(error, asked.pointer, asked.sent) from None
+        raise attribute_error(error, asked.pointer, asked.sent) from None
 
 
 def _first(curves: TradeOffPair, question: QuestionSpec, tolerance: float) -> EngineAnswer:
     """Return the answer of these curves. The worst case, which caps it, has half of the allowance."""
     if curves.worst_case is None:
-        return said(curves, question, tolerance)
+        return evaluate_question(curves, question, tolerance)
     with at_most(remaining_work() / 2):
-        worst = said(curves.worst_case, question, tolerance)
-    found = said(curves, question, tolerance)
+        worst = evaluate_question(curves.worst_case, question, tolerance)
+    found = evaluate_question(curves, question, tolerance)
     return replace(found, cut_short=found.cut_short or worst.cut_short)
 
 
@@ -135,5 +135,5 @@ def _again(known: EngineAnswer, curves: TradeOffPair, question: QuestionSpec, to
     """Return the answer read anew, or the known one where that is narrower."""
     if curves.worst_case is not None:
         with at_most(remaining_work() / 2):
-            narrower(said(curves.worst_case, question, tolerance), curves.worst_case, question, tolerance)
+            narrower(evaluate_question(curves.worst_case, question, tolerance), curves.worst_case, question, tolerance)
     return narrower(known, curves, question, tolerance)

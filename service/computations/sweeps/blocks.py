@@ -18,10 +18,10 @@ from api_schemas.mechanisms import is_one_step
 from api_schemas.pointers import Place
 from api_schemas.sweeps import SweepsRequest
 from service.computations.abstract import BLOCK_POINTS, ResponseFields
-from service.computations.bounds import Setting, read_bounds
+from service.computations.bounds import ResolvedRequest, read_bounds
 from service.computations.estimates import parts_of
-from service.computations.sweeps.ahead import settings_of
-from service.computations.violations import note
+from service.computations.sweeps.ahead import resolve_together
+from service.computations.violations import record_violation
 from service.privacy.errors import DeadlinePassed, NumericalFailure, PrivacyComputationError
 from service.privacy.numerics.work import is_late
 
@@ -34,7 +34,7 @@ BLOCK_PARTS: Final = 2_048
 class Point:
     """`told`: the fields of the response to its request; None where there is none, but an `error`."""
 
-    told: ResponseFields | None
+    fields: ResponseFields | None
     error: ValidationError | PrivacyComputationError | None = None
 
 
@@ -49,7 +49,7 @@ def block_points(request: SweepsRequest) -> int:
     return max(1, min(BLOCK_POINTS, BLOCK_PARTS // parts))
 
 
-def answered(request: SweepsRequest) -> Iterator[tuple[tuple[float, ...], Point]]:
+def evaluate_points(request: SweepsRequest) -> Iterator[tuple[tuple[float, ...], Point]]:
     """The numbers of the points that are asked, in their order, and what is said there; a block is held at a time."""
     places, numbers, asked = request.places, list(request.points()), request.asked_points
     size = block_points(request)
@@ -69,24 +69,24 @@ def _read(
     asked = [_request(request, places, each) for each in block]
     known = [each if isinstance(each, BoundsRequest) else None for each in asked]
     try:
-        settings = [None] if len(block) == 1 else settings_of(known, wanted)
+        resolved_requests = [None] if len(block) == 1 else resolve_together(known, wanted)
     except DeadlinePassed:
-        settings = [None] * len(wanted)
-    for place, setting in zip(wanted, settings, strict=True):
+        resolved_requests = [None] * len(wanted)
+    for place, resolved in zip(wanted, resolved_requests, strict=True):
         each = asked[place]
         if not isinstance(each, BoundsRequest):
             yield Point(None, each)
             continue
-        yield _LATE if is_late() else _answered(each, setting)
+        yield _LATE if is_late() else _evaluate_point(each, resolved)
 
 
-def _answered(asked: BoundsRequest, setting: Setting | None) -> Point:
+def _evaluate_point(asked: BoundsRequest, resolved: ResolvedRequest | None) -> Point:
     """Return one point; where the deadline passed meanwhile, its answer may be wide only for that, and is left out."""
     try:
-        point = Point(read_bounds(asked, setting)[0])
+        point = Point(read_bounds(asked, resolved)[0])
     except PrivacyComputationError as error:
         if isinstance(error, NumericalFailure):
-            note(error)
+            record_violation(error)
         point = Point(None, error)
     return _LATE if is_late() else point
 

@@ -81,7 +81,7 @@ class Column:
         self._notes |= dict.fromkeys(answer["notes"])
 
     @property
-    def told(self) -> ResponseFields:
+    def response_fields(self) -> ResponseFields:
         """The column as it is sent."""
         place, label, point, reads = self._quantity
         names = (*NUMBERS, *LOGARITHMS) if self._is_small else NUMBERS

@@ -40,11 +40,11 @@ NO_NUMBER: Final = "A check of the computation failed, so no number is given."
 
 def problem_of(point: int, error: Exception) -> ResponseFields:
     """The problem of a point. Raises the error itself where it is none of a request."""
-    kind, errors = _told(error)
+    kind, errors = _kind_and_errors(error)
     return {"point": point, **kind._asdict(), "errors": errors}
 
 
-def _told(error: Exception) -> tuple[Kind, tuple[FieldError, ...]]:
+def _kind_and_errors(error: Exception) -> tuple[Kind, tuple[FieldError, ...]]:
     match error:
         case ValidationError():
             return INVALID, tuple(field_errors(error))

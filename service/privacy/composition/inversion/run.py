@@ -69,7 +69,7 @@ class ContourRun:
         deviation = math.sqrt(gaussian_mu_squared + math.fsum(spreads))
         return ContourRun(gaussian_mu_squared, tuple(map(tuple, groups)), deviation)
 
-    @property
+    @cached_property
     def summands(self) -> tuple[Summand, ...]:
         """All summands of the run."""
         return tuple(summand for group in self.groups for summand in group)

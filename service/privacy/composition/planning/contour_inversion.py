@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -19,6 +20,7 @@ from service.privacy.composition.planning.sub_runs import with_parts
 from service.privacy.limit import WidthLimit
 from service.privacy.mechanisms.abstract import Steps
 from service.privacy.trade_off.abstract import AbstractTradeOff
+from service.privacy.trade_off.combinators.advantage_sum import AdvantageSum
 from service.privacy.trade_off.combinators.bracketed import between
 from service.privacy.trade_off.combinators.by_size_of_query import BySizeOfQuery
 from service.privacy.trade_off.combinators.intersected import Intersected
@@ -63,7 +65,20 @@ def _why_one_engine(steps: Steps, parts: tuple[Counted, ...], lattices: Lattices
 def _with_limit(
     steps: Steps, ends: tuple[Steps, ...], options: EngineOptions, lattices: Lattices | None, limit: WidthLimit | None
 ) -> TradeOffPair:
-    return replace(_on_contours(steps, ends, options, lattices), limit=limit)
+    pair = _on_contours(steps, ends, options, lattices)
+    if limit is WidthLimit.SMALL_LOSS:
+        pair = beside_parts(_below_advantages(pair, ends[-1]), ends[0])
+    return replace(pair, limit=limit)
+
+
+def _below_advantages(whole: TradeOffPair, steps: Steps) -> TradeOffPair:
+    """Return the curves of a run, no higher than the sum of the advantages of its steps allows."""
+
+    def advantages() -> float:
+        return math.fsum(count * step.curves().add.profile_at(0.0).upper for step, count in steps) * (1 + 1e-15)
+
+    add = AdvantageSum(whole.add, advantages)
+    return replace(whole, add=add, remove=add if whole.remove is whole.add else add.reversed())
 
 
 def _on_contours(
