@@ -25,7 +25,6 @@ from service.privacy.composition.inversion.straight import StraightContour
 from service.privacy.composition.inversion.tilts import Tilt, TiltGrid
 from service.privacy.enclosure import EnclosureArray
 from service.privacy.numerics.arrays import BoolArray, FloatArray, IndexArray
-from service.privacy.numerics.rounding import UNIT_ROUNDOFF
 from service.privacy.numerics.work import is_spent
 from service.privacy.trade_off.abstract import CurvePoints
 
@@ -37,9 +36,6 @@ _SLACK_OF_ROUGH_LISTS, _ROUGH_DIGITS = 11.0, 6.0
 
 Wide results are not evaluated again.
 """
-
-_LARGEST_INVERSE, _FARTHEST_INVERSE = 600.0, 5.0
-"""Largest |epsilon| (nats) at which contours bound the inverse curve's profile, and largest deviations of -epsilon."""
 
 _LEVELS_SHARED = 2
 """Number of truncation levels by which a number's first level may be shallower than the deepest of its list.
@@ -272,34 +268,6 @@ def evaluate_profile(run: RunContours, epsilon: FloatArray) -> EnclosureArray:
     """Return delta at finite epsilons, as narrow as contours can make it."""
     known = _Thresholds(run, epsilon).answer()
     return EnclosureArray.from_logs(known.lower[0], known.upper[0])
-
-
-@np.errstate(all="ignore")
-def cap_inverse_profile(run: RunContours, epsilon: float) -> float:
-    """Return an upper bound of the inverse curve's profile at epsilon; 1 where no bound is known.
-
-    delta(eps) = 1 - e^eps (1 - delta'(-eps)), where delta' is the profile of this run. The contour on which this run
-    evaluates delta' at eps serves -eps as well if both are near its saddle point. Otherwise the best contour for -eps
-    serves.
-    """
-    at = np.array([epsilon])
-    levels: list[int] = run.run.level_orders_for_thresholds(at)[0].tolist()
-    built = (run.built_grid(TRUNCATION_DIGITS[level]) for level in levels)
-    grid = next((grid for grid in built if grid is not None), None)
-    if grid is None or run.deforms_first or abs(epsilon) > _LARGEST_INVERSE:
-        return 1.0
-    tilt = grid.for_thresholds(at)[0]
-    if not (tilt.has_contour and abs(epsilon + tilt.threshold) <= _FARTHEST_INVERSE * tilt.deviation):
-        tilt = grid.for_thresholds(-at)[0]
-    integrals = tilt.contour.integrals(-at)
-    log_scale, high = float(integrals.log_scale[2, 0]) + epsilon, float(integrals.upper[2, 0])
-    if not (log_scale <= _LARGEST_INVERSE and high < math.inf):
-        return 1.0
-    # The integral is delta', delta' - 1 or delta' - 1 + e^-eps.
-    base = -math.expm1(epsilon) if tilt.theta > 1 else float(tilt.theta > 0)
-    term = math.exp(log_scale) * high
-    rounding = 16 * UNIT_ROUNDOFF * (1 + abs(log_scale) + 2 * abs(epsilon)) * (abs(base) + abs(term))
-    return min(base + term + rounding + 1e-300, 1.0)  # the last covers underflow
 
 
 def straight_profile(run: RunContours, epsilon: float) -> tuple[float, float]:

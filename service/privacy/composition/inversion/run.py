@@ -238,7 +238,7 @@ class ContourRun:
         return tuple(dict.fromkeys((*shallow, *deeper, *rest)))
 
     def level_orders_for_thresholds(self, epsilons: FloatArray) -> IndexArray:
-        """Return the `level_orders` of the profile with all levels; scores are those of a Gaussian of this deviation."""
+        """Return the `level_orders` of the profile with all levels, for the scores of a Gaussian of this deviation."""
         deviation = max(self.deviation, 1e-290)
         scores = np.minimum((np.abs(epsilons) + 0.5 * deviation**2) / deviation, 36.0)
         return self.level_orders(0.5 * erfc(scores / math.sqrt(2)), scores, every=True)
