@@ -63,7 +63,12 @@ class Result(Response):
     """Response that is stored under its digest."""
 
     digest: Annotated[
-        str, Field(pattern="^sha256:[0-9a-f]{64}$", description="Names this result; see GET /v1/results/{digest}.")
+        str,
+        Field(
+            pattern="^sha256:[0-9a-f]{64}$",
+            description="Name of this result. `GET /v1/results/{digest}` returns the result while it is stored.",
+            examples=["sha256:f0108e05446416bd458241fb67b861f05f22c2853c742160e79aacbd3b39c0a8"],
+        ),
     ]
     engine_version: Annotated[
         str, Field(description="Version of the numbers; part of the digest.", examples=["2026.11.22"])

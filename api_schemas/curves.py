@@ -120,18 +120,22 @@ class CurvesRequest(MethodOptions, Request):
         return self.grid.count * (2 if self.grid.spacing == "log_mirrored" else 1)
 
 
-LOGARITHMS = Field(exclude_if=is_none, description="Decimal logarithms; null beside numbers that need none.")
+LOGARITHMS = Field(
+    exclude_if=is_none,
+    description="Decimal logarithms. null beside numbers that are not below 1e-290.",
+    examples=[[None, -312.4]],
+)
 
 
 class EnclosedColumn(TypedDict):
-    """An enclosed number at each rate, as columns; `value` is the end that is safe to rely on.
+    """An enclosed number at each rate, as columns; `value` is the safe bound.
 
     The logarithms are there when a number of the column is positive and below 1e-290, and null beside the others.
     """
 
-    value: Annotated[list[float], Field(description="The safe ends.")]
-    lower: Annotated[list[float] | None, Field(description="null where the evidence is asymptotic.")]
-    upper: Annotated[list[float] | None, Field(description="null where the evidence is asymptotic.")]
+    value: Annotated[list[float], Field(description="The safe bound at each rate.")]
+    lower: Annotated[list[float] | None, Field(description="Lower bounds. null where the evidence is asymptotic.")]
+    upper: Annotated[list[float] | None, Field(description="Upper bounds. null where the evidence is asymptotic.")]
     value_log10: NotRequired[Annotated[list[Log10 | None], LOGARITHMS]]
     lower_log10: NotRequired[Annotated[list[Log10 | None], LOGARITHMS]]
     upper_log10: NotRequired[Annotated[list[Log10 | None], LOGARITHMS]]

@@ -12,14 +12,24 @@ from api_schemas.choices import Evidence, LimitCode, MethodUsed
 
 NumberT = TypeVar("NumberT")
 
-VALUE = Field(description="The safe end of the enclosure; without one, the approximation.")
-LOWER = Field(description="The truth is at least this; null where the evidence is asymptotic.")
-UPPER = Field(description="The truth is at most this; null where the evidence is asymptotic.")
+VALUE = Field(
+    description="The safe bound of the enclosure. Without an enclosure, the approximation.", examples=[0.0040684479]
+)
+LOWER = Field(
+    description="The truth is at least this number. null where the evidence is asymptotic.", examples=[0.0040684478]
+)
+UPPER = Field(
+    description="The truth is at most this number. null where the evidence is asymptotic.", examples=[0.0040684479]
+)
 LOGARITHM = Field(
-    exclude_if=is_none, description="Decimal logarithm; present when the truth is positive and below 1e-290."
+    exclude_if=is_none,
+    description="Decimal logarithm of this bound. Present when the truth is positive and below 1e-290.",
+    examples=[-312.4],
 )
 DECIMAL = Field(
-    exclude_if=is_none, description="The same end with all its digits; present when they are more than a double's."
+    exclude_if=is_none,
+    description="This bound with all its digits. Present when a double cannot hold them.",
+    examples=["1.82823666651655843207"],
 )
 
 Value = Annotated[NonNegative, VALUE]
@@ -30,7 +40,7 @@ DecimalIfKnown = Annotated[str | None, DECIMAL]
 
 
 class EnclosedNumber(TypedDict):
-    """lower <= truth <= upper; `value` is the end that is safe to rely on."""
+    """lower <= truth <= upper; `value` is the safe bound."""
 
     # A dictionary, not a model: a response may hold twenty thousand of these.
     value: Value
@@ -80,15 +90,33 @@ class Enclosed(Ends[NumberT], Generic[NumberT]):
 Tight = Annotated[
     bool | None,
     Field(
-        description="true: both ends rest on the same attained pair of laws, or closed form; false: they come from "
-        "different theorems, however close they are, and a note names both; null: the ends are not proved "
-        "(statistical), or there are none (asymptotic)."
+        description="true: both bounds rest on one attained pair of laws, or on a closed form. false: they come from "
+        "different theorems, however close they are, and a note names both. null: the bounds are not proved "
+        "(statistical), or there are none (asymptotic).",
+        examples=[True],
     ),
 ]
-Conditional = Annotated[bool, Field(description="The answer rests on a modelling assumption that is listed.")]
-ToleranceMet = Annotated[bool, Field(description="There is an enclosure, and it is at most relative_tolerance wide.")]
-Source = Annotated[str, Field(description="The theorem behind the answer.")]
-Notes = Annotated[tuple[str, ...], Field(description="What a reader should know about this answer.")]
+Conditional = Annotated[
+    bool, Field(description="Whether the answer rests on a listed modelling assumption.", examples=[False])
+]
+ToleranceMet = Annotated[
+    bool,
+    Field(description="Whether there is an enclosure that is at most `relative_tolerance` wide.", examples=[True]),
+]
+Source = Annotated[
+    str,
+    Field(
+        description="The theorem behind the answer.",
+        examples=["Kaissis et al. 2023 (ReRo), Theorem 1: gamma(kappa) = 1 - f(kappa)"],
+    ),
+]
+Notes = Annotated[
+    tuple[str, ...],
+    Field(
+        description="Sentences that a reader should know about this answer.",
+        examples=[["contour: cumulant generating functions of the steps add up."]],
+    ),
+]
 
 
 class AnswerLimit(Response):

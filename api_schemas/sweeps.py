@@ -270,8 +270,9 @@ Logarithms = Annotated[
     tuple[Log10 | None, ...] | None,
     Field(
         exclude_if=is_none,
-        description="Decimal logarithms; there when the truth at some point is positive and below 1e-290, and null "
-        "beside the others.",
+        description="Decimal logarithms. Present when the truth at some point is positive and below 1e-290, and null "
+        "beside the other points.",
+        examples=[[None, -312.4]],
     ),
 ]
 

@@ -171,7 +171,7 @@ def _compute(name: str, body: dict[str, Any], budget: float, writing: int) -> No
             request = computation.request_type.model_validate_json(sent)
             quote = computation.quote(request)
             quoting, price = time.process_time() - started, quote.cost * 1e-6
-            refused = quote.least * 1e-6 > budget
+            refused = quote.minimum * 1e-6 > budget
             say(price=price, refused=refused, quoting=quoting, inline=quote.inline, engine=quote.engine)
             if refused:  # of which nothing is asked but whether it is done within 15 s
                 resource.setrlimit(resource.RLIMIT_CPU, (math.ceil(SURELY_TOO_LONG) + 1, LIMIT_SECONDS + 1))

@@ -10,13 +10,13 @@ from typing import Final
 from benchmarks.report import Reach, Section, Table
 from benchmarks.sweeps.processes import spread
 from benchmarks.timing import cpu_seconds
-from service.computations.calibration.resource import NOT_SERVED, TOO_DEAR, TOO_WIDE
+from service.computations.calibration.resource import NOT_SERVED, TOO_WIDE, WORK_EXHAUSTED
 from tests.computations.calibration_cases import QUESTIONS, calibrated, case, wrong
 
 CASES: Final = 100
 """Of every question."""
 SEED: Final = 16
-OPEN: Final = tuple(f"has no witness: {reason}" for reason in (TOO_WIDE, NOT_SERVED.format(why=TOO_DEAR)))
+OPEN: Final = tuple(f"has no witness: {reason}" for reason in (TOO_WIDE, NOT_SERVED.format(why=WORK_EXHAUSTED)))
 """Values that are certified, and known to be no closer to their limits than enclosures are narrow."""
 
 

@@ -32,7 +32,7 @@ class Connections:
         self.metrics = metrics
         self._proxies = ProxyHeadersMiddleware(cast("Any", None), settings.trusted_proxies).trusted_hosts
         self._open: dict[LimitedProtocol, str | None] = {}
-        """The requester of each connection; None: of a proxy that has not said whose it is."""
+        """Requester of each connection. None: a proxy has not yet named the requester."""
         self._per_client: Counter[str] = Counter()
         self._sweeping = False
 

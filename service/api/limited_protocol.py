@@ -45,19 +45,19 @@ class LimitedProtocol(HttpToolsProtocol):
         self._limits = connections.settings
         self.waiting_since: float | None = None
         self._running: RequestResponseCycle | None = None
-        """The request that is being answered; the `cycle` of uvicorn is the last that came, perhaps too soon."""
+        """Request that is being answered. The `cycle` of uvicorn is the last one received, which may be a later one."""
         self._is_used = False
-        """Whether a response was sent on it."""
+        """Whether a response was sent on this connection."""
         self._begun = False
-        """Whether a part of a request has come, and not yet all of it."""
+        """Whether a request has arrived partially."""
         self._in_head = False
         self._head_read = self._header_bytes = 0
-        """Bytes of the head of a request that came so far: as read, and of headers as understood."""
+        """Bytes of the request head so far: raw bytes, and bytes of parsed headers."""
         self._is_rejected = False
         self._progress: WriteProgress | None = None
         self._rejection: ServerRejection = "malformed-http"
         self.at_shutdown: Callable[[], None] | None = None
-        """What ends the response that is under way when the server ends, if it would go on."""
+        """Callback that ends a streaming response when the server stops."""
 
     @property
     def idle_since(self) -> float | None:

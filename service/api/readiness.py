@@ -39,9 +39,9 @@ class Readiness:
         self._are_results_shared = are_results_shared
         self._reference_check: tuple[float, Check] | None = None
         self.jobs: Callable[[], Condition] | None = None
-        """Whether jobs are computed."""
+        """State of the job backend."""
         self.is_draining: Callable[[], bool] = lambda: False
-        """Whether a signal to end has come."""
+        """Whether the service received a signal to stop."""
 
     def report(self) -> ReadyResponse:
         """Return the state of all parts and the verdict."""

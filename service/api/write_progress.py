@@ -34,7 +34,7 @@ class WriteProgress:
         self._pace: TransferDeadline | None = None
         self._taken = self._target = self._untaken = self._drained = 0
         self.since: float | None = None
-        """Since when nothing was taken of what the transport keeps; None: it keeps nothing."""
+        """Time since when the client received nothing of the pending data. None: no data is pending."""
 
     def resumed(self) -> None:
         """Record that the transport has room again."""

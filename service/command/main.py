@@ -16,7 +16,7 @@ from typing import Any, Final
 from service.command.output import print_error, progress_indicator, render_output
 from service.command.parser import JSON, TABLE, build_parser
 from service.command.request_file import infer_plot_resource, load_request
-from service.computations.abstract import Computation, command_of, success
+from service.computations.abstract import Computation, command_of, exit_ok
 from service.computations.catalogue import RESOURCES, resource
 from service.server.serve import (
     PROBLEM_EXIT_CODE,
@@ -126,7 +126,7 @@ def run_resource(
     sys.stdout.buffer.write(render_output(computation, body, form or (TABLE if is_terminal else JSON)))
     if is_terminal and form == JSON:
         sys.stdout.buffer.write(b"\n")
-    response = computation.response_type.model_validate_json(body) if computation.exit_code is not success else None
+    response = computation.response_type.model_validate_json(body) if computation.exit_code is not exit_ok else None
     return 0 if response is None else computation.exit_code(response)
 
 

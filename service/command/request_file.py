@@ -27,14 +27,14 @@ def load_request(computation: Computation[Any, Any], source: str, files: Mapping
     cannot be read, and ArgumentError if the arguments contradict each other.
     """
     body = sys.stdin.buffer.read() if source == "-" else Path(source).read_bytes()
-    content: Any = decode_json(body) if computation.bare or files else None
-    if computation.bare and content is not None and not is_request(content, computation):
+    content: Any = decode_json(body) if computation.bare_member or files else None
+    if computation.bare_member and content is not None and not is_request(content, computation):
         if "context" in computation.files and "context" not in files:
             raise argparse.ArgumentError(None, NO_CONTEXT)
-        if computation.bare == "mechanism":
-            body = json.dumps({computation.bare: as_mechanism(content)}).encode()
+        if computation.bare_member == "mechanism":
+            body = json.dumps({computation.bare_member: as_mechanism(content)}).encode()
         else:
-            body = add_member(b"{}", computation.bare, body if content else json.dumps(content).encode())
+            body = add_member(b"{}", computation.bare_member, body if content else json.dumps(content).encode())
     for member, given in files.items():
         if isinstance(content, dict) and member in content and is_request(content, computation):
             raise argparse.ArgumentError(

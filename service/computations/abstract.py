@@ -1,5 +1,7 @@
-"""What a resource is: a pure function from a validated request to a response body, with a name, a price and its
-documentation. Its route, its command and what is published about it follow from this one value.
+"""Resources of the service: pure functions from a validated request to a response body.
+
+A `Computation` holds the function with its name, cost and documentation. The route, the command and the published
+documentation follow from this one value.
 """
 
 from __future__ import annotations
@@ -16,71 +18,81 @@ RequestT = TypeVar("RequestT", bound=BaseModel)
 ResponseT = TypeVar("ResponseT", bound=Response)
 
 ResponseFields: TypeAlias = dict[str, Any]
-"""The fields of a response in their order, where building it would cost as much as what it answers."""
+"""Fields of a response in their order. A dict avoids models, which would cost as much as the answers."""
 
 
-def no_digits(_: BaseModel) -> None:
-    """Answers in doubles."""
+def no_ground_truth(_: BaseModel) -> None:
+    """Return None: the answer has no requested number of digits."""
 
 
-def success(_: Response) -> int:
-    """Return 0: whatever the answer is, a script goes on."""
+def exit_ok(_: Response) -> int:
+    """Return exit status 0 for every response, so that a script continues."""
     return 0
 
 
 BLOCK_POINTS: Final = 128
-"""Points of a request that are read together at most, from multiples of it on: a piece of a job that begins and ends
-there reads none beside its own. More share no more time: their arrays leave the cache of a processor.
-"""
+"""Largest number of points of a request that are evaluated together. Blocks start at multiples of this number. A chunk
+of a job with the same boundaries evaluates no other points. Larger blocks do not save time: their arrays leave the
+cache of a processor."""
 
 
-class Computes(Protocol):
-    """What makes the bytes of an answer: a resource, a piece of a job, a picture, or what was planned for a quote."""
+class BodyProducer(Protocol):
+    """Producer of a response body: a resource, a chunk of a job, a chart, or a plan from a quote."""
 
     def body(self, request: Any, digest: str, engine_version: str, /) -> bytes:
-        """The response as it is sent."""
+        """Return the response body."""
         ...
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """What answers a request from the plans of its quote, here or in a worker process: a value that can be pickled.
+    """Answer to a request from the plans of its quote, in this process or in a worker process.
 
-    `response(request, plans, digest, engine_version)` lives at module level and returns the fields of the response.
+    The value can be pickled. `response(request, plans, digest, engine_version)` lives at module level and returns the
+    fields of the response.
     """
 
     plans: Any
     response: Callable[[Any, Any, str, str], ResponseFields]
 
     def body(self, request: Any, digest: str, engine_version: str, /) -> bytes:
-        """Return the response as it is sent. Raises what `response` raises."""
+        """Return the response body. Raises what `response` raises."""
         return json_bytes(self.response(request, self.plans, digest, engine_version))
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Quote:
-    """What a request is expected to cost, known before any work is done; raises nothing and allocates nothing.
+    """Expected cost of a request, known before any work. Computing a quote allocates nothing and does not fail.
 
-    `cost`: in units of about one microsecond of CPU time. `inline`: cheap by construction, whatever the arguments, so
-    that the event loop may compute it; nothing else may. `engine`: what measured times are kept under, beside the name
-    of the computation. `uncertainty`: by how many times the cost may be less, so that what is refused surely exceeds.
-    `most`: about what it ends at, where its work is counted; 0 where nothing but the time limit ends it. `begun`: what
-    answers the same request from the plans of this quote.
+    Attributes
+    ----------
+    cost : int
+        Expected cost in units of about one microsecond of CPU time.
+    inline : bool
+        Whether the event loop may compute the request: inexpensive by construction, whatever the arguments.
+    engine : str
+        Key of measured times, beside the name of the computation.
+    uncertainty_factor : float
+        Largest factor by which the true cost may be smaller. A refused request certainly exceeds the limit.
+    ceiling : int
+        Cost at which counted work ends, approximately. 0 means that only the time limit ends the computation.
+    prepared : Planned or None
+        Producer that answers the same request from the plans of this quote.
     """
 
     cost: int
     inline: bool = False
     engine: str = ""
-    uncertainty: float = 1.0
-    most: int = 0
-    begun: Planned | None = field(default=None, compare=False, repr=False)
+    uncertainty_factor: float = 1.0
+    ceiling: int = 0
+    prepared: Planned | None = field(default=None, compare=False, repr=False)
 
     @property
-    def least(self) -> int:
-        """The least that it may cost."""
-        return int(self.cost / self.uncertainty)
+    def minimum(self) -> int:
+        """Smallest cost of the request, `cost / uncertainty_factor`."""
+        return int(self.cost / self.uncertainty_factor)
 
 
 @final
@@ -109,26 +121,43 @@ class Chunking(Generic[RequestT]):
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Computation(Generic[RequestT, ResponseT]):
-    """One resource. `function` and `quote` live at module level, so that a worker process can be told to run them.
+    """Resource of the service. `function` and `quote` live at module level, so that a worker process can import them.
 
-    name: part of every digest, key of the cache, label of metrics; the operation and the command are called after it.
-    path: where it is served; its first word after the version is the tag that it is documented under.
-    description: what it answers, for who reads the documentation. examples: two requests or more, by their names.
-    function(request, digest, engine_version): the response, or its fields in their order; it depends on nothing else.
-    Raises PrivacyComputationError with the JSON pointer of the part of the request that is to blame.
-    quote(request): what it costs and where it may run, itself cheap by construction. Raises PrivacyComputationError
-    for what is refused by its description alone.
-    read_archive(body): the request in an .npz archive, where the resource takes one. Raises ArchiveError, or
-    ValidationError for the parameters in it.
-    files: members of the request that the command also takes from files of their own.
-    bare: the member that a file for the command may also hold alone; "" where there is none. Where it is a mechanism,
-    the file may hold the state of another library as well.
-    exit_code(response): of the command; 0: a script that ran it may go on.
-    decision(response): what is written to the log of decisions about it, where it is one: ids and verdict, no data.
-    pieces: how a job computes it, where a request may have many points.
-    ends_early: whether the response may leave out parts that the time limit did not allow (`deadlines.py`).
-    digits(request): the value of its field `digits` where the answer is a ground truth, which is kept longer and also
-    answers the same request with fewer digits; else None.
+    Attributes
+    ----------
+    name : str
+        Part of every digest, cache key and label of metrics. The operation and the command have this name, too.
+    path : str
+        Route of the resource. The first word after the version is the tag of the documentation.
+    description : str
+        Purpose of the resource, for readers of the documentation.
+    examples : Mapping
+        At least two requests, by name.
+    function : callable
+        `function(request, digest, engine_version)` returns the response, or its fields in order. The result depends on
+        nothing else. Raises PrivacyComputationError with the JSON pointer of the faulty part of the request.
+    quote : callable
+        `quote(request)` returns cost and place of execution, and is itself inexpensive. Raises PrivacyComputationError
+        for requests that their description alone rules out.
+    ground_truth_digits : callable
+        Returns the field `digits` of a request for a ground truth, else None. Such results are stored longer and also
+        answer the same request with fewer digits.
+    read_archive : callable or None
+        `read_archive(body)` returns the request in an .npz archive. Raises ArchiveError, or ValidationError for
+        parameters.
+    files : tuple of str
+        Members of the request that the command also accepts as separate files.
+    bare_member : str
+        Member that a request file of the command may hold alone; "" for none. A file for a mechanism may also hold the
+        state of another library.
+    exit_code : callable
+        Returns the exit status of the command for a response. 0 lets a script continue.
+    decision : callable or None
+        Returns the entry of the decision log for a response: ids and verdict, no data.
+    chunking : Chunking or None
+        Division of requests with many points into chunks of a job.
+    ends_early : bool
+        Whether the response may omit parts that the time limit did not allow (`deadlines.py`).
     """
 
     name: str
@@ -139,38 +168,38 @@ class Computation(Generic[RequestT, ResponseT]):
     response_type: type[ResponseT]
     function: Callable[[RequestT, str, str], ResponseT | ResponseFields]
     quote: Callable[[RequestT], Quote]
-    digits: Callable[[RequestT], int | None] = no_digits
+    ground_truth_digits: Callable[[RequestT], int | None] = no_ground_truth
     read_archive: Callable[[bytes], RequestT] | None = None
     files: tuple[str, ...] = ()
-    bare: str = ""
-    exit_code: Callable[[ResponseT], int] = success
+    bare_member: str = ""
+    exit_code: Callable[[ResponseT], int] = exit_ok
     decision: Callable[[ResponseT], dict[str, Any] | None] | None = None
     chunking: Chunking[RequestT] | None = None
     ends_early: bool = False
 
     @property
     def operation(self) -> str:
-        """The `operationId`: what generated clients call it."""
+        """Value of `operationId`, the method name in generated clients."""
         return self.name.replace("-", "_")
 
     @property
     def tag(self) -> str:
-        """The room of the documentation that it stands in."""
+        """Tag of the resource in the documentation."""
         return self.path.split("/")[2]
 
     def body(self, request: RequestT, digest: str, engine_version: str) -> bytes:
-        """The response as it is sent. Raises what `function` raises."""
+        """Return the response body. Raises what `function` raises."""
         return json_bytes(self.function(request, digest, engine_version))
 
     def response(self, request: RequestT, digest: str, engine_version: str) -> ResponseT:
-        """The response as its readers see it. Raises what `function` raises."""
+        """Return the parsed response. Raises what `function` raises."""
         return self.response_type.model_validate_json(self.body(request, digest, engine_version))
 
 
 VERBS: Final = {"imports": "import", "calibrations": "calibrate", "comparisons": "compare", "assessments": "assess"}
-"""Commands that are called after what they do."""
+"""Commands whose name is a verb."""
 
 
 def command_of(name: str) -> str:
-    """What a resource is called on the command line."""
+    """Return the command-line name of a resource."""
     return VERBS.get(name, name.replace("_", "-").removesuffix("-audit"))

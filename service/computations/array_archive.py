@@ -1,4 +1,4 @@
-"""Arrays of an .npz archive, of which nothing is allocated before its size is known, and nothing is ever unpickled."""
+"""Arrays of an .npz archive. No array is allocated before its size is known, and nothing is unpickled."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ LARGEST_DIRECTORY_BYTES: Final = 64 * 1024
 LARGEST_HEADER_CHARACTERS: Final = 1_000
 SUFFIX: Final = ".npy"
 END_OF_DIRECTORY: Final = struct.Struct("<4s4H2LH")
-"""The last record of a zip archive without a comment."""
+"""Last record of a zip archive without a comment."""
 LARGE_DIRECTORY_LOCATOR_BYTES: Final = 20
 NUMERIC_KINDS: Final = "fiub"
 TEXT_KIND: Final = "U"
 WIDEST_NUMBER, WIDEST_TEXT = 8, 64
-"""Bytes of an item."""
+"""Largest size of an item in bytes."""
 
 
 class ArchiveError(Exception):
-    """What is wrong with an archive: a pointer to the array it is about, and a sentence that says what is allowed."""
+    """Defect of an archive: a pointer to the array, and a sentence with the rule."""
 
     def __init__(self, pointer: str, sentence: str) -> None:
         self.pointer, self.sentence = pointer, sentence
@@ -35,7 +35,7 @@ class ArchiveError(Exception):
 @final
 @dataclass(frozen=True, slots=True)
 class Header:
-    """What an array of the archive is, by its header: `kind` is that of numpy, f, i, u, b or U."""
+    """Shape and kind of an array, from its header. `kind` is the letter of numpy: f, i, u, b or U."""
 
     shape: tuple[int, ...]
     kind: str
@@ -43,10 +43,10 @@ class Header:
 
 @final
 class ArrayArchive:
-    """The arrays of an archive as `numpy.savez` or `numpy.savez_compressed` writes it.
+    """Arrays of an archive as `numpy.savez` or `numpy.savez_compressed` writes it.
 
-    Raises ArchiveError where it is something else, or where its arrays together hold more than `largest_bytes`, as they
-    are or as doubles, by reading its directory and headers alone.
+    Raises ArchiveError for other bodies, and for arrays that together need more than `largest_bytes` as stored or as
+    doubles. Only the directory and the headers are read for these checks.
     """
 
     def __init__(self, body: bytes, largest_bytes: int) -> None:
@@ -57,13 +57,13 @@ class ArrayArchive:
             raise ArchiveError("", NOT_AN_ARCHIVE) from error
         self._entries = self._read_directory(largest_bytes)
         self.headers = {name: self._read_header(name) for name in self._entries}
-        # Small numbers are read as doubles, too: bytes would take eight times their size.
+        # All numbers become doubles: an array of bytes grows to eight times its size.
         numbers = sum(math.prod(header.shape) for header in self.headers.values())
         if numbers * WIDEST_NUMBER > largest_bytes:
             raise ArchiveError("", TOO_LARGE.format(largest_bytes))
 
     def read(self, name: str) -> NDArray[Any]:
-        """The array. Raises ArchiveError where its bytes are not what directory and header say."""
+        """Return the array. Raises ArchiveError if its bytes contradict directory and header."""
         try:
             with self._archive.open(self._entries[name]) as file:
                 array: NDArray[Any] = np.lib.format.read_array(
@@ -109,7 +109,7 @@ NOT_AN_ARCHIVE: Final = "The body must be an archive of arrays as numpy.savez or
 
 
 def _check_directory(body: bytes) -> None:
-    """Refuse what `zipfile` would spend long on: its directory is parsed as a whole, whatever it claims to hold."""
+    """Refuse directories that `zipfile` would parse for long: it parses the whole directory, whatever its size."""
     end = END_OF_DIRECTORY.size
     if len(body) < end:
         raise ArchiveError("", NOT_AN_ARCHIVE)
@@ -117,10 +117,10 @@ def _check_directory(body: bytes) -> None:
     locator = body[-end - LARGE_DIRECTORY_LOCATOR_BYTES : -end]
     if signature != b"PK\x05\x06" or comment or directory_bytes > LARGEST_DIRECTORY_BYTES:
         raise ArchiveError("", NOT_AN_ARCHIVE)
-    if locator.startswith(b"PK\x06\x07"):  # another directory, of any size, would count instead
+    if locator.startswith(b"PK\x06\x07"):  # zipfile would use the second directory, of any size
         raise ArchiveError("", NOT_AN_ARCHIVE)
 
 
 def pointer_to(name: str) -> str:
-    """The JSON pointer of an array: `steps.0.mean_gradient` lies where a JSON body has /steps/0/mean_gradient."""
+    """Return the JSON pointer of an array: `steps.0.mean_gradient` becomes /steps/0/mean_gradient."""
     return "/" + name.replace("~", "~0").replace("/", "~1").replace(".", "/")

@@ -1,4 +1,8 @@
-"""`POST /v1/bounds`: mechanism -> trade-off curves -> readings -> answers."""
+"""`POST /v1/bounds`: mechanism, trade-off curves, evaluations, answers.
+
+A request is first resolved into values of the core and plans. Plans are inexpensive, and the quote is made of them.
+Curves are then evaluated within the allowance of work.
+"""
 
 from __future__ import annotations
 
@@ -14,15 +18,15 @@ from api_schemas.options import ONLY_WHERE_ASKED
 from api_schemas.questions import QuestionSpec
 from service.computations.abstract import Computation, Planned, Quote, ResponseFields
 from service.computations.allowance import MOST_WORK, OF_SEVERAL, WORK_OF_A_JOB
-from service.computations.answers import curves_of, side_by_side
+from service.computations.answers import compare_engines, curves_of
 from service.computations.caveats import caveats
 from service.computations.earlier_bounds import earlier_bounds
 from service.computations.estimates import ANSWER, is_for_a_job, questions_cost, quote, unpriced
 from service.computations.parts import (
     assumptions_of,
-    blamed,
+    attribute_error,
+    echo_options,
     mechanism_of,
-    options_as_sent,
     options_of,
     threat_model_of,
     worst_case_spec,
@@ -46,102 +50,121 @@ EVERY: Final = "all"
 
 @final
 @dataclass(frozen=True, slots=True)
-class Setting:
-    """A request as values of the core, and the plans of the engines that it asks.
+class ResolvedRequest:
+    """Request as values of the core, with the plans of its engines.
 
-    `main`: of the curves that answer. `beside`: of others, by their methods. `worst_case`, `worst_plan`: where
-    the worst case stands beside. It can be pickled until curves are read.
+    The value can be pickled until curves are evaluated.
+
+    Attributes
+    ----------
+    primary : Plan
+        Plan of the curves that give the answers.
+    alternatives : Mapping of str to Plan
+        Plans of further engines, by method.
+    worst_case, worst_plan : WorstCase, Plan or None
+        Worst case that accompanies a relaxed threat model, and its plan.
     """
 
     mechanism: AbstractMechanism
     threat_model: AbstractThreatModel
     options: EngineOptions
-    main: Plan
-    beside: Mapping[str, Plan]
+    primary: Plan
+    alternatives: Mapping[str, Plan]
     worst_case: WorstCase | None
     worst_plan: Plan | None
 
 
 def compute_bounds(request: BoundsRequest, digest: str, engine_version: str) -> ResponseFields:
-    """Answer all questions of a request, or raise with the pointer of the first part that cannot be served."""
-    return _response(request, setting_of(request), digest, engine_version)
+    """Answer all questions of a request. Raises PrivacyComputationError with the pointer of the first faulty part."""
+    return _response(request, resolve_request(request), digest, engine_version)
 
 
-def _response(request: BoundsRequest, setting: Setting, digest: str, engine_version: str) -> ResponseFields:
-    return {"digest": digest, "engine_version": engine_version, **_within_work(request, setting)[0]}
+def _response(request: BoundsRequest, resolved: ResolvedRequest, digest: str, engine_version: str) -> ResponseFields:
+    return {"digest": digest, "engine_version": engine_version, **_within_work(request, resolved)[0]}
 
 
-def read_bounds(request: BoundsRequest, setting: Setting | None = None) -> tuple[ResponseFields, TradeOffPair]:
-    """The answers with what stands beside them, and the curves that they were read off. `setting`: of the request,
-    where it is at hand. Raises like the above.
+def read_bounds(request: BoundsRequest, resolved: ResolvedRequest | None = None) -> tuple[ResponseFields, TradeOffPair]:
+    """Return the fields of the answers, and the curves behind them.
+
+    Parameters
+    ----------
+    resolved : ResolvedRequest, optional
+        The resolved request, if the caller has it.
+
+    Raises
+    ------
+    PrivacyComputationError
+        With the pointer of the first part that cannot be served.
     """
-    return _within_work(request, setting or setting_of(request))
+    return _within_work(request, resolved or resolve_request(request))
 
 
-def setting_of(request: BoundsRequest) -> Setting:
-    """Makes nothing but plans. Raises PrivacyComputationError."""
+def resolve_request(request: BoundsRequest) -> ResolvedRequest:
+    """Return the request as values of the core and plans. Raises PrivacyComputationError with a pointer."""
     mechanism = mechanism_of(request.mechanism)
     try:
         threat_model, options = threat_model_of(request.threat_model), options_of(request)
-        main = threat_model.plan(mechanism, _main(request), options)
-        beside = threat_model.plans(mechanism, _beside(request), options)
+        primary = threat_model.plan(mechanism, _primary_method(request), options)
+        alternatives = threat_model.plans(mechanism, _alternative_methods(request), options)
         worst_case = worst_case_beside(threat_model, mechanism)
-        worst_plan = None if worst_case is None else main.worst_case or worst_case.plan(mechanism, BEST, options)
-        return Setting(mechanism, threat_model, options, main, beside, worst_case, worst_plan)
+        worst_plan = None if worst_case is None else primary.worst_case or worst_case.plan(mechanism, BEST, options)
+        return ResolvedRequest(mechanism, threat_model, options, primary, alternatives, worst_case, worst_plan)
     except PrivacyComputationError as error:
-        raise blamed(error, "/threat_model", request.threat_model) from None
+        raise attribute_error(error, "/threat_model", request.threat_model) from None
 
 
-def _within_work(request: BoundsRequest, setting: Setting) -> tuple[ResponseFields, TradeOffPair]:
-    for_a_job = request.method == ONLY_WHERE_ASKED and is_for_a_job(_quote(request, lambda: setting))
+def _within_work(request: BoundsRequest, resolved: ResolvedRequest) -> tuple[ResponseFields, TradeOffPair]:
+    for_a_job = request.method == ONLY_WHERE_ASKED and is_for_a_job(_quote(request, lambda: resolved))
     most = MOST_WORK * (1.0 if _distinct(request) == 1 else OF_SEVERAL)
     with at_most(WORK_OF_A_JOB if for_a_job else most) as work:
-        return _read(request, setting, work)
+        return _read(request, resolved, work)
 
 
-def _read(request: BoundsRequest, setting: Setting, work: Work) -> tuple[ResponseFields, TradeOffPair]:
-    mechanism, threat_model, worst_case = setting.mechanism, setting.threat_model, setting.worst_case
+def _read(request: BoundsRequest, resolved: ResolvedRequest, work: Work) -> tuple[ResponseFields, TradeOffPair]:
+    mechanism, threat_model, worst_case = resolved.mechanism, resolved.threat_model, resolved.worst_case
     pointer, part = "/threat_model", request.threat_model
     try:
-        curves, engines = setting.main.curves, curves_of(setting.beside)
+        curves, engines = resolved.primary.curves, curves_of(resolved.alternatives)
         asked = asked_of(request)
         for each in asked:
             pointer, part = each.pointer, each.sent
             threat_model.check_question(each.read.type, prior_of(each.read))
     except PrivacyComputationError as error:
-        raise blamed(error, pointer, part) from None
+        raise attribute_error(error, pointer, part) from None
     others = len(engines) + (worst_case is not None and curves.worst_case is None)
     with at_most(work.left / (1 + others)):
         found = read_in_rounds(curves, asked, request.relative_tolerance, work)
-    told: dict[QuestionSpec, ResponseFields] = {}
+    by_question: dict[QuestionSpec, ResponseFields] = {}
     for number, (each, answer) in enumerate(zip(asked, found, strict=True)):
         methods = None
         if request.method == EVERY:
             left = (len(asked) - number) * len(engines) + len(asked) * (others - len(engines))
-            methods = side_by_side(engines, each.read, request.relative_tolerance, work, left)
+            methods = compare_engines(engines, each.read, request.relative_tolerance, work, left)
             methods += earlier_bounds(mechanism, curves, each.read) if worst_case is None else []
-        told[each.sent] = answer.answer(
+        by_question[each.sent] = answer.answer(
             each.sent, conditional=worst_case is not None, notes=each.notes, methods=methods
         )
     beside = None
-    if worst_case is not None and setting.worst_plan is not None:
-        beside = beside_relaxed(worst_case, curves, request, work, setting.worst_plan)
+    if worst_case is not None and resolved.worst_plan is not None:
+        beside = beside_relaxed(worst_case, curves, request, work, resolved.worst_plan)
     sampled = request.dataset_subsampling
     fields: ResponseFields = {
-        **options_as_sent(request),
+        **echo_options(request),
         "mechanism": request.mechanism,
         "threat_model": request.threat_model,
         **({} if sampled is None else {"dataset_subsampling": sampled}),
         "method": request.method,
-        "answers": [told[question] for question in request.questions],
+        "answers": [by_question[question] for question in request.questions],
         "worst_case": beside,
-        **grounds(request, mechanism, threat_model),
+        **assumptions_and_hazards(request, mechanism, threat_model),
     }
     return fields, curves
 
 
-def grounds(request: BoundsRequest, mechanism: AbstractMechanism, threat_model: AbstractThreatModel) -> ResponseFields:
-    """What the answers to a request rest on, and what they do not cover."""
+def assumptions_and_hazards(
+    request: BoundsRequest, mechanism: AbstractMechanism, threat_model: AbstractThreatModel
+) -> ResponseFields:
+    """Return the assumptions behind the answers to a request, and the hazards that they do not cover."""
     known = caveats(mechanism, threat_model)
     return {
         "assumptions": known.assumptions + assumptions_of(threat_model, mechanism) + assumptions_about_priors(request),
@@ -152,10 +175,10 @@ def grounds(request: BoundsRequest, mechanism: AbstractMechanism, threat_model: 
 def beside_relaxed(
     model: WorstCase, attacker: TradeOffPair, request: BoundsRequest, work: Work, plan: Plan
 ) -> ResponseFields:
-    """Return the answers of the worst case, by its plan, beside those of a weaker attacker.
+    """Return the answers of the worst case, by its plan, for display beside those of a weaker attacker.
 
-    Where the worst case caps the answers of that attacker, this request has read every question already, and they stand
-    here as they were read: narrower ones would be below what they capped.
+    If the worst case caps the answers of that attacker, this request has already evaluated every question for the worst
+    case. Those stored answers are returned: narrower ones could lie below the answers that they capped.
     """
     caps = attacker.worst_case
     with at_most(work.left if caps is None else 0.0):
@@ -167,15 +190,15 @@ def answers_of(curves: TradeOffPair, request: BoundsRequest, work: Work, *, cond
     """Return the answers of these curves to all questions of a request."""
     asked = asked_of(request)
     found = read_in_rounds(curves, asked, request.relative_tolerance, work)
-    told = {
+    by_question = {
         each.sent: answer.answer(each.sent, conditional=conditional, notes=each.notes)
         for each, answer in zip(asked, found, strict=True)
     }
-    return [told[question] for question in request.questions]
+    return [by_question[question] for question in request.questions]
 
 
 def asked_of(request: BoundsRequest) -> list[AskedQuestion]:
-    """Return the different questions of a request: equal ones are read once."""
+    """Return the distinct questions of a request: equal questions are evaluated once."""
     found: dict[QuestionSpec, AskedQuestion] = {}
     for index, question in enumerate(request.questions):
         if not index or question not in found:
@@ -185,35 +208,33 @@ def asked_of(request: BoundsRequest) -> list[AskedQuestion]:
 
 
 def bounds_quote(request: BoundsRequest) -> Quote:
-    """By the plans of all engines that are asked."""
-    return _quote(request, lambda: setting_of(request))
+    """Return the quote from the plans of all requested engines."""
+    return _quote(request, lambda: resolve_request(request))
 
 
-def _quote(request: BoundsRequest, setting: Callable[[], Setting]) -> Quote:
+def _quote(request: BoundsRequest, resolved: Callable[[], ResolvedRequest]) -> Quote:
     long = unpriced(request.mechanism, [request.threat_model], _distinct(request))
     if long is not None:
         return long
-    known = setting()
-    plans = [known.main, *known.beside.values(), *(() if known.worst_plan is None else (known.worst_plan,))]
+    known = resolved()
+    plans = [known.primary, *known.alternatives.values(), *(() if known.worst_plan is None else (known.worst_plan,))]
     written = ANSWER * len(request.questions) * len(plans)
-    found = quote(plans, partial(questions_cost, request.questions), written, begun=Planned(known, _response))
+    found = quote(plans, partial(questions_cost, request.questions), written, prepared=Planned(known, _response))
     if found.inline or is_for_a_job(found) or _distinct(request) == 1:
         return found
-    return replace(found, most=found.most + math.ceil((OF_SEVERAL - 1) * MOST_WORK))
+    return replace(found, ceiling=found.ceiling + math.ceil((OF_SEVERAL - 1) * MOST_WORK))
 
 
 def _distinct(request: BoundsRequest) -> int:
-    """How many different questions there are."""
     return 1 if len(request.questions) == 1 else len(set(request.questions))
 
 
-def _main(request: BoundsRequest) -> str:
-    """The engine whose answers are the answers."""
+def _primary_method(request: BoundsRequest) -> str:
     return BEST if request.method == EVERY else request.method
 
 
-def _beside(request: BoundsRequest) -> tuple[str, ...]:
-    """The engines that answer side by side: all but those that are too dear to be asked without their options."""
+def _alternative_methods(request: BoundsRequest) -> tuple[str, ...]:
+    """Return the methods that answer side by side, without expensive ones that no option requests."""
     if request.method != EVERY:
         return ()
     return tuple(
@@ -222,7 +243,7 @@ def _beside(request: BoundsRequest) -> tuple[str, ...]:
 
 
 def ground_truth_digits(request: BoundsRequest) -> int | None:
-    """The digits asked for where the answer is a ground truth, which is kept longer than others."""
+    """Return the requested digits of a ground truth, whose results are stored longer than others."""
     return request.digits if request.method == "ground_truth" else None
 
 
@@ -235,5 +256,5 @@ BOUNDS: Final = Computation(
     response_type=BoundsResponse,
     function=compute_bounds,
     quote=bounds_quote,
-    digits=ground_truth_digits,
+    ground_truth_digits=ground_truth_digits,
 )

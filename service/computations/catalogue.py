@@ -1,4 +1,4 @@
-"""Every resource that the service offers, in the order of its documentation; each is loaded when it is first asked."""
+"""All resources of the service, in the order of the documentation. A resource is imported at its first use."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ RESOURCES: Final[Mapping[str, str]] = MappingProxyType(
         "pmp_simulations": "pmp.simulations:PMP_SIMULATIONS",
     }
 )
-"""The module of this room and the value in it, by the name of the resource."""
+"""Module in this package and name of the value, by the name of the resource."""
 
 
 @cache
 def resource(name: str) -> Computation[Any, Any]:
-    """The resource of this name."""
+    """Return the resource of this name."""
     found: Computation[Any, Any] = resolve_name(f"service.computations.{RESOURCES[name]}")
     return found
 
 
 def resources() -> tuple[Computation[Any, Any], ...]:
-    """All of them."""
+    """Return all resources in the order of the documentation."""
     return tuple(map(resource, RESOURCES))

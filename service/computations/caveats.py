@@ -1,4 +1,4 @@
-"""What the answers rest on, and the known ways in which runs like the one described are less private than they look."""
+"""Assumptions behind the answers, and known ways in which such runs are less private than they look."""
 
 from __future__ import annotations
 
@@ -15,30 +15,31 @@ from service.privacy.threat_models.worst_case import WorstCase
 
 @dataclass(frozen=True, slots=True)
 class AnswerCaveats:
-    """What stands beside the answers about a mechanism."""
+    """Assumptions and hazards of the answers about a mechanism."""
 
     assumptions: tuple[Assumption, ...]
-    """What the answers rest on and the service cannot see."""
+    """Conditions that the answers need and the service cannot check."""
     hazards: tuple[Hazard, ...]
-    """Known traps that the described mechanism may have fallen into."""
+    """Known mistakes that may apply to the described mechanism."""
 
 
 def caveats(mechanism: AbstractMechanism, *models: AbstractThreatModel) -> AnswerCaveats:
-    """The caveats of the answers about a mechanism, as they travel, against these attackers: those for whom several
-    records count have an answer to the hazard of one.
+    """Return the caveats of answers about a mechanism, against these attackers.
+
+    The hazard `one_record_is_protected` does not apply if every attacker counts several records.
     """
-    said = mechanism.caveats()
+    known = mechanism.caveats()
     if models and all(map(_of_several_records, models)):
-        hazards = tuple(hazard for hazard in said.hazards if hazard is not core.ONE_RECORD_IS_PROTECTED)
-        said = core.Caveats(said.premises, hazards)
-    return _written(said)
+        hazards = tuple(hazard for hazard in known.hazards if hazard is not core.ONE_RECORD_IS_PROTECTED)
+        known = core.Caveats(known.premises, hazards)
+    return _written(known)
 
 
 def _of_several_records(model: AbstractThreatModel) -> bool:
     return isinstance(model, WorstCase) and model.records is not None and model.records > 1
 
 
-@lru_cache(maxsize=64)  # mechanisms of a kind say the same, whatever their parameters
-def _written(said: core.Caveats) -> AnswerCaveats:
-    hazards = ({"code": each.code, "text": each.text} for each in said.hazards)
-    return AnswerCaveats(tuple(map(assumption_of, said.premises)), tuple(map(Hazard.model_validate, hazards)))
+@lru_cache(maxsize=64)  # caveats depend on the kind of a mechanism only
+def _written(known: core.Caveats) -> AnswerCaveats:
+    hazards = ({"code": each.code, "text": each.text} for each in known.hazards)
+    return AnswerCaveats(tuple(map(assumption_of, known.premises)), tuple(map(Hazard.model_validate, hazards)))

@@ -1,4 +1,4 @@
-"""The range of the cost of a request, and what decides within it: known from the request alone."""
+"""Range of the cost of a request, and the unknowns that decide within it. Both follow from the request alone."""
 
 from __future__ import annotations
 
@@ -12,13 +12,12 @@ from service.computations.abstract import Quote
 from service.computations.estimates import UNPRICED
 
 COUNTED, SEARCHED, ON_LATTICES = 4.0, 64.0, 256.0
-"""Ratio of the likely cost to the least one: of what is counted in advance (draws, pairs, trials); of readings; and of
-readings of lattices, which cost next to nothing where the losses have few values.
-"""
+"""Ratio of the likely cost to the smallest cost: of work that is counted in advance (draws, pairs, trials), of
+evaluations of curves, and of evaluations on lattices. Lattices cost next to nothing if the losses have few values."""
 CEILING: Final = 8.0
-"""Ratio of the ceiling of a closed form, over all its arguments, to its likely cost."""
+"""Ratio of the largest cost of a closed form, over all its arguments, to its likely cost."""
 MACHINES: Final = 2.0
-"""Ratio of measured CPU time to counted work, at most: machines and load differ."""
+"""Largest ratio of measured CPU time to counted work: machines and load differ."""
 UNKNOWN_OF_ENGINES: Final[Mapping[str, CostUnknown]] = {
     "contour": "second_engine",
     "discretised": "lattice_spacing",
@@ -32,9 +31,16 @@ UNKNOWN_OF_RESOURCES: Final[Mapping[str, CostUnknown]] = {"calibrations": "searc
 class CostRange:
     """Costs in microseconds of CPU time, with least <= likely <= most.
 
-    `least`: spent in any case, for example where the first contour is narrow enough. `likely`: most requests cost
-    between a quarter of this and four times this. `most`: the allowance of work or the time limit ends the request.
-    `unknown`: what decides between them.
+    Attributes
+    ----------
+    least : int
+        Cost in any case, for example if the first contour is narrow enough.
+    likely : int
+        Most requests cost between a quarter of this and four times this.
+    most : int
+        The allowance of work or the time limit ends the request here.
+    unknown : tuple
+        Unknowns that decide between these costs.
     """
 
     least: int
@@ -44,9 +50,9 @@ class CostRange:
 
 
 def cost_range(resource: str, quoted: Quote, limit_seconds: float) -> CostRange:
-    """Return the range of a quoted request that is ended after `limit_seconds`."""
+    """Return the range of a quoted request that ends after `limit_seconds`."""
     limit = limit_seconds * 1e6
-    most = math.ceil(min(MACHINES * quoted.most, limit) if quoted.most else limit)
+    most = math.ceil(min(MACHINES * quoted.ceiling, limit) if quoted.ceiling else limit)
     likely = min(math.ceil(quoted.cost / CEILING) if quoted.inline else quoted.cost, most)
     found = UNKNOWN_OF_RESOURCES.get(resource), UNKNOWN_OF_ENGINES.get(quoted.engine)
     least = int(likely / _largest_ratio(quoted))
@@ -56,4 +62,4 @@ def cost_range(resource: str, quoted: Quote, limit_seconds: float) -> CostRange:
 def _largest_ratio(quoted: Quote) -> float:
     if quoted.engine == "discretised":
         return ON_LATTICES
-    return COUNTED if quoted.uncertainty == 1.0 else SEARCHED
+    return COUNTED if quoted.uncertainty_factor == 1.0 else SEARCHED

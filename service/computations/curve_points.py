@@ -1,4 +1,4 @@
-"""Points of curves: read once in a request, and those of a weaker attacker capped by those of the worst case."""
+"""Points of curves. Each is evaluated once; those of a weaker attacker are capped by the worst case."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from service.privacy.trade_off.pair import TradeOffPair
 
 
 def points_of(curves: TradeOffPair, direction: Literal["add", "remove", "both"], rates: FloatArray) -> CurvePoints:
-    """Return both errors at these false positive rates. Raises PrivacyComputationError."""
+    """Return type II error and power at these false positive rates. Raises PrivacyComputationError."""
     if curves.origin is None:
         return _points(curves, direction, rates)
     key = (curves.origin, direction, rates.tobytes())

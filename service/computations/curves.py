@@ -1,4 +1,4 @@
-"""`POST /v1/curves`: mechanism -> trade-off curves -> columns, and how the curves compare."""
+"""`POST /v1/curves`: trade-off curves as columns, and how the curves compare."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from service.computations.comparisons.curve_verdicts import COMPARED_POINT_COST,
 from service.computations.curve_points import points_of
 from service.computations.estimates import curves_cost, is_for_a_job, quote, unpriced
 from service.computations.limits import begin_limits, limit_fields, limit_of_points
-from service.computations.numbers import enclosed_column, remarks, tightness
+from service.computations.numbers import enclosed_column, notes_for, tightness
 from service.computations.parts import (
     assumptions_of,
-    blamed,
+    attribute_error,
+    echo_options,
     mechanism_of,
-    options_as_sent,
     options_of,
     threat_model_of,
 )
@@ -41,20 +41,20 @@ from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
 from service.privacy.trade_off.pair import TradeOffPair
 
 WRITTEN_POINT_COST: Final = 2.0
-"""Beside reading it, in units of cost."""
+"""Cost of writing a point, beside its evaluation."""
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class CurvePlans:
-    """The plans of all curves of a request: those of the first threat model by every method, then of the next one."""
+    """Plans of all curves: those of the first threat model by every method, followed by those of the next one."""
 
     mechanism: AbstractMechanism
     plans: tuple[Plan, ...]
 
 
 def compute_curves(request: CurvesRequest, digest: str, engine_version: str) -> ResponseFields:
-    """Draw every curve of a request, or raise with the pointer of the first part that cannot be served."""
+    """Evaluate every curve of a request. Raises PrivacyComputationError with the pointer of the first faulty part."""
     return _response(request, _planned(request), digest, engine_version)
 
 
@@ -67,7 +67,7 @@ def _response(request: CurvesRequest, planned: CurvePlans, digest: str, engine_v
     return {
         "digest": digest,
         "engine_version": engine_version,
-        **options_as_sent(request),
+        **echo_options(request),
         "mechanism": request.mechanism,
         "false_positive_rates": rates.tolist(),
         "methods": request.methods,
@@ -79,7 +79,7 @@ def _response(request: CurvesRequest, planned: CurvePlans, digest: str, engine_v
 
 
 def curves_quote(request: CurvesRequest) -> Quote:
-    """By the plans of all curves, and what is written and compared."""
+    """Return the quote from the plans of all curves, the written points and the comparisons."""
     return _quote(request, lambda: _planned(request))
 
 
@@ -91,7 +91,9 @@ def _quote(request: CurvesRequest, planned: Callable[[], CurvePlans]) -> Quote:
     pairs = count * (count - 1) / 2
     output = WRITTEN_POINT_COST * count * points + pairs * (COMPARISON_COST + COMPARED_POINT_COST * points)
     known = planned()
-    return quote(known.plans, partial(curves_cost, request.directions, points), output, begun=Planned(known, _response))
+    return quote(
+        known.plans, partial(curves_cost, request.directions, points), output, prepared=Planned(known, _response)
+    )
 
 
 def _planned(request: CurvesRequest) -> CurvePlans:
@@ -102,7 +104,7 @@ def _planned(request: CurvesRequest) -> CurvePlans:
             model = threat_model_of(request.threat_models[place])
             plans.append(model.plan(mechanism, request.methods[number], options))
         except PrivacyComputationError as error:
-            raise _blamed(error, request, place, number) from None
+            raise _attribute_error(error, request, place, number) from None
     return CurvePlans(mechanism, tuple(plans))
 
 
@@ -112,7 +114,6 @@ def _places(request: CurvesRequest) -> Iterable[tuple[int, int]]:
 
 
 def _rates(request: CurvesRequest) -> FloatArray:
-    """The rates to read the curves at; those of a grid rise."""
     grid = request.grid
     if grid is None:
         return np.array(request.false_positive_rates)
@@ -121,7 +122,7 @@ def _rates(request: CurvesRequest) -> FloatArray:
 
 def _grid(grid: RateGrid) -> FloatArray:
     rates = np.geomspace(grid.smallest, grid.largest, grid.count)
-    # The ends are exact, and no rounding leads beyond them.
+    # Both endpoints are exact: clipping removes rounding beyond them.
     rates = np.clip(rates, grid.smallest, grid.largest)
     return np.unique(np.concatenate((rates, 1 - rates)) if grid.spacing == "log_mirrored" else rates)
 
@@ -129,14 +130,14 @@ def _grid(grid: RateGrid) -> FloatArray:
 def _curves(
     request: CurvesRequest, planned: CurvePlans, rates: FloatArray, work: Work
 ) -> tuple[list[ResponseFields], list[Read]]:
-    """Every curve, as its fields on the wire and as what was read of it."""
+    """Return every curve, as fields of the response and as evaluated points."""
     fields: list[ResponseFields] = []
     read: list[Read] = []
     for plan, (place, number) in zip(planned.plans, _places(request), strict=True):
         threat_model = request.threat_models[place]
         try:
             curves = plan.curves
-            known: dict[AbstractTradeOff, tuple[CurvePoints, tuple[str, ...]]] = {}  # a symmetric one is read once
+            known: dict[AbstractTradeOff, tuple[CurvePoints, tuple[str, ...]]] = {}  # once for a symmetric pair
             for direction in request.directions:
                 curve: AbstractTradeOff = getattr(curves, direction)
                 if curve not in known:
@@ -156,26 +157,28 @@ def _curves(
                     }
                 )
         except PrivacyComputationError as error:
-            raise _blamed(error, request, place, number) from None
+            raise _attribute_error(error, request, place, number) from None
     return fields, read
 
 
 def _premises(request: CurvesRequest) -> tuple[Assumption, ...]:
-    """What the curves rest on beside what those about the mechanism do, each said once."""
+    """Return the assumptions about the attackers, each once."""
     mechanism = mechanism_of(request.mechanism)
     asked = [assumptions_of(threat_model_of(each), mechanism) for each in request.threat_models]
     return tuple({assumption.text: assumption for each in asked for assumption in each}.values())
 
 
-def _blamed(error: PrivacyComputationError, request: CurvesRequest, place: int, number: int) -> PrivacyComputationError:
-    """The error with the place in the request of this threat model, of this method, or of a rate."""
+def _attribute_error(
+    error: PrivacyComputationError, request: CurvesRequest, place: int, number: int
+) -> PrivacyComputationError:
+    """Return the error with the pointer of this threat model, this method, or a rate."""
     places = {
         "mechanism": "/mechanism",
         "threat_model": f"/threat_models/{place}",
         "method": f"/methods/{number}",
     }
     named: tuple[Request, ...] = (request, *(() if request.grid is None else (request.grid,)))
-    return blamed(error, places["method"], *named, places=places)
+    return attribute_error(error, places["method"], *named, places=places)
 
 
 def _drawn(
@@ -198,7 +201,7 @@ def _drawn(
         "tolerance_met": limit is None,
         **limit_fields(limit),
         "source": curves.source,
-        "notes": remarks(curves, evidence) + notes,
+        "notes": notes_for(curves, evidence) + notes,
     }
 
 

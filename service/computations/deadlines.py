@@ -1,4 +1,4 @@
-"""Deadlines of requests with many parts. Time is read here: `service/privacy` reads no clock and asks if it is time."""
+"""Deadlines of requests with many parts. Only this module reads the clock: `service/privacy` asks if time is up."""
 
 from __future__ import annotations
 
@@ -10,6 +10,6 @@ from service.privacy.numerics.work import Deadline, ends_when
 
 
 def ends_after(seconds: float = math.inf) -> AbstractContextManager[Deadline]:
-    """Give the parts of a request this long from now. Without a number there is no deadline."""
+    """Return a context that gives the parts of a request this many seconds. The default sets no deadline."""
     start = time.monotonic()
     return ends_when(lambda share: time.monotonic() >= start + share * seconds)

@@ -1,4 +1,4 @@
-"""The name of a result: SHA-256 of the canonical form (RFC 8785) of what determines it."""
+"""Digest of a result: SHA-256 of the canonical form (RFC 8785) of its request."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from pydantic import BaseModel
 DIGEST_PREFIX: Final = "sha256:"
 LARGEST_CANONICAL_INTEGER: Final = 2**53 - 1
 LARGEST_SMALL_NUMBER: Final = 1e-4
-"""Python writes smaller numbers with an exponent ..."""
+"""Python writes smaller numbers with an exponent."""
 LEADING_ZEROS: Final = 6
-"""... and RFC 8785 only those with at least so many zeros behind the point."""
+"""RFC 8785 uses an exponent only for numbers with at least this many zeros after the point."""
 
 
 def canonical_bytes(resource: str, engine_version: str, request: BaseModel) -> bytes:
-    """RFC 8785 form of {engine_version, request, resource}.
+    """Return the RFC 8785 form of {engine_version, request, resource}.
 
-    The request is taken with aliases resolved and defaults filled in; absent optional fields stay absent.
+    Aliases of the request are resolved and defaults filled in. Absent optional fields stay absent.
     """
     members = f'"engine_version":{_string(engine_version)},"request":{canonical_text(request)}'
     return f'{{{members},"resource":{_string(resource)}}}'.encode()
 
 
 def digest(resource: str, engine_version: str, request: BaseModel) -> str:
-    """`sha256:` and 64 hexadecimal digits."""
+    """Return `sha256:` and 64 hexadecimal digits for a request."""
     return _digest(canonical_bytes(resource, engine_version, request))
 
 
 def text_digest(canonical: str) -> str:
-    """The same of another canonical form."""
+    """Return `sha256:` and 64 hexadecimal digits for another canonical form."""
     return _digest(canonical.encode())
 
 
@@ -41,11 +41,11 @@ def _digest(canonical: bytes) -> str:
 
 
 def canonical_text(value: Any) -> str:
-    """What rfc8785.dumps makes of plain data, and of models as of their fields without those that hold
-    None, or a word that is left out where it is the default; in a quarter of its time, which every request pays.
+    """Return the text of `rfc8785.dumps` for plain data and models.
 
-    Only the plain cases are written here: rfc8785 writes huge numbers and strings that need escapes, and refuses what
-    has no canonical form. Tests hold the two together.
+    Model fields that hold None are omitted, and so are words that equal an omitted default. This function takes a
+    quarter of the time of `rfc8785.dumps`, which every request pays. It writes only the plain cases. `rfc8785` writes
+    huge numbers and strings with escapes, and refuses data without a canonical form. Tests compare both.
     """
     kind = cast("type[object]", type(value))
     if kind is float:
@@ -55,7 +55,7 @@ def canonical_text(value: Any) -> str:
     if kind is str:
         return _string(value)
     if kind is int:
-        # Beyond that, readers of JSON disagree about numbers; RFC 8785, appendix D, writes such integers as strings.
+        # Parsers of JSON disagree about larger integers; RFC 8785, appendix D, writes them as strings.
         return str(value) if abs(value) <= LARGEST_CANONICAL_INTEGER else f'"{value}"'
     if _is_model(kind):
         return _model_text(value)
@@ -69,7 +69,7 @@ def canonical_text(value: Any) -> str:
     return rfc8785.dumps(value).decode()
 
 
-@cache  # a model takes longer to say whether something is an instance of it
+@cache  # isinstance is slow for models
 def _is_model(kind: type[object]) -> bool:
     return issubclass(kind, BaseModel)
 
@@ -95,9 +95,7 @@ def _model_text(value: BaseModel) -> str:
 
 @cache
 def _keys_of(model: type[BaseModel]) -> tuple[tuple[str, str, object], ...]:
-    """The fields of a model in the order of RFC 8785: each as it is written, its name, and the default that is left
-    out.
-    """
+    """Return the fields of a model in the order of RFC 8785: the written key, the name, and the omitted default."""
     fields = model.model_fields
     excluded = {name: field.default for name, field in fields.items() if field.exclude_if is not None}
     written = {field.serialization_alias or name: name for name, field in fields.items()}
@@ -105,7 +103,7 @@ def _keys_of(model: type[BaseModel]) -> tuple[tuple[str, str, object], ...]:
 
 
 def _units(key: str) -> bytes:
-    """What RFC 8785 sorts keys by: their UTF-16 code units."""
+    """Return the UTF-16 code units of a key, by which RFC 8785 sorts."""
     return key.encode("utf-16-be")
 
 
@@ -117,7 +115,7 @@ def _string(value: str) -> str:
 
 
 def _number(value: float) -> str:
-    # Both notations have the same shortest digits; they differ in exponents, in whole numbers and in the sign of zero.
+    # Python and RFC 8785 use the same digits. Exponents, whole numbers and the sign of zero differ.
     text = repr(value)
     if value == 0:
         return "0"

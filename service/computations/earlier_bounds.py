@@ -1,4 +1,4 @@
-"""Bounds of the literature beside our own, for the field `methods` of an answer to the method `all`."""
+"""Bounds from the literature for the field `methods` of an answer to the method `all`."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from service.privacy.trade_off.pair import TradeOffPair
 BoundedQuestion = (
     AdvantageQuestion | AttackAccuracyQuestion | PositivePredictiveValueQuestion | AdvantageOverPriorQuestion
 )
-"""What earlier theorems say something to."""
+"""Questions that earlier theorems answer."""
 
 
 def earlier_bounds(mechanism: AbstractMechanism, curves: TradeOffPair, question: QuestionSpec) -> list[ResponseFields]:
-    """What earlier theorems say to a question, where they apply: `curves` are the worst case of the mechanism."""
+    """Return the answers of earlier theorems that apply. `curves` are the worst case of the mechanism."""
     if not isinstance(question, BoundedQuestion):
         return []
     parameters = _parameters(mechanism, curves)
@@ -59,7 +59,7 @@ def _bounds(known: DpParameters, question: BoundedQuestion) -> tuple[EarlierBoun
 
 
 def _parameters(mechanism: AbstractMechanism, curves: TradeOffPair) -> DpParameters | None:
-    """Pure DP at the largest log-likelihood ratio, or what is stated; None where neither is known."""
+    """Return pure DP at the largest log-likelihood ratio, or the stated parameters; None if neither is known."""
     if isinstance(mechanism, ApproximateDp):
         return DpParameters(mechanism.epsilon, mechanism.delta)
     epsilon = max(largest_log_ratio(curve).upper for curve in (curves.add, curves.remove))

@@ -1,4 +1,4 @@
-"""Expected cost of a request: of its questions or its points, by the cost models of its plans."""
+"""Expected cost of a request from its questions or points, by the cost models of its plans."""
 
 from __future__ import annotations
 
@@ -33,68 +33,77 @@ from service.privacy.composition.planning.plan import Plan
 from service.privacy.questions.complement import LARGE_RATE
 
 ANSWER: Final = 90
-"""Cost of looking up what was computed, and writing one answer."""
+"""Cost of looking up a computed answer and writing it."""
 INLINE_LIMIT: Final = 10_000
-"""Microseconds: sum of the ceilings of closed forms up to which the event loop computes them. It is half of what the
-loop may be held up for, as first readings in a process that has done other things take longer."""
+"""Largest sum of ceilings of closed forms that the event loop computes, in microseconds. The sum is half of the time
+for which the loop may be blocked, since first evaluations in a busy process take longer."""
 EXTREME_MU, EXTREME_RATE = 4, 1e-25
-"""Ratio of the cost of mu over a range that goes on to rates below this one. Rates of 0 are not searched for."""
+"""Factor of the cost of mu over a range that extends below this rate. Rates of 0 are not searched."""
 UNCERTAINTY: Final = 32.0
-"""By how many times estimates may be too high."""
+"""Largest factor by which estimates may be too high."""
 UNCERTAINTY_OF_GROUND_TRUTHS: Final = 4.0
-"""The same for ground truths: most of their cost is a contour, which all questions share."""
+"""Largest factor for ground truths: all questions share a contour, which makes up most of their cost."""
 
 
 def quote(
     plans: Sequence[Plan],
     cost_of: Callable[[CostModel | Ceiling], float],
     beside: float = 0.0,
-    begun: Planned | None = None,
+    prepared: Planned | None = None,
 ) -> Quote:
-    """Return what readings of these plans cost together, and `beside` them; in the event loop only where all plans have
-    a ceiling. `cost_of`: the readings by a cost model. `begun`: what answers the request, going on from these plans.
+    """Return the joint quote of evaluations of these plans.
 
-    The cost is no more than the allowance, at which readings end. Ground truths are worth nothing without their digits,
-    so that what surely takes too long is for jobs.
+    The event loop computes the request only if all plans have a ceiling. The cost is at most the allowance, where
+    evaluations end. Ground truths are useless without their digits, so that an estimate that certainly exceeds the
+    limit is work for a job.
+
+    Parameters
+    ----------
+    cost_of : callable
+        Returns the cost of the evaluations by a cost model.
+    beside : float
+        Further cost, in microseconds.
+    prepared : Planned, optional
+        Producer that answers the request from these plans.
     """
     ceiling = sum(math.inf if plan.ceiling is None else cost_of(plan.ceiling) for plan in plans) + beside
     if ceiling <= INLINE_LIMIT:
         most = math.ceil(ceiling)
-        return Quote(most, inline=True, engine=plans[0].engine, most=most, begun=begun)
+        return Quote(most, inline=True, engine=plans[0].engine, ceiling=most, prepared=prepared)
     estimates = [cost_of(plan.cost) for plan in plans]
     expected, engine = math.fsum(estimates), plans[estimates.index(max(estimates))].engine
-    uncertainty = UNCERTAINTY_OF_GROUND_TRUTHS if engine == ONLY_WHERE_ASKED else UNCERTAINTY
-    for_a_job = engine == ONLY_WHERE_ASKED and expected > uncertainty * SURELY_TOO_LONG
+    uncertainty_factor = UNCERTAINTY_OF_GROUND_TRUTHS if engine == ONLY_WHERE_ASKED else UNCERTAINTY
+    for_a_job = engine == ONLY_WHERE_ASKED and expected > uncertainty_factor * SURELY_TOO_LONG
     most = math.ceil((WORK_OF_A_JOB if for_a_job else MOST_WORK) + beside)
     cost = math.ceil(expected + beside)
     cost = cost if for_a_job else min(cost, most)
-    return Quote(cost, engine=engine, uncertainty=uncertainty, most=most, begun=begun)
+    return Quote(cost, engine=engine, uncertainty_factor=uncertainty_factor, ceiling=most, prepared=prepared)
 
 
 def is_for_a_job(quoted: Quote) -> bool:
     """Whether a request with this quote has the allowance of a job."""
-    return quoted.least > SURELY_TOO_LONG
+    return quoted.minimum > SURELY_TOO_LONG
 
 
 MOST_LOOKED_AT: Final = 600
-"""Mechanisms, phases of schedules, adversaries and subpopulations in a description: the parts of longer ones take as
-long to make as the event loop may be held up, so that only a worker makes them."""
+"""Largest number of parts of a description that the event loop resolves: mechanisms, phases of schedules, adversaries
+and subpopulations. Longer descriptions would block the loop, and only a worker resolves them."""
 EXACT_PARTS: Final = 5
 UNPRICED: Final = "unpriced"
-"""In place of an engine, of longer descriptions."""
+"""Name in place of an engine for longer descriptions."""
 UNPRICED_BASE, UNPRICED_PART, UNPRICED_MOST = 300_000, 500, 15_000_000
-"""Cost of such a description: each of its parts on some contours for each of a few readings."""
+"""Cost of such a description: each part costs some contours for each of a few evaluations."""
 
 
 def unpriced(mechanism: MechanismSpec, threat_models: Sequence[ThreatModelSpec], readings: int) -> Quote | None:
-    """Return the quote of a description that has more parts than `MOST_LOOKED_AT`; None of others."""
+    """Return the quote of a description with more parts than `MOST_LOOKED_AT`, else None."""
     if is_one_step(mechanism) and all(type(each) is WorstCaseThreatModel for each in threat_models):
-        return None  # there are fewer threat models than parts that are looked at
+        return None  # the number of threat models is below the limit
     return _unpriced(parts_of(mechanism, threat_models), readings)
 
 
 def unpriced_together(described: Sequence[tuple[MechanismSpec, ThreatModelSpec]], readings: int) -> Quote | None:
-    """Return the quote of several descriptions, each read `readings` times; None where they have few parts."""
+    """Return the quote of several descriptions, each evaluated `readings` times, or None if they have few parts."""
     return _unpriced(sum(parts_of(mechanism, (model,)) for mechanism, model in described), readings)
 
 
@@ -102,13 +111,13 @@ def _unpriced(parts: int, readings: int) -> Quote | None:
     if parts <= MOST_LOOKED_AT:
         return None
     cost = min(UNPRICED_BASE + UNPRICED_PART * parts * readings, UNPRICED_MOST)
-    return Quote(cost, engine=UNPRICED, uncertainty=UNCERTAINTY, most=UNPRICED_MOST)
+    return Quote(cost, engine=UNPRICED, uncertainty_factor=UNCERTAINTY, ceiling=UNPRICED_MOST)
 
 
 def parts_of(mechanism: MechanismSpec, threat_models: Sequence[ThreatModelSpec]) -> int:
     """Return the number of parts of a description."""
     nodes = nodes_of(mechanism)
-    exact = sum(isinstance(node, NoisySgdMechanism) for node in nodes)  # whose parameters are fractions
+    exact = sum(isinstance(node, NoisySgdMechanism) for node in nodes)  # parameters are fractions
     return len(nodes) + phases_of(nodes) + EXACT_PARTS * exact + sum(map(_parts_of, threat_models))
 
 
@@ -123,10 +132,11 @@ def _parts_of(threat_model: ThreatModelSpec) -> int:
 
 
 def questions_cost(questions: Sequence[QuestionSpec], model: CostModel | Ceiling) -> float:
-    """Return the cost of all answers to these questions, but for writing them. Equal questions are read once; limits of
-    the likelihood ratio need nothing that is built.
+    """Return the cost of all answers to these questions, without writing them.
+
+    Equal questions are evaluated once. Limits of the likelihood ratio need no curve.
     """
-    if len(questions) == 1:  # the sums below, of one
+    if len(questions) == 1:  # shortcut for one question
         (question,) = questions
         costs = model.readings(both=question.direction == "both")
         if _reads_limits(question):
@@ -146,7 +156,7 @@ def questions_cost(questions: Sequence[QuestionSpec], model: CostModel | Ceiling
 
 
 def curves_cost(directions: Sequence[Direction], points: int, model: CostModel | Ceiling) -> float:
-    """Return the cost of curves of these directions, each with so many points."""
+    """Return the cost of one curve per direction with this many points each."""
     costs = (model.readings(both=direction == "both") for direction in directions)
     return _build(model, directions) + sum(each.points(points) for each in costs)
 
@@ -170,8 +180,9 @@ MAY_READ_LIMITS: Final = frozenset(
 
 
 def _reads_limits(question: QuestionSpec) -> bool:
-    """Whether nothing but extreme likelihood ratios are read: without a rate, or at one where nobody is called what the
-    value is about.
+    """Whether the answer needs only extreme likelihood ratios.
+
+    That is so without a rate, and at a rate where the test never gives the answer that the predictive value is about.
     """
     if type(question) not in MAY_READ_LIMITS:
         return False
@@ -186,7 +197,7 @@ def _reads_limits(question: QuestionSpec) -> bool:
 
 
 def _question_cost(question: QuestionSpec, costs: ReadingCosts) -> float:
-    """Return the cost of one question. There is no default: a type checker finds the type that is missing."""
+    """Return the cost of one question. Without a default case, a type checker reports a missing type."""
     match question:
         case TradeOffQuestion():
             return costs.points(len(question.false_positive_rates))

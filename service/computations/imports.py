@@ -1,4 +1,4 @@
-"""`POST /v1/imports`: a state of another library -> a mechanism of ours."""
+"""`POST /v1/imports`: state of another library as a mechanism of this service."""
 
 from __future__ import annotations
 
@@ -7,46 +7,44 @@ from typing import Any, Final, cast
 from api_schemas.imports import IMPORTS_EXAMPLES, ImportsRequest, ImportsResponse
 from service.computations.abstract import Computation, Quote, ResponseFields
 from service.computations.caveats import caveats
-from service.computations.parts import blamed, mechanism_of
+from service.computations.parts import attribute_error, mechanism_of
 from service.importers.catalogue import import_state
 from service.privacy.errors import PrivacyComputationError
 
 VALUE_COST: Final = 10
-"""Microseconds for each value of a state: it is read, checked as part of our mechanism, made one of the core, and
-written."""
+"""Microseconds for each value of a state: the value is read, validated, converted and written."""
 BASE_COST: Final = 500
 MOST_INLINE: Final = 600
-"""Values of a state that are read in the event loop: what they make of it is done within what that may be held up."""
+"""Largest number of values of a state that the event loop converts. Their conversion blocks the loop only briefly."""
 
 
 def compute_imports(request: ImportsRequest, digest: str, engine_version: str) -> ResponseFields:
-    """What the state describes, and what it leaves open."""
+    """Return the run that the state describes, and the properties that the state leaves open."""
     found = import_state(request.format, request.content)
     try:
         known = caveats(mechanism_of(found.mechanism))
     except PrivacyComputationError as error:
         error.pointer = ""
-        raise blamed(error, "/content", request) from None
-    said = {} if found.threat_model is None else {"threat_model": found.threat_model}
+        raise attribute_error(error, "/content", request) from None
+    attacker = {} if found.threat_model is None else {"threat_model": found.threat_model}
     return {
         "digest": digest,
         "engine_version": engine_version,
         "format": found.format,
         "mechanism": found.mechanism,
-        **said,
+        **attacker,
         "not_carried_over": found.not_carried_over,
         "hazards": (*found.hazards, *known.hazards),
     }
 
 
 def imports_quote(request: ImportsRequest) -> Quote:
-    """By the values of the state, of which no more are counted than it takes to know where it is read."""
+    """Return the quote from the number of values of the state."""
     values = _values(request.content)
     return Quote(BASE_COST + VALUE_COST * values, inline=values <= MOST_INLINE)
 
 
 def _values(content: Any) -> int:
-    """How many values it has, itself included."""
     if isinstance(content, dict):
         return 1 + sum(map(_values, cast("dict[str, Any]", content).values()))
     return 1 + sum(map(_values, cast("list[Any]", content))) if isinstance(content, list) else 1
@@ -61,5 +59,5 @@ IMPORTS: Final = Computation(
     response_type=ImportsResponse,
     function=compute_imports,
     quote=imports_quote,
-    bare="content",
+    bare_member="content",
 )

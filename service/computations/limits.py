@@ -1,4 +1,4 @@
-"""Why an answer is wider than the tolerance that was asked for, and what a client can send instead."""
+"""Reasons why an answer is wider than the requested tolerance, and advice on what to send instead."""
 
 from __future__ import annotations
 
@@ -40,28 +40,28 @@ ADVICE: Final[dict[str, str]] = {
 
 
 def begin_limits(curves: TradeOffPair) -> None:
-    """Forget what kept earlier readings of these curves wide."""
+    """Forget the reasons recorded by earlier evaluations of these curves."""
     if curves.second is not None:
         curves.second.declined = None
     begin_evaluation()
 
 
 def limit_fields(limit: WidthLimit | None) -> ResponseFields:
-    """Return the field `limit` of an answer; nothing where the tolerance is met."""
+    """Return the field `limit` of an answer. The result is empty if the answer meets the tolerance."""
     return {} if limit is None else {"limit": advice(limit)}
 
 
 def advice(limit: WidthLimit) -> ResponseFields:
-    """Return a limit as it is sent."""
+    """Return a limit in the format of responses."""
     return {"code": limit, "advice": ADVICE[limit]}
 
 
 def limit_of_numbers(
     curves: TradeOffPair, numbers: Sequence[Enclosure], tolerance: float, notes: Iterable[str]
 ) -> WidthLimit | None:
-    """Return why one of these numbers is wider than the tolerance; None where none is.
+    """Return why one of these numbers is wider than the tolerance, or None if all are narrow.
 
-    `notes`: on how they were read.
+    `notes` are the notes of their evaluation.
     """
     wide = [number for number in numbers if not meets(number, tolerance)]
     if not wide:
@@ -74,7 +74,7 @@ def limit_of_numbers(
 
 
 def limit_of_points(curves: TradeOffPair, evidence: Evidence, read: CurvePoints, tolerance: float) -> WidthLimit | None:
-    """Return why a point of a curve is wider than the tolerance; None where none is."""
+    """Return why a point of a curve is wider than the tolerance, or None if all are narrow."""
     if _are_narrow(read, evidence, tolerance):
         return None
     return _limit(curves, evidence, is_default_met=_are_narrow(read, evidence, DEFAULT_TOLERANCE), upper=1.0)

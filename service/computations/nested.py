@@ -1,4 +1,7 @@
-"""Requests for bounds that are part of another request: answered as they are alone, errors at their place there."""
+"""Requests for bounds inside another request.
+
+Answers equal those of the request alone. Errors point into the outer request.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from api_schemas.bounds import BoundsRequest
 from api_schemas.nested import repoint
 from service.computations.abstract import Quote, ResponseFields
 from service.computations.allowance import MOST_WORK
-from service.computations.bounds import Setting, bounds_quote, read_bounds
+from service.computations.bounds import ResolvedRequest, bounds_quote, read_bounds
 from service.computations.estimates import INLINE_LIMIT, UNCERTAINTY
 from service.privacy.errors import PrivacyComputationError
 from service.privacy.trade_off.pair import TradeOffPair
@@ -18,28 +21,39 @@ from service.privacy.trade_off.pair import TradeOffPair
 Key = TypeVar("Key")
 
 
-def answered(request: BoundsRequest, places: Mapping[str, str], setting: Setting | None = None) -> ResponseFields:
-    """The fields of the response to a request for bounds, but digest and engine version.
+def evaluate_nested(
+    request: BoundsRequest, places: Mapping[str, str], resolved: ResolvedRequest | None = None
+) -> ResponseFields:
+    """Return the fields of the response to a request for bounds, without digest and engine version.
 
-    `places`: where its parts stand in the request around it, by their pointers in this one. `setting`: of the request,
-    where it is known. Raises PrivacyComputationError with a pointer into the request around it.
+    Parameters
+    ----------
+    places : Mapping of str to str
+        Pointers in the outer request, by the pointers in this request.
+    resolved : ResolvedRequest, optional
+        The resolved request, if the caller has it.
+
+    Raises
+    ------
+    PrivacyComputationError
+        With a pointer into the outer request.
     """
-    return read(request, places, setting)[0]
+    return evaluate_with_curves(request, places, resolved)[0]
 
 
-def read(
-    request: BoundsRequest, places: Mapping[str, str], setting: Setting | None = None
+def evaluate_with_curves(
+    request: BoundsRequest, places: Mapping[str, str], resolved: ResolvedRequest | None = None
 ) -> tuple[ResponseFields, TradeOffPair]:
-    """Return the same, and the curves that were read."""
+    """Return the fields of `evaluate_nested`, and the evaluated curves. Raises like `evaluate_nested`."""
     try:
-        return read_bounds(request, setting)
+        return read_bounds(request, resolved)
     except PrivacyComputationError as error:
         error.pointer = repoint(error.pointer, places)
         raise
 
 
-def quoted_alone(request: BoundsRequest, places: Mapping[str, str]) -> Quote:
-    """Return the quote of one request for bounds. Raises like `answered`."""
+def quote_nested(request: BoundsRequest, places: Mapping[str, str]) -> Quote:
+    """Return the quote of one request for bounds. Raises like `evaluate_nested`."""
     try:
         return bounds_quote(request)
     except PrivacyComputationError as error:
@@ -47,16 +61,18 @@ def quoted_alone(request: BoundsRequest, places: Mapping[str, str]) -> Quote:
         raise
 
 
-def settings_of(quotes: Mapping[Key, Quote]) -> dict[Key, Setting]:
-    """Return the settings of requests for bounds by their quotes, but for those that were not planned."""
-    return {key: quote.begun.plans for key, quote in quotes.items() if quote.begun is not None}
+def resolved_requests_of(quotes: Mapping[Key, Quote]) -> dict[Key, ResolvedRequest]:
+    """Return the resolved requests inside quotes. Requests without a plan are absent."""
+    return {key: quote.prepared.plans for key, quote in quotes.items() if quote.prepared is not None}
 
 
-def together(quotes: Sequence[Quote], beside: int = 0) -> Quote:
-    """Return the quote of requests for bounds within one allowance, and `beside` them."""
+def combine_quotes(quotes: Sequence[Quote], beside: int = 0) -> Quote:
+    """Return the quote of requests for bounds within one allowance, plus the cost `beside`."""
     expected = sum(quote.cost for quote in quotes)
-    most = math.ceil(min(sum(quote.most for quote in quotes), MOST_WORK)) + beside
+    most = math.ceil(min(sum(quote.ceiling for quote in quotes), MOST_WORK)) + beside
     cost = min(expected + beside, most)
     largest = max(quotes, key=lambda quote: quote.cost)
     inline = all(quote.inline for quote in quotes) and cost <= INLINE_LIMIT
-    return Quote(cost, inline=inline, engine=largest.engine, uncertainty=1.0 if inline else UNCERTAINTY, most=most)
+    return Quote(
+        cost, inline=inline, engine=largest.engine, uncertainty_factor=1.0 if inline else UNCERTAINTY, ceiling=most
+    )

@@ -1,4 +1,7 @@
-"""Enclosures of the core as they travel: the safe end as `value`, logarithms where a double is too small."""
+"""Enclosures of the core in the format of responses.
+
+`value` is the safe bound. Numbers below the normal range of doubles also have decimal logarithms.
+"""
 
 from __future__ import annotations
 
@@ -15,10 +18,10 @@ from service.privacy.trade_off.abstract import AbstractTradeOff
 from service.privacy.trade_off.pair import TradeOffPair
 
 SMALLEST_PLAIN_NUMBER: Final = 1e-290
-"""Positive numbers below this also travel as decimal logarithms."""
+"""Positive numbers below this also have decimal logarithms in the response."""
 
 LOG10_OF_E: Final = math.log10(math.e)
-# Two roundings of the product and the constant, and one of the correction itself, are below four half-ulps.
+# The product, the constant and the correction round three times: together less than four half-ulps.
 LOG10_RELATIVE_ERROR: Final = 2.0**-51
 
 LOGARITHMS: Final[tuple[Literal["value_log10", "lower_log10", "upper_log10"], ...]] = (
@@ -31,27 +34,29 @@ UNPROVED: Final = (Evidence.STATISTICAL, Evidence.ASYMPTOTIC)
 SafeEnd = Literal["lower", "upper"]
 
 
-def as_sure_as(curve: AbstractTradeOff, enclosure: Enclosure) -> Enclosure:
-    """A reading of a curve, with evidence no better than that of the curve where this is no proof."""
+def with_evidence_of(curve: AbstractTradeOff, enclosure: Enclosure) -> Enclosure:
+    """Return an enclosure with evidence no stronger than that of the curve it comes from."""
     if curve.evidence not in UNPROVED:
         return enclosure
     return replace(enclosure, evidence=Evidence.weakest(enclosure.evidence, curve.evidence))
 
 
 def tightness(evidence: Evidence, bracket: str | None) -> bool | None:
-    """The field `tight`: whether both ends rest on the same attained pair or closed form (no `bracket`), or come from
-    two theorems (the sentence that names them); None where there are no proved ends.
+    """Return the field `tight`.
+
+    True means that both bounds rest on the same attained pair or closed form. False means that they come from two
+    theorems, which the note `bracket` names. None means that the bounds are not proved.
     """
     return None if evidence in UNPROVED else bracket is None
 
 
-def remarks(pair: TradeOffPair, evidence: Evidence) -> tuple[str, ...]:
-    """The notes of a reading of these curves; the bracket is one of them where the ends are proved."""
+def notes_for(pair: TradeOffPair, evidence: Evidence) -> tuple[str, ...]:
+    """Return the notes on a number from these curves. Proved bounds from two theorems include the note `bracket`."""
     return pair.notes if pair.bracket is None or evidence in UNPROVED else (*pair.notes, pair.bracket)
 
 
 def enclosed_number(enclosure: Enclosure, safe_end: SafeEnd) -> EnclosedNumber:
-    """One number with its enclosure, as on the wire; where there is no enclosure, the approximation alone."""
+    """Return one number with its bounds. An approximation has null bounds."""
     lower, upper = enclosure.lower, enclosure.upper
     value = lower if safe_end == "lower" else upper
     number = EnclosedNumber(value=value, lower=lower, upper=upper)
@@ -71,7 +76,7 @@ def enclosed_number(enclosure: Enclosure, safe_end: SafeEnd) -> EnclosedNumber:
 
 
 def enclosed_numbers(bounds: EnclosureArray, safe_end: SafeEnd, evidence: Evidence) -> list[EnclosedNumber]:
-    """An array of numbers with their enclosures, as on the wire."""
+    """Return an array of numbers with their bounds."""
     lower, upper = bounds.lower.tolist(), bounds.upper.tolist()
     value = lower if safe_end == "lower" else upper
     numbers: list[EnclosedNumber] = [
@@ -85,7 +90,7 @@ def enclosed_numbers(bounds: EnclosureArray, safe_end: SafeEnd, evidence: Eviden
 
 
 def enclosed_column(bounds: EnclosureArray, safe_end: SafeEnd, evidence: Evidence) -> EnclosedColumn:
-    """The same as columns."""
+    """Return an array of numbers with their bounds as columns."""
     lower, upper = bounds.lower.tolist(), bounds.upper.tolist()
     bounded = evidence is not Evidence.ASYMPTOTIC
     column: EnclosedColumn = {
@@ -102,12 +107,12 @@ def enclosed_column(bounds: EnclosureArray, safe_end: SafeEnd, evidence: Evidenc
 
 
 def meets(enclosure: Enclosure, relative_tolerance: float) -> bool:
-    """Whether there is an enclosure that is at most `relative_tolerance` wide."""
+    """Whether the number has proved bounds at most `relative_tolerance` apart, relative to the upper one."""
     return enclosure.evidence is not Evidence.ASYMPTOTIC and enclosure.relative_width() <= relative_tolerance
 
 
 def narrow(bounds: EnclosureArray, evidence: Evidence, relative_tolerance: float) -> bool:
-    """Whether every enclosure is at most `relative_tolerance` wide, relative to its upper end."""
+    """Whether every enclosure is at most `relative_tolerance` wide, relative to its upper bound."""
     if evidence is Evidence.ASYMPTOTIC:
         return False
     wide = bounds.upper - bounds.lower > relative_tolerance * bounds.upper
@@ -117,7 +122,6 @@ def narrow(bounds: EnclosureArray, evidence: Evidence, relative_tolerance: float
 
 
 def _unbounded(number: EnclosedNumber) -> EnclosedNumber:
-    """The approximation without its ends, which are no bounds."""
     alone = EnclosedNumber(value=number["value"], lower=None, upper=None)
     if "value_log10" in number:
         alone["value_log10"] = number["value_log10"]

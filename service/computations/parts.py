@@ -1,4 +1,4 @@
-"""The parts of a request as values of the core, and errors of the core as errors of a part."""
+"""Parts of a request as values of the core, and errors of the core as errors of a part."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ CORE: Final[Mapping[type[Request], Callable[..., Any]]] = {
     threat_models.AdversaryComponent: Adversary,
     threat_models.Subpopulation: WeightedSusceptibility,
 }
-"""The value of the core that each part of a request describes: its fields have the same names. What is imported is read
-before a request comes here."""
+"""Constructor in the core for each part of a request; both use the same field names. Imported states are converted
+before a request reaches this module."""
 
 OPTION_FIELDS: Final = tuple(MethodOptions.model_fields)
 
@@ -47,62 +47,62 @@ PLACES: Final[Mapping[str, str]] = {
     "threat_model": "/threat_model",
     "method": "/method",
 }
-"""Where a request has the parts that a combination of parts can fail at."""
+"""JSON pointers of the parts that an unsupported combination can name."""
 
 
 def mechanism_of(spec: MechanismSpec) -> AbstractMechanism:
-    """The mechanism of the core that a specification describes. Raises with the pointer `/mechanism`."""
-    if is_one_step(spec):  # made sooner than found
-        return _made(spec)
-    hashable: Any = spec  # frozen, which its type does not say
+    """Return the core mechanism of a specification. Raises PrivacyComputationError with the pointer `/mechanism`."""
+    if is_one_step(spec):  # building is faster than a cache lookup
+        return _build(spec)
+    hashable: Any = spec  # frozen at run time, unknown to the type checker
     return _mechanism_of(hashable)
 
 
-@lru_cache(maxsize=16)  # asked for twice: a request is priced before it is computed
+@lru_cache(maxsize=16)  # used twice: by the quote and by the computation
 def _mechanism_of(spec: MechanismSpec) -> AbstractMechanism:
-    return _made(spec)
+    return _build(spec)
 
 
-def _made(spec: MechanismSpec) -> AbstractMechanism:
+def _build(spec: MechanismSpec) -> AbstractMechanism:
     try:
         mechanism: AbstractMechanism = _value(spec)
     except PrivacyComputationError as error:
-        raise blamed(error, "/mechanism", *nodes_of(spec)) from None
+        raise attribute_error(error, "/mechanism", *nodes_of(spec)) from None
     return mechanism
 
 
 def threat_model_of(spec: ThreatModelSpec) -> AbstractThreatModel:
-    """The threat model of the core that a specification describes."""
+    """Return the core threat model of a specification."""
     if isinstance(spec, WorstCaseThreatModel):
         return _worst_case_of(spec.neighboring_relation, spec.records)
     model: AbstractThreatModel = _value(spec)
     return model
 
 
-@lru_cache(maxsize=64)  # nearly every request has the same one
+@lru_cache(maxsize=64)  # nearly all requests share one worst case
 def _worst_case_of(relation: NeighboringRelation, records: int | None) -> WorstCase:
     return WorstCase(relation, records)
 
 
 def worst_case_spec(model: WorstCase) -> WorstCaseThreatModel:
-    """How the worst case that stands beside a relaxed threat model is written."""
+    """Return the specification of the worst case that accompanies a relaxed threat model."""
     return WorstCaseThreatModel(
         type="worst_case", neighboring_relation=model.neighboring_relation, records=model.records
     )
 
 
 def assumptions_of(model: AbstractThreatModel, mechanism: AbstractMechanism) -> tuple[Assumption, ...]:
-    """What the answers against an adversary rest on, beside what those about the mechanism do."""
+    """Return the assumptions about an adversary, beside those about the mechanism."""
     return tuple(assumption_of(premise) for premise in model.premises(mechanism))
 
 
 def assumption_of(premise: Premise) -> Assumption:
-    """A premise of the core as it travels."""
+    """Return a premise of the core as an assumption of the response."""
     return Assumption.model_validate({"code": premise.code, "text": premise.text, "holds": premise.holds})
 
 
 def options_of(request: Request) -> EngineOptions:
-    """The options of a request that has the fields of `api_schemas.options`; what is absent keeps its default."""
+    """Return the engine options of a request. Absent fields keep their default."""
     held = request.__dict__
     given = {name: held[name] for name in OPTIONS if held[name] is not None}
     tolerance: float = held["relative_tolerance"]
@@ -111,18 +111,19 @@ def options_of(request: Request) -> EngineOptions:
     return EngineOptions(relative_tolerance=tolerance, **given)
 
 
-def options_as_sent(request: MethodOptions) -> dict[str, Any]:
-    """The options of a request as its response says them again, in their order."""
+def echo_options(request: MethodOptions) -> dict[str, Any]:
+    """Return the options of a request for its response, in the order of the fields."""
     held = request.__dict__
     return {name: held[name] for name in OPTION_FIELDS if held[name] is not None}
 
 
-def blamed(
+def attribute_error(
     error: PrivacyComputationError, pointer: str, *parts: Request, places: Mapping[str, str] = PLACES
 ) -> PrivacyComputationError:
-    """The error with the place in the request that it is about: `pointer`, which leads to `parts`, or one of `places`.
+    """Return the error with the JSON pointer of its cause: `pointer`, the place of `parts`, or one of `places`.
 
-    A value outside a domain is the client's only if the client can name it; inside the core it is a defect.
+    A value outside a domain is an error of the client only if `parts` have a field of that name. Otherwise the core
+    caused the error, and it becomes a NumericalFailure.
     """
     if isinstance(error, OutOfDomain) and not any(error.name in type(part).model_fields for part in parts):
         return NumericalFailure(str(error)).with_traceback(error.__traceback__)
@@ -137,6 +138,6 @@ def _value(part: Any) -> Any:
     if isinstance(part, float):
         return part
     kind = cast("type[Any]", type(part))
-    if kind in CORE or isinstance(part, Request):  # models take long to say what they are an instance of
+    if kind in CORE or isinstance(part, Request):  # isinstance is slow for models
         return CORE[kind](**{name: _value(value) for name, value in part.__dict__.items() if name != "type"})
     return tuple(map(_value, cast("tuple[Any, ...]", part))) if isinstance(part, tuple) else part

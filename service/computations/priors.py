@@ -1,4 +1,4 @@
-"""What a context of the request says about the priors of its questions."""
+"""Priors of questions under the context of a request."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ RECORD_IS_IN_INDEPENDENTLY: Final = Assumption(
 def at_bounded_prior(
     question: QuestionSpec, subsampling: DatasetSubsampling | None
 ) -> tuple[QuestionSpec, tuple[str, ...]]:
-    """The question as it is read, and a note where its prior is not the one that was sent.
+    """Return the question at its bounded prior, and a note if that prior differs from the requested one.
 
-    Given the larger data set D, a record of D is in the sample with probability T, independently of all others, and any
-    other record with probability 0. So a posterior averaged over D is at most its bound at a prior of T, whatever the
-    law of D (Thudi et al. 2022, section 4.2).
+    Given the larger data set D, a record of D is in the sample with probability T, independently of all others. Any
+    other record has probability 0. Therefore a posterior averaged over D is at most its bound at a prior of T, whatever
+    the law of D (Thudi et al. 2022, section 4.2).
     """
     prior = None if subsampling is None else prior_of(question)
     if subsampling is None or prior is None or prior <= subsampling.rate:
@@ -42,8 +42,10 @@ def at_bounded_prior(
 
 
 def assumptions_about_priors(request: BoundsRequest) -> tuple[Assumption, ...]:
-    """What answers at a prior rest on (Thudi et al. 2022 do not say it). Sampling a larger data set makes inclusion
-    independent; halves of the candidates of PMP are a premise of their own.
+    """Return the assumptions of answers at a prior, which Thudi et al. 2022 leave implicit.
+
+    Sampling a larger data set makes inclusion independent. The halves of the candidates of PMP are a premise of their
+    own.
     """
     if request.dataset_subsampling is not None:
         capped = all(
@@ -59,6 +61,6 @@ def assumptions_about_priors(request: BoundsRequest) -> tuple[Assumption, ...]:
 
 
 def prior_of(question: QuestionSpec) -> float | None:
-    """The prior of a question; None of those that have none."""
-    prior: float | None = question.__dict__.get("prior")  # a model takes longer to say that it has no such field
+    """Return the prior of a question, or None if the question has no prior."""
+    prior: float | None = question.__dict__.get("prior")  # faster than getattr on a model
     return prior

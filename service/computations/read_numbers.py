@@ -1,7 +1,7 @@
-"""The numbers in answers, compared exactly: with what is claimed, and with one another.
+"""Exact comparison of the numbers in answers with claims and with one another.
 
-Ends are doubles, and so rational: they are compared as fractions. Truths below 1e-290 also have the decimal logarithms
-of their ends, which are rounded outwards, and are compared by them.
+Bounds are doubles, and therefore rational: they are compared as fractions. Numbers below 1e-290 also have decimal
+logarithms of their bounds, rounded outwards. Those numbers are compared by their logarithms.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from service.privacy.enclosure import Evidence
 from service.privacy.questions.empty_range import range_may_be_empty
 
 LOG10_SLACK: Final = 2.0**-50
-"""Relative error of a decimal logarithm, and of sums of two, with much to spare."""
+"""Relative error of a decimal logarithm, and of sums of two, with a wide margin."""
 
 
 def is_guarantee(question: QuestionSpec, reads: str = "power") -> bool:
-    """Whether an answer speaks of what is left to the defender, so that its lower end is the safe one."""
+    """Whether the answer is a guarantee for the defender, so that its lower bound is the safe one."""
     match question:
         case TradeOffQuestion():
             return reads == "type_two_error"
@@ -44,10 +44,10 @@ def is_guarantee(question: QuestionSpec, reads: str = "power") -> bool:
 @final
 @dataclass(frozen=True, slots=True)
 class ReadNumber:
-    """One number of an answer: `lower <= truth <= upper`, both None where nothing is proved.
+    """Number of an answer: `lower <= truth <= upper`, both None if nothing is proved.
 
-    `value`: the safe end, which is the lower one of a `guarantee`. `log10`: decimal logarithms of both ends, of a
-    positive truth below 1e-290.
+    `value` is the safe bound, which is the lower one if `guarantee` is true. `log10` holds the decimal logarithms of
+    both bounds of a positive number below 1e-290.
     """
 
     value: float
@@ -60,10 +60,10 @@ class ReadNumber:
 
     @staticmethod
     def of(answer: Mapping[str, Any], reads: str = "power", place: int = 0) -> ReadNumber:
-        """Return the number of an answer; of a curve the one that `reads` names at the point in this place.
+        """Return the number of an answer. For a curve, `reads` and `place` select a number and a point.
 
-        mu over a range that no point of the curve is in, or perhaps none, says nothing: there mu of the whole curve
-        counts.
+        If no point of the curve may lie in the range of mu, mu over that range says nothing. In that case mu of the
+        whole curve counts.
         """
         question: QuestionSpec = answer["question"]
         number: Mapping[str, Any] = answer["points"][place][reads] if "points" in answer else answer
@@ -93,7 +93,7 @@ class ReadNumber:
         return math.isinf(value) or Fraction(value) > Fraction(self.upper) * (1 + Fraction(tolerance))
 
     def is_wider_than(self, tolerance: float) -> bool:
-        """Whether the ends differ by more than the tolerance, relative to the upper one."""
+        """Whether the bounds differ by more than the tolerance, relative to the upper one."""
         if self.lower is None or self.upper is None:
             return True
         if self.log10 is not None:
@@ -104,7 +104,6 @@ class ReadNumber:
 
 
 def _log10(value: float, side: int) -> float:
-    """log10 rounded upwards or downwards."""
     if value <= 0 or math.isinf(value):
         return -math.inf if value <= 0 else math.inf
     found = math.log10(value)
@@ -112,7 +111,7 @@ def _log10(value: float, side: int) -> float:
 
 
 def _times(log10: float, natural: float, side: int) -> float:
-    """The decimal logarithm of a product, of one factor with the natural one, rounded upwards or downwards."""
+    """Return log10(x) + natural/ln 10, rounded downwards (side -1) or upwards (side 1)."""
     if math.isinf(log10):
         return log10
     other = natural / math.log(10)
@@ -120,7 +119,7 @@ def _times(log10: float, natural: float, side: int) -> float:
 
 
 def rounded_down(value: Fraction) -> float:
-    """The largest double that is at most a number."""
+    """Return the largest double that is at most `value`."""
     try:
         found = float(value)
     except OverflowError:
@@ -129,5 +128,5 @@ def rounded_down(value: Fraction) -> float:
 
 
 def rounded_up(value: Fraction) -> float:
-    """The smallest double that is at least a number."""
+    """Return the smallest double that is at least `value`."""
     return -rounded_down(-value)

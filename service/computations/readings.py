@@ -1,4 +1,4 @@
-"""Which reading of a curve answers which question: the closed table of questions whose answer is one number."""
+"""Table of the questions whose answer is one number, with the function that evaluates each."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ def _gamma(curve: AbstractTradeOff, question: ReconstructionQuestion) -> Reading
         return reconstruction.gamma(curve, question.baseline_success)
     if question.prior_probabilities is not None:
         return reconstruction.gamma(curve, max(question.prior_probabilities))
-    return _gamma_of_one_in(curve, question.candidates or 1)  # the schema lets exactly one of the three through
+    return _gamma_of_one_in(curve, question.candidates or 1)  # the schema accepts exactly one of the three fields
 
 
 def _gamma_of_one_in(curve: AbstractTradeOff, candidates: int) -> Reading:
-    """gamma(1/n). 1/n is a double only for powers of two; elsewhere its neighbours enclose it, for gamma increases."""
+    """Return gamma(1/n). Unless n is a power of two, the doubles next to 1/n enclose it, for gamma increases."""
     nearest = 1 / candidates
     if candidates & (candidates - 1) == 0:
         return reconstruction.gamma(curve, nearest)

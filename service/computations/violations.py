@@ -1,7 +1,7 @@
-"""Violated invariants: those that end a computation, and those that an answer of many engines survives.
+"""Violated invariants. Some end a computation; an answer of many engines survives others.
 
-A survived one is no exception any more when the answer is done, and would be known to nobody but its reader: `noted`
-keeps it for whoever runs the computation, in this process or in a worker.
+A survived violation is no longer an exception when the answer is complete. `collect_violations` reports it to the
+caller that runs the computation, in this process or in a worker.
 """
 
 from __future__ import annotations
@@ -12,36 +12,36 @@ from typing import final
 
 from service.privacy.errors import NumericalFailure
 
-_noted: ContextVar[list[NumericalFailure] | None] = ContextVar("noted", default=None)
+_collected: ContextVar[list[NumericalFailure] | None] = ContextVar("noted", default=None)
 
 
 def is_violation(error: Exception) -> bool:
-    """Whether an exception says that an invariant did not hold which proofs guarantee."""
+    """Whether an exception reports that a proved invariant did not hold."""
     return isinstance(error, NumericalFailure)
 
 
-def note(violation: NumericalFailure) -> None:
-    """Keep a violation that the answer under way survives; nothing where nobody collects them."""
-    collected = _noted.get()
+def record_violation(violation: NumericalFailure) -> None:
+    """Record a violation that the current answer survives. Without a collector, do nothing."""
+    collected = _collected.get()
     if collected is not None:
         collected.append(violation)
 
 
-def noted() -> AbstractContextManager[list[NumericalFailure]]:
-    """The list of all violations noted until the block ends."""
-    return _Noted()
+def collect_violations() -> AbstractContextManager[list[NumericalFailure]]:
+    """Return a context manager that yields the list of all violations recorded in its block."""
+    return _Collector()
 
 
 @final
-class _Noted:
-    """A class, not a generator, which would cost several times as much for every closed form."""
+class _Collector:
+    """Context manager as a class, not a generator. A generator would multiply the overhead of every closed form."""
 
     __slots__ = ("_before",)
 
     def __enter__(self) -> list[NumericalFailure]:
         collected: list[NumericalFailure] = []
-        self._before = _noted.set(collected)
+        self._before = _collected.set(collected)
         return collected
 
     def __exit__(self, *_: object) -> None:
-        _noted.reset(self._before)
+        _collected.reset(self._before)

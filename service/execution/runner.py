@@ -141,7 +141,7 @@ class ComputationRunner:
             answer = ComputedResult(digest, body, "memory")
         else:
             quote = read.quote or self._quote(computation, request)
-            digits = computation.digits(request)
+            digits = computation.ground_truth_digits(request)
             precise = (
                 None if digits is None else await self._find_more_precise(computation, request, quote, digits, client)
             )
@@ -163,7 +163,7 @@ class ComputationRunner:
     def is_within_budget(self, computation: AnyComputation, quote: Quote) -> bool:
         """Return whether a request with this quote may be computed while the client waits."""
         return quote.inline or self._admission.is_within_budget(
-            self._calibration.rejection_cost(computation.name, quote.engine, quote.least)
+            self._calibration.rejection_cost(computation.name, quote.engine, quote.minimum)
         )
 
     def cached(self, computation: AnyComputation, digest: str) -> ComputedResult | None:
@@ -242,7 +242,7 @@ class ComputationRunner:
         """Raise ComputeBudgetExceeded, and count the rejection, if even the least cost exceeds the budget."""
         try:
             self._admission.ensure_within_budget(
-                self._calibration.rejection_cost(computation.name, quote.engine, quote.least)
+                self._calibration.rejection_cost(computation.name, quote.engine, quote.minimum)
             )
         except ComputeBudgetExceeded:
             self._metrics.count_rejection("budget")
@@ -271,7 +271,7 @@ class ComputationRunner:
         self, computation: AnyComputation, request: BaseModel, digest: str, quote: Quote
     ) -> WorkerResult:
         try:
-            computed = compute_body(quote.begun or computation, request, digest, self._engine_version)
+            computed = compute_body(quote.prepared or computation, request, digest, self._engine_version)
         except Exception as error:
             self._record_failure(computation, error)
             raise
@@ -284,7 +284,7 @@ class ComputationRunner:
         expected = self._calibration.corrected_cost(computation.name, quote.engine, quote.cost)
         try:
             computed = await self._workers.compute(
-                work, expected, quote.begun or computation, request, digest, self._engine_version
+                work, expected, quote.prepared or computation, request, digest, self._engine_version
             )
         except QueueFull as error:
             self._metrics.count_rejection(error.reason)
@@ -324,7 +324,7 @@ class ComputationRunner:
             return ComputedResult(digest, computed.body, "unstored", computed.seconds)
         shared = self._shared_cache_for(quote)
         self._memory.put(computation.name, digest, computed.body, requester)
-        digits = computation.digits(request)
+        digits = computation.ground_truth_digits(request)
         if digits is not None:
             # No stored result was as precise, so the pointer of the question now names this result.
             question = question_digest(computation.name, self._engine_version, request)

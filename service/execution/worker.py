@@ -26,9 +26,9 @@ from typing import Any, Final
 
 from pydantic import BaseModel
 
-from service.computations.abstract import Computes
+from service.computations.abstract import BodyProducer
 from service.computations.deadlines import ends_after
-from service.computations.violations import noted
+from service.computations.violations import collect_violations
 
 Clock = Callable[[], float]
 
@@ -152,7 +152,12 @@ def _exit_after(service: Any) -> None:
 
 
 def execute(
-    computation: Computes, request: BaseModel, digest: str, engine_version: str, limit_seconds: float, ends_early: bool
+    computation: BodyProducer,
+    request: BaseModel,
+    digest: str,
+    engine_version: str,
+    limit_seconds: float,
+    ends_early: bool,
 ) -> WorkerResult | WorkerError:
     """Compute one response body, and return the result or the serialized exception.
 
@@ -176,7 +181,7 @@ def ping() -> None:
 
 
 def compute_body(
-    computation: Computes, request: BaseModel, digest: str, engine_version: str, clock: Clock = time.perf_counter
+    computation: BodyProducer, request: BaseModel, digest: str, engine_version: str, clock: Clock = time.perf_counter
 ) -> WorkerResult:
     """Compute the response body of a request, and measure wall-clock time, CPU time and violated invariants.
 
@@ -184,6 +189,6 @@ def compute_body(
     threads can take a millisecond on a busy machine, longer than a closed form.
     """
     started, cpu = time.perf_counter(), clock()
-    with noted() as violations:
+    with collect_violations() as violations:
         body = computation.body(request, digest, engine_version)
     return WorkerResult(body, time.perf_counter() - started, clock() - cpu, len(violations))

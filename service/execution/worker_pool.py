@@ -18,7 +18,7 @@ from typing import Any, Final, TypeAlias, final
 from pebble import ProcessExpired, ProcessPool
 from pydantic import BaseModel
 
-from service.computations.abstract import Computes
+from service.computations.abstract import BodyProducer
 from service.execution.errors import OutOfMemory, OutOfTime, WorkerDied
 from service.execution.forking import start_fork_server
 from service.execution.worker import WorkerError, WorkerResult, execute, initialise, ping
@@ -30,7 +30,7 @@ MAX_RETAINED_SHARE: Final = 0.25
 """Share of the memory limit that a process may retain after a computation. A process that retains more is replaced."""
 SUPERVISION_INTERVAL_SECONDS: Final = 1.0
 
-_Call: TypeAlias = tuple[Computes, BaseModel, str, str, float, bool]
+_Call: TypeAlias = tuple[BodyProducer, BaseModel, str, str, float, bool]
 """Arguments of `worker.execute`."""
 
 
@@ -89,7 +89,7 @@ class WorkerPool:
 
     async def compute(
         self,
-        computation: Computes,
+        computation: BodyProducer,
         request: BaseModel,
         digest: str,
         engine_version: str,

@@ -13,7 +13,7 @@ from typing import Final, final
 
 from pydantic import BaseModel
 
-from service.computations.abstract import Computation, Computes
+from service.computations.abstract import BodyProducer, Computation
 from service.execution.errors import OutOfMemory, OutOfTime, WorkerDied
 from service.execution.fair_queue import QueuedComputation
 from service.execution.worker import WorkerResult
@@ -67,7 +67,7 @@ class Workers:
         self,
         work: QueuedComputation,
         cost: int,
-        computation: Computes,
+        computation: BodyProducer,
         request: BaseModel,
         digest: str,
         engine_version: str,

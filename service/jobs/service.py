@@ -228,9 +228,9 @@ class JobService:
             sentence = f"A job may have at most {self.limits.points} points."
             raise InvalidJob((FieldError(pointer=REQUEST_POINTER, detail=sentence),))
         largest = self.largest_cost(plan.computation)
-        if quote.least > largest:
+        if quote.minimum > largest:
             self._metrics.count_rejection("budget")
-            raise ComputeBudgetExceeded(quote.least, largest)
+            raise ComputeBudgetExceeded(quote.minimum, largest)
         now = time.time()
         job = StoredJob(
             id=new_id(),

@@ -41,7 +41,7 @@ _STEPS: Final = ("1", "1.25", "1.6", "2", "2.5", "3.15", "4", "5", "6.3", "8")
 RATES: Final = (*(float(f"{step}e{power}") for power in range(-6, 0) for step in _STEPS), 1.0)
 """Renard series R10 from 1e-6 to 1: equal steps on a logarithmic axis, and round numbers."""
 PROFILE_POINTS: Final = 40
-DEAREST_CURVE: Final = 10_000_000
+LARGEST_CURVE_COST: Final = 10_000_000
 """Largest estimated cost, in microseconds, of a curve that an assessment chart requests."""
 
 
@@ -149,9 +149,10 @@ def assessment_dependencies(response: AssessmentsResponse) -> list[Dependency]:
     ]
     found = [Dependency("curves", curves(*attackers), "attackers")]
     alone = map(
-        curves, relaxed_attackers(AssessedRun(mechanism, response.context, worst), response.relative_tolerance).dear
+        curves,
+        relaxed_attackers(AssessedRun(mechanism, response.context, worst), response.relative_tolerance).expensive,
     )
-    found += [Dependency("curves", each, "attacker") for each in alone if CURVES.quote(each).cost <= DEAREST_CURVE]
+    found += [Dependency("curves", each, "attacker") for each in alone if CURVES.quote(each).cost <= LARGEST_CURVE_COST]
     epsilon = _epsilon(response)
     if epsilon is None:
         return found

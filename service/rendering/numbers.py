@@ -1,4 +1,4 @@
-"""Numbers as people read them: rounded to the safe side, or with all digits of what was sent."""
+"""Numbers in texts: rounded to the safe side, or with all digits that were sent."""
 
 from __future__ import annotations
 
@@ -8,66 +8,66 @@ from typing import Final
 
 DIGITS: Final = 6
 SHOWN: Final = 3
-"""Significant digits of results in texts for people."""
+"""Number of significant digits of results in texts."""
 SMALLEST_PLAIN, LARGEST_PLAIN = -4, 8
 """Powers of ten between which numbers are written without an exponent."""
 SMALLEST_PERCENT: Final = -6
 SPACE: Final = "\u00a0"
-"""A space that does not break: between groups of digits, and before a unit."""
+"""Non-breaking space between groups of digits and before a unit."""
 _EXACT: Final = Context(prec=1100)
-"""More digits than any double has."""
+"""Decimal context with more digits than any double."""
 
 
 def rounded_up(value: float, digits: int = DIGITS) -> str:
-    """Return a number rounded up to `digits` significant digits: an upper bound stays an upper bound."""
+    """Round a number up to `digits` significant digits, so that an upper bound stays an upper bound."""
     return _written(value, Context(prec=digits, rounding=ROUND_CEILING))
 
 
 def rounded_down(value: float, digits: int = DIGITS) -> str:
-    """Return a number rounded down to `digits` significant digits: a lower bound stays a lower bound."""
+    """Round a number down to `digits` significant digits, so that a lower bound stays a lower bound."""
     return _written(value, Context(prec=digits, rounding=ROUND_FLOOR))
 
 
 def format_exact(value: float) -> str:
-    """Return a number that somebody sent with all its digits.
+    """Format a number of a request with all its digits.
 
-    What is proved at a delta or a rate is not proved at the nearest one of six digits.
+    A statement that is proved at a delta or a rate is not proved at its value rounded to six digits.
     """
     return repr(value).removesuffix(".0")
 
 
 def group_digits(number: int) -> str:
-    """Return a whole number in groups of three digits: "60 000"."""
+    """Format an integer in groups of three digits: "60 000"."""
     return f"{number:,}".replace(",", SPACE)
 
 
 def percent_up(share: float, digits: int = SHOWN) -> str:
-    """Return a share in percent, rounded up: "0.407 %"."""
+    """Format a share in percent, rounded up: "0.407 %"."""
     return f"{points_up(share, digits)}{SPACE}%"
 
 
 def percent_down(share: float, digits: int = SHOWN) -> str:
-    """Return a share in percent, rounded down: "0.406 %". Negative shares move away from 0."""
+    """Format a share in percent, rounded down: "0.406 %". Negative shares are rounded away from 0."""
     return f"{points_down(share, digits)}{SPACE}%"
 
 
 def percent_exact(share: float | Decimal) -> str:
-    """Return a share that somebody sent in percent, with all its digits."""
+    """Format a share of a request in percent, with all its digits."""
     return f"{points_exact(share)}{SPACE}%"
 
 
 def points_up(share: float, digits: int = SHOWN) -> str:
-    """Return a share in percentage points, rounded up, without a unit."""
+    """Format a share in percentage points, rounded up, without a unit."""
     return _plain(Context(prec=digits, rounding=ROUND_CEILING).create_decimal(_hundredfold(Decimal(share))))
 
 
 def points_down(share: float, digits: int = SHOWN) -> str:
-    """Return a share in percentage points, rounded down, without a unit."""
+    """Format a share in percentage points, rounded down, without a unit."""
     return _plain(Context(prec=digits, rounding=ROUND_FLOOR).create_decimal(_hundredfold(Decimal(share))))
 
 
 def points_exact(share: float | Decimal) -> str:
-    """Return a share that somebody sent in percentage points, with all its digits, without a unit."""
+    """Format a share of a request in percentage points, with all its digits, without a unit."""
     return _plain(_hundredfold(share if isinstance(share, Decimal) else Decimal(repr(share))))
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from service.computations.calibration import looks
+from service.computations.calibration import evaluator
 
 RUN = {"type": "dpsgd", "noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 1000}
 ADVANTAGE = [{"type": "advantage"}]
@@ -109,7 +109,7 @@ def test_infeasible_is_not_said_of_what_a_budget_kept_from_being_looked_at(
         "targets": [{"question": {"type": "epsilon", "delta": 1e-5}, "at_most": 0.001}],
     }
     request = CALIBRATIONS.request_type.model_validate_json(json.dumps(body))
-    monkeypatch.setattr(looks, "MOST_WORK", 1)  # where a budget ends is a constant of the module
+    monkeypatch.setattr(evaluator, "MOST_WORK", 1)  # where a budget ends is a constant of the module
     ended = CALIBRATIONS.response(request, "sha256:" + "0" * 64, "any")
     assert ended.status == "undecided"
     assert any("ended with the work" in note for note in ended.notes)

@@ -73,7 +73,7 @@ def test_a_picture_that_is_not_whole_has_no_tag_and_is_not_kept() -> None:
     run = {"mechanism": short, "context": {"delta": 1e-5, "dimension": 9, "unknown_direction": "fresh_each_step"}}
     glrt = {"type": "glrt", "dimension": 9, "unknown_direction": "fresh_each_step"}
     curve = CurvesRequest.model_validate_json(json.dumps({"mechanism": short, "threat_models": [glrt], "grid": {}}))
-    with TestClient(create_app(Settings(redis_url=None, max_cost=CURVES_OF.quote(curve).least * 2 // 3))) as client:
+    with TestClient(create_app(Settings(redis_url=None, max_cost=CURVES_OF.quote(curve).minimum * 2 // 3))) as client:
         told = client.post("/v1/assessments", json=run, headers={"Accept": VEGA_LITE})
         digest = client.post("/v1/assessments", json=run).json()["digest"]
         assert client.app_state["services"].renderings.memory.lookup(f"assessments;{VEGA_LITE}", digest) is None

@@ -380,13 +380,13 @@ def test_the_worst_of_two_directions_costs_more_than_one() -> None:
 
 def test_equal_questions_are_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
     module, read = importlib.import_module("service.computations.rounds"), list[str]()
-    said = module.said
+    original = module.evaluate_question
 
     def counted(curves: Any, question: Any, tolerance: float) -> Any:
         read.append(question.type)
-        return said(curves, question, tolerance)
+        return original(curves, question, tolerance)
 
-    monkeypatch.setattr(module, "said", counted)
+    monkeypatch.setattr(module, "evaluate_question", counted)
     asked = [{"type": "advantage"}, {"type": "epsilon", "delta": 1e-5}, {"type": "advantage"}]
     response = BoundsResponse.model_validate(BOUNDS.function(request(GAUSSIAN, *asked), DIGEST, "test"))
     assert [answer.type for answer in response.answers] == ["advantage", "epsilon", "advantage"]

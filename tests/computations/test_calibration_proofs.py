@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from numpy.random import Generator
 
-from service.computations.calibration import looks
-from service.computations.calibration.looks import Looks
+from service.computations.calibration import evaluator
+from service.computations.calibration.evaluator import Evaluator
 from service.computations.calibration.plateaus import ROUNDED as ROUNDED_NOTE
 from service.computations.calibration.resource import NOT_FOR_SURE
 from tests.computations.calibration_cases import asked, calibrated, fails, log_uniform, meets, with_number
@@ -254,14 +254,14 @@ def with_fixed(name: str, limit: float) -> Spec:
 @pytest.mark.parametrize("name", FIXED)
 def test_a_target_that_does_not_depend_on_the_number_is_read_once(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     counts: list[int] = []
-    read = Looks._read
+    read = Evaluator._read
 
-    def counted(self: Looks, group: Any, request: Any) -> Any:
+    def counted(self: Evaluator, group: Any, request: Any) -> Any:
         for index, look in read(self, group, request):
             counts.append(index)
             yield index, look
 
-    monkeypatch.setattr(Looks, "_read", counted)
+    monkeypatch.setattr(Evaluator, "_read", counted)
     answer = calibrated(with_fixed(name, 0.999))
     assert answer["status"] in ("met", "trivially_met")
     assert counts.count(FIXED[name][1]) == 1
@@ -296,7 +296,7 @@ def test_a_search_without_work_states_nothing_that_does_not_hold(
     name: str, work: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     random = np.random.default_rng([SEED, work, *name.encode()])
-    monkeypatch.setattr(looks, "MOST_WORK", work)
+    monkeypatch.setattr(evaluator, "MOST_WORK", work)
     body = drawn(random, name)
     answer = calibrated(body)
     if answer["status"] in ("met", "trivially_met"):

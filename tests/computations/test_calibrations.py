@@ -13,9 +13,9 @@ from api_schemas.calibration_answers import CalibrationsResponse
 from api_schemas.calibrations import CalibrationsRequest
 from service.computations.abstract import Quote
 from service.computations.bounds import BOUNDS
-from service.computations.calibration import looks
-from service.computations.calibration.looks import Look, Looks
-from service.computations.calibration.resource import CALIBRATIONS, NOT_FOR_SURE, TOO_DEAR, TWO_THEOREMS
+from service.computations.calibration import evaluator
+from service.computations.calibration.evaluator import Evaluator, PointEvaluation
+from service.computations.calibration.resource import CALIBRATIONS, NOT_FOR_SURE, TWO_THEOREMS, WORK_EXHAUSTED
 from service.privacy.errors import NumericalFailure, OutOfDomain, UnsupportedCombination
 from tests.computations.calibration_cases import (
     QUESTIONS,
@@ -99,7 +99,7 @@ def test_answers_are_those_of_bounds(threat_model: Spec) -> None:
         "mechanism": answer["mechanism"],
         "threat_model": answer["threat_model"],
         "questions": [target["question"] for target in answer["targets"]],
-        "relative_tolerance": answer["relative_tolerance"] / looks.FINER,
+        "relative_tolerance": answer["relative_tolerance"] / evaluator.FINER,
     }
     request = BOUNDS.request_type.model_validate_json(json.dumps(questions))
     known = json.loads(BOUNDS.body(request, "", ""))
@@ -267,19 +267,19 @@ def test_a_number_on_which_nothing_depends_is_refused() -> None:
 
 
 def test_work_ends_with_what_is_certified_by_then(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(looks, "MOST_WORK", 12_000)
+    monkeypatch.setattr(evaluator, "MOST_WORK", 12_000)
     answer = calibrated(body(RUN, GAMMA))
     assert (answer["status"], answer["tolerance_met"]) == ("met", False)
-    assert TOO_DEAR in answer["no_witness"]["reason"]
+    assert WORK_EXHAUSTED in answer["no_witness"]["reason"]
     assert meets(GAMMA, asked(with_number(body(RUN, GAMMA), answer["value"])))
 
 
 def test_answers_that_contradict_a_theorem_are_no_answers(monkeypatch: pytest.MonkeyPatch) -> None:
-    def reversed_look(self: Looks, number: float) -> Look:
-        return Look(number, look(self, 16.0 / number).targets)
+    def reversed_evaluate(self: Evaluator, number: float) -> PointEvaluation:
+        return PointEvaluation(number, evaluate(self, 16.0 / number).targets)
 
-    look = Looks._look
-    monkeypatch.setattr(Looks, "_look", reversed_look)
+    evaluate = Evaluator._evaluate
+    monkeypatch.setattr(Evaluator, "_evaluate", reversed_evaluate)
     with pytest.raises(NumericalFailure, match="by a theorem"):
         calibrated(body(GAUSSIAN, EPSILON))
 

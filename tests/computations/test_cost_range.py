@@ -52,7 +52,7 @@ def counted(number: int) -> tuple[CostRange, float] | None:
         with at_most(LIMIT_SECONDS * 1e6) as work:
             sys.setprofile(count)
             try:
-                (quoted.begun or computation).body(sent, DIGEST, ENGINE)
+                (quoted.prepared or computation).body(sent, DIGEST, ENGINE)
             finally:
                 sys.setprofile(None)
     except REFUSALS:

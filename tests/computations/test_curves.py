@@ -201,7 +201,7 @@ def test_the_price_counts_curves_and_points() -> None:
     assert cost(**few) < cost(**few, directions=["add", "remove"]) < cost(**few, directions=["both"])
     assert cost(**few) < cost(**many)
     assert cost(**few, methods=["auto", "contour"]) > 1.9 * cost(**few)
-    assert CURVES.quote(request(RUN, **many, methods=["ground_truth"])).least > SURELY_TOO_LONG
+    assert CURVES.quote(request(RUN, **many, methods=["ground_truth"])).minimum > SURELY_TOO_LONG
     assert cost(**few, threat_models=[WORST] * 8, methods=["auto"] * 8) > 60 * cost(**few)
 
 

@@ -14,7 +14,7 @@ from api_schemas.answers import GdpMuAnswer, MethodPoints, TradeOffAnswer
 from api_schemas.bounds import BoundsRequest, BoundsResponse
 from api_schemas.enclosures import Enclosed
 from service.computations.bounds import BOUNDS
-from service.computations.violations import noted
+from service.computations.violations import collect_violations
 from service.privacy.composition.planning import engines as composition_engines
 from service.privacy.composition.planning.options import DEFAULT_OPTIONS
 from service.privacy.errors import NumericalFailure, UnsupportedCombination
@@ -126,7 +126,7 @@ def test_all_is_the_best_answer_with_every_engine_beside_it(engines: FakeEngines
 
 
 def test_an_engine_that_fails_is_listed_with_its_reason(engines: FakeEngines) -> None:
-    with noted() as violations:
+    with collect_violations() as violations:
         number, points = compute(DELTA, POINTS, method="all").answers
     assert [str(violation) for violation in violations] == [REASON, REASON]
     assert number.methods is not None

@@ -17,7 +17,7 @@ from api_schemas.bounds import BoundsRequest
 from api_schemas.claims import ClaimsRequest
 from api_schemas.comparisons import ComparisonsRequest
 from api_schemas.curves import CurvesRequest
-from service.computations.abstract import Computes, Quote
+from service.computations.abstract import BodyProducer, Quote
 from service.computations.assessments.assessment import ASSESSMENTS
 from service.computations.bounds import BOUNDS, bounds_quote
 from service.computations.claims.checking import CLAIMS
@@ -110,10 +110,10 @@ def test_the_plans_of_a_quote_answer_the_same_in_another_process() -> None:
     """The event loop and the workers compute what was planned for the quote."""
     answered = {True: 0, False: 0}
     for name, request, quote in quoted(0):
-        if quote.begun is None:
+        if quote.prepared is None:
             assert quote.engine == UNPRICED
             continue
-        planned = pickle.loads(pickle.dumps(quote.begun))
+        planned = pickle.loads(pickle.dumps(quote.prepared))
         if quote.cost > CHEAP:
             continue
         alone, gone_on = (outcome(each, request) for each in (COMPUTATIONS[name], planned))
@@ -145,7 +145,7 @@ def test_a_worker_plans_nothing_again(monkeypatch: pytest.MonkeyPatch) -> None:
         json.dumps(assessed | {"context": {"delta": 1e-5, "dimension": 10}})
     )
     asked = ((BOUNDS, bounds), (CURVES, curves), (CLAIMS, claims), (COMPARISONS, comparison), (ASSESSMENTS, assessment))
-    planned = [(computation.quote(request).begun, request) for computation, request in asked]  # type: ignore[arg-type]
+    planned = [(computation.quote(request).prepared, request) for computation, request in asked]  # type: ignore[arg-type]
 
     plan = choose.plan
 
@@ -155,12 +155,12 @@ def test_a_worker_plans_nothing_again(monkeypatch: pytest.MonkeyPatch) -> None:
         pytest.fail("planned again")
 
     monkeypatch.setattr(choose, "plan", refuse)
-    for begun, request in planned:
-        assert begun is not None
-        assert begun.body(request, NAMED, "1")
+    for prepared, request in planned:
+        assert prepared is not None
+        assert prepared.body(request, NAMED, "1")
 
 
-def outcome(computation: Computes, request: BaseModel) -> bytes | tuple[str, str]:
+def outcome(computation: BodyProducer, request: BaseModel) -> bytes | tuple[str, str]:
     """The answer, or what is wrong and where."""
     try:
         return computation.body(request, NAMED, "1")
@@ -288,7 +288,7 @@ def test_what_is_computed_in_time_is_not_refused(mechanism: dict[str, Any], rela
     sent: dict[str, Any] = {"mechanism": mechanism, "questions": [{"type": "gdp_mu", "direction": "both"}]}
     if relation:
         sent["threat_model"] = {"type": "worst_case", **relation}
-    assert BOUNDS.quote(BoundsRequest.model_validate_json(json.dumps(sent))).least <= Settings().max_cost
+    assert BOUNDS.quote(BoundsRequest.model_validate_json(json.dumps(sent))).minimum <= Settings().max_cost
 
 
 def test_mu_beside_a_stated_parameter_is_not_refused() -> None:
@@ -299,7 +299,7 @@ def test_mu_beside_a_stated_parameter_is_not_refused() -> None:
         "questions": [{"type": "gdp_mu"}],
         "threat_model": {"type": "practical", "epsilon_pmp": 0.01},
     }
-    assert BOUNDS.quote(BoundsRequest.model_validate_json(json.dumps(sent))).least <= Settings().max_cost
+    assert BOUNDS.quote(BoundsRequest.model_validate_json(json.dumps(sent))).minimum <= Settings().max_cost
 
 
 def test_long_lists_of_long_runs_are_not_refused() -> None:
@@ -311,7 +311,7 @@ def test_long_lists_of_long_runs_are_not_refused() -> None:
         "directions": ["both"],
         "grid": {"spacing": "log_mirrored", "smallest": 1e-11, "largest": 0.5, "count": 5000},
     }
-    assert CURVES.quote(CurvesRequest.model_validate_json(json.dumps(sent))).least <= Settings().max_cost
+    assert CURVES.quote(CurvesRequest.model_validate_json(json.dumps(sent))).minimum <= Settings().max_cost
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -332,18 +332,18 @@ def test_what_was_priced_far_too_high_is_not_refused(seed: int) -> None:
         CURVES.quote(CurvesRequest.model_validate_json(json.dumps({"mechanism": jumping, **lists}))),
         CURVES.quote(CurvesRequest.model_validate_json(json.dumps({"mechanism": weak, **exact}))),
     ]
-    assert max(quote.least for quote in quotes) <= Settings().max_cost
+    assert max(quote.minimum for quote in quotes) <= Settings().max_cost
 
 
 def test_doubt_is_of_refusals_alone_and_never_of_what_runs_in_the_event_loop() -> None:
     one = {"mechanism": {"type": "gaussian", "noise_multiplier": 1.0}, "questions": [{"type": "advantage"}]}
     inline = BOUNDS.quote(BoundsRequest.model_validate_json(json.dumps(one)))
     assert inline.inline
-    assert inline.least == inline.cost
+    assert inline.minimum == inline.cost
     many = {**one, "questions": [{"type": "epsilon", "delta": (n + 1) / 1000} for n in range(256)]}
     dear = BOUNDS.quote(BoundsRequest.model_validate_json(json.dumps(many)))
     assert not dear.inline
-    assert dear.least < dear.cost
+    assert dear.minimum < dear.cost
 
 
 def test_relations_enter_the_price() -> None:

@@ -19,8 +19,8 @@ from api_schemas.targets import Limit, value_range
 from service.command import main as cli
 from service.computations.abstract import ResponseFields
 from service.computations.assessments.assessment import ASSESSMENTS
-from service.computations.assessments.judged import AssessedRun, Judged
-from service.computations.assessments.rulings import RulingGrounds, ruling
+from service.computations.assessments.judged import AssessedRun, RunWithHazards
+from service.computations.assessments.rule_results import RulingGrounds, ruling
 from service.computations.bounds import BOUNDS
 from service.computations.digest import digest
 from service.computations.read_numbers import ReadNumber
@@ -58,7 +58,7 @@ def limited(sent: dict[str, Any]) -> PolicyRule:
 def held(sent: dict[str, Any], answer: ResponseFields) -> ResponseFields:
     """The ruling of a run without hazards."""
     run = AssessedRun.of(request(body()))
-    return ruling(limited(sent), answer, RulingGrounds(run, Judged(run), (), lambda _: ()), lambda: answer)
+    return ruling(limited(sent), answer, RulingGrounds(run, RunWithHazards(run), (), lambda _: ()), lambda: answer)
 
 
 def policy(*rules: dict[str, Any], **more: Any) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from service.computations import allowance, bounds, curves
 from service.computations.allowance import OF_SEVERAL
 from service.computations.assessments import assessment
-from service.computations.calibration import looks, resource
+from service.computations.calibration import evaluator, resource
 from service.computations.claims import checking
 from service.computations.comparisons import comparing
 from service.privacy.composition.adaptive_exponential.adaptive_run import ExponentialRunTradeOff
@@ -86,9 +86,9 @@ def test_the_last_reading_gets_all_that_is_left() -> None:
 
 def test_parts_share_what_those_before_them_left() -> None:
     with at_most(60.0) as work:
-        shares, taken = allowance.Shares(work, 3), list[float]()
+        shares, taken = allowance.WorkBudgetShares(work, 3), list[float]()
         for _ in range(3):
-            with shares.next():
+            with shares.next_share():
                 taken.append(work.end - work.done)
                 count_work(5.0)
     assert taken == [20.0, 27.5, 50.0]
@@ -147,7 +147,7 @@ TARGET: Final = {"question": {"type": "epsilon", "delta": 1e-6}, "at_most": 2.0}
 OTHERS: Final[dict[str, Any]] = {
     "calibrations": (
         resource.CALIBRATIONS,
-        looks,
+        evaluator,
         {"mechanism": RUN, "free": "/mechanism/mechanisms/0/noise_multiplier", "targets": [TARGET]},
     ),
     "assessments": (

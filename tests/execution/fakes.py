@@ -13,7 +13,7 @@ from prometheus_client import CollectorRegistry
 
 from api_schemas.base import Request, Response
 from service.computations.abstract import Computation, Quote
-from service.computations.violations import note
+from service.computations.violations import record_violation
 from service.execution.entry_mac import EntryAuthenticator
 from service.execution.leases import RedisLeases
 from service.execution.memory_cache import InMemoryResultCache
@@ -93,7 +93,7 @@ def compute_fake(request: FakeRequest, digest: str, engine_version: str) -> dict
         case "violate":
             Enclosure(1.0, 0.5, Evidence.CERTIFIED)
         case "doubt":
-            note(NumericalFailure("two enclosures do not meet"))
+            record_violation(NumericalFailure("two enclosures do not meet"))
         case _:  # "echo"
             pass
     return {"digest": digest, "engine_version": engine_version, "value": request.amount}
@@ -116,7 +116,7 @@ FAKE = Computation(
     response_type=FakeResponse,
     function=compute_fake,
     quote=quote_of_fake,
-    digits=digits_of_fake,
+    ground_truth_digits=digits_of_fake,
 )
 
 

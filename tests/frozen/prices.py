@@ -51,7 +51,7 @@ def priced(number: int) -> Priced | None:
         sent = parse_request(computation.request_type, body, validate_with_imports)
         quoted = computation.quote(sent)
         started = time.process_time()
-        (quoted.begun or computation).body(sent, DIGEST, ENGINE)
+        (quoted.prepared or computation).body(sent, DIGEST, ENGINE)
     except (RequestBodyError, PrivacyComputationError, ValidationError):
         return None
     seconds = time.process_time() - started

@@ -14,7 +14,7 @@ from pydantic import TypeAdapter
 from scipy import stats
 
 from api_schemas.questions import QuestionSpec
-from service.computations.answers import said
+from service.computations.answers import evaluate_question
 from service.privacy.composition.planning import choose
 from service.privacy.composition.planning.options import EngineOptions
 from service.privacy.trade_off.pair import TradeOffPair
@@ -141,7 +141,7 @@ def _question(name: str, direction: str) -> QuestionSpec:
 def _numbers(pair: TradeOffPair, row: Asked) -> Iterator[tuple[float, float]]:
     """Both ends of every number of an answer."""
     question = _question(row.question, row.direction)
-    fields = said(pair, question, 1e-6).answer(question, conditional=False)
+    fields = evaluate_question(pair, question, 1e-6).answer(question, conditional=False)
     if "points" in fields:
         for point in fields["points"]:
             yield point["type_two_error"]["lower"], point["type_two_error"]["upper"]

@@ -112,7 +112,7 @@ async def estimate(request: Request, services: InjectedServices) -> Response:
     plan, digest, quote = await services.runner.request_thread.call(requester, _quote, services.jobs, body)
     settings = services.settings
     job_limit = services.jobs.largest_cost(plan.computation)
-    place: Place = "nowhere" if quote.least > job_limit or plan.total > services.jobs.limits.points else "job"
+    place: Place = "nowhere" if quote.minimum > job_limit or plan.total > services.jobs.limits.points else "job"
     chunking = plan.computation.chunking
     waits = chunking is None or plan.total <= chunking.largest_points
     if place == "job" and waits and services.runner.is_within_budget(plan.computation, quote):
@@ -124,8 +124,8 @@ async def estimate(request: Request, services: InjectedServices) -> Response:
         digest=digest,
         points=plan.total,
         cost=quote.cost,
-        least_cost=quote.least,
-        most_cost=quote.most or None,
+        least_cost=quote.minimum,
+        most_cost=quote.ceiling or None,
         **asdict(cost_range(plan.computation.name, quote, seconds)),
         engine=quote.engine,
         place=place,

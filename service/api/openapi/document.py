@@ -14,6 +14,7 @@ from api_schemas.jobs import JobRequest, JobResponse
 from api_schemas.problems import Problem
 from service.api.openapi.components import add_requests, hoist_components
 from service.api.openapi.headers import document_headers
+from service.api.openapi.property_examples import add_property_examples
 from service.computations.abstract import Computation
 from service.problems import SERVER_PROBLEMS
 from service.rendering.registry import JSON, renderings_of
@@ -134,6 +135,7 @@ def build_document(app: FastAPI, request_models: tuple[type[RequestModel], ...])
     add_requests(document, requests["$defs"])
     hoist_components(document)
     _add_response_examples(document)
+    add_property_examples(document)
     document_headers(document)
     document["servers"] = [{"url": "/", "description": "This service."}]
     document["security"] = []  # nobody has to say who they are

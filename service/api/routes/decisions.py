@@ -17,7 +17,7 @@ from service.problems import DecisionNotFound
 from service.telemetry.http import request_context
 
 DECIDING: Final = ("assessments",)
-"""The computations whose results have a decision."""
+"""Resources whose results contain a decision."""
 
 DecisionId = Annotated[
     str,

@@ -13,9 +13,9 @@ from service.api.openapi.document import problems
 
 router = APIRouter(tags=["operations"])
 details_router = APIRouter(tags=["operations"])
-"""What only operators see where they have a port of their own."""
+"""Routes with details. If operators have a port of their own, only that port serves them."""
 verdict_router = APIRouter(tags=["operations"])
-"""What everybody sees in its place."""
+"""Routes without details, for the public port when operators have a port of their own."""
 
 Verbose = Annotated[
     str | None, Query(description="Present with any value or none: list the checks even when all is well.")

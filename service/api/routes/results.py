@@ -14,7 +14,9 @@ from service.problems import ResultNotFound
 from service.telemetry.http import request_context
 
 PRIVATE = "private, max-age=31536000, immutable"
-"""A result holds the whole request, with its names and policy: for who knows the digest, and for no shared cache."""
+"""Caching header of a result. A result contains the request with its names and policy, so that no shared cache may keep
+it.
+"""
 
 Digest = Annotated[
     str,

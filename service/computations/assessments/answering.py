@@ -1,4 +1,4 @@
-"""The answers of an assessment: every question is answered once, however often main part and policy ask it."""
+"""Answers of an assessment. Each question is evaluated once, even if main part and policy both contain it."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from api_schemas.policies import PolicyRule
 from api_schemas.questions import QuestionSpec, TradeOffQuestion
 from api_schemas.threat_models import ThreatModelSpec, WorstCaseThreatModel
 from service.computations.abstract import ResponseFields
-from service.computations.allowance import Shares
-from service.computations.answers import said
+from service.computations.allowance import WorkBudgetShares
+from service.computations.answers import evaluate_question
 from service.computations.assessments.judged import AssessedRun
-from service.computations.bounds import Setting, setting_of
-from service.computations.nested import answered
-from service.computations.parts import blamed
+from service.computations.bounds import ResolvedRequest, resolve_request
+from service.computations.nested import evaluate_nested
+from service.computations.parts import attribute_error
 from service.privacy.errors import PrivacyComputationError
 from service.privacy.trade_off.pair import TradeOffPair
 
-NO_SETTINGS: Final[Mapping[BoundsRequest, Setting]] = MappingProxyType({})
+NOTHING_RESOLVED: Final[Mapping[BoundsRequest, ResolvedRequest]] = MappingProxyType({})
 
 
 def worst_case_of(run: AssessedRun, tolerance: float, questions: Sequence[QuestionSpec]) -> BoundsRequest:
-    """Return the questions about a run against the worst case as a request of its own."""
+    """Return the questions about a run against the worst case as a request for bounds."""
     return BoundsRequest(
         mechanism=run.mechanism,
         threat_model=run.threat_model,
@@ -33,19 +33,24 @@ def worst_case_of(run: AssessedRun, tolerance: float, questions: Sequence[Questi
     )
 
 
-def curves_of(asked: BoundsRequest, setting: Setting | None = None) -> TradeOffPair:
-    """Return the curves of a request. Raise PrivacyComputationError with a pointer into the request around it."""
+def curves_of(asked: BoundsRequest, resolved: ResolvedRequest | None = None) -> TradeOffPair:
+    """Return the curves of a request. Raises PrivacyComputationError with a pointer into the outer request."""
     try:
-        return (setting or setting_of(asked)).main.curves
+        return (resolved or resolve_request(asked)).primary.curves
     except PrivacyComputationError as error:
-        raise blamed(error, "/threat_model", asked.threat_model) from None
+        raise attribute_error(error, "/threat_model", asked.threat_model) from None
 
 
 @final
 class Answering:
-    """Answers questions about one run.
+    """Answers to questions about one run.
 
-    shares: of the allowance of work, one for each distinct question. settings: those of some requests.
+    Parameters
+    ----------
+    shares : WorkBudgetShares
+        One share of the allowance for each distinct question.
+    resolved_requests : Mapping
+        Resolved requests, if known.
     """
 
     def __init__(
@@ -53,41 +58,41 @@ class Answering:
         run: AssessedRun,
         tolerance: float,
         curves: TradeOffPair,
-        shares: Shares,
-        settings: Mapping[BoundsRequest, Setting] = NO_SETTINGS,
+        shares: WorkBudgetShares,
+        resolved_requests: Mapping[BoundsRequest, ResolvedRequest] = NOTHING_RESOLVED,
     ) -> None:
         self._run, self._tolerance, self._shares, self.curves = run, tolerance, shares, curves
-        self._settings = settings
+        self._resolved_requests = resolved_requests
         self._known: dict[tuple[ThreatModelSpec, QuestionSpec], ResponseFields] = {}
 
     def keep(self, model: ThreatModelSpec, answers: Sequence[ResponseFields]) -> None:
-        """Keep the answers against an attacker, for rules that ask the same."""
+        """Store the answers against an attacker, for rules with the same question."""
         self._known |= {(model, answer["question"]): answer for answer in answers}
 
     def worst_case(self, question: QuestionSpec, pointer: str) -> ResponseFields:
-        """Return the answer against the worst case. Raise PrivacyComputationError at the pointer."""
+        """Return the answer against the worst case. Raises PrivacyComputationError with the pointer."""
         model = self._run.threat_model
         known = self._known_answer(model, question)
         if known is None:
-            with self._shares.next():
+            with self._shares.next_share():
                 known = self._read(question, pointer)
             self.keep(model, [known])
         return known
 
     def rule(self, rule: PolicyRule, place: str) -> ResponseFields:
-        """Return the answer that a rule is held against. Raise PrivacyComputationError at its place."""
+        """Return the answer for a rule. Raises PrivacyComputationError with the pointer of the rule."""
         model = attacker_of(rule, self._run)
         if model is None or model == self._run.threat_model:
             return self.worst_case(rule.question, f"{place}/question")
         known = self._known_answer(model, rule.question)
         if known is None:
-            with self._shares.next():
+            with self._shares.next_share():
                 known = self._ruled(rule, place)
             self.keep(model, [known])
         return known
 
     def again(self, rule: PolicyRule, place: str) -> ResponseFields:
-        """Return the answer to a rule, read anew within the allowance of the caller, and keep it."""
+        """Evaluate a rule again within the allowance of the caller, and store the answer."""
         model = attacker_of(rule, self._run) or self._run.threat_model
         own = model != self._run.threat_model
         found = self._ruled(rule, place) if own else self._read(rule.question, f"{place}/question")
@@ -96,16 +101,16 @@ class Answering:
 
     def _ruled(self, rule: PolicyRule, place: str) -> ResponseFields:
         asked, places = ruled(self._run, rule, place, self._tolerance)
-        return answered(asked, places, self._settings.get(asked))["answers"][0]
+        return evaluate_nested(asked, places, self._resolved_requests.get(asked))["answers"][0]
 
     def _read(self, question: QuestionSpec, pointer: str) -> ResponseFields:
         try:
-            return said(self.curves, question, self._tolerance).answer(question, conditional=False)
+            return evaluate_question(self.curves, question, self._tolerance).answer(question, conditional=False)
         except PrivacyComputationError as error:
-            raise blamed(error, pointer, question) from None
+            raise attribute_error(error, pointer, question) from None
 
     def _known_answer(self, model: ThreatModelSpec, question: QuestionSpec) -> ResponseFields | None:
-        """Return a known answer: to the same question, or one point of a curve that is known at more rates."""
+        """Return the stored answer to the same question, or one point of a stored curve with more rates."""
         found = self._known.get((model, question))
         if found is not None or not isinstance(question, TradeOffQuestion):
             return found
@@ -122,7 +127,7 @@ class Answering:
 
 
 def attacker_of(rule: PolicyRule, run: AssessedRun) -> ThreatModelSpec | None:
-    """Return the attacker that a rule names, with the records of one privacy unit where a worst case names none."""
+    """Return the attacker of a rule. A worst case without records has those of one privacy unit."""
     model, records = rule.threat_model, run.threat_model.records
     if isinstance(model, WorstCaseThreatModel) and model.records is None and records is not None:
         return model.model_copy(update={"records": records})
@@ -130,7 +135,7 @@ def attacker_of(rule: PolicyRule, run: AssessedRun) -> ThreatModelSpec | None:
 
 
 def ruled(run: AssessedRun, rule: PolicyRule, place: str, tolerance: float) -> tuple[BoundsRequest, dict[str, str]]:
-    """Return the request of a rule against an attacker of its own, and where its parts stand."""
+    """Return the request of a rule against its own attacker, and the pointers of its parts."""
     model = attacker_of(rule, run)
     given: dict[str, Any] = {} if model is None else {"threat_model": model}
     asked = BoundsRequest(mechanism=run.mechanism, questions=(rule.question,), relative_tolerance=tolerance, **given)
@@ -138,6 +143,6 @@ def ruled(run: AssessedRun, rule: PolicyRule, place: str, tolerance: float) -> t
 
 
 def distinct(rules: Sequence[PolicyRule], questions: Sequence[QuestionSpec]) -> int:
-    """Return how many questions of rules are none of the others."""
+    """Return how many questions of rules are not among the other questions."""
     asked = {(rule.threat_model, rule.question) for rule in rules}
     return len(asked - {(None, question) for question in questions})

@@ -1,4 +1,4 @@
-"""`POST /v1/assessments`: every attacker, hazards, what to write and what to decide about one run."""
+"""`POST /v1/assessments`: every attacker, the hazards, a statement and a decision about one run."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from api_schemas.assessments import AssessmentsRequest, AssessmentsResponse, Not
 from api_schemas.bounds import BoundsRequest
 from api_schemas.policies import PolicyRule
 from service.computations.abstract import Computation, Planned, Quote, ResponseFields
-from service.computations.allowance import MOST_WORK, Shares
+from service.computations.allowance import MOST_WORK, WorkBudgetShares
 from service.computations.assessments.answering import Answering, curves_of, distinct, ruled, worst_case_of
 from service.computations.assessments.attackers import (
-    DEAREST,
+    LARGEST_COST,
     MU,
     OTHER_NEIGHBOURS,
     PLACES,
@@ -26,16 +26,16 @@ from service.computations.assessments.attackers import (
     standard_questions,
 )
 from service.computations.assessments.hazards import Numbers, assessed_hazards
-from service.computations.assessments.judged import AssessedRun, Judged, judged
+from service.computations.assessments.judged import AssessedRun, RunWithHazards, judged
 from service.computations.assessments.policy import SECOND_WORK, Rules
 from service.computations.assessments.premises import assessed, check_attested
-from service.computations.assessments.rulings import RulingGrounds, decision
+from service.computations.assessments.rule_results import RulingGrounds, decision
 from service.computations.assessments.summaries import gdp_summary, one_point
-from service.computations.bounds import Setting, bounds_quote
+from service.computations.bounds import ResolvedRequest, bounds_quote
 from service.computations.caveats import caveats
 from service.computations.digest import canonical_text
 from service.computations.estimates import UNCERTAINTY
-from service.computations.nested import answered, quoted_alone, settings_of, together
+from service.computations.nested import combine_quotes, evaluate_nested, quote_nested, resolved_requests_of
 from service.computations.parts import assumptions_of, mechanism_of, options_of, threat_model_of
 from service.privacy.errors import PrivacyComputationError, UnsupportedCombination
 from service.privacy.numerics.work import at_most
@@ -43,22 +43,22 @@ from service.rendering.sentences.statement import statement
 from service.rendering.sentences.summary import RunFacts, run_summary
 
 BESIDE: Final = 8_000
-"""Price of regret, statement and consequences: microseconds."""
+"""Cost of regret, statement and impacts of hazards, in microseconds."""
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class AssessmentPlans:
-    """The run that is judged, who attacks it, the settings of requests for bounds, and whether mu is cheap enough."""
+    """Judged run, its attackers, resolved requests for bounds, and whether mu is inexpensive enough."""
 
-    settled: Judged
+    settled: RunWithHazards
     attackers: Attackers
-    settings: Mapping[BoundsRequest, Setting]
+    resolved_requests: Mapping[BoundsRequest, ResolvedRequest]
     reads_mu: bool
 
 
 def compute_assessment(request: AssessmentsRequest, digest: str, engine_version: str) -> ResponseFields:
-    """Return what to say about a run. Raise the error of the first part that cannot be served."""
+    """Return the assessment of a run. Raises the error of the first part that cannot be served."""
     return _response(request, _planned(request)[0], digest, engine_version)
 
 
@@ -71,22 +71,22 @@ def _response(request: AssessmentsRequest, plans: AssessmentPlans, digest: str, 
     assumptions = known.assumptions + assumptions_of(model, mechanism_of(request.mechanism))
     with at_most(MOST_WORK) as work:
         parts = len(questions) + len(plans.attackers.requests) + 1 + distinct(_rules_of(request), questions)
-        shares = Shares(work, parts)
+        shares = WorkBudgetShares(work, parts)
         asked = _worst_case_request(request, run)
-        curves = curves_of(asked, plans.settings.get(asked))
-        asking = Answering(run, request.relative_tolerance, curves, shares, plans.settings)
+        curves = curves_of(asked, plans.resolved_requests.get(asked))
+        asking = Answering(run, request.relative_tolerance, curves, shares, plans.resolved_requests)
         answers = [asking.worst_case(question, "/context") for question in questions]
         relaxed, others = _relaxed(run, plans, shares, asking)
         rules = Rules(request, asking)
-        told = [code for each in relaxed for code in each["assumptions"]]
-        check_attested(context, (*assumptions, *told, *rules.assumptions))
+        relaxed_assumptions = [code for each in relaxed for code in each["assumptions"]]
+        check_attested(context, (*assumptions, *relaxed_assumptions, *rules.assumptions))
         power = _power_at(context.false_positive_rate, answers[2])
         gdp = gdp_summary(asking.curves, asking.worst_case(MU, "/mechanism")) if plans.reads_mu else None
         point = one_point(run.mechanism, context, answers[0], power)
         rules.answer()
     everybody = assessed(assumptions, context)
     grounds = RulingGrounds(described, settled, everybody, rules.assumptions_of)
-    decided = _decided(request, rules.rulings(grounds), grounds, digest)
+    decided = _apply_policy(request, rules.rule_results(grounds), grounds, digest)
     numbers = Numbers(
         epsilon=answers[0],
         power=power["value"],
@@ -120,8 +120,8 @@ def _response(request: AssessmentsRequest, plans: AssessmentPlans, digest: str, 
     }
 
 
-def judged_of(request: AssessmentsRequest) -> Judged:
-    """Return the run that is judged: the described one, where the run that hazards leave cannot be computed."""
+def judged_of(request: AssessmentsRequest) -> RunWithHazards:
+    """Return the judged run, or the described one if the run that hazards leave cannot be computed."""
     described = AssessedRun.of(request)
     found = judged(described)
     if found.changes:
@@ -133,7 +133,7 @@ def judged_of(request: AssessmentsRequest) -> Judged:
     return found
 
 
-def _judged_as(found: Judged) -> ResponseFields | None:
+def _judged_as(found: RunWithHazards) -> ResponseFields | None:
     if not found.changes:
         return None
     return {
@@ -153,34 +153,34 @@ def _power_at(rate: float, answer: ResponseFields) -> ResponseFields:
     return next(each["power"] for each in answer["points"] if each["false_positive_rate"] == rate)
 
 
-def _decided(
-    request: AssessmentsRequest, rulings: Sequence[ResponseFields], grounds: RulingGrounds, digest: str
+def _apply_policy(
+    request: AssessmentsRequest, rule_results: Sequence[ResponseFields], grounds: RulingGrounds, digest: str
 ) -> ResponseFields | None:
-    """Return what the policy comes to, where there is one."""
+    """Return the decision of the policy, or None without one."""
     if request.policy is None:
         return None
-    return decision(request.policy, rulings, digest, grounds)
+    return decision(request.policy, rule_results, digest, grounds)
 
 
 def _relaxed(
-    run: AssessedRun, plans: AssessmentPlans, shares: Shares, asking: Answering
+    run: AssessedRun, plans: AssessmentPlans, shares: WorkBudgetShares, asking: Answering
 ) -> tuple[list[dict[str, Any]], list[NotApplicable]]:
-    """Return what relaxed attackers gain, and who does not apply."""
-    told: list[dict[str, Any]] = []
+    """Return the answers of relaxed attackers, and the attackers that do not apply."""
+    fields: list[dict[str, Any]] = []
     others, shown = list(plans.attackers.others), [run.threat_model]
     for asked, _ in plans.attackers.requests:
         try:
-            with shares.next():
-                found_of = answered(asked, PLACES, plans.settings.get(asked))
+            with shares.next_share():
+                found_of = evaluate_nested(asked, PLACES, plans.resolved_requests.get(asked))
         except UnsupportedCombination as error:
             others.append(not_applicable(asked.threat_model, error))
             continue
         asking.keep(asked.threat_model, found_of["answers"])
         beside = found_of["worst_case"]
-        if beside["threat_model"] not in shown:  # a relaxed attacker never comes without its own worst case
+        if beside["threat_model"] not in shown:  # a relaxed attacker is always shown with its own worst case
             shown.append(beside["threat_model"])
-            told.append(_attacker(**beside, summary=OTHER_NEIGHBOURS, conditional=False, assumptions=()))
-        told.append(
+            fields.append(_attacker(**beside, summary=OTHER_NEIGHBOURS, conditional=False, assumptions=()))
+        fields.append(
             _attacker(
                 asked.threat_model,
                 found_of["answers"],
@@ -189,11 +189,10 @@ def _relaxed(
                 assumptions=assumptions_of(threat_model_of(asked.threat_model), mechanism_of(run.mechanism)),
             )
         )
-    return told, others
+    return fields, others
 
 
 def _attacker(threat_model: Any, answers: Sequence[ResponseFields], **more: Any) -> dict[str, Any]:
-    """Return the fields of one attacker."""
     return {"threat_model": threat_model, **more, "answers": answers}
 
 
@@ -203,40 +202,42 @@ def _worst_case_request(request: AssessmentsRequest, run: AssessedRun) -> Bounds
 
 
 def _planned(request: AssessmentsRequest) -> tuple[AssessmentPlans, Quote]:
-    """Return the plans of all attackers and rules, and what the answers cost."""
+    """Return the plans of all attackers and rules, and the quote of the answers."""
     settled = judged_of(request)
     run = settled.run
     asked = [(_worst_case_request(request, run), {"/questions": "/context"})]
     for index, rule in enumerate(_rules_of(request)):
         if rule.threat_model is not None:
             asked.append(ruled(run, rule, f"/policy/rules/{index}", request.relative_tolerance))
-    quotes = {each: quoted_alone(each, places) for each, places in asked}
+    quotes = {each: quote_nested(each, places) for each, places in asked}
     mu = bounds_quote(BoundsRequest(mechanism=run.mechanism, threat_model=run.threat_model, questions=(MU,))).cost
     found = relaxed_attackers(run, request.relative_tolerance)
-    beside = sum(quote.cost for _, quote in found.requests) + BESIDE + (mu if mu <= DEAREST else 0)
-    settings = settings_of(quotes | dict(found.requests))
-    return AssessmentPlans(settled, found, settings, mu <= DEAREST), together([*quotes.values()], beside)
+    beside = sum(quote.cost for _, quote in found.requests) + BESIDE + (mu if mu <= LARGEST_COST else 0)
+    resolved_requests = resolved_requests_of(quotes | dict(found.requests))
+    return AssessmentPlans(settled, found, resolved_requests, mu <= LARGEST_COST), combine_quotes(
+        [*quotes.values()], beside
+    )
 
 
 def assessment_quote(request: AssessmentsRequest) -> Quote:
-    """Return the cost of an assessment: the plans of all attackers and rules. It never runs in the event loop."""
+    """Return the quote from the plans of all attackers and rules. An assessment never runs in the event loop."""
     plans, priced = _planned(request)
     most = math.ceil(MOST_WORK + SECOND_WORK) + BESIDE
-    cost, begun = min(priced.cost, most), Planned(plans, _response)
-    return replace(priced, cost=cost, inline=False, uncertainty=UNCERTAINTY, most=most, begun=begun)
+    cost, prepared = min(priced.cost, most), Planned(plans, _response)
+    return replace(priced, cost=cost, inline=False, uncertainty_factor=UNCERTAINTY, ceiling=most, prepared=prepared)
 
 
 EXIT_CODES: Final[Mapping[str | None, int]] = {None: 0, "met": 0, "met_if_attested": 3}
-"""By verdict; of every other one 1: the run is stopped."""
+"""Exit status by verdict. Every other verdict has 1: the run is stopped."""
 
 
 def exit_code(response: AssessmentsResponse) -> int:
-    """Return 0 where no policy stops the run, 1 where one does, 3 where only an attestation is missing."""
+    """Return 0 if no policy stops the run, 1 if one does, and 3 if only an attestation is missing."""
     return EXIT_CODES.get(response.verdict, 1)
 
 
-def logged(response: AssessmentsResponse) -> dict[str, Any] | None:
-    """Return what the log says about a decision: ids, verdict, what was assessed, and missing attestations.
+def decision_log_fields(response: AssessmentsResponse) -> dict[str, Any] | None:
+    """Return the log entry of a decision: ids, verdict, subject, and missing attestations.
 
     Texts of clients are those of the contract: at most 200 characters each, without control characters.
     """
@@ -267,7 +268,7 @@ ASSESSMENTS: Final = Computation(
     function=compute_assessment,
     quote=assessment_quote,
     files=("policy", "context"),
-    bare="mechanism",
+    bare_member="mechanism",
     exit_code=exit_code,
-    decision=logged,
+    decision=decision_log_fields,
 )

@@ -1,4 +1,4 @@
-"""Who attacks the run of an assessment: the worst case, and every relaxed attacker whose theory covers it."""
+"""Attackers of the run of an assessment: the worst case, and every relaxed attacker whose theory covers the run."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from service.computations.bounds import bounds_quote
 from service.privacy.errors import UnsupportedCombination
 
 PLACES: Final[Mapping[str, str]] = {"/questions": "/context"}
-"""The questions of an assessment are made of its context."""
+"""Pointers of questions: an assessment derives its questions from the context."""
 SUMMARIES: Final[Mapping[str, str]] = {
     "worst_case": "The attacker of differential privacy: knows all other records and how the run was made, sees all "
     "that was released, and makes the best test there is.",
@@ -45,15 +45,15 @@ SUMMARIES: Final[Mapping[str, str]] = {
 OTHER_NEIGHBOURS: Final = (
     "The attacker of differential privacy again, under the neighbouring relation of the attacker that follows."
 )
-DEAREST: Final = 5_000_000
-"""Microseconds: a relaxed attacker whose answers cost more does not keep those of the worst case waiting."""
+LARGEST_COST: Final = 5_000_000
+"""Microseconds. A relaxed attacker with more expensive answers does not delay those of the worst case."""
 MU_RANGE: Final = 1e-9
 MU: Final = GdpMuQuestion(type="gdp_mu", false_positive_rate_min=MU_RANGE, type_two_error_min=MU_RANGE, direction="add")
-"""One direction says both: the other curve is the inverse, whose mu over a symmetric range is the same."""
+"""One direction suffices: the curve of the other direction is the inverse, with the same mu over a symmetric range."""
 
 
 def standard_questions(context: AssessmentContext) -> tuple[QuestionSpec, ...]:
-    """Return the questions that every attacker is asked."""
+    """Return the questions about every attacker."""
     rate = context.false_positive_rate
     return (
         EpsilonQuestion(type="epsilon", delta=context.delta),
@@ -69,24 +69,32 @@ def standard_questions(context: AssessmentContext) -> tuple[QuestionSpec, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Attackers:
-    """Requests for bounds of the relaxed attackers that apply, with what they cost; who does not apply; and who of them
-    would, but for the cost.
+    """Relaxed attackers of a run.
+
+    Attributes
+    ----------
+    requests : tuple
+        Requests for bounds of the attackers that apply, with their quotes.
+    others : tuple of NotApplicable
+        Attackers that do not apply.
+    expensive : tuple
+        Attackers that apply but are too expensive.
     """
 
     requests: tuple[tuple[BoundsRequest, Quote], ...]
     others: tuple[NotApplicable, ...]
-    dear: tuple[ThreatModelSpec, ...] = ()
+    expensive: tuple[ThreatModelSpec, ...] = ()
 
 
 def relaxed_attackers(run: AssessedRun, tolerance: float) -> Attackers:
-    """Return who attacks a run beside the worst case."""
+    """Return the attackers of a run beside the worst case."""
     if (run.threat_model.records or 1) > 1:
         reason = "Its theory is of one record; the numbers here are for all records of one unit together."
         names = ("glrt", "membership", "practical")
         return Attackers((), tuple(NotApplicable(threat_model=name, reason=reason) for name in names))
     candidates, others = _candidates(run.mechanism, run.context)
     found: list[tuple[BoundsRequest, Quote]] = []
-    dear: list[ThreatModelSpec] = []
+    expensive: list[ThreatModelSpec] = []
     for candidate in candidates:
         asked = BoundsRequest(
             mechanism=run.mechanism,
@@ -99,19 +107,19 @@ def relaxed_attackers(run: AssessedRun, tolerance: float) -> Attackers:
         except UnsupportedCombination as error:
             others.append(not_applicable(candidate, error))
             continue
-        if quote.cost > DEAREST:
+        if quote.cost > LARGEST_COST:
             reason = f"Its answers are estimated at {math.ceil(quote.cost / 1e6)} s: ask /v1/bounds for them."
             others.append(NotApplicable(threat_model=candidate.type, reason=reason))
-            dear.append(candidate)
+            expensive.append(candidate)
         else:
             found.append((asked, quote))
-    return Attackers(tuple(found), tuple(others), tuple(dear))
+    return Attackers(tuple(found), tuple(others), tuple(expensive))
 
 
 def _candidates(
     mechanism: MechanismSpec, context: AssessmentContext
 ) -> tuple[list[ThreatModelSpec], list[NotApplicable]]:
-    """Return the relaxed attackers that the request describes, and the others with what is missing."""
+    """Return the relaxed attackers that the request describes, and the others with the missing field."""
     found: list[ThreatModelSpec] = [MembershipThreatModel(type="membership")]
     others: list[NotApplicable] = []
     runs = [node for node in nodes_of(mechanism) if isinstance(node, NoisySgdMechanism)]

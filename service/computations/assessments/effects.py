@@ -1,4 +1,4 @@
-"""Every hazard in one table: its title, what to do about it, and what it does to numbers and verdict."""
+"""Table of all hazards: title, remedy, and effect on numbers and verdict."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Effect = Literal["none", "numbers_changed", "limits_undecided", "no_bound"]
 
 @final
 class HazardRow(NamedTuple):
-    """A hazard for people. effect: what it does where it is present; why: the effect in a sentence, or its absence."""
+    """Text of a hazard. `effect` applies if the hazard is present; `why` explains the effect, or its absence."""
 
     title: str
     remedy: str
@@ -131,4 +131,4 @@ HAZARDS: Final[Mapping[HazardCode, HazardRow]] = {
         "Every number is of all runs together, as if all their results had been released.",
     ),
 }
-"""By code. `none` of a hazard that may be present is a claim: `why` gives its reason."""
+"""Hazards by code. The effect `none` of a hazard that may be present is a claim: `why` gives its reason."""

@@ -1,4 +1,4 @@
-"""Hazards of a run: ways in which it is less private, or its numbers say less, than it looks."""
+"""Hazards of a run: ways in which the run is less private, or its numbers say less, than they suggest."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Final, Literal
 
 from api_schemas.assumptions_and_hazards import Hazard, HazardCode
 from service.computations.abstract import ResponseFields
-from service.computations.assessments.consequences import as_shuffled, changed_alone, judged_alone
 from service.computations.assessments.effects import HAZARDS, NO_BOUND, POSSIBLE
+from service.computations.assessments.hazard_impacts import as_shuffled, changed_alone, judged_alone
 from service.computations.assessments.judged import (
     AssessedRun,
-    Judged,
+    RunWithHazards,
     batches_are_between_updates,
     changes,
     inconsistent_rate,
@@ -23,14 +23,14 @@ from service.rendering.sentences.units import cap_of
 Status = Literal["present", "possible"]
 LARGE_EPSILON: Final = 10.0
 HIDDEN: Final = 1.1
-"""By how much one point of a curve has to overstate the power of an attack to be a hazard."""
+"""Factor by which one point of a curve overstates the power of an attack before it counts as a hazard."""
 
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """Bounds of the judged run against the worst case, for the hazards that depend on numbers.
+    """Bounds of the judged run against the worst case, for hazards that depend on numbers.
 
-    epsilon: the answer at the delta of the context.
+    `epsilon` is the answer at the delta of the context.
     """
 
     epsilon: ResponseFields
@@ -40,9 +40,9 @@ class Numbers:
 
 
 def assessed_hazards(
-    known: Sequence[Hazard], run: AssessedRun, judged: Judged, numbers: Numbers
+    known: Sequence[Hazard], run: AssessedRun, judged: RunWithHazards, numbers: Numbers
 ) -> list[ResponseFields]:
-    """Return the hazards of a run, present ones first. known: those of the mechanism as it is described."""
+    """Return the hazards of a run, present ones first. `known` are those of the described mechanism."""
     found = [*_of_changes(known, run, judged, numbers), *_of_the_mechanism(known, run), *_of_the_context(run, numbers)]
     return sorted(found, key=lambda each: each["status"] != "present")
 
@@ -50,7 +50,7 @@ def assessed_hazards(
 def _hazard(
     code: HazardCode, text: str, status: Status, consequences: Sequence[ResponseFields] = (), *, failed: bool = False
 ) -> ResponseFields:
-    """Return a hazard as its fields. failed: it is present, and no run that it leaves can be described."""
+    """Return the fields of a hazard. `failed`: the hazard is present, and no description of the changed run exists."""
     row = HAZARDS[code]
     effect, why = (row.effect, row.why) if status == "present" else ("none", POSSIBLE)
     if failed:
@@ -68,14 +68,14 @@ def _hazard(
 
 
 def _of_changes(
-    known: Sequence[Hazard], run: AssessedRun, judged: Judged, numbers: Numbers
+    known: Sequence[Hazard], run: AssessedRun, judged: RunWithHazards, numbers: Numbers
 ) -> Iterator[ResponseFields]:
     """Yield the hazards that are present and change numbers."""
     texts = {each.code: each.text for each in known} | _change_texts(run)
     for change in changes(run):
         is_only = [each.code for each in judged.changes] == [change.code]
-        told = judged_alone(change, judged.run, numbers.epsilon) if is_only else changed_alone(change, run)
-        yield _hazard(change.code, texts[change.code], "present", told, failed=change.code in judged.failed)
+        impacts = judged_alone(change, judged.run, numbers.epsilon) if is_only else changed_alone(change, run)
+        yield _hazard(change.code, texts[change.code], "present", impacts, failed=change.code in judged.failed)
 
 
 def _change_texts(run: AssessedRun) -> dict[HazardCode, str]:
@@ -102,7 +102,7 @@ TUNING: Final = (
 
 
 def _of_the_mechanism(known: Sequence[Hazard], run: AssessedRun) -> Iterator[ResponseFields]:
-    """Yield the hazards that every run of this kind may have, with the status that the context gives them."""
+    """Yield the hazards of every run of this kind, with the status that the context determines."""
     context = run.context
     attested = {each.code: each.holds for each in context.attested}
     for each in known:
@@ -140,9 +140,9 @@ def _of_the_context(run: AssessedRun, numbers: Numbers) -> Iterator[ResponseFiel
 
 
 def largest_delta(run: AssessedRun) -> float:
-    """Return the delta from which on no epsilon says anything: one in the number of records.
+    """Return the delta from which on no epsilon has a meaning: 1/(number of records).
 
-    Where nothing says how many records there are, it is one in the fewest that there can be: those of a batch.
+    If the number of records is unknown, the smallest possible number counts: the records of a batch.
     """
     return 1 / max(run.sizes or (1, *run.batches))
 

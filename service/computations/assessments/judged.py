@@ -1,7 +1,7 @@
-"""The run that an assessment judges: the described one, changed by every hazard that is present and changes numbers.
+"""Run that an assessment judges: the described run with the changes of all present hazards that change numbers.
 
-A change makes a run that reveals at least as much as the described one can, if the hazard is what happened. Changes add
-up: each is made on the run that the changes before it left.
+A changed run reveals at least as much as the described one can, if the hazard is real. Changes accumulate: each applies
+to the run that the previous changes left.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from api_schemas.training_runs import listed
 from service.rendering.numbers import rounded_up
 
 RATE_AGREEMENT: Final = 0.01
-"""Relative: rates are written with few digits."""
+"""Relative tolerance: rates are written with few digits."""
 
 Maker: TypeAlias = Callable[[MechanismSpec], MechanismSpec | None]
 ANY_QUESTION: Final = AdvantageQuestion(type="advantage")
@@ -47,7 +47,7 @@ Training: TypeAlias = DpsgdMechanism | NoisySgdMechanism | PoissonSampledMechani
 @final
 @dataclass(frozen=True, slots=True)
 class AssessedRun:
-    """A run to be assessed: its mechanism, its context, and the worst case with the records of a privacy unit."""
+    """Run to be assessed: mechanism, context, and the worst case with the records of a privacy unit."""
 
     mechanism: MechanismSpec
     context: AssessmentContext
@@ -55,17 +55,17 @@ class AssessedRun:
 
     @staticmethod
     def of(request: AssessmentsRequest) -> AssessedRun:
-        """Return the run as a request describes it."""
+        """Return the run that a request describes."""
         return AssessedRun(request.mechanism, request.context, request.threat_model)
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """The data set sizes that context and mechanism name."""
+        """Data set sizes in context and mechanism."""
         return tuple(sorted({*self._named("dataset_size")}))
 
     @property
     def batches(self) -> tuple[int, ...]:
-        """The batch sizes that context and mechanism name."""
+        """Batch sizes in context and mechanism."""
         return tuple(sorted({*self._named("batch_size")}))
 
     @property
@@ -79,11 +79,17 @@ class AssessedRun:
 
 
 class Change(NamedTuple):
-    """The change that a present hazard makes to a run.
+    """Change of a run by a present hazard.
 
-    make: returns None, or raises ValidationError, where no description of that run is known.
-    text: what the run is then, to follow "the run". attained: whether the changed run is what happened for some data,
-    so that its lower bounds count as well; else it only bounds what happened from above.
+    Attributes
+    ----------
+    make : callable
+        Returns the changed mechanism. Returns None, or raises ValidationError, if no description of that run is known.
+    text : str
+        Description of the changed run, to follow "the run".
+    attained : bool
+        Whether the changed run is the true run for some data, so that its lower bounds count as well. Otherwise the
+        changed run only bounds the true run from above.
     """
 
     code: HazardCode
@@ -94,8 +100,8 @@ class Change(NamedTuple):
 
 @final
 @dataclass(frozen=True, slots=True)
-class Judged:
-    """The run that is judged. changes: those that were made; failed: hazards that left no run that can be described."""
+class RunWithHazards:
+    """Judged run, the changes made, and the hazards (`failed`) whose run cannot be described."""
 
     run: AssessedRun
     changes: tuple[Change, ...] = ()
@@ -103,23 +109,23 @@ class Judged:
 
     @property
     def is_attained(self) -> bool:
-        """Whether the lower bounds of the judged run are lower bounds for what happened."""
+        """Whether the lower bounds of the judged run are lower bounds for the true run."""
         return all(each.attained for each in self.changes)
 
     @property
     def text(self) -> str | None:
-        """The changes in a sentence, or None where nothing was changed."""
+        """Sentence about the changes, or None without changes."""
         if not self.changes:
             return None
         return f"All numbers are of the run {', '.join(each.text for each in self.changes)}."
 
-    def undone(self, run: AssessedRun) -> Judged:
-        """Return the described run, with every change failed: the changed run cannot be computed."""
-        return Judged(run, (), (*self.failed, *(each.code for each in self.changes)))
+    def undone(self, run: AssessedRun) -> RunWithHazards:
+        """Return the described run with every change failed: the changed run cannot be computed."""
+        return RunWithHazards(run, (), (*self.failed, *(each.code for each in self.changes)))
 
 
-def judged(run: AssessedRun) -> Judged:
-    """Return the run with the changes of all hazards that are present."""
+def judged(run: AssessedRun) -> RunWithHazards:
+    """Return the run with the changes of all present hazards."""
     found, failed, mechanism = list[Change](), list[HazardCode](), run.mechanism
     for change in changes(run):
         made = made_by(change, mechanism)
@@ -128,11 +134,11 @@ def judged(run: AssessedRun) -> Judged:
         else:
             mechanism = made
             found.append(change)
-    return Judged(replace(run, mechanism=mechanism), tuple(found), tuple(failed))
+    return RunWithHazards(replace(run, mechanism=mechanism), tuple(found), tuple(failed))
 
 
 def made_by(change: Change, mechanism: MechanismSpec) -> MechanismSpec | None:
-    """Return a changed mechanism. None: no description of it is known that a request could have."""
+    """Return a changed mechanism, or None if no valid description of it is known."""
     try:
         made = change.make(mechanism)
         return None if made is None else BoundsRequest(mechanism=made, questions=(ANY_QUESTION,)).mechanism
@@ -141,7 +147,7 @@ def made_by(change: Change, mechanism: MechanismSpec) -> MechanismSpec | None:
 
 
 def changes(run: AssessedRun) -> list[Change]:
-    """Return the changes of the hazards that are present, in the order in which they are made."""
+    """Return the changes of the present hazards, in the order of their application."""
     found = (_microbatches(run), _consistent_rate(run), _accumulation(run), _tuning(run))
     return [each for each in found if each is not None]
 
@@ -151,21 +157,22 @@ def _microbatches(run: AssessedRun) -> Change | None:
     if context.microbatches_accounted or context.microbatch_size in (None, 1):
         return None
     text = "with half the noise multiplier, because clipped averages of several gradients have twice the sensitivity"
-    # A record that is replaced turns its average round once, which is what half the noise says of one that is added.
+    # A replaced record reverses its average once. For an added record, half the noise has the same effect.
     is_attained = run.threat_model.neighboring_relation != "replace_one"
     return Change("microbatches_double_sensitivity", text, _half_the_noise, is_attained)
 
 
 def _half_the_noise(spec: MechanismSpec) -> MechanismSpec | None:
-    """Return a run at half its noise. None: it has stated parameters and no noise, or noise of unknown relation."""
+    """Return a run at half its noise, or None for stated parameters without noise, or noise of unknown scale."""
     made = mapped(spec, _with_half_the_noise)
     return None if made == spec else made
 
 
 def _with_half_the_noise(node: MechanismSpec) -> MechanismSpec | None:
-    """Return a step at half its noise: a clipped average, one of whose gradients changes, may turn round.
+    """Return a step at half its noise: a changed gradient may reverse a clipped average.
 
-    None: how the noise is relative to a clipped average is not known. Raise ValidationError for too little noise.
+    None means that the scale of the noise relative to a clipped average is unknown. Raises ValidationError for too
+    little noise.
     """
     match node:
         case DpsgdMechanism(noise_multiplier=tuple() as noises):
@@ -196,7 +203,7 @@ def _consistent_rate(run: AssessedRun) -> Change | None:
 
 
 def inconsistent_rate(run: AssessedRun) -> float | None:
-    """Return the rate of the batches that the context names, where a step of the mechanism cannot have this rate."""
+    """Return the rate of the batches in the context if a step of the mechanism cannot have this rate, else None."""
     batch, sizes = run.context.batch_size, run.sizes
     if batch is None or not sizes:
         return None
@@ -207,7 +214,7 @@ def inconsistent_rate(run: AssessedRun) -> float | None:
 
 
 def _stated_rates(node: MechanismSpec) -> tuple[float, ...]:
-    """Return the rates of a node that has no sizes of its own; nothing where it has no rate."""
+    """Return the rates of a node without sizes of its own. Empty if the node has no rate."""
     if isinstance(node, PoissonSampledMechanism):
         return (node.sample_rate,)
     if isinstance(node, DpsgdMechanism) and node.batch_size is None and node.sample_rate is not None:
@@ -216,12 +223,12 @@ def _stated_rates(node: MechanismSpec) -> tuple[float, ...]:
 
 
 def _counts_epochs(node: MechanismSpec) -> bool:
-    """Whether the number of steps of a node follows from its epochs and its rate."""
+    """Whether epochs and rate of a node determine its steps."""
     return isinstance(node, DpsgdMechanism) and node.epochs is not None and node.sampling != "shuffled"
 
 
 def _at_least(node: MechanismSpec, rate: float) -> MechanismSpec:
-    """Return a node whose rates are at least `rate`, with the steps that its epochs have at the smaller rates."""
+    """Return a node with rates of at least `rate`, and the steps that its epochs have at the smaller rates."""
     match node:
         case PoissonSampledMechanism(sample_rate=stated, mechanism=inner):
             return PoissonSampledMechanism(type="poisson_sampled", sample_rate=max(stated, rate), mechanism=inner)
@@ -236,7 +243,7 @@ def _at_least(node: MechanismSpec, rate: float) -> MechanismSpec:
 
 
 def _each(node: DpsgdMechanism, change: Callable[[float], float]) -> float | tuple[float, ...]:
-    """Return the rates of a node, each one changed: one number where the node has one."""
+    """Return the rates of a node, each changed: one number if the node has one."""
     rates = tuple(map(change, listed(node.sample_rate or 1.0)))
     return rates if isinstance(node.sample_rate, tuple) else rates[0]
 
@@ -250,18 +257,18 @@ def _accumulation(run: AssessedRun) -> Change | None:
 
 
 def batches_are_between_updates(run: AssessedRun) -> bool:
-    """Whether the context names the records between two updates of the model, so that passes cannot be meant.
+    """Whether the context names the records between two updates of the model, so that backward passes cannot be meant.
 
-    One batch size does not say what the rates of a schedule are.
+    One batch size does not determine the rates of a schedule.
     """
     schedules = [node for node in nodes_of(run.mechanism) if len(set(_stated_rates(node))) > 1]
     return run.context.batch_size is not None and bool(run.sizes) and not schedules
 
 
 def _with_passes(node: MechanismSpec, passes: int) -> MechanismSpec | None:
-    """Return a step with the records of all its backward passes; there are no more steps than that."""
+    """Return a step with the records of all its backward passes. The number of steps is at most the stated one."""
     if isinstance(node, NoisySgdMechanism):
-        return None  # a mean over more records moves less: which noise it had is not known
+        return None  # a mean over more records moves less: its noise is unknown
     if isinstance(node, PoissonSampledMechanism):
         rate = min(node.sample_rate * passes, 1.0)
         return PoissonSampledMechanism(type="poisson_sampled", sample_rate=rate, mechanism=node.mechanism)
@@ -281,12 +288,12 @@ def _tuning(run: AssessedRun) -> Change | None:
 
 
 def all_runs(spec: MechanismSpec, runs: int) -> MechanismSpec:
-    """Return all runs together, as if all had been released: the one that is chosen is computed from them."""
+    """Return all runs together, as if all were released: the chosen run is computed from them."""
     return RepeatedMechanism(type="repeated", mechanism=spec, steps=runs)
 
 
 def mapped(spec: MechanismSpec, change: Maker) -> MechanismSpec | None:
-    """Return a tree with every step changed; None where `change` returns None for one of them."""
+    """Return a tree with every step changed, or None if `change` returns None for a step."""
     match spec:
         case RepeatedMechanism(mechanism=inner, steps=steps):
             made = mapped(inner, change)
@@ -307,7 +314,7 @@ def mapped(spec: MechanismSpec, change: Maker) -> MechanismSpec | None:
 
 
 def remade(node: DpsgdMechanism, **changed: Any) -> DpsgdMechanism:
-    """Return a run with other numbers and the same steps, or shuffled epochs. Raise ValidationError."""
+    """Return a run with other numbers and the same steps, or shuffled epochs. Raises ValidationError."""
     shuffled = node.sampling == "shuffled"
     kept: dict[str, Any] = {
         "noise_multiplier": node.noise_multiplier,

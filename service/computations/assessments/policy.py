@@ -1,4 +1,4 @@
-"""The rules of a policy: their answers, each read once, and a second reading of what the first left undecided."""
+"""Rules of a policy: their answers, each evaluated once, and a second evaluation of undecided ones."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from api_schemas.assessments import AssessedAssumption, AssessmentsRequest
 from api_schemas.assumptions_and_hazards import Assumption
 from api_schemas.policies import PolicyRule
 from service.computations.abstract import ResponseFields
-from service.computations.allowance import Shares
+from service.computations.allowance import WorkBudgetShares
 from service.computations.assessments.answering import Answering, curves_of, worst_case_of
 from service.computations.assessments.judged import AssessedRun
 from service.computations.assessments.premises import assessed
-from service.computations.assessments.rulings import RulingGrounds, ruling, verdict_of
+from service.computations.assessments.rule_results import RulingGrounds, ruling, verdict_of
 from service.computations.parts import assumptions_of, mechanism_of, threat_model_of
 from service.computations.read_numbers import ReadNumber
 from service.privacy.numerics.work import at_most
 
 SECOND_WORK: Final = 4e6
-"""Microseconds: what rules may do that their share of the allowance left undecided, so that few depend on others."""
+"""Microseconds of work for rules that their share of the allowance left undecided."""
 
 
 @final
 class Rules:
-    """The rules of the policy of a request, answered for the judged run."""
+    """Rules of the policy of a request, answered for the judged run."""
 
     def __init__(self, request: AssessmentsRequest, asking: Answering) -> None:
         self._request, self._asking = request, asking
@@ -33,12 +33,12 @@ class Rules:
 
     @property
     def assumptions(self) -> Iterator[Assumption]:
-        """The assumptions about the attackers that rules name."""
+        """Assumptions about the attackers of the rules."""
         for rule in self._rules:
             yield from self._about_attacker(rule)
 
     def assumptions_of(self, rule: PolicyRule) -> tuple[AssessedAssumption, ...]:
-        """Return the assumptions about the attacker of a rule, with what is attested about them."""
+        """Return the assumptions about the attacker of a rule, with their attestations."""
         return assessed(self._about_attacker(rule), self._request.context)
 
     def _about_attacker(self, rule: PolicyRule) -> tuple[Assumption, ...]:
@@ -47,16 +47,16 @@ class Rules:
         return assumptions_of(threat_model_of(rule.threat_model), mechanism_of(self._request.mechanism))
 
     def answer(self) -> None:
-        """Answer every rule within the allowance of the caller. Raise PrivacyComputationError at the place of one."""
+        """Answer every rule within the allowance of the caller. Raises PrivacyComputationError with a pointer."""
         self._answers = [self._asking.rule(rule, _place(index)) for index, rule in enumerate(self._rules)]
 
-    def rulings(self, grounds: RulingGrounds) -> list[ResponseFields]:
-        """Return how every rule stands; what is undecided for lack of work is read again."""
+    def rule_results(self, grounds: RulingGrounds) -> list[ResponseFields]:
+        """Return the result of every rule. Rules that are undecided for lack of work are evaluated again."""
         with at_most(SECOND_WORK) as work:
             again = [index for index, rule in enumerate(self._rules) if _is_cut_short(rule, self._answers[index])]
-            shares = Shares(work, len(again) + (0 if grounds.judged.is_attained else len(self._rules)))
+            shares = WorkBudgetShares(work, len(again) + (0 if grounds.judged.is_attained else len(self._rules)))
             for index in again:
-                with shares.next():
+                with shares.next_share():
                     self._answers[index] = self._asking.again(self._rules[index], _place(index))
             described = _Described(self._request, grounds.run, shares)
             return [
@@ -67,14 +67,14 @@ class Rules:
 
 @final
 class _Described:
-    """Answers rules for the run as it was described; its curves are made where the first rule asks for them."""
+    """Answers to rules for the described run. Its curves are built when the first rule needs them."""
 
-    def __init__(self, request: AssessmentsRequest, run: AssessedRun, shares: Shares) -> None:
+    def __init__(self, request: AssessmentsRequest, run: AssessedRun, shares: WorkBudgetShares) -> None:
         self._request, self._run, self._shares = request, run, shares
         self._asking: Answering | None = None
 
     def answer(self, rule: PolicyRule, place: str) -> ResponseFields:
-        """Return the answer to a rule. Raise PrivacyComputationError at its place."""
+        """Return the answer to a rule. Raises PrivacyComputationError with the pointer of the rule."""
         if self._asking is None:
             tolerance = self._request.relative_tolerance
             asked = worst_case_of(self._run, tolerance, (rule.question,))
@@ -83,11 +83,11 @@ class _Described:
 
 
 def _place(index: int) -> str:
-    """Return where a rule stands in the request."""
+    """Return the pointer of a rule in the request."""
     return f"/policy/rules/{index}"
 
 
 def _is_cut_short(rule: PolicyRule, answer: ResponseFields) -> bool:
-    """Whether an answer decides nothing and is wider than was asked for."""
+    """Whether an answer decides nothing and is wider than requested."""
     undecided = verdict_of(rule, ReadNumber.of(answer, rule.reads)) == "undecided"
     return undecided and not answer["tolerance_met"] and answer["lower" if "lower" in answer else "points"] is not None

@@ -1,4 +1,4 @@
-"""Assumptions of an assessment: who vouches for them, and what follows where they do not hold."""
+"""Assumptions of an assessment: their attestations, and the consequences if they do not hold."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ IF_NOT: Final[Mapping[str, str]] = {
     "shift_is_drawn": _TOO_LOW,
     "steps_rounded_up": STILL,
 }
-"""By the code of the assumption. What is not listed is an assumption about an attacker, or about gradients that only a
-relaxed attacker is served under."""
+"""Consequence by the code of the assumption. Absent codes belong to assumptions about an attacker, or about gradients
+that only relaxed attackers need."""
 
 
 def if_not(code: str) -> str:
-    """Return what follows where an assumption does not hold."""
+    """Return the consequence if an assumption does not hold."""
     return IF_NOT.get(code, RELAXED)
 
 
 def assessed(assumptions: Sequence[Assumption], context: AssessmentContext) -> tuple[AssessedAssumption, ...]:
-    """Return the assumptions, each with its attestation. What the request itself states is kept."""
+    """Return the assumptions, each with its attestation. Statements of the request take precedence."""
     given = {each.code: each for each in context.attested}
     return tuple(_assessed(each, given.get(each.code)) for each in assumptions)
 
@@ -62,8 +62,9 @@ def _assessed(assumption: Assumption, given: Attestation | None) -> AssessedAssu
 
 
 def check_attested(context: AssessmentContext, assumptions: Sequence[Assumption]) -> None:
-    """Raise UnsupportedCombination for an attestation about an assumption that no number here rests on, or one that
-    contradicts the description of the run.
+    """Raise UnsupportedCombination for an attestation that does not apply.
+
+    No number may rest on the assumption, or the attestation may contradict the description of the run.
     """
     known = {each.code: each for each in assumptions}
     for index, given in enumerate(context.attested):

@@ -1,4 +1,4 @@
-"""The attestations that a policy requires, held against those that were given."""
+"""Attestations that a policy requires, compared with those of the request."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NOT_KEPT: Final[tuple[RequirementStatus, ...]] = ("missing", "refuted")
 def requirements_of(
     policy: Policy, assumptions: Sequence[AssessedAssumption], context: AssessmentContext
 ) -> list[Requirement]:
-    """Return how every required attestation stands. assumptions: those that the limits of the policy rest on."""
+    """Return the status of every required attestation. `assumptions` are those behind the limits of the policy."""
     known = {each.code: each for each in assumptions}
     attested = {each.code for each in context.attested}
     if policy.requires is None:
@@ -37,5 +37,5 @@ def _requirement(code: AssumptionCode, found: AssessedAssumption | None, is_atte
 
 
 def missing_of(requirements: Sequence[Requirement]) -> list[AssumptionCode]:
-    """Return the required assumptions that nobody vouches for."""
+    """Return the required assumptions without a valid attestation."""
     return [each.assumption for each in requirements if each.status in NOT_KEPT]

@@ -1,4 +1,4 @@
-"""`POST /v1/audits/attack-counts`: counts -> region of rates -> what they prove, and the verdict on a mechanism."""
+"""`POST /v1/audits/attack-counts`: counts, region of rates, proved parameters, and the verdict on a mechanism."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from api_schemas.audit_examples import ATTACK_COUNTS_EXAMPLES
 from api_schemas.choices import EngineUsed
 from api_schemas.threat_models import ThreatModelSpec
 from service.computations.abstract import Computation, Quote
-from service.computations.allowance import MOST_WORK, Shares
+from service.computations.allowance import MOST_WORK, WorkBudgetShares
 from service.computations.caveats import caveats
 from service.computations.curve_points import points_of
 from service.computations.estimates import quote, unpriced
-from service.computations.numbers import enclosed_number, remarks, tightness
-from service.computations.parts import assumptions_of, blamed, mechanism_of, threat_model_of, worst_case_spec
+from service.computations.numbers import enclosed_number, notes_for, tightness
+from service.computations.parts import assumptions_of, attribute_error, mechanism_of, threat_model_of, worst_case_spec
 from service.privacy.audits.counts import Rate, Region, epsilon, gdp_mu, region
 from service.privacy.enclosure import Enclosure, Evidence
 from service.privacy.errors import PrivacyComputationError
@@ -30,7 +30,7 @@ from service.privacy.trade_off.pair import TradeOffPair
 METHOD: Final = "auto"
 COUNTING_COST: Final = 600
 CURVES_READ: Final = 2
-"""A point in each orientation."""
+"""Evaluated points: one in each orientation."""
 
 TRIALS_INDEPENDENT: Final = Assumption(
     code="trials_are_independent",
@@ -55,7 +55,7 @@ NOTHING_PROVED: Final = "The counts prove nothing: at this confidence, guessing 
 
 
 def compute_attack_counts(request: AttackCountsRequest, digest: str, engine_version: str) -> AttackCountsResponse:
-    """Say what the counts prove. Raises with the pointer of the part of the request that cannot be served."""
+    """Return the parameters that the counts prove. Raises with the pointer of the first faulty part."""
     counts = request.true_positives, request.members, request.false_positives, request.non_members
     rates = region(*counts, request.confidence)
     mu = gdp_mu(rates)
@@ -83,7 +83,7 @@ def compute_attack_counts(request: AttackCountsRequest, digest: str, engine_vers
 
 @dataclass(frozen=True, slots=True)
 class _HeldAgainst:
-    """The verdicts on the mechanism where there is one, and what they rest on."""
+    """Verdicts on the mechanism, if there is one, and the assumptions behind them."""
 
     bound: BoundVerdict | None = None
     worst_case: BoundVerdict | None = None
@@ -100,17 +100,17 @@ def _held_against(request: AttackCountsRequest, rates: Region) -> _HeldAgainst:
         threat_model = threat_model_of(attacker)
         worst_case = worst_case_beside(threat_model, mechanism)
         with at_most(MOST_WORK) as work:
-            shares = Shares(work, 2)
-            with shares.next():
+            shares = WorkBudgetShares(work, 2)
+            with shares.next_share():
                 curves = threat_model.curves(mechanism, METHOD)
                 bound = _verdict(rates, curves, attacker, relaxed=worst_case is not None)
             beside = None
             if worst_case is not None:
-                with shares.next():
+                with shares.next_share():
                     curves = worst_case.curves(mechanism, METHOD)
                     beside = _verdict(rates, curves, worst_case_spec(worst_case), relaxed=False)
     except PrivacyComputationError as error:
-        raise blamed(error, "/threat_model", attacker) from None
+        raise attribute_error(error, "/threat_model", attacker) from None
     known = caveats(mechanism, threat_model)
     assumptions = (TRIALS_INDEPENDENT, *known.assumptions, *assumptions_of(threat_model, mechanism))
     return _HeldAgainst(bound, beside, assumptions, known.hazards)
@@ -129,7 +129,7 @@ def _verdict(rates: Region, curves: TradeOffPair, attacker: ThreatModelSpec, *, 
     sides, asked = rates.oriented(), curves.second_uses
     read = points_of(curves, "add", np.array([side.false_positive_rate.upper for side in sides]))
     excesses = [
-        # Near one the rates are told apart by their complements.
+        # Near one, complements resolve the rates.
         max(
             side.true_positive_rate.lower - float(read.power.upper[place]),
             float(read.type_two_error.lower[place]) - side.true_positive_rate.complement_upper,
@@ -154,12 +154,12 @@ def _verdict(rates: Region, curves: TradeOffPair, attacker: ThreatModelSpec, *, 
         method=cast("EngineUsed", curve.method),
         source=curves.source,
         conditional=relaxed,
-        notes=(*notes, *remarks(curves, curve.evidence), *curves.notes_since(asked)),
+        notes=(*notes, *notes_for(curves, curve.evidence), *curves.notes_since(asked)),
     )
 
 
 def attack_counts_quote(request: AttackCountsRequest) -> Quote:
-    """By the counts, and by the plans of the curves that they are held against."""
+    """Return the quote from the counts and the plans of the curves."""
     if request.mechanism is None or request.threat_model is None:
         return Quote(COUNTING_COST, inline=True)
     long = unpriced(request.mechanism, [request.threat_model], CURVES_READ)
@@ -171,7 +171,7 @@ def attack_counts_quote(request: AttackCountsRequest) -> Quote:
         models = [threat_model] if worst_case is None else [threat_model, worst_case]
         plans = [model.plan(mechanism, METHOD) for model in models]
     except PrivacyComputationError as error:
-        raise blamed(error, "/threat_model", request.threat_model) from None
+        raise attribute_error(error, "/threat_model", request.threat_model) from None
     return quote(plans, lambda model: model.build + CURVES_READ * model.readings().point, COUNTING_COST)
 
 

@@ -1,4 +1,4 @@
-"""Empirical ROC curves on the wire, and where their bands lie against a theory."""
+"""Empirical ROC curves in the format of responses, and the position of their bands relative to a theory."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from service.privacy.audits.roc import EmpiricalRoc
 from service.privacy.numerics.arrays import FloatArray
 
 PowerEnds = Callable[[FloatArray], tuple[FloatArray, FloatArray]]
-"""Both ends of a theory's power at false positive rates."""
+"""Function from false positive rates to lower and upper bounds of the power in theory."""
 
 
 def measured_roc(roc: EmpiricalRoc, members: int, non_members: int, confidence: float) -> MeasuredRoc:
-    """The curve with its bands; `members` and `non_members`: how many scores are behind it."""
+    """Return the curve with its bands. `members` and `non_members` are the numbers of scores."""
     return MeasuredRoc(
         thresholds=tuple(roc.thresholds.tolist()),
         false_positive_rate=_columns(roc.false_positive_rate, roc.false_positive_ends()),
@@ -31,10 +31,11 @@ def _columns(estimate: FloatArray, ends: tuple[FloatArray, FloatArray]) -> Measu
 
 
 def against_theory(roc: EmpiricalRoc, power: PowerEnds) -> tuple[TheoryPowers, Verdict, bool]:
-    """The theory at the measured false positive rates; the verdict; whether the band lies below the curve somewhere.
+    """Return the theory at the measured rates, the verdict, and whether the band lies below the curve somewhere.
 
-    Above: the least true positive rate of a band exceeds the bound at its largest false positive rate. Below: the
-    largest is less than the curve at the smallest.
+    The verdict is above the bound if the lowest true positive rate of a band exceeds the bound at its largest false
+    positive rate. The band lies below if its highest true positive rate is less than the curve at the smallest false
+    positive rate.
     """
     lower, upper = power(roc.false_positive_rate)
     least, most = roc.true_positive_ends()

@@ -1,4 +1,4 @@
-"""`POST /v1/audits/glir`: gradients, sent or simulated -> evidence of membership -> the attack against its theory."""
+"""`POST /v1/audits/glir`: sent or simulated gradients, evidence of membership, and the attack against its theory."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ from service.privacy.errors import OutOfDomain
 from service.privacy.numerics.arrays import FloatArray
 
 LAW_SHARE: Final = 0.1
-"""Share of 1 - confidence that upper bounds of an estimated law may use; the confidence bands have the rest."""
+"""Share of 1 - confidence for upper bounds of an estimated law. The confidence bands have the rest."""
 
 
 def compute_glir_audit(request: AnyGlirRequest, digest: str, engine_version: str) -> GlirAuditResponse:
-    """Audit every step, combine the steps, and compare the attack with theory if the members are known.
+    """Compute the audit of every step, combine the steps, and compare the attack with theory if members are known.
 
-    Raises OutOfDomain with the pointer of the array that is out of its domain, or ArchiveError.
+    Raises OutOfDomain with the pointer of the faulty array, or ArchiveError.
     """
     noise = glir.ReleaseNoise(std=request.noise_std, proportional=request.noise_covariance == "gradient")
     simulate = request.simulate if isinstance(request, GlirAuditRequest) else None
@@ -82,7 +82,7 @@ def compute_glir_audit(request: AnyGlirRequest, digest: str, engine_version: str
 
 
 def _has_background(request: AnyGlirRequest) -> list[bool]:
-    """Whether each step has background gradients; a simulation is one step without."""
+    """Return whether each step has background gradients. A simulation is one step without."""
     if isinstance(request, GlirUpload):
         return [rows > 0 for rows in request.background_rows]
     return [step.background_gradients is not None for step in request.steps] if request.steps else [False]
@@ -102,7 +102,7 @@ def _column(values: FloatArray) -> tuple[float, ...] | None:
 
 
 def _generator(request: GlirParameters, step: int) -> np.random.Generator:
-    """Random numbers of a step that no other step uses."""
+    """Return the random generator of one step."""
     return np.random.Generator(np.random.PCG64(np.random.SeedSequence([request.seed, step])))
 
 

@@ -1,4 +1,4 @@
-"""What a GLiR audit costs."""
+"""Cost of a GLiR audit."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from service.privacy.audits.glir_theory import LARGEST_GROUPS, LEVELS
 
 BASE_COST: Final = 2_000
 DECOMPOSITION_COST: Final = 4e-4
-"""Price of the eigenvectors of a covariance, over d^3."""
+"""Cost of the eigenvectors of a covariance, divided by d^3."""
 PRODUCT_COST: Final = 1e-4
-"""Price of one multiplication and addition in a matrix product."""
+"""Cost of one multiplication and addition in a matrix product."""
 ENTRY_COST: Final = 0.06
-"""Price of an entry of a query's gradient, drawn or read, clipped, whitened and compared."""
+"""Cost of an entry of a query's gradient: drawn or read, clipped, whitened and compared."""
 TAIL_COST: Final = 5
-"""Price of a p-value, or of a reading of the theory."""
+"""Cost of a p-value, or of an evaluation of the theory."""
 QUERY_COST: Final = 2
-"""Price of sorting a query and writing it."""
+"""Cost of sorting a query and writing it."""
 
 
 def glir_audit_quote(request: AnyGlirRequest) -> Quote:
-    """What it costs: a worker computes it."""
+    """Return the cost. A worker computes the audit."""
     isotropic = request.noise_std > 0 and request.noise_covariance == "isotropic"
     if isinstance(request, GlirAuditRequest) and request.simulate is not None:
         shapes = [(request.simulate.queries, request.simulate.dimension, None)] * request.simulate.steps
@@ -42,7 +42,7 @@ def glir_audit_quote(request: AnyGlirRequest) -> Quote:
 
 
 def _shape(step: GradientStep) -> tuple[int, int, int | None]:
-    """Queries, dimension, and background gradients; None where no eigenvectors are needed."""
+    """Return queries, dimension, and background gradients, which are None if no eigenvectors are needed."""
     rows = None if step.background_variances is not None else len(step.background_gradients or ())
     return len(step.query_gradients), len(step.mean_gradient), rows
 

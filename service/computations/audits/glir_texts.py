@@ -45,7 +45,7 @@ ADDED_NOISE: Final = (
 
 
 def statistic_text(noise: ReleaseNoise, known: bool, estimated: bool) -> str:
-    """Return formula and law of the statistics: of steps with a known law, and of steps with background gradients."""
+    """Return formula and law of the statistics, for steps with a known law and steps with background gradients."""
     texts = [FROM_BACKGROUND] if estimated else []
     if known:
         if noise.is_isotropic:
@@ -56,7 +56,7 @@ def statistic_text(noise: ReleaseNoise, known: bool, estimated: bool) -> str:
 
 
 def source_text(estimated: bool) -> str:
-    """Return the sources; `estimated`: some step has background gradients."""
+    """Return the sources. `estimated`: some step has background gradients."""
     return SOURCE + (BACKGROUND_SOURCE if estimated else "")
 
 
@@ -65,7 +65,7 @@ def _assume(code: AssumptionCode, text: str, simulated: bool) -> Assumption:
 
 
 def assumptions(simulated: bool, known: bool, estimated: bool) -> tuple[Assumption, ...]:
-    """Return what p-values and theory rest on. A simulation keeps every assumption.
+    """Return the assumptions of p-values and theory. A simulation satisfies all of them.
 
     `known`: some step has a given law of gradients. `estimated`: some step has background gradients.
     """
@@ -114,7 +114,7 @@ def _independence(simulated: bool) -> tuple[Assumption, ...]:
 
 
 def notes(noise: ReleaseNoise, estimated: bool, one_class: bool, queries: int) -> tuple[str, ...]:
-    """Return what a reader should know about this answer; `one_class`: all queries are members, or none is."""
+    """Return notes for readers of the answer. `one_class`: all queries are members, or none is."""
     listed = [
         "Queries are ranked by the sum of their log-likelihood ratios: every threshold on it is an optimal test.",
         "Theory: steps are composed exactly, as one step with the dimensions and susceptibilities of all; queries are "

@@ -1,4 +1,4 @@
-"""A GLiR audit sent as an .npz archive: its parameters, checked in full, and its arrays, checked by their headers."""
+"""GLiR audit as an .npz archive: parameters are fully validated, arrays by their headers."""
 
 from __future__ import annotations
 
@@ -24,33 +24,33 @@ from service.computations.array_archive import TEXT_KIND, ArchiveError, ArrayArc
 from service.privacy.numerics.arrays import FloatArray
 
 LARGEST_ARRAY_BYTES: Final = 2**27
-"""Size of all arrays of an archive, decompressed."""
+"""Largest size of all arrays of an archive, decompressed."""
 STEP_NAME: Final = re.compile(r"steps\.(0|[1-9]\d{0,2})\.([a-z_]+)")
 MEMBERS: Final = "members"
 Shapes = dict[str, tuple[int, ...] | None]
 
 
 class GlirUpload(GlirParameters):
-    """The parameters of an uploaded audit, the name of its archive and the shapes of its arrays.
+    """Parameters of an uploaded audit, digest of its archive and shapes of its arrays.
 
-    Its digest is that of these fields: equal content in another archive, or as JSON, has another digest.
+    The digest of the request covers these fields. Equal content in another archive, or as JSON, has another digest.
     """
 
     archive_sha256: str
     dimension: int
     queries: int
     background_rows: tuple[int, ...]
-    """Rows of background gradients of each step; 0 where the law is given by moments."""
+    """Rows of background gradients of each step; 0 for a law given by moments."""
     has_members: bool
     _body: bytes = PrivateAttr(b"")
 
     def carrying(self, body: bytes) -> Self:
-        """The same, with its archive."""
+        """Return the upload with the bytes of its archive."""
         self._body = body
         return self
 
     def arrays(self) -> UploadedArrays:
-        """The arrays, to be read one by one."""
+        """Return a reader of the arrays."""
         return UploadedArrays(ArrayArchive(self._body, LARGEST_ARRAY_BYTES))
 
 
@@ -58,19 +58,19 @@ AnyGlirRequest = GlirAuditRequest | GlirUpload
 
 
 class UploadedArrays:
-    """Reads arrays whose headers have been checked."""
+    """Reader of arrays with validated headers."""
 
     def __init__(self, archive: ArrayArchive) -> None:
         self._archive = archive
 
     def step(self, number: int) -> dict[str, FloatArray]:
-        """The arrays of a step by their names, float64. Raises ArchiveError for what is not finite, or huge."""
+        """Return the arrays of a step by name, as float64. Raises ArchiveError for infinite or huge entries."""
         prefix = f"steps.{number}."
         names = [name for name in self._archive.headers if name.startswith(prefix)]
         return {name.removeprefix(prefix): self._numbers(name) for name in names}
 
     def members(self) -> NDArray[np.bool_]:
-        """Whether each query is a member."""
+        """Return whether each query is a member."""
         return self._archive.read(MEMBERS).astype(np.bool_)
 
     def _numbers(self, name: str) -> FloatArray:
@@ -85,7 +85,7 @@ class UploadedArrays:
 
 
 def read_glir_upload(body: bytes) -> GlirUpload:
-    """The audit in the bytes of an archive. Raises ArchiveError, or ValidationError for its parameters."""
+    """Return the audit in an archive. Raises ArchiveError, or ValidationError for its parameters."""
     archive = ArrayArchive(body, LARGEST_ARRAY_BYTES)
     steps: dict[int, Shapes] = {}
     parameters: dict[str, Any] = {}
@@ -130,7 +130,7 @@ def _check_numbers(name: str, header: Header) -> None:
 
 
 def _check_steps(steps: dict[int, Shapes]) -> tuple[int, int]:
-    """The number of queries and the dimension. Raises ArchiveError for shapes that do not fit or are too large."""
+    """Return the number of queries and the dimension. Raises ArchiveError for inconsistent or large shapes."""
     if sorted(steps) != list(range(len(steps))) or not 1 <= len(steps) <= LARGEST_STEP_COUNT:
         raise ArchiveError("/steps", f"Must be 1 to {LARGEST_STEP_COUNT} steps, numbered from 0 without gaps.")
     for number, shapes in sorted(steps.items()):

@@ -1,4 +1,4 @@
-"""`POST /v1/audits/glrt`: simulated attacks of the GLRT adversary and of the optimal one, against their curves."""
+"""`POST /v1/audits/glrt`: simulated attacks of the GLRT adversary and the optimal one, against their curves."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def _attack(
 
 
 def glrt_audit_quote(request: GlrtAuditRequest) -> Quote:
-    """What it costs: a worker computes it."""
+    """Return the cost. A worker runs the simulation."""
     trials = 2 * request.trials * (NORMAL_COST * request.dimension + TRIAL_COST)
     return Quote(int(BASE_COST + trials + CUTOFF_COST * request.cutoffs))
 

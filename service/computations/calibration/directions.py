@@ -1,4 +1,4 @@
-"""Which way the free number of a calibration has to go for each of its targets, and whether that is a theorem."""
+"""Direction in which the free number of a calibration meets each target, and the theorem behind the direction."""
 
 from __future__ import annotations
 
@@ -29,12 +29,17 @@ NOTHING: Final = Law(0, "no target depends on it")
 @final
 @dataclass(frozen=True, slots=True)
 class Directions:
-    """The direction in which each target is met.
+    """Direction in which each target is met.
 
-    `needs`: for each target 1 where it is met from some number on, -1 where it is met up to some number, 0 where its
-    answer does not depend on the number; None where the direction is not known. `private`: the side on which a target
-    is met sooner: that of more privacy where the number has such a side; None where it is not known. `theorem`: ""
-    where there is none.
+    Attributes
+    ----------
+    needs : tuple of int or None
+        For each target 1 (met from some number on), -1 (met up to some number), 0 (independent of the number) or None
+        (unknown).
+    private : int or None
+        Side of more privacy, where targets are met sooner; None if unknown or if the number has no such side.
+    theorem : str
+        Theorem behind the directions; "" if there is none.
     """
 
     needs: tuple[int | None, ...]
@@ -43,33 +48,31 @@ class Directions:
 
     @property
     def fixed(self) -> tuple[int, ...]:
-        """The targets whose answers do not depend on the free number."""
+        """Targets whose answers do not depend on the free number."""
         return tuple(index for index, need in enumerate(self.needs) if need == 0)
 
     @property
     def group(self) -> tuple[int, ...]:
-        """The targets whose limit the number is brought to: those that need more privacy, or, where there are none,
-        those that need less.
-        """
+        """Targets whose limit determines the number: those that need more privacy, or else those that need less."""
         side = self.side
         return tuple(index for index, need in enumerate(self.needs) if need in (None, side))
 
     @property
     def others(self) -> tuple[int, ...]:
-        """The targets that are met on the side opposite to that of the group."""
+        """Targets that are met on the side opposite to that of the group."""
         moving = (index for index, need in enumerate(self.needs) if need != 0)
         return tuple(index for index in moving if index not in self.group)
 
     @property
     def side(self) -> int | None:
-        """The side of its limit on which the group is met."""
+        """Side of its limit on which the group is met."""
         if self.private is None or None in self.needs:
             return None
         return self.private if self.private in self.needs else -self.private
 
 
 def directions(request: CalibrationsRequest) -> Directions:
-    """By the theorems of the core, for every target."""
+    """Return the direction of every target by the theorems of the core."""
     place = request.place
     laws = list(_laws(request, place))
     of_question = "question" in place.steps[:3]
@@ -95,7 +98,7 @@ def _laws(request: CalibrationsRequest, place: Place) -> Iterator[Law]:
             case ("targets", number, "threat_model", *_) if number == index:
                 yield _of_attacker(place, target)
             case ("targets", number, "question", *_) if number == index:
-                yield monotone.law_of_question(read_of(target), place.name, side_of(target))
+                yield monotone.law_of_question(quantity_of(target), place.name, side_of(target))
             case _:
                 yield NOTHING
 
@@ -106,8 +109,10 @@ def _of_mechanism(place: Place, model: ThreatModelSpec) -> Law:
 
 
 def _is_ignored(place: Place, model: ThreatModelSpec, request: CalibrationsRequest) -> bool:
-    """Whether the practical attacker does not depend on a number of the mechanism: a number that the worst case does
-    not read, or any number where only the stated parameter bounds that attacker, whatever noise and length are.
+    """Whether the practical attacker does not depend on a number of the mechanism.
+
+    That holds for numbers that the worst case ignores. It holds for every number if only the stated parameter bounds
+    that attacker, whatever noise and length are.
     """
     if not isinstance(model, PracticalThreatModel):
         return False
@@ -131,24 +136,25 @@ def _needed(sign: int | None, target: CalibrationTarget, *, of_question: bool) -
     return rises if target.at_most is None else -rises
 
 
-def rise(need: int | None, target: CalibrationTarget) -> int:
-    """Which way the answer goes with the number: 1 up, -1 down; 0 where it does not matter or is not known."""
+def rise_sign(need: int | None, target: CalibrationTarget) -> int:
+    """Return the direction of the answer for a growing number: 1 up, -1 down, 0 constant or unknown."""
     return (need or 0) if target.at_most is None else -(need or 0)
 
 
-def read_of(target: CalibrationTarget) -> str:
-    """The type of the question, of a trade-off what is read of it."""
+def quantity_of(target: CalibrationTarget) -> str:
+    """Return the type of the question, or for a trade-off question the quantity of the curve."""
     return target.reads if target.question.type == "trade_off" else target.question.type
 
 
 def side_of(target: CalibrationTarget) -> str | None:
-    """The side of a predictive value."""
+    """Return the side of a predictive value."""
     return getattr(target.question, "side", None)
 
 
 def _has_moving_range(target: CalibrationTarget) -> bool:
-    """Whether the answer is about a part of the curve that depends on the curve, so that it need not rise with it: mu
-    where the type II error is not too small.
+    """Whether the answer is about a range that depends on the curve, so that the answer need not be monotone.
+
+    mu over a range of the type II error is such an answer.
     """
     return isinstance(target.question, GdpMuQuestion) and target.question.type_two_error_min > 0
 

@@ -12,15 +12,15 @@ from api_schemas.calibration_examples import CALIBRATIONS_EXAMPLES
 from api_schemas.calibrations import CalibrationsRequest
 from api_schemas.threat_models import is_relaxed
 from service.computations.abstract import Computation, Planned, Quote, ResponseFields
-from service.computations.allowance import Shares
-from service.computations.bounds import BEST, answers_of, beside_relaxed, grounds
+from service.computations.allowance import WorkBudgetShares
+from service.computations.bounds import BEST, answers_of, assumptions_and_hazards, beside_relaxed
 from service.computations.calibration.directions import Directions, directions
+from service.computations.calibration.evaluator import MOST_WORK, WORK_EXHAUSTED, Evaluator, PointEvaluation, groups_of
 from service.computations.calibration.found import SearchResult
-from service.computations.calibration.looks import MOST_WORK, TOO_DEAR, Look, Looks, groups
 from service.computations.calibration.search import search
 from service.computations.estimates import UNCERTAINTY, UNPRICED
 from service.computations.limits import limit_fields
-from service.computations.nested import quoted_alone, settings_of, together
+from service.computations.nested import combine_quotes, quote_nested, resolved_requests_of
 from service.computations.parts import mechanism_of, options_of, threat_model_of
 from service.privacy.composition.planning.plan import Plan
 from service.privacy.errors import NumericalFailure, OutOfDomain, PrivacyComputationError, UnsupportedCombination
@@ -29,9 +29,9 @@ from service.privacy.numerics.work import Work, at_most
 from service.privacy.threat_models.relaxed import worst_case_beside
 
 ANSWERS: Final = 3_000_000
-"""Counted work that the worst case beside a relaxed attacker may take at the value, and what the search has left."""
+"""Counted work for the worst case of a relaxed attacker at the value, beside the remainder of the search."""
 READINGS: Final = 6
-"""Numbers that are looked at, as a rule."""
+"""Typical number of evaluations."""
 NOTHING_DEPENDS: Final = "a number that the answer to a target depends on"
 SIDES: Final = {1: "larger", -1: "smaller"}
 MET_THERE_TOO: Final = "Every less private number in the range meets the targets too, as far as they are served."
@@ -72,23 +72,23 @@ OTHER_SIDE: Final = (
 
 
 def compute_calibrations(request: CalibrationsRequest, digest: str, engine_version: str) -> ResponseFields:
-    """The value, what is answered there, and the neighbour at which a target fails."""
+    """Return the value, its answers, and the neighbour at which a target fails."""
     return _response(request, {}, digest, engine_version)
 
 
 def _response(
     request: CalibrationsRequest, planned: Mapping[BoundsRequest, Plan], digest: str, engine_version: str
 ) -> ResponseFields:
-    """`planned`: what the answers at the number that was sent are read off."""
+    """Return the response. `planned` holds the plans at the requested number."""
     known = _directions(request)
-    looks = Looks(request, request.place, known.fixed, planned)
-    with at_most(ANSWERS + looks.most_work) as work:
-        with at_most(looks.most_work):
-            found = search(request, looks, known)
-        value = looks.typed(found.value.number)
-        settled = looks.with_number(value)
+    evaluator = Evaluator(request, request.place, known.fixed, planned)
+    with at_most(ANSWERS + evaluator.most_work) as work:
+        with at_most(evaluator.most_work):
+            found = search(request, evaluator, known)
+        value = evaluator.typed(found.value.number)
+        settled = evaluator.with_number(value)
         answers = _answers(settled, found.value, work)
-    witness, missing = _witness(looks, found)
+    witness, missing = _witness(evaluator, found)
     limit = None if witness is not None else _limit(found, missing)
     return {
         "digest": digest,
@@ -113,30 +113,36 @@ def _response(
         "tolerance_met": limit is None,
         **limit_fields(limit),
         "worst_cases": answers["worst_cases"],
-        "readings": len(looks.made),
+        "readings": len(evaluator.evaluations),
         "assumptions": answers["assumptions"],
         "hazards": answers["hazards"],
-        "notes": _notes(looks, found, known),
+        "notes": _notes(evaluator, found, known),
     }
 
 
 def calibrations_quote(request: CalibrationsRequest) -> Quote:
-    """So many times what is asked at the start. Never for the event loop, however cheap one look is."""
+    """Return a multiple of the quote at the start. A calibration never runs in the event loop."""
     _directions(request)
     try:
-        quotes = {group.request: quoted_alone(group.request, group.places) for group in groups(request)}
-    except PrivacyComputationError:  # what stands there is only a start
-        return Quote(MOST_WORK // READINGS, engine=UNPRICED, uncertainty=UNCERTAINTY, most=MOST_WORK + ANSWERS)
-    each = together([*quotes.values()])
+        quotes = {group.request: quote_nested(group.request, group.places) for group in groups_of(request)}
+    except PrivacyComputationError:  # the number in the request is only a start
+        return Quote(
+            MOST_WORK // READINGS, engine=UNPRICED, uncertainty_factor=UNCERTAINTY, ceiling=MOST_WORK + ANSWERS
+        )
+    each = combine_quotes([*quotes.values()])
     cost = min(READINGS * each.cost, max(each.cost, MOST_WORK))
-    begun = Planned({asked: setting.main for asked, setting in settings_of(quotes).items()}, _response)
+    prepared = Planned({asked: resolved.primary for asked, resolved in resolved_requests_of(quotes).items()}, _response)
     return Quote(
-        cost, engine=each.engine, uncertainty=UNCERTAINTY, most=max(each.most, MOST_WORK + ANSWERS), begun=begun
+        cost,
+        engine=each.engine,
+        uncertainty_factor=UNCERTAINTY,
+        ceiling=max(each.ceiling, MOST_WORK + ANSWERS),
+        prepared=prepared,
     )
 
 
 def _directions(request: CalibrationsRequest) -> Directions:
-    """Raises OutOfDomain where no target depends on the free number."""
+    """Return the directions. Raises OutOfDomain if no target depends on the free number."""
     known = directions(request)
     if not any(need != 0 for need in known.needs):
         error = OutOfDomain("free", request.free, NOTHING_DEPENDS)
@@ -145,31 +151,33 @@ def _directions(request: CalibrationsRequest) -> Directions:
     return known
 
 
-def _answers(request: CalibrationsRequest, look: Look, work: Work) -> ResponseFields:
-    """Return the answers of the look in the order of the targets, with the worst case beside weaker attackers, and
-    what all answers rest on, each listed once. Raises PrivacyComputationError.
+def _answers(request: CalibrationsRequest, evaluation: PointEvaluation, work: Work) -> ResponseFields:
+    """Return the answers of an evaluation in the order of the targets.
+
+    The worst case accompanies the answers of weaker attackers. Each assumption and hazard is listed once. Raises
+    PrivacyComputationError.
     """
-    answers = {index: target.answer for index, target in enumerate(look.targets)}
+    answers = {index: target.answer for index, target in enumerate(evaluation.targets)}
     beside: dict[int, ResponseFields] = {}
     assumptions: dict[str, Assumption] = {}
     hazards: dict[str, Hazard] = {}
-    relaxed = sum(is_relaxed(group.request.threat_model) for group in groups(request))
-    shares = Shares(work, relaxed)
-    for group in groups(request):
+    relaxed = sum(is_relaxed(group.request.threat_model) for group in groups_of(request))
+    shares = WorkBudgetShares(work, relaxed)
+    for group in groups_of(request):
         asked = group.request
         mechanism, attacker = mechanism_of(asked.mechanism), threat_model_of(asked.threat_model)
         worst = worst_case_beside(attacker, mechanism)
         if worst is not None:
             own = group.plan().curves
-            with shares.next():
-                if own.worst_case is not None:  # with more work than a look had
+            with shares.next_share():
+                if own.worst_case is not None:  # with more work than an evaluation had
                     answers |= zip(group.indices, answers_of(own, asked, work, conditional=True), strict=True)
-                told = beside_relaxed(worst, own, asked, work, worst.plan(mechanism, BEST, options_of(asked)))
-            for index, answer in zip(group.indices, told["answers"], strict=True):
-                beside[index] = {"target": index, "threat_model": told["threat_model"], "answer": answer}
-        told = grounds(asked, mechanism, attacker)
-        assumptions |= {each.text: each for each in told["assumptions"]}
-        hazards |= {each.text: each for each in told["hazards"]}
+                fields = beside_relaxed(worst, own, asked, work, worst.plan(mechanism, BEST, options_of(asked)))
+            for index, answer in zip(group.indices, fields["answers"], strict=True):
+                beside[index] = {"target": index, "threat_model": fields["threat_model"], "answer": answer}
+        fields = assumptions_and_hazards(asked, mechanism, attacker)
+        assumptions |= {each.text: each for each in fields["assumptions"]}
+        hazards |= {each.text: each for each in fields["hazards"]}
     return {
         "answers": [answers[index] for index in sorted(answers)],
         "worst_cases": [beside[index] for index in sorted(beside)],
@@ -178,20 +186,20 @@ def _answers(request: CalibrationsRequest, look: Look, work: Work) -> ResponseFi
     }
 
 
-def _witness(looks: Looks, found: SearchResult) -> tuple[ResponseFields | None, ResponseFields | None]:
-    """The witness, or why there is none."""
+def _witness(evaluator: Evaluator, found: SearchResult) -> tuple[ResponseFields | None, ResponseFields | None]:
+    """Return the witness and None, or None and the reason for its absence."""
     fails = undecided = None
     if found.failing is not None:
-        fails = _neighbour(looks, found, found.failing, found.failing.failing(found.group) or 0)
+        fails = _neighbour(evaluator, found, found.failing, found.failing.failing(found.group) or 0)
         if found.witnessed:
             return fails, None
     if found.beside is not None and found.beside.failing(found.group) is None:
-        undecided = _neighbour(looks, found, found.beside, found.beside.binding(found.group))
+        undecided = _neighbour(evaluator, found, found.beside, found.beside.binding(found.group))
     return None, {"reason": _reason(found), "undecided": undecided, "fails": fails}
 
 
 def _limit(found: SearchResult, missing: ResponseFields | None) -> WidthLimit | None:
-    """Return why there is no witness; None where every less private number meets the targets too."""
+    """Return why there is no witness, or None if every less private number meets the targets, too."""
     if found.status == "trivially_met":
         return None
     neighbours = (None if missing is None else missing[name] for name in ("undecided", "fails"))
@@ -218,17 +226,17 @@ def _reason(found: SearchResult) -> str:
     return TOO_WIDE if tight else TWO_THEOREMS
 
 
-def _neighbour(looks: Looks, found: SearchResult, look: Look, target: int) -> ResponseFields:
-    value, number = found.value.number, look.number
+def _neighbour(evaluator: Evaluator, found: SearchResult, evaluation: PointEvaluation, target: int) -> ResponseFields:
+    value, number = found.value.number, evaluation.number
     return {
-        "value": looks.typed(number),
+        "value": evaluator.typed(number),
         "target": target,
-        "answer": look.targets[target].answer,
+        "answer": evaluation.targets[target].answer,
         "distance": abs(number - value) / (value or number or 1.0),
     }
 
 
-def _notes(looks: Looks, found: SearchResult, known: Directions) -> tuple[str, ...]:
+def _notes(evaluator: Evaluator, found: SearchResult, known: Directions) -> tuple[str, ...]:
     notes = list(found.notes)
     unmet = found.status in ("infeasible", "undecided")
     if unmet and found.group == known.others:
@@ -237,33 +245,33 @@ def _notes(looks: Looks, found: SearchResult, known: Directions) -> tuple[str, .
         notes += _undecided(found, known)
     elif not unmet and found.side is None:
         notes.append(BOTH_SIDES if found.proved else NOT_ON_ONE_SIDE)
-    if found.status == "undecided" and any(_ran_out(error) for error in looks.refusals.values()):
+    if found.status == "undecided" and any(_ran_out(error) for error in evaluator.refusals.values()):
         notes.append(BUDGET_ENDED)
-    elif looks.refusals and found.refused is None:
-        notes.append(SOME_NOT_SERVED.format(why=_why(next(iter(looks.refusals.values())))))
+    elif evaluator.refusals and found.refused is None:
+        notes.append(SOME_NOT_SERVED.format(why=_why(next(iter(evaluator.refusals.values())))))
     return tuple(notes)
 
 
 def _undecided(found: SearchResult, known: Directions) -> list[str]:
-    """Return why nothing is proved: of each target that does not depend on the number, or of all."""
+    """Return the reasons why nothing is proved: the open targets that do not depend on the number, or all targets."""
     open_ones = [index for index in known.fixed if not found.value.targets[index].meets]
     return [FIXED.format(index=index) for index in open_ones] or [UNPROVED]
 
 
 def _ran_out(error: Exception) -> bool:
-    return isinstance(error, UnsupportedCombination) and error.reason == TOO_DEAR
+    return isinstance(error, UnsupportedCombination) and error.reason == WORK_EXHAUSTED
 
 
 def _why(error: Exception) -> str:
     if isinstance(error, NumericalFailure):
         return "a check of the computation failed there."
     if _ran_out(error):
-        return TOO_DEAR
+        return WORK_EXHAUSTED
     return str(error) if isinstance(error, PrivacyComputationError) else "it does not fit the rest of the request."
 
 
 def exit_code(response: CalibrationsResponse) -> int:
-    """Return 0 where every target is proved to be met at the value, else 1."""
+    """Return 0 if every target is proved to be met at the value, else 1."""
     return 0 if response.status in ("met", "trivially_met") else 1
 
 

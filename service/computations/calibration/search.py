@@ -1,4 +1,4 @@
-"""The search for the least private number that meets all targets, and for the neighbour that fails one for sure."""
+"""Search for the least private number that meets all targets, and for the neighbour at which a target fails."""
 
 from __future__ import annotations
 
@@ -9,67 +9,69 @@ from typing import Final
 from api_schemas.calibrations import CalibrationsRequest
 from api_schemas.free_parameters import ABSENT
 from api_schemas.targets import value_range, widest
-from service.computations.calibration.by_looking import PLACES, by_looking
-from service.computations.calibration.directions import NOT_PROVED, Directions, rise
-from service.computations.calibration.found import SearchResult, crossing_of, ended, not_met
-from service.computations.calibration.looks import Look, Looks
+from service.computations.calibration.directions import NOT_PROVED, Directions, rise_sign
+from service.computations.calibration.evaluator import Evaluator, PointEvaluation
+from service.computations.calibration.found import SearchResult, crossing_of, finished_search, unmet_result
 from service.computations.calibration.plateaus import beyond_plateau, steps_follow
+from service.computations.calibration.search_by_scan import PLACES, search_by_scan
 from service.privacy.calibration.scale import TINY, Scale
 from service.privacy.errors import NumericalFailure
 
 ALWAYS_FAILS: Final = "the answer to the target does not depend on the free number, and fails"
 
 
-def search(request: CalibrationsRequest, looks: Looks, known: Directions) -> SearchResult:
-    """Search for the value. Raises PrivacyComputationError where no number that was looked at can be answered."""
-    scale, start = _scale(request, looks, known)
+def search(request: CalibrationsRequest, evaluator: Evaluator, known: Directions) -> SearchResult:
+    """Search for the value. Raises PrivacyComputationError if no evaluated number is served."""
+    scale, start = _scale(request, evaluator, known)
     moving = tuple(index for index in range(len(request.targets)) if index not in known.fixed)
     if known.fixed:
-        broken = _broken(_first(looks, scale, start), known)
+        broken = _broken(_first(evaluator, scale, start), known)
         if broken is not None:
             return broken
     if known.side is None:
-        found = by_looking(looks, scale, start, moving)
+        found = search_by_scan(evaluator, scale, start, moving)
     else:
-        found = _along(request, looks, scale, start, known)
-        _check_order(request, looks, known)
+        found = _along(request, evaluator, scale, start, known)
+        _check_order(request, evaluator, known)
     if all(found.value.targets[index].meets for index in known.fixed) or found.status == "infeasible":
         return found
     return replace(found, status="undecided", group=known.fixed, failing=None, witnessed=False, side=None)
 
 
-def _scale(request: CalibrationsRequest, looks: Looks, known: Directions) -> tuple[Scale, float]:
-    """Return the numbers that are searched, and where the search starts."""
+def _scale(request: CalibrationsRequest, evaluator: Evaluator, known: Directions) -> tuple[Scale, float]:
+    """Return the range of the search, and its start."""
     low, high = request.interval
-    shape = looks.place.shape
+    shape = evaluator.place.shape
     low = max(low, TINY) if shape.minimum_excluded and low == 0 else low
     whole, tolerance = shape.kind == "integer", request.relative_tolerance
-    number = looks.place.number
-    start = min(max(ABSENT[looks.place.name] if number is None else number, low), high)
+    number = evaluator.place.number
+    start = min(max(ABSENT[evaluator.place.name] if number is None else number, low), high)
     return Scale(low=low, high=high, whole=whole, side=known.side or 1, tolerance=tolerance), start
 
 
-def _broken(first: Look, known: Directions) -> SearchResult | None:
-    """Return what is found where a target provably fails that does not depend on the number: every number fails."""
+def _broken(first: PointEvaluation, known: Directions) -> SearchResult | None:
+    """Return a result if a target that does not depend on the number provably fails: no number is feasible."""
     failing = first.failing(known.fixed)
     if failing is None:
         return None
-    return replace(not_met(first, (failing,), proved=True), proved=True, theorem=ALWAYS_FAILS)
+    return replace(unmet_result(first, (failing,), proved=True), proved=True, theorem=ALWAYS_FAILS)
 
 
-def _along(request: CalibrationsRequest, looks: Looks, scale: Scale, start: float, known: Directions) -> SearchResult:
-    """Search where the side on which the targets are met is known, or expected."""
+def _along(
+    request: CalibrationsRequest, evaluator: Evaluator, scale: Scale, start: float, known: Directions
+) -> SearchResult:
+    """Search in the known or expected direction of the targets."""
     group = known.group
     if all(_is_met_whatever(request, index) for index in group):
         start = scale.first
-    crossing = crossing_of(looks, scale, group)
-    crossing.run(_first(looks, scale, start).number)
-    found = ended(looks, crossing, group, proved=bool(known.theorem))
-    if found.status == "met" and steps_follow(looks.place):
-        found = beyond_plateau(looks, scale, found)
+    crossing = crossing_of(evaluator, scale, group)
+    crossing.run(_first(evaluator, scale, start).number)
+    found = finished_search(evaluator, crossing, group, proved=bool(known.theorem))
+    if found.status == "met" and steps_follow(evaluator.place):
+        found = beyond_plateau(evaluator, scale, found)
     if found.status in ("met", "trivially_met") and not found.value.meets(known.others):
         proved = bool(known.theorem) and _exclude_each_other(found, known)
-        found = not_met(found.value, known.others, proved=proved)
+        found = unmet_result(found.value, known.others, proved=proved)
     if not known.theorem:
         return replace(found, status="met" if found.status == "trivially_met" else found.status, theorem=NOT_PROVED)
     one_sided = found.status in ("met", "trivially_met") and not known.others
@@ -77,8 +79,9 @@ def _along(request: CalibrationsRequest, looks: Looks, scale: Scale, start: floa
 
 
 def _exclude_each_other(found: SearchResult, known: Directions) -> bool:
-    """Return whether no number meets both the group and the other targets: the others fail at the value and beyond,
-    and at or before the number at which the group fails.
+    """Return whether no number meets both the group and the other targets.
+
+    That holds if the others fail at the value and beyond, and at or before the number at which the group fails.
     """
     if found.status == "trivially_met":
         return found.value.failing(known.others) is not None
@@ -91,33 +94,36 @@ def _exclude_each_other(found: SearchResult, known: Directions) -> bool:
 
 
 def _is_met_whatever(request: CalibrationsRequest, index: int) -> bool:
-    """Whether the limit of a target is beyond all answers to its question, so that nothing need be searched for."""
+    """Whether the limit of a target lies beyond all answers to its question, so that every number meets the target."""
     target = request.targets[index]
     free = request.place.steps[:3] == ("targets", index, "question")
     least, most = widest(target.question) if free else value_range(target)
     return target.limit <= least if target.at_most is None else target.limit >= most
 
 
-def _first(looks: Looks, scale: Scale, start: float) -> Look:
-    """Return the look at the start, or at the nearest number that can be answered. Raises why the start cannot be
-    answered where no such number was found.
+def _first(evaluator: Evaluator, scale: Scale, start: float) -> PointEvaluation:
+    """Return the evaluation at the start, or at the nearest number that is served.
+
+    Raises the error of the start if no such number was found.
     """
     places = sorted(scale.spread(PLACES), key=lambda each: abs(scale.coordinate(each) - scale.coordinate(start)))
     for number in (start, *places):
-        look = looks.at(number)
-        if look is not None:
-            return look
-    raise looks.refusals[start]
+        evaluation = evaluator.at(number)
+        if evaluation is not None:
+            return evaluation
+    raise evaluator.refusals[start]
 
 
-def _check_order(request: CalibrationsRequest, looks: Looks, known: Directions) -> None:
-    """Raises NumericalFailure where enclosures contradict the theorem that the answers rise, or fall."""
+def _check_order(request: CalibrationsRequest, evaluator: Evaluator, known: Directions) -> None:
+    """Raise NumericalFailure if enclosures contradict the theorem that the answers are monotone."""
     if not known.theorem:
         return
-    ordered = [looks.made[number] for number in sorted(looks.made)]
+    ordered = [evaluator.evaluations[number] for number in sorted(evaluator.evaluations)]
     for index, (need, target) in enumerate(zip(known.needs, request.targets, strict=True)):
-        way = rise(need, target)
-        ends = [(look.targets[index].lower, look.targets[index].upper) for look in ordered][:: way or 1]
+        way = rise_sign(need, target)
+        ends = [(evaluation.targets[index].lower, evaluation.targets[index].upper) for evaluation in ordered][
+            :: way or 1
+        ]
         highest = -math.inf
         for lower, upper in ends if way else ():
             if upper < highest:

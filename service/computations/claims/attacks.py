@@ -1,4 +1,4 @@
-"""What shows that a claim is unsafe: the bound on all attacks that follows from it, and an attack beyond that bound."""
+"""Evidence that a claim is unsafe: the bound on all attacks that the claim implies, and an attack beyond that bound."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ from service.privacy.trade_off.pair import TradeOffPair
 from service.rendering.numbers import rounded_down, rounded_up
 
 Direction = Literal["add", "remove", "both"]
-REVERSED: Final[dict[Direction, Direction]] = {"add": "remove", "remove": "add", "both": "both"}
+SWAPPED: Final[dict[Direction, Direction]] = {"add": "remove", "remove": "add", "both": "both"}
 
 LARGEST_COST: Final = 100_000
-"""In microseconds of CPU."""
+"""Microseconds of CPU time."""
 
 ATTACKERS: Final[dict[str, str]] = {
     "worst_case": "The Neyman-Pearson test of the pair of data sets that attains the lower end",
@@ -41,7 +41,7 @@ ATTACKERS: Final[dict[str, str]] = {
     "practical": "The best test of the practical adversary",
     "mixture": "The best test of the adversary who is drawn",
 }
-"""By the type of the threat model."""
+"""Name of the test, by the type of the threat model."""
 IN_THE_LIMIT: Final = (
     "{attacker}, at a likelihood ratio that the claim excludes: reached as the rate tends to 0 or 1, or at a rate that "
     "does not show it in double precision."
@@ -56,27 +56,28 @@ AT_A_RATE: Final = (
 )
 
 
-def shown(
+def counterexample_attack(
     claim: Claim, answer: ResponseFields, curves: TradeOffPair, attacker: str, model: CostModel
 ) -> ResponseFields:
-    """An attack on an unsafe claim, by whose certified power it is seen to be unsafe. `attacker`: the threat model.
+    """Return an attack whose certified power refutes an unsafe claim.
 
-    None is named at a rate where looking for the rate would be expensive by the cost `model` of the curves.
+    The attack has no rate if the search for the rate would be expensive by the cost `model` of the curves. `attacker`
+    is the type of the threat model.
     """
     asked: Direction = claim.question.direction
     bound, who = bound_of(claim), ATTACKERS[attacker]
-    if isinstance(bound, Ratio) and bound.exchanged:
-        asked = REVERSED[asked]
+    if isinstance(bound, Ratio) and bound.swapped:
+        asked = SWAPPED[asked]
     if isinstance(bound, AtRate) and isinstance(claim.question, TradeOffQuestion | ReconstructionQuestion):
         power: Mapping[str, Any] = answer["points"][0]["power"] if "points" in answer else answer
-        return _told(who, asked, bound.rate, _safe_from_below(power), bound.allowed)
+        return _attack_at(who, asked, bound.rate, _safe_from_below(power), bound.allowed)
     expensive = bound is not None and is_too_expensive(bound, model)
     if bound is not None and not expensive:
         for direction in _directions(asked, curves):
             found = _witness(_attained(getattr(curves, direction)), bound)
             if found is not None:
                 power = enclosed_number(found.power, "lower")
-                return _told(who, direction, found.false_positive_rate, power, found.allowed)
+                return _attack_at(who, direction, found.false_positive_rate, power, found.allowed)
     return {
         "test": (NOT_LOOKED_FOR if expensive else IN_THE_LIMIT).format(attacker=who),
         "direction": asked,
@@ -87,7 +88,7 @@ def shown(
 
 
 def attack_cost(claim: Claim, model: CostModel) -> float:
-    """Microseconds of CPU, roughly, that looking for an attack takes, were the claim unsafe."""
+    """Return the approximate cost of the search for an attack in microseconds, if the claim is unsafe."""
     bound = bound_of(claim)
     if bound is None or is_too_expensive(bound, model):
         return 0.0
@@ -96,7 +97,7 @@ def attack_cost(claim: Claim, model: CostModel) -> float:
 
 
 def is_too_expensive(bound: Bound, model: CostModel) -> bool:
-    """Whether an attack takes many readings, and these would cost more than people wait for gladly."""
+    """Whether the search for an attack takes many evaluations that cost more than `LARGEST_COST`."""
     many = isinstance(bound, Ratio | GaussianCurve)
     return many and _cost(bound, model.readings()) > LARGEST_COST
 
@@ -114,14 +115,14 @@ def _cost(bound: Bound, costs: ReadingCosts) -> float:
 
 
 def _directions(asked: Direction, curves: TradeOffPair) -> tuple[Direction, ...]:
-    """Where to look: an attacker who may face either direction does best in one of them at nearly every rate."""
+    """Return the directions to search. In nearly every case one direction is best for an attacker who may face both."""
     if asked != "both":
         return (asked,)
     return ("add",) if curves.add is curves.remove else ("add", "remove", "both")
 
 
 def _attained(curve: AbstractTradeOff) -> AbstractTradeOff:
-    """Of a bracket the side that is the curve of an attack."""
+    """Return the attained curve of a bracket."""
     return curve.attained if isinstance(curve, Bracketed) else curve
 
 
@@ -137,7 +138,7 @@ def _witness(curve: AbstractTradeOff, bound: Bound) -> Witness | None:
             return witness_above_gaussian(curve, mu, rate_min, error_min)
 
 
-def _told(who: str, direction: Direction, rate: float, power: EnclosedNumber, allowed: float) -> ResponseFields:
+def _attack_at(who: str, direction: Direction, rate: float, power: EnclosedNumber, allowed: float) -> ResponseFields:
     allowed = min(max(allowed, 0.0), 1.0)
     sentence = AT_A_RATE.format(
         attacker=who, rate=f"{rate:.6g}", power=rounded_down(power["value"]), allowed=rounded_up(allowed)
@@ -152,7 +153,7 @@ def _told(who: str, direction: Direction, rate: float, power: EnclosedNumber, al
 
 
 def _safe_from_below(number: Mapping[str, Any]) -> EnclosedNumber:
-    """A power as it is said of an attack: what it surely reaches."""
+    """Return a power as the lower bound that an attack certainly reaches."""
     ends = {end: number[f"lower{end}"] for end in ("", "_log10", "_decimal") if f"lower{end}" in number}
     known = {f"{name}{end}": number[f"{name}{end}"] for end in ends for name in ("lower", "upper")}
     found: Any = {f"value{end}": value for end, value in ends.items()} | known

@@ -1,4 +1,4 @@
-"""`POST /v1/claims`: the answers to what is claimed, and what they say of the claims."""
+"""`POST /v1/claims`: answers to the claimed quantities, and the verdicts on the claims."""
 
 from __future__ import annotations
 
@@ -12,47 +12,49 @@ from api_schemas.examples import CLAIMS_EXAMPLES
 from api_schemas.nested import repoint
 from api_schemas.questions import TradeOffQuestion
 from service.computations.abstract import Computation, Planned, Quote, ResponseFields
-from service.computations.allowance import MOST_WORK, Shares
-from service.computations.bounds import Setting, setting_of
-from service.computations.claims.attacks import attack_cost, shown
-from service.computations.claims.verdicts import Judgement, judged
+from service.computations.allowance import MOST_WORK, WorkBudgetShares
+from service.computations.bounds import ResolvedRequest, resolve_request
+from service.computations.claims.attacks import attack_cost, counterexample_attack
+from service.computations.claims.verdicts import ClaimJudgement, judge_claim
 from service.computations.estimates import INLINE_LIMIT
-from service.computations.nested import quoted_alone, read, together
+from service.computations.nested import combine_quotes, evaluate_with_curves, quote_nested
 from service.computations.read_numbers import ReadNumber
 from service.privacy.errors import PrivacyComputationError
 from service.privacy.numerics.work import Work, at_most
 
 ATTACKS: Final = 1 / 4
-"""Of the work of a request, what is left for attacks on what is unsafe."""
+"""Share of the work of a request for attacks on unsafe claims."""
 UNSAFE: Final = 1 / 2
-"""Share of claims that are taken to be unsafe in estimates."""
+"""Share of claims that estimates take to be unsafe."""
 
 
 def compute_claims(request: ClaimsRequest, digest: str, engine_version: str) -> ResponseFields:
-    """Answer what is claimed, and judge it. Raises with the pointer of the part that cannot be served."""
+    """Answer the claimed quantities and judge the claims. Raises with the pointer of the first faulty part."""
     try:
-        setting = setting_of(request.asked())
+        resolved = resolve_request(request.asked())
     except PrivacyComputationError as error:
         error.pointer = repoint(error.pointer, request.places())
         raise
-    return _within_work(request, setting, digest, engine_version)
+    return _within_work(request, resolved, digest, engine_version)
 
 
-def _within_work(request: ClaimsRequest, setting: Setting, digest: str, engine_version: str) -> ResponseFields:
+def _within_work(request: ClaimsRequest, resolved: ResolvedRequest, digest: str, engine_version: str) -> ResponseFields:
     with at_most(MOST_WORK) as work:
-        return _compute(request, setting, digest, engine_version, work)
+        return _compute(request, resolved, digest, engine_version, work)
 
 
-def _compute(request: ClaimsRequest, setting: Setting, digest: str, engine_version: str, work: Work) -> ResponseFields:
+def _compute(
+    request: ClaimsRequest, resolved: ResolvedRequest, digest: str, engine_version: str, work: Work
+) -> ResponseFields:
     with at_most(work.left * (1 - ATTACKS)):
-        answered, curves = read(request.asked(), request.places(), setting)
+        answered, curves = evaluate_with_curves(request.asked(), request.places(), resolved)
     pairs = list(zip(request.claims, answered["answers"], strict=True))
-    judgements = [judged(claim, ReadNumber.of(answer, claim.reads)) for claim, answer in pairs]
-    shares = Shares(work, sum(judgement.verdict == "unsafe" for judgement in judgements))
+    judgements = [judge_claim(claim, ReadNumber.of(answer, claim.reads)) for claim, answer in pairs]
+    shares = WorkBudgetShares(work, sum(judgement.verdict == "unsafe" for judgement in judgements))
 
     def look(claim: Claim, answer: ResponseFields) -> ResponseFields:
-        with shares.next():
-            return shown(claim, answer, curves, request.threat_model.type, setting.main.cost)
+        with shares.next_share():
+            return counterexample_attack(claim, answer, curves, request.threat_model.type, resolved.primary.cost)
 
     return {
         "digest": digest,
@@ -60,7 +62,7 @@ def _compute(request: ClaimsRequest, setting: Setting, digest: str, engine_versi
         "mechanism": answered["mechanism"],
         "threat_model": answered["threat_model"],
         "claims": [
-            _checked(claim, answer, judgement, look)
+            _claim_fields(claim, answer, judgement, look)
             for (claim, answer), judgement in zip(pairs, judgements, strict=True)
         ],
         "worst_case": answered["worst_case"],
@@ -69,8 +71,11 @@ def _compute(request: ClaimsRequest, setting: Setting, digest: str, engine_versi
     }
 
 
-def _checked(
-    claim: Claim, answer: ResponseFields, judgement: Judgement, look: Callable[[Claim, ResponseFields], ResponseFields]
+def _claim_fields(
+    claim: Claim,
+    answer: ResponseFields,
+    judgement: ClaimJudgement,
+    look: Callable[[Claim, ResponseFields], ResponseFields],
 ) -> ResponseFields:
     return {
         "claimed": claim.number,
@@ -86,20 +91,20 @@ def _checked(
 
 
 def claims_quote(request: ClaimsRequest) -> Quote:
-    """Return the cost of the answers, and of the attacks as if `UNSAFE` of the claims were unsafe."""
-    alone = quoted_alone(request.asked(), request.places())
-    found = together([alone])
-    if alone.begun is None:  # nobody planned it
+    """Return the cost of the answers, and of the attacks if the share `UNSAFE` of the claims is unsafe."""
+    alone = quote_nested(request.asked(), request.places())
+    found = combine_quotes([alone])
+    if alone.prepared is None:  # the description is too long for plans
         return found
-    setting: Setting = alone.begun.plans
-    model = setting.main.cost
+    resolved: ResolvedRequest = alone.prepared.plans
+    model = resolved.primary.cost
     cost = found.cost + math.ceil(UNSAFE * math.fsum(attack_cost(claim, model) for claim in request.claims))
     inline = found.inline and cost <= INLINE_LIMIT
-    return replace(found, cost=cost, inline=inline, begun=Planned(setting, _within_work))
+    return replace(found, cost=cost, inline=inline, prepared=Planned(resolved, _within_work))
 
 
 def exit_code(response: ClaimsResponse) -> int:
-    """Return 1 where a claim is unsafe, else 0."""
+    """Return 1 if a claim is unsafe, else 0."""
     return int(any(claim.verdict == "unsafe" for claim in response.claims))
 
 

@@ -1,4 +1,4 @@
-"""What a claim says of every attack: a bound on its power, as it follows from the number that is claimed."""
+"""Bound on the power of every attack that a claimed number implies."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from service.privacy.questions.membership import Side
 from service.privacy.questions.witness import SupportingLine
 
 ALLOWED_ERROR: Final = 1 + 2.0**-48
-"""What is allowed at a rate is a few products and quotients of doubles."""
+"""Rounding of an allowed power: a few products and quotients of doubles."""
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class AtRate:
-    """The bound power <= allowed at one rate."""
+    """Bound power <= allowed at one rate."""
 
     rate: float
     allowed: float
@@ -41,7 +41,7 @@ class AtRate:
 @final
 @dataclass(frozen=True, slots=True)
 class GaussianCurve:
-    """The bound of mu-GDP wherever both errors are large enough."""
+    """Bound of mu-GDP where both errors are large enough."""
 
     mu: float
     rate_min: float
@@ -51,17 +51,17 @@ class GaussianCurve:
 @final
 @dataclass(frozen=True, slots=True)
 class Ratio:
-    """A bound on every likelihood ratio; `exchanged`: of the hypotheses exchanged."""
+    """Bound on every likelihood ratio. `swapped`: for swapped hypotheses."""
 
     log_ratio: float
-    exchanged: bool = False
+    swapped: bool = False
 
 
 Bound = SupportingLine | AtRate | GaussianCurve | Ratio
 
 
 def bound_of(claim: Claim) -> Bound | None:
-    """What a claim says of the power of every attack; None where no number says it."""
+    """Return the bound on the power of every attack that a claim implies, or None if there is none."""
     value, question = claim.number, claim.question
     match question:
         case EpsilonQuestion(delta=delta):
@@ -91,7 +91,7 @@ def _baseline(question: ReconstructionQuestion) -> float:
 
 
 def _accuracy_bound(prior: float, rate: float | None, value: float) -> Bound | None:
-    """p power + (1 - p)(1 - alpha) <= value."""
+    """Return the bound p power + (1 - p)(1 - alpha) <= value."""
     if prior in (0.0, 1.0):
         return None if prior == 0 or rate is None else AtRate(rate, value)
     if rate is None:
@@ -100,21 +100,24 @@ def _accuracy_bound(prior: float, rate: float | None, value: float) -> Bound | N
 
 
 def _posterior_bound(question: QuestionSpec, value: float) -> Bound | None:
-    """What a largest or smallest posterior probability, or what is made of it, says of likelihood ratios."""
+    """Return the bound on likelihood ratios that an extreme posterior probability implies.
+
+    The claim may also be about a quantity that is derived from such a probability.
+    """
     match question:
         case PositivePredictiveValueQuestion(prior=prior, false_positive_rate=rate, side=side):
             slope = _log_odds(value) - _log_odds(prior)
             if rate is not None and 0 < rate < 1:
                 return _accusation_bound(slope, rate, side)
-            return _ratio(slope) if side == "at_most" else _ratio(-slope, exchanged=True)
+            return _ratio(slope) if side == "at_most" else _ratio(-slope, swapped=True)
         case NegativePredictiveValueQuestion(prior=prior, false_positive_rate=rate, side=side):
             slope = -_log_odds(value) - _log_odds(prior)
             if rate is not None and 0 < rate < 1:
                 return _clearance_bound(slope, rate, side)
-            return _ratio(-slope, exchanged=True) if side == "at_most" else _ratio(slope)
+            return _ratio(-slope, swapped=True) if side == "at_most" else _ratio(slope)
         case AdvantageOverPriorQuestion(prior=prior):
             return _ratio(_log_odds(value / 2 + prior) - _log_odds(prior))
-        case DeletionCapacityQuestion() if value == 0:  # whatever happens, no deletion at all can be asked for
+        case DeletionCapacityQuestion() if value == 0:  # the claim allows no deletion at all
             return None
         case DeletionCapacityQuestion(prior=prior, confidence=confidence):
             kept = confidence ** (1 / value) if confidence > 0 else 0.0
@@ -126,8 +129,9 @@ def _posterior_bound(question: QuestionSpec, value: float) -> Bound | None:
 
 
 def _accusation_bound(slope: float, rate: float, side: Side) -> AtRate | None:
-    """power <= e^slope alpha; of the least likely of all events of this rate, power >= e^slope alpha, which bounds that
-    of its complement.
+    """Return power <= e^slope alpha.
+
+    The least likely of all events of this rate has power >= e^slope alpha, which bounds the power of its complement.
     """
     if not math.isfinite(slope):
         return None
@@ -137,8 +141,9 @@ def _accusation_bound(slope: float, rate: float, side: Side) -> AtRate | None:
 
 
 def _clearance_bound(slope: float, rate: float, side: Side) -> AtRate | None:
-    """beta >= e^slope (1 - alpha) of who is not accused; of the likeliest of all events of rate 1 - alpha, power <=
-    e^slope (1 - alpha).
+    """Return beta >= e^slope (1 - alpha) for records that are not accused.
+
+    The most likely of all events of rate 1 - alpha has power <= e^slope (1 - alpha).
     """
     if not math.isfinite(slope):
         return None
@@ -151,12 +156,12 @@ def _product(slope: float, rate: float) -> float:
     return math.exp(min(slope + math.log(rate), 700.0))
 
 
-def _ratio(slope: float, *, exchanged: bool = False) -> Ratio | None:
-    return Ratio(slope, exchanged) if math.isfinite(slope) else None
+def _ratio(slope: float, *, swapped: bool = False) -> Ratio | None:
+    return Ratio(slope, swapped) if math.isfinite(slope) else None
 
 
 def _log_odds(probability: float) -> float:
-    """ln p/(1 - p); infinite at the ends and beyond."""
+    """Return ln p/(1 - p), infinite at 0 and 1 and beyond."""
     if probability <= 0:
         return -math.inf
     return math.inf if probability >= 1 else math.log(probability) - math.log1p(-probability)

@@ -1,4 +1,4 @@
-"""A claimed number against an enclosure: unsafe, loose or consistent, and by how much."""
+"""Verdict on a claimed number by its enclosure: unsafe, loose or consistent, with the distance."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from api_schemas.claims import Claim
 from service.computations.abstract import ResponseFields
 from service.computations.read_numbers import ReadNumber, rounded_down
 
-ClaimVerdict = Literal["unsafe", "loose", "consistent", "undecided"]
+VerdictName = Literal["unsafe", "loose", "consistent", "undecided"]
 Held = Literal["yes", "no", "unknown"]
 
 APPROXIMATION: Final = "The answer is an approximation without bounds: it decides nothing."
@@ -31,34 +31,35 @@ NEAR_ONE: Final = (
 
 @final
 @dataclass(frozen=True, slots=True)
-class Judgement:
-    """What is to be said of a claim. `by`: how far it is from what is proved."""
+class ClaimJudgement:
+    """Verdict on a claim. `by` is the distance from the proved bound."""
 
-    verdict: ClaimVerdict
+    verdict: VerdictName
     holds: Held
     by: ResponseFields | None
     notes: tuple[str, ...]
 
 
-def judged(claim: Claim, found: ReadNumber) -> Judgement:
-    """Whether more privacy is claimed than there is, less than can be proved, or neither.
+def judge_claim(claim: Claim, found: ReadNumber) -> ClaimJudgement:
+    """Return whether the claim states more privacy than there is, less than is provable, or neither.
 
-    More privacy is a smaller number; of a guarantee, a larger one. Comparisons are exact, `by` is rounded downwards.
+    A smaller number means more privacy; for a guarantee, a larger one. Comparisons are exact, and `by` is rounded
+    downwards.
     """
     value, tolerance = claim.number, claim.relative_tolerance
     if found.lower is None or found.upper is None:
-        return Judgement("undecided", "unknown", None, (APPROXIMATION,))
+        return ClaimJudgement("undecided", "unknown", None, (APPROXIMATION,))
     below, above = found.is_above(value, tolerance), found.is_below(value, tolerance)
     holds = _holds(value, found)
     if below or above:
-        verdict: ClaimVerdict = "unsafe" if below != found.guarantee else "loose"
-        return Judgement(verdict, holds, _distance(value, found, "lower" if below else "upper"), ())
+        verdict: VerdictName = "unsafe" if below != found.guarantee else "loose"
+        return ClaimJudgement(verdict, holds, _distance(value, found, "lower" if below else "upper"), ())
     notes: tuple[str, ...] = ()
     if holds == "unknown" and found.is_wider_than(tolerance):
         notes = (BRACKET if found.tight is False else WIDE,)
     if claim.reads == "type_two_error" and 1 - value <= tolerance and value < 1:
         notes += (NEAR_ONE,)
-    return Judgement("consistent", holds, None, notes)
+    return ClaimJudgement("consistent", holds, None, notes)
 
 
 def _holds(value: float, found: ReadNumber) -> Held:
@@ -72,7 +73,7 @@ def _holds(value: float, found: ReadNumber) -> Held:
 
 
 def _distance(value: float, found: ReadNumber, end: Literal["lower", "upper"]) -> dict[str, Any]:
-    """How far a claim is beyond an end, rounded downwards."""
+    """Return the distance of a claim beyond a bound, rounded downwards."""
     reached = found.lower if end == "lower" else found.upper
     small, large = sorted((value, reached or 0.0))
     if math.isinf(large):

@@ -1,4 +1,4 @@
-"""`POST /v1/comparisons`: the answers of all runs, their curves at a few rates, and every pair of them."""
+"""`POST /v1/comparisons`: answers of all runs, their curves at a few rates, and every pair of runs."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from api_schemas.examples import COMPARISONS_EXAMPLES
 from api_schemas.nested import repoint
 from api_schemas.questions import QuestionSpec, TradeOffQuestion
 from service.computations.abstract import Computation, Planned, Quote, ResponseFields
-from service.computations.allowance import MOST_WORK, Shares
-from service.computations.bounds import Setting
+from service.computations.allowance import MOST_WORK, WorkBudgetShares
+from service.computations.bounds import ResolvedRequest
 from service.computations.comparisons.curve_verdicts import COMPARED_POINT_COST, COMPARISON_COST, Read, curve_verdict
 from service.computations.comparisons.differences import SAME, Sign, best_of, difference_of
 from service.computations.comparisons.labels import label_of
@@ -25,8 +25,8 @@ from service.computations.comparisons.ordered import SAME as SAME_RUN
 from service.computations.comparisons.ordered import THEOREM, is_at_least_as_hard
 from service.computations.curve_points import points_of
 from service.computations.estimates import unpriced_together
-from service.computations.nested import quoted_alone, read, settings_of, together
-from service.computations.parts import blamed
+from service.computations.nested import combine_quotes, evaluate_with_curves, quote_nested, resolved_requests_of
+from service.computations.parts import attribute_error
 from service.computations.read_numbers import ReadNumber, is_guarantee
 from service.privacy.enclosure import Evidence
 from service.privacy.errors import NumericalFailure, PrivacyComputationError
@@ -36,15 +36,17 @@ from service.privacy.questions.dominance import Verdict
 from service.privacy.trade_off.abstract import AbstractTradeOff
 
 DIFFERENCE_COST: Final = 35
-"""Of one quantity of two runs, in units of cost."""
+"""Cost of one quantity of two runs."""
 OTHER_ATTACKERS: Final = "The runs are held against different threat models: their numbers differ by who attacks, too."
 TURNED: Final[dict[Sign, Sign]] = {"first_smaller": "second_smaller", "second_smaller": "first_smaller"}
 
 
 @final
 class _Run(NamedTuple):
-    """What was read of one run. `numbers`: of each quantity the number, and what else decides its sign; `curve`: at the
-    rates of the request, of a run with a pair that its parameters do not decide.
+    """Evaluations of one run.
+
+    `numbers` holds for each quantity the number, and a second one that may decide its sign. `curve` holds the points at
+    the rates of the request, if parameters do not decide a pair with this run.
     """
 
     answered: ResponseFields
@@ -54,7 +56,7 @@ class _Run(NamedTuple):
 
 @final
 class _Quantity(NamedTuple):
-    """A number that is compared. `point`: its place in a question of type trade_off."""
+    """Compared number. `point` is its index in a question of type trade_off."""
 
     place: int
     question: QuestionSpec
@@ -62,25 +64,27 @@ class _Quantity(NamedTuple):
 
 
 def compute_comparisons(request: ComparisonsRequest, digest: str, engine_version: str) -> ResponseFields:
-    """Ask every run, and compare. Raises with the pointer of the part that cannot be served."""
+    """Evaluate and compare all runs. Raises with the pointer of the first faulty part."""
     return _response(request, {}, digest, engine_version)
 
 
 def _response(
-    request: ComparisonsRequest, settings: Mapping[int, Setting], digest: str, engine_version: str
+    request: ComparisonsRequest, resolved_requests: Mapping[int, ResolvedRequest], digest: str, engine_version: str
 ) -> ResponseFields:
-    """`settings`: those of some runs, by the index of the first of equal runs."""
+    """Return the response. `resolved_requests` are known for some runs, by the index of the first of equal runs."""
     quantities = _quantities(request.questions)
     known: dict[BoundsRequest, _Run] = {}
     runs: list[_Run] = []
-    drawn = _drawn(request)
+    drawn = _runs_to_read(request)
     with at_most(MOST_WORK) as work:
-        shares = Shares(work, len(dict.fromkeys(map(request.asked, range(len(request.runs))))))
+        shares = WorkBudgetShares(work, len(dict.fromkeys(map(request.asked, range(len(request.runs))))))
         for index in range(len(request.runs)):
             asked = request.asked(index)
-            if asked not in known:  # equal runs are read once
-                with shares.next():
-                    known[asked] = _read(request, index, asked, settings.get(index), quantities, draw=index in drawn)
+            if asked not in known:  # equal runs are evaluated once
+                with shares.next_share():
+                    known[asked] = _read(
+                        request, index, asked, resolved_requests.get(index), quantities, draw=index in drawn
+                    )
             runs.append(known[asked])
     pairs = [_pair(request, runs, first, second) for first, second in combinations(range(len(runs)), 2)]
     several = any(run.threat_model != request.runs[0].threat_model for run in request.runs)
@@ -91,7 +95,7 @@ def _response(
         "questions": request.questions,
         "direction": request.direction,
         "false_positive_rates": request.false_positive_rates,
-        "runs": [_told(run.name, found.answered) for run, found in zip(request.runs, runs, strict=True)],
+        "runs": [_run_representation(run.name, found.answered) for run, found in zip(request.runs, runs, strict=True)],
         "quantities": [_ranked(request, runs, pairs, place, each) for place, each in enumerate(quantities)],
         "pairs": pairs,
         "notes": (OTHER_ATTACKERS,) if several else (),
@@ -99,7 +103,7 @@ def _response(
 
 
 def _by_parameters(one: Run, other: Run) -> ResponseFields | None:
-    """The verdict on the curves of two runs where their parameters decide it, with its theorem."""
+    """Return the verdict on the curves of two runs and its theorem if the parameters decide, else None."""
     first = is_at_least_as_hard(one.mechanism, other.mechanism, one.threat_model, other.threat_model)
     second = is_at_least_as_hard(other.mechanism, one.mechanism, other.threat_model, one.threat_model)
     same = one.mechanism == other.mechanism and one.threat_model == other.threat_model
@@ -117,8 +121,8 @@ def _by_parameters(one: Run, other: Run) -> ResponseFields | None:
     }
 
 
-def _drawn(request: ComparisonsRequest) -> set[int]:
-    """The runs whose curves have to be read."""
+def _runs_to_read(request: ComparisonsRequest) -> set[int]:
+    """Return the runs whose curves are evaluated."""
     pairs = combinations(enumerate(request.runs), 2)
     return {place for pair in pairs if _by_parameters(pair[0][1], pair[1][1]) is None for place, _ in pair}
 
@@ -136,13 +140,13 @@ def _read(
     request: ComparisonsRequest,
     index: int,
     asked: BoundsRequest,
-    setting: Setting | None,
+    resolved: ResolvedRequest | None,
     quantities: Sequence[_Quantity],
     *,
     draw: bool,
 ) -> _Run:
     places = request.places(index)
-    answered, curves = read(asked, places, setting)
+    answered, curves = evaluate_with_curves(asked, places, resolved)
     drawn: Read | None = None
     if draw:
         curve: AbstractTradeOff = getattr(curves, request.direction)
@@ -150,7 +154,7 @@ def _read(
             rates = np.array(request.false_positive_rates)
             drawn = points_of(curves, request.direction, rates), curve.evidence
         except PrivacyComputationError as error:
-            found = blamed(error, "/mechanism", request)
+            found = attribute_error(error, "/mechanism", request)
             found.pointer = repoint(found.pointer, places)
             raise found from None
     answers = answered["answers"]
@@ -163,22 +167,22 @@ def _numbers(answer: ResponseFields, point: int | None) -> tuple[ReadNumber, ...
     return tuple(ReadNumber.of(answer, reads, point) for reads in ("power", "type_two_error"))
 
 
-def _told(name: str, answered: ResponseFields) -> ResponseFields:
+def _run_representation(name: str, answered: ResponseFields) -> ResponseFields:
     kept = ("mechanism", "threat_model", "answers", "worst_case", "assumptions", "hazards")
     return {"name": name, **{field: answered[field] for field in kept}}
 
 
 def _pair(request: ComparisonsRequest, runs: Sequence[_Run], first: int, second: int) -> ResponseFields:
     one, other = runs[first], runs[second]
-    told = _by_parameters(request.runs[first], request.runs[second])
-    if told is None:
+    decided = _by_parameters(request.runs[first], request.runs[second])
+    if decided is None:
         rates = np.array(request.false_positive_rates)
-        told = {"curves": _verdict(rates, one, other), "theorem": None}
+        decided = {"curves": _verdict(rates, one, other), "theorem": None}
     both = zip(one.numbers, other.numbers, strict=True)
     return {
         "first": request.runs[first].name,
         "second": request.runs[second].name,
-        **told,
+        **decided,
         "differences": [SAME if one is other else difference_of(*numbers) for numbers in both],
     }
 
@@ -192,7 +196,7 @@ def _verdict(rates: FloatArray, one: _Run, other: _Run) -> ResponseFields:
 def _ranked(
     request: ComparisonsRequest, runs: Sequence[_Run], pairs: Sequence[ResponseFields], place: int, each: _Quantity
 ) -> ResponseFields:
-    """A quantity with the runs that are best by it."""
+    """Return a quantity with the runs that are best by it."""
     count = len(runs)
     verdicts: list[list[Sign]] = [["equal"] * count for _ in runs]
     for (first, second), pair in zip(combinations(range(count), 2), pairs, strict=True):
@@ -210,25 +214,27 @@ def _ranked(
 
 
 def comparisons_quote(request: ComparisonsRequest) -> Quote:
-    """All answers, the curves that have to be read as one more question, and what is written of every pair."""
+    """Return the quote from all answers, one more question for each evaluated curve, and the output of every pair."""
     pairs = len(request.runs) * (len(request.runs) - 1) / 2
     compared = COMPARISON_COST + COMPARED_POINT_COST * len(request.false_positive_rates)
     beside = math.ceil(pairs * (compared + DIFFERENCE_COST * request.quantity_count))
     described = [(run.mechanism, run.threat_model) for run in request.runs]
     long = unpriced_together(described, 1 + len(request.questions))
     if long is not None:
-        return replace(long, cost=long.cost + beside, most=long.most + beside)
+        return replace(long, cost=long.cost + beside, ceiling=long.ceiling + beside)
     rates = TradeOffQuestion(
         type="trade_off", false_positive_rates=request.false_positive_rates, direction=request.direction
     )
-    drawn = _drawn(request)
+    drawn = _runs_to_read(request)
     asked: dict[BoundsRequest, int] = {}
     for index in range(len(request.runs)):
         one = request.asked(index)
         more = {"questions": (*one.questions, rates)} if index in drawn else {}
         asked.setdefault(one.model_copy(update=more), index)
-    quotes = {index: quoted_alone(one, request.places(index)) for one, index in asked.items()}
-    return replace(together([*quotes.values()], beside), begun=Planned(settings_of(quotes), _response))
+    quotes = {index: quote_nested(one, request.places(index)) for one, index in asked.items()}
+    return replace(
+        combine_quotes([*quotes.values()], beside), prepared=Planned(resolved_requests_of(quotes), _response)
+    )
 
 
 COMPARISONS: Final = Computation(

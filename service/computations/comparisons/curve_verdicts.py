@@ -1,4 +1,4 @@
-"""Which of two curves is harder to attack, as it travels."""
+"""Verdict on which of two curves is harder to attack, in the format of responses."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from service.privacy.questions.dominance import compare
 from service.privacy.trade_off.abstract import CurvePoints
 
 Read = tuple[CurvePoints, Evidence]
-"""What was read of a curve at a list of rates."""
+"""Points of a curve at a list of rates, with their evidence."""
 
 COMPARISON_COST, COMPARED_POINT_COST = 40, 0.02
-"""Of two curves, and of each of their points, in units of cost."""
+"""Cost of a comparison of two curves, and of each point."""
 
 
 def curve_verdict(rates: FloatArray, first: Read, second: Read) -> ResponseFields:
-    """The fields of `CurveVerdict`, of two curves read at the same rates."""
+    """Return the fields of `CurveVerdict` for two curves at the same rates."""
     comparison = compare(rates, first, second)
     return {
         "verdict": comparison.verdict,

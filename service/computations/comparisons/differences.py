@@ -1,4 +1,4 @@
-"""One quantity of two runs: which is the smaller, how far apart they are, and which of many is best."""
+"""Comparison of one quantity of two runs: sign, difference and ratio; and the best of several runs."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ LARGEST_LOG10 = 308.0
 
 
 def sign_of(first: Sequence[ReadNumber], second: Sequence[ReadNumber]) -> Sign:
-    """Which number is surely the smaller one.
+    """Return which number is certainly the smaller one.
 
-    Of a power the type II error may stand beside it, where the larger one means the smaller power; either decides.
+    The type II error may accompany a power; the larger error means the smaller power. Either number may decide.
     """
     for one, other in zip(first, second, strict=True):
         turned = one.guarantee and len(first) > 1
@@ -30,7 +30,7 @@ def sign_of(first: Sequence[ReadNumber], second: Sequence[ReadNumber]) -> Sign:
 
 
 def is_surely_below(one: ReadNumber, other: ReadNumber) -> bool:
-    """Whether one number is below another, whatever they are inside their enclosures."""
+    """Whether one number is below another, wherever they lie in their enclosures."""
     if one.upper is None or other.lower is None:
         return False
     if one.log10 is not None and other.log10 is not None:
@@ -49,11 +49,14 @@ SAME: ResponseFields = {
     "difference": {"lower": 0.0, "upper": 0.0},
     "ratio": {"lower": 1.0, "upper": 1.0},
 }
-"""Of a run and itself under another name."""
+"""Result for a run and the same run under another name."""
 
 
 def difference_of(first: Sequence[ReadNumber], second: Sequence[ReadNumber]) -> ResponseFields:
-    """The fields of `ComparedQuantity`, of two numbers, beside which what else decides the sign may stand."""
+    """Return the fields of `ComparedQuantity` for two numbers.
+
+    Further numbers of each side may decide the sign.
+    """
     return {
         "verdict": sign_of(first, second),
         "difference": _difference(first[0], second[0]),
@@ -70,7 +73,7 @@ def _difference(first: ReadNumber, second: ReadNumber) -> ResponseFields | None:
 
 
 def _minus(one: float, other: float, side: int) -> float:
-    """A difference of two numbers >= 0, not both infinite, rounded downwards or upwards."""
+    """Return a difference of two numbers >= 0, not both infinite, rounded downwards or upwards."""
     if math.isinf(one) or math.isinf(other):
         return one - other
     exact = Fraction(one) - Fraction(other)
@@ -89,7 +92,7 @@ def _ratio(first: ReadNumber, second: ReadNumber) -> ResponseFields | None:
 
 
 def _over(one: float, other: float, side: int) -> float:
-    """A quotient of two numbers >= 0, rounded downwards or upwards; infinite where it is not bounded."""
+    """Return a quotient of two numbers >= 0, rounded downwards or upwards. Infinite if unbounded."""
     if one == 0 or math.isinf(other):
         return 0.0
     if math.isinf(one) or other == 0:
@@ -99,7 +102,7 @@ def _over(one: float, other: float, side: int) -> float:
 
 
 def _power_of_ten(log10: float, side: int) -> float:
-    """10 to a power that is a difference of logarithms, rounded downwards or upwards with much to spare."""
+    """Return 10 to a difference of logarithms, rounded downwards or upwards with a wide margin."""
     if math.isnan(log10):
         return 0.0 if side < 0 else math.inf
     log10 += side * abs(log10) * 2.0**-49
@@ -109,10 +112,10 @@ def _power_of_ten(log10: float, side: int) -> float:
 
 
 def best_of(numbers: Sequence[ReadNumber], signs: Sequence[Sequence[Sign]]) -> tuple[list[int], bool]:
-    """The places of the best safe ends, and whether they are provably best.
+    """Return the indices of the best safe bounds, and whether these are provably best.
 
-    `signs[i][j]`: of the numbers in places i and j. Numbers without an enclosure take no part, and leave the
-    ranking uncertain.
+    `signs[i][j]` compares the numbers i and j. Numbers without an enclosure are never best and make the ranking
+    uncertain.
     """
     known = [place for place, number in enumerate(numbers) if number.lower is not None]
     if not known:
@@ -131,7 +134,7 @@ def best_of(numbers: Sequence[ReadNumber], signs: Sequence[Sequence[Sign]]) -> t
 
 
 def _safe_log(number: ReadNumber) -> float:
-    """Tells safe ends apart that are the same double."""
+    """Return the logarithm of a safe bound, which distinguishes safe bounds that are the same double."""
     if number.log10 is None:
         return -math.inf if number.value == 0 else 0.0
     return number.log10[0 if number.guarantee else 1]

@@ -1,4 +1,4 @@
-"""Questions in short, for the rows of a table."""
+"""Short labels of questions for the rows of a table."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from api_schemas.questions import QuestionSpec, TradeOffQuestion
 def label_of(
     question: QuestionSpec, point: int | None = None, reads: str = "power", varied: Collection[str] = ()
 ) -> str:
-    """The type of a question with its fields, but for those that have their default; of a curve what is read at a
-    point of it. `varied`: fields that are not the same everywhere.
+    """Return the type of a question with its fields that differ from their defaults.
 
-    Numbers are written so that they can be read back.
+    For a curve the label names the quantity `reads` at a point. `varied` are fields that vary, written as `*`. Other
+    numbers are written so that they parse to the same value.
     """
     name, fields = question.type, _fields(question)
     if isinstance(question, TradeOffQuestion) and point is not None:
@@ -25,7 +25,7 @@ def label_of(
 
 
 def _fields(question: QuestionSpec) -> dict[str, Any]:
-    """Those of a question that say more than its type."""
+    """Return the required fields of a question, and those that differ from their defaults."""
     shown: dict[str, Any] = {}
     for name, field in type(question).model_fields.items():
         value = getattr(question, name)

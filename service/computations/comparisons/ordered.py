@@ -1,4 +1,4 @@
-"""Which of two runs is harder to attack at every rate by its parameters alone, without reading a curve.
+"""Order of two runs at every rate by their parameters alone, without evaluating a curve.
 
 Two descriptions of the same form are compared field by field. `service/privacy/calibration/monotone.py` states which
 way privacy moves with a number, and by which theorem. Composition, sampling and mixtures keep the order of their parts.
@@ -27,12 +27,12 @@ SAME: Final = "At every rate: both are the same run against the same attacker."
 def is_at_least_as_hard(
     one: MechanismSpec, other: MechanismSpec, attacker: ThreatModelSpec, other_attacker: ThreatModelSpec
 ) -> bool:
-    """Whether the first run surely is, at every rate, by its parameters; False where they do not say."""
+    """Whether parameters prove that the first run is at least as hard to attack at every rate."""
     return attacker == other_attacker and isinstance(attacker, WorstCaseThreatModel) and _harder(one, other)
 
 
 def _harder(one: Any, other: Any) -> bool:
-    """Whether every part is: of two descriptions, or of two lists of descriptions of one length."""
+    """Whether every part of a description, or of a list of the same length, is at least as private."""
     if type(one) is not type(other):
         return False
     if isinstance(one, tuple):
@@ -44,8 +44,8 @@ def _harder(one: Any, other: Any) -> bool:
 def _is_harder_in(name: str, one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     """Whether the first description is at least as private as the second in a field that differs.
 
-    Rate and steps of a run of dpsgd say all that its epochs do, and under Poisson sampling all that its sizes do. Where
-    batches have a fixed size, the theorems about the sizes are about upper bounds of the power alone.
+    Rate and steps of a run of dpsgd determine the effect of its epochs, and under Poisson sampling that of its sizes.
+    For batches of a fixed size, the theorems about the sizes concern only upper bounds of the power.
     """
     value, kind = one[name], one.get("type", "")
     if name in PARTS:
@@ -58,7 +58,7 @@ def _is_harder_in(name: str, one: Mapping[str, Any], other: Mapping[str, Any]) -
 
 
 def _none_smaller(one: Any, other: Any) -> bool:
-    """Whether every number is at least the one in its place: of two numbers, or of two lists of one length."""
+    """Whether every number is at least its counterpart, for two numbers or two lists of the same length."""
     if type(one) is not type(other) or one is None:
         return False
     first, second = listed(one), listed(other)

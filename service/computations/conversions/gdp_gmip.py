@@ -1,4 +1,4 @@
-"""`POST /v1/conversions/gdp-gmip`: one privacy parameter of noisy SGD as the other, and the noise for it."""
+"""`POST /v1/conversions/gdp-gmip`: one privacy parameter of noisy SGD as the other, and the required noise."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from service.privacy.enclosure import Enclosure
 from service.privacy.threat_models import membership_premises
 
 COST: Final = 15_000
-"""Microseconds: a dozen functions of many digits, and one root of them."""
+"""Microseconds for a dozen functions in many digits, and one root."""
 
 SENT: Final = "as it was sent"
 LIMIT: Final = "Lemma 5.1 (Equation 10)"
@@ -38,7 +38,7 @@ LESS_IS_ENOUGH: Final = (
 
 
 def compute_gdp_gmip(request: GdpGmipRequest, digest: str, engine_version: str) -> GdpGmipResponse:
-    """Both parameters of a run, and the noise."""
+    """Return both parameters of a run, and the noise."""
     training = _training(request)
     target, given = request.target
     if target == "mu_dp":
@@ -144,7 +144,7 @@ def _notes(
 
 
 def gdp_gmip_quote(_: GdpGmipRequest) -> Quote:
-    """What it costs: a worker computes it."""
+    """Return the constant cost. A worker computes the conversion."""
     return Quote(COST)
 
 

@@ -37,14 +37,14 @@ NO_CERTAIN_EPSILON: Final = (
 def compute_membership_conversions(
     request: MembershipConversionsRequest, digest: str, engine_version: str
 ) -> MembershipConversionsResponse:
-    """Answer every conversion."""
+    """Return the answers to all conversions."""
     return MembershipConversionsResponse(
         digest=digest, engine_version=engine_version, answers=tuple(map(_answer, request.conversions))
     )
 
 
 def membership_conversions_quote(request: MembershipConversionsRequest) -> Quote:
-    """Each has a closed form of constant cost."""
+    """Return the quote: each conversion is a closed form of constant cost."""
     cost = CONVERSION_COST * len(request.conversions)
     return Quote(cost, inline=cost <= INLINE_LIMIT)
 
@@ -78,7 +78,7 @@ def _answer(conversion: MembershipConversion) -> MembershipConversionAnswer:
                 conversion=conversion,
                 **enclosed_number(prior.value, prior.safe_end),
                 largest_advantage=enclosed_number(advantage.value, advantage.safe_end),
-                **_grounds(prior),
+                **_evidence_fields(prior),
             )
 
 
@@ -88,10 +88,12 @@ def _epsilon(
     source: str,
     reason: str,
 ) -> EpsilonConversionAnswer:
-    """`source`, `reason`: whose theorem it is that no epsilon keeps the promise, and why."""
+    """Return the answer for epsilon. `source` and `reason` explain the case that no epsilon keeps the promise."""
     if reading is not None:
         number = enclosed_number(reading.value, reading.safe_end)
-        return EpsilonConversionAnswer(type=conversion.type, conversion=conversion, **number, **_grounds(reading))
+        return EpsilonConversionAnswer(
+            type=conversion.type, conversion=conversion, **number, **_evidence_fields(reading)
+        )
     return EpsilonConversionAnswer(
         type=conversion.type,
         conversion=conversion,
@@ -109,19 +111,19 @@ def _rate(
     conversion: LargestSamplingRateConversion | LargestPriorForDeletionsConversion, reading: Reading
 ) -> RateConversionAnswer:
     number = enclosed_number(reading.value, reading.safe_end)
-    return RateConversionAnswer(type=conversion.type, conversion=conversion, **number, **_grounds(reading))
+    return RateConversionAnswer(type=conversion.type, conversion=conversion, **number, **_evidence_fields(reading))
 
 
-class _Grounds(TypedDict):
+class _EvidenceFields(TypedDict):
     evidence: EvidenceName
     tight: bool | None
     source: str
     notes: tuple[str, ...]
 
 
-def _grounds(reading: Reading) -> _Grounds:
+def _evidence_fields(reading: Reading) -> _EvidenceFields:
     evidence = reading.value.evidence
-    return _Grounds(
+    return _EvidenceFields(
         evidence=evidence.value, tight=tightness(evidence, None), source=reading.source, notes=reading.notes
     )
 

@@ -1,4 +1,4 @@
-"""What follows from the definition of practical membership privacy, whatever the mechanism: beside every answer."""
+"""Assumptions and notes that follow from the definition of practical membership privacy, for every answer."""
 
 from __future__ import annotations
 

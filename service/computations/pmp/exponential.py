@@ -1,4 +1,4 @@
-"""`POST /v1/pmp/exponential`: losses -> logits on the parent set -> the PMP parameter, and what it compares with."""
+"""`POST /v1/pmp/exponential`: losses and logits on the parent set, the PMP parameter, and comparisons."""
 
 from __future__ import annotations
 
@@ -44,9 +44,13 @@ WORST_CASE_BRACKET: Final = (
     "end holds for any data (McSherry, Talwar 2007, by the sensitivity)."
 )
 ADJACENT_NUMBERS, ADJACENT_NUMBERS_ON_REQUEST = 3e7, 1e9
-"""How many numbers are looked at to find the exact epsilon of adjacent subsets."""
+"""Limits of the numbers that are compared for the exact epsilon of adjacent subsets."""
 
 FIXED_COST, LOSS_COST, OFFSET_COST, POINT_COST, SWAP_COST, SORTED_SWAP_COST = 500, 0.04, 1.0, 12.0, 0.003, 0.11
+"""Costs in microseconds. Setup: smallest request, coordinate of a distance, object. Swap bounds: point for an object,
+swap for a pair of objects, swap for an object. Enumeration of adjacent subsets: number. Sampling: point for an
+object, operation. Exact sums: subset, object with a subset, object with a subset of one half, object with a subset
+in log space."""
 ADJACENT_COST, ENVELOPE_COST, SAMPLING_COST = 0.007, 30.0, 0.0003
 SUBSET_COST, OBJECT_COST, HALF_SUBSET_COST, LOG_SPACE_COST = 0.0022, 0.00035, 1.0, 0.06
 """In microseconds: of the smallest request; of a coordinate of a distance, and of an object; of a point for an object;
@@ -74,19 +78,19 @@ CLIPPED: Final = Assumption(
 
 
 class _Scaled(NamedTuple):
-    """A population with what its logits were scaled by."""
+    """Population with the quantities that scale its logits."""
 
     losses: Losses
     population: Population
     sensitivity: float
     records: int
-    """By how many the sum of losses is divided."""
+    """Divisor of the sum of losses."""
     beyond: float | None
-    """Sensitivity of the aggregated loss on all clipped points; None where only losses are known."""
+    """Sensitivity of the aggregated loss on all clipped points; None if only losses are known."""
 
 
 def compute_pmp_exponential(request: PmpExponentialRequest, digest: str, engine_version: str) -> PmpExponentialResponse:
-    """The PMP parameter of a request. Raises OutOfDomain for a sensitivity that the losses themselves exceed."""
+    """Return the PMP parameter of a request. Raises OutOfDomain for a sensitivity that the losses exceed."""
     scaled = _scaled(request)
     population = scaled.population
     bounds = swap_bounds(population)
@@ -131,7 +135,7 @@ def compute_pmp_exponential(request: PmpExponentialRequest, digest: str, engine_
 
 
 def _limit(found: ExponentialPmp, tolerance: float) -> WidthLimit | None:
-    """Return why the parameter is wider than the tolerance; None where it is not."""
+    """Return why the parameter is wider than the tolerance, or None if it is not."""
     if meets(found.epsilon, tolerance):
         return None
     if found.epsilon.evidence is Evidence.STATISTICAL:
@@ -140,7 +144,7 @@ def _limit(found: ExponentialPmp, tolerance: float) -> WidthLimit | None:
 
 
 def pmp_exponential_quote(request: PmpExponentialRequest) -> Quote:
-    """What it costs: a worker computes it."""
+    """Return the cost. A worker computes the parameter."""
     objects, points, half = request.object_count, request.point_count, request.data_size
     dimension = len(request.points[0]) if request.points else 1
     cost = FIXED_COST + (LOSS_COST * points + OFFSET_COST) * objects * dimension
@@ -157,7 +161,6 @@ def pmp_exponential_quote(request: PmpExponentialRequest) -> Quote:
 
 
 def _scaled(request: PmpExponentialRequest) -> _Scaled:
-    """The losses and logits of a request."""
     records = request.data_size if request.aggregate == "mean" else 1
     beyond = None
     if request.losses is not None:
@@ -195,7 +198,7 @@ def _enumerates_adjacent(request: PmpExponentialRequest) -> bool:
 
 
 def _by_sensitivity(request: PmpExponentialRequest, scaled: _Scaled) -> Enclosure:
-    """epsilon (sensitivity on X)/(sensitivity); the former is at most that on all clipped points."""
+    """Return epsilon (sensitivity on X)/(sensitivity). The sensitivity on X is at most that on all clipped points."""
     factor = request.epsilon / (scaled.sensitivity * scaled.records)
     change, slack = scaled.losses.widest_range, scaled.losses.range_error
     rounding = 16 * UNIT_ROUNDOFF
@@ -208,10 +211,10 @@ def _by_sensitivity(request: PmpExponentialRequest, scaled: _Scaled) -> Enclosur
 
 
 def _proved(request: PmpExponentialRequest, scaled: _Scaled) -> float:
-    """What differential privacy proves for all data: epsilon (sensitivity on all data)/(sensitivity), rounded up.
+    """Return the epsilon that differential privacy proves for all data, rounded up.
 
-    For distances it is at most epsilon/(sensitivity) max |w - v| as well. A sensitivity that was sent with losses is
-    taken as true, and as theirs where it misses it by rounding.
+    The value is epsilon (sensitivity on all data)/(sensitivity). For distances it is also at most epsilon/(sensitivity)
+    max |w - v|. A requested sensitivity of given losses is trusted, and corrected if the losses exceed it by rounding.
     """
     factor = request.epsilon / scaled.sensitivity
     if scaled.beyond is None:

@@ -1,4 +1,4 @@
-"""`POST /v1/pmp/finite`: a table of output probabilities -> the PMP parameter, and what it compares with."""
+"""`POST /v1/pmp/finite`: table of output probabilities, its PMP parameter, and comparisons."""
 
 from __future__ import annotations
 
@@ -27,18 +27,19 @@ DIVIDED: Final = (
 )
 
 FIXED_COST, SUM_COST, PAIR_COST = 300, 0.3, 0.03
-"""In microseconds: of the smallest table; of a number in the sums of a point; of an output of two adjacent subsets."""
+"""Costs in microseconds: of the smallest table, of a number in the sums of a point, and of an output of two adjacent
+subsets."""
 
 
 def compute_pmp_finite(request: PmpFiniteRequest, digest: str, engine_version: str) -> PmpFiniteResponse:
-    """The PMP parameter of a table."""
+    """Return the PMP parameter of a table."""
     subsets = tuple(request.subsets_in_order)
     rows = Rows.of(request.probabilities)
     table, adjacent = MembershipTable.of(rows, subsets), AdjacentTable.of(rows, subsets)
     largest, asked = table.epsilon(), request.epsilon
     worst = adjacent.epsilon()
     worst_delta = None if asked is None else adjacent.delta(asked)
-    # The laws with and without a point are means over pairs of adjacent subsets, so that the worst case holds as well.
+    # The laws with and without a point are means over pairs of adjacent subsets: the worst case bounds both.
     epsilon = largest.epsilon.at_most(worst.upper)
     delta = None if asked is None or worst_delta is None else table.delta(asked).at_most(worst_delta.upper)
     success = success_bound(epsilon)
@@ -67,7 +68,7 @@ def compute_pmp_finite(request: PmpFiniteRequest, digest: str, engine_version: s
 
 
 def pmp_finite_quote(request: PmpFiniteRequest) -> Quote:
-    """What it costs: a worker computes it."""
+    """Return the cost. A worker computes the parameter."""
     points, outputs = request.points, len(request.probabilities[0])
     numbers = math.comb(points, points // 2) * outputs
     return Quote(int(FIXED_COST + SUM_COST * points * numbers + PAIR_COST * (points // 2) ** 2 * numbers))

@@ -1,4 +1,4 @@
-"""`POST /v1/pmp/gaussian`: points and a noisy sum or mean of a random half of them -> the PMP parameter."""
+"""`POST /v1/pmp/gaussian`: points, a noisy sum or mean of a random half of them, and the PMP parameter."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ WORST_CASE_SOURCE: Final = "Balle and Wang 2018, Theorem 8, sensitivity 2 C (sum
 
 BASE_COST: Final = 3_000
 LARGEST_LINE_COST, SUM_COST = 2_500_000, 80
-"""Price of the lower end at most, and of each sum of a subset in it."""
+"""Largest cost of the lower bound, and the cost of each sum of a subset in it."""
 LINE_LAW_COST: Final = 1_000_000
-"""Where the law on a line is computed instead, at most."""
+"""Largest cost of the alternative, the law of the projection on a line."""
 PAIR_COST, COORDINATE_COST = 0.02, 2e-5
-"""Price of looking at a pair of points, and of each of their coordinates, in all passes together."""
+"""Cost of a pair of points, and of each of their coordinates, in all passes together."""
 EXACT_PAIR_COST: Final = 1.5
-"""Price of a pair that is solved, in up to 200 dimensions."""
+"""Cost of a solved pair in up to 200 dimensions."""
 READ_COST: Final = 0.1
-"""Price of a number that is read and clipped."""
+"""Cost of reading and clipping a number."""
 
 
 def compute_pmp_gaussian(request: AnyPmpGaussianRequest, digest: str, engine_version: str) -> PmpGaussianResponse:
@@ -83,7 +83,7 @@ def compute_pmp_gaussian(request: AnyPmpGaussianRequest, digest: str, engine_ver
 
 
 def pmp_gaussian_quote(request: AnyPmpGaussianRequest) -> Quote:
-    """What it costs: a worker computes it."""
+    """Return the cost. A worker computes the parameter."""
     if isinstance(request, PmpGaussianUpload):
         count, dimension = request.count, request.dimension
     else:
@@ -102,16 +102,15 @@ def _points(request: AnyPmpGaussianRequest) -> FloatArray:
 
 
 def _noise_std(request: PmpGaussianParameters, size: int) -> float:
-    """What was sent, or the least that meets the target, rounded up."""
+    """Return the requested noise, or the smallest noise that meets the target, rounded up."""
     target = request.target
     if target is None:
-        return request.noise_std or 0.0  # the schema lets exactly one of the two through
+        return request.noise_std or 0.0  # the schema accepts exactly one of the two fields
     moved = sensitivity(request.query, size, request.clip_radius or 0.0)
     return noise_std_at(target.epsilon, target.delta, moved).upper
 
 
 def _assumptions() -> tuple[Assumption, ...]:
-    """What makes the answer conditional."""
     return (
         Assumption(
             code="data_are_a_random_subset",
@@ -129,27 +128,26 @@ def _assumptions() -> tuple[Assumption, ...]:
 
 
 def _notes(found: GaussianPmp, release: GaussianRelease, delta: float, count: int, dimension: int) -> tuple[str, ...]:
-    """What a reader should know about this answer."""
-    said = [
+    notes = [
         "Practical membership privacy does not compose: parameters of several releases must not be added.",
         "It holds for this parent set alone; the worst case holds for all data.",
     ]
     if delta == 0:
-        said.append("With delta = 0 the Gaussian mechanism has no finite epsilon: its log ratios are unbounded.")
+        notes.append("With delta = 0 the Gaussian mechanism has no finite epsilon: its log ratios are unbounded.")
     elif found.epsilon.upper == 0:
-        said.append("delta alone covers what the release tells: epsilon is at its floor, 0.")
+        notes.append("delta alone covers what the release tells: epsilon is at its floor, 0.")
     elif found.known is not None:
-        said.append(_lower_end(found.known, count, dimension))
+        notes.append(_lower_end(found.known, count, dimension))
     if found.bracket is not None:
-        said.append(found.bracket)
+        notes.append(found.bracket)
     if release.clip_radius is None:
-        said.append("Records are not clipped, so that the worst case has no finite sensitivity and no finite epsilon.")
+        notes.append("Records are not clipped, so that the worst case has no finite sensitivity and no finite epsilon.")
     if 2 * release.data_size != count:
-        said.append(
+        notes.append(
             f"A point is in the data with probability {release.data_size}/{count}: success_bound is for this prior, "
             "and counts who always gives the likelier answer."
         )
-    return tuple(said)
+    return tuple(notes)
 
 
 def _lower_end(known: ExposureLowerBound, count: int, dimension: int) -> str:

@@ -1,4 +1,4 @@
-"""The points of a Gaussian PMP request sent as an .npz archive: parameters checked in full, points by their header."""
+"""Gaussian PMP request as an .npz archive: parameters are fully validated, points by their header."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ NAMES: Final = (
 
 
 class PmpGaussianUpload(PmpGaussianParameters):
-    """The parameters of an uploaded request, the name of its archive and the shape of its points.
+    """Parameters of an uploaded request, digest of its archive and shape of its points.
 
-    Its digest is that of these fields: equal content in another archive, or as JSON, has another digest.
+    The digest of the request covers these fields. Equal content in another archive, or as JSON, has another digest.
     """
 
     archive_sha256: str
@@ -45,12 +45,12 @@ class PmpGaussianUpload(PmpGaussianParameters):
         return self
 
     def carrying(self, body: bytes) -> Self:
-        """The same, with its archive."""
+        """Return the upload with the bytes of its archive."""
         self._body = body
         return self
 
     def read_points(self) -> FloatArray:
-        """The points, N x d. Raises ArchiveError for what is not finite, or huge."""
+        """Return the points, N x d. Raises ArchiveError for entries that are not finite or too large."""
         points = ArrayArchive(self._body, LARGEST_ARRAY_BYTES).read(POINTS).astype(np.float64)
         if not np.all(np.abs(points) <= LARGEST_COORDINATE):
             sentence = f"Must hold finite numbers in [-{LARGEST_COORDINATE:g}, {LARGEST_COORDINATE:g}]."
@@ -59,7 +59,7 @@ class PmpGaussianUpload(PmpGaussianParameters):
 
 
 def read_pmp_gaussian_upload(body: bytes) -> PmpGaussianUpload:
-    """The request in the bytes of an archive. Raises ArchiveError, or ValidationError for its parameters."""
+    """Return the request in an archive. Raises ArchiveError, or ValidationError for its parameters."""
     archive = ArrayArchive(body, LARGEST_ARRAY_BYTES)
     parameters: dict[str, Any] = {}
     target: dict[str, Any] = {}

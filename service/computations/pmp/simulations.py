@@ -1,4 +1,4 @@
-"""`POST /v1/pmp/simulations`: a law of data and a mechanism -> PMP on drawn parent sets, and its spread."""
+"""`POST /v1/pmp/simulations`: law of the data and a mechanism, PMP on simulated parent sets, and its dispersion."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ MISSING: Final = "In some trials no epsilon of the mechanism up to 1e6 gives the
 
 BASE_COST, TRIAL_COST, READING_COST, NUMBER_COST = 3_000, 1_500, 500, 0.2
 SUBSET_COST, EXCHANGE_COST = 0.02, 0.015
-"""Price of a subset and an object, and of a number of the enumeration of adjacent subsets."""
+"""Cost of a subset and an object, and of a number in the enumeration of adjacent subsets."""
 LARGEST_EXACT_ENUMERATION: Final = 2_000_000.0
 ROW_COST, PAIR_COST, SOLVED_ROWS = 150.0, 1.5, 100
 
@@ -71,7 +71,7 @@ def compute_pmp_simulations(request: PmpSimulationsRequest, digest: str, engine_
 
 
 def pmp_simulations_quote(request: PmpSimulationsRequest) -> Quote:
-    """What it costs: a worker computes it."""
+    """Return the cost. A worker runs the simulation."""
     count = 2 * request.data_size
     each = TRIAL_COST + NUMBER_COST * count * request.dimension
     if request.experiment == "gaussian":
@@ -85,14 +85,14 @@ def pmp_simulations_quote(request: PmpSimulationsRequest) -> Quote:
 
 
 def _exact_readings(request: PmpSimulationsRequest) -> int:
-    """How often the exact epsilon on the population is computed in a trial."""
+    """Return how often a trial computes the exact epsilon on the population."""
     if request.reading == "exact":
         return 1 if request.epsilon is not None else SEARCH_STEPS + 20
     return int(_adds_exact(request))
 
 
 def _adds_exact(request: PmpSimulationsRequest) -> bool:
-    """Whether the exact reading is cheap enough to stand beside the other one."""
+    """Whether the exact epsilon is inexpensive enough to accompany the one by sensitivity."""
     return enumeration_cost(request.objects or 1, 2 * request.data_size) <= LARGEST_EXACT_ENUMERATION
 
 

@@ -1,4 +1,4 @@
-"""`POST /v1/sweeps`: every point is a request for bounds of its own, many of which are read at once."""
+"""`POST /v1/sweeps`: each point is a request for bounds of its own. Many points are evaluated together."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from api_schemas.sweep_examples import SWEEPS_EXAMPLES
 from api_schemas.sweeps import SweepsRequest, SweepsResponse
 from api_schemas.threat_models import ThreatModelSpec
 from service.computations.abstract import Computation, ResponseFields
-from service.computations.parts import options_as_sent
-from service.computations.sweeps.blocks import Point, answered
+from service.computations.parts import echo_options
+from service.computations.sweeps.blocks import Point, evaluate_points
 from service.computations.sweeps.chunks import CHUNKING
 from service.computations.sweeps.columns import Column, Quantity, quantities
 from service.computations.sweeps.estimates import sweeps_quote
@@ -20,42 +20,42 @@ from service.privacy.numerics.work import is_late
 
 
 def compute_sweeps(request: SweepsRequest, digest: str, engine_version: str) -> ResponseFields:
-    """Ask at every point. A point that fails has a problem in its place; raises for nothing that is about one alone.
+    """Evaluate every point. A failed point has a problem in its place.
 
-    Points after the deadline have problems as well. Raise DeadlinePassed where it passed before any point was answered.
+    Points after the deadline have problems as well. Raises DeadlinePassed if the deadline passed before any answer.
     """
     places = request.places
     is_relaxed = request.threat_model.type != "worst_case"
-    told = _Told(tuple(quantities(request.questions, places)), is_relaxed=is_relaxed)
+    rows = _SweepRows(tuple(quantities(request.questions, places)), is_relaxed=is_relaxed)
     columns: list[list[float]] = [[] for _ in places]
-    for numbers, point in answered(request):
+    for numbers, point in evaluate_points(request):
         for column, number in zip(columns, numbers, strict=True):
             column.append(number)
-        told.add(point)
-    if not told.has_answers and is_late():
+        rows.add(point)
+    if not rows.has_answers and is_late():
         raise DeadlinePassed
     return {
         "digest": digest,
         "engine_version": engine_version,
-        **options_as_sent(request),
+        **echo_options(request),
         "mechanism": request.mechanism,
         "threat_model": request.threat_model,
         "questions": request.questions,
         "method": request.method,
         "combine": request.combine,
-        "points": told.points,
+        "points": rows.points,
         "columns": {place.pointer: column for place, column in zip(places, columns, strict=True)},
-        "answers": [column.told for column in told.columns],
-        "worst_case": told.worst_case,
-        "problems": told.problems,
-        "assumptions": list(told.assumptions.values()),
-        "hazards": list(told.hazards.values()),
+        "answers": [column.response_fields for column in rows.columns],
+        "worst_case": rows.worst_case,
+        "problems": rows.problems,
+        "assumptions": list(rows.assumptions.values()),
+        "hazards": list(rows.hazards.values()),
     }
 
 
 @final
-class _Told:
-    """What is said of the points, added one after the other: the rest of what each says is let go of."""
+class _SweepRows:
+    """Collected answers of the points. The rest of each response is dropped."""
 
     def __init__(self, read: tuple[Quantity, ...], *, is_relaxed: bool) -> None:
         self.points = 0
@@ -67,18 +67,18 @@ class _Told:
         self._models: list[ThreatModelSpec] = []
 
     def add(self, point: Point) -> None:
-        """The next point. Raises its error where it is none of a request."""
+        """Add the next point. Raises its error if it is not an error of a request."""
         answers = beside = None
         if point.error is not None:
             self.problems.append(problem_of(self.points, point.error))
-        if point.told is not None:
-            answers, self.has_answers = point.told["answers"], True
-            self.assumptions |= {each.text: each for each in point.told["assumptions"]}
-            self.hazards |= {each.text: each for each in point.told["hazards"]}
-            if point.told["worst_case"] is not None:
-                beside, model = point.told["worst_case"]["answers"], point.told["worst_case"]["threat_model"]
+        if point.fields is not None:
+            answers, self.has_answers = point.fields["answers"], True
+            self.assumptions |= {each.text: each for each in point.fields["assumptions"]}
+            self.hazards |= {each.text: each for each in point.fields["hazards"]}
+            if point.fields["worst_case"] is not None:
+                beside, model = point.fields["worst_case"]["answers"], point.fields["worst_case"]["threat_model"]
                 if model not in self._models:
-                    self._models = [*self._models, model][:2]  # more than one is all that is asked
+                    self._models = [*self._models, model][:2]  # two suffice to know that they differ
         for column in self.columns:
             column.add(answers)
         for column in self._beside:
@@ -87,11 +87,11 @@ class _Told:
 
     @property
     def worst_case(self) -> ResponseFields | None:
-        """What stands beside a relaxed threat model."""
+        """Answers of the worst case that accompany a relaxed threat model."""
         if not self._models:
             return None
         model = self._models[0] if len(self._models) == 1 else None
-        return {"threat_model": model, "answers": [column.told for column in self._beside]}
+        return {"threat_model": model, "answers": [column.response_fields for column in self._beside]}
 
 
 SWEEPS: Final = Computation(

@@ -28,6 +28,7 @@ from service.privacy.trade_off.combinators.easiest import EasiestOf
 from service.privacy.trade_off.combinators.symmetrised import Symmetrised
 from service.privacy.trade_off.delegating import MemoisedCurve
 from service.privacy.trade_off.enclosed.ulps import LOG_QUANTILE_ERROR
+from service.privacy.trade_off.shifted.gaussian import GaussianTradeOff
 
 SOURCE = "Dong, Roth, Su 2022, Definition 2.6; smallest mu over the stated range"
 PROVED_FROM = 1e-12
@@ -90,9 +91,19 @@ def mu(curve: AbstractTradeOff, false_positive_rate_min: float, type_two_error_m
         whole = Enclosure(_proved(curve, false_positive_rate_min, ranged), cap, curve.evidence)
     else:
         whole = _global(curve)
-        ranged = over_range(curve, false_positive_rate_min, type_two_error_min, whole.upper)
+        ranged = whole
+        if not _is_gaussian_in_range(curve, false_positive_rate_min, type_two_error_min):
+            ranged = over_range(curve, false_positive_rate_min, type_two_error_min, whole.upper)
     notes = (NOTHING_IN_RANGE,) if ranged.upper == 0 < whole.lower else ()
     return GdpReading(ranged, "upper", SOURCE, notes, global_mu=whole)
+
+
+def _is_gaussian_in_range(curve: AbstractTradeOff, rate_min: float, error_min: float) -> bool:
+    """Return whether mu is the same at every rate, as the curve is Gaussian, and a point is surely in the range."""
+    if not isinstance(curve, GaussianTradeOff) or rate_min == 1:
+        return False
+    start = max(rate_min, SMALLEST_RATE)
+    return float(curve.type_two_error(np.array([start])).lower[0]) >= error_min
 
 
 def _of_the_easiest(curve: EasiestOf, rate_min: float, error_min: float) -> GdpReading:

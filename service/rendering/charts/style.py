@@ -14,7 +14,7 @@ from typing import Any, Final, TypeAlias
 from service.rendering.charts.words import LONGEST_LINE, LONGEST_TITLE, wrap
 
 Spec: TypeAlias = dict[str, Any]
-"""A Vega-Lite spec, or a part of one."""
+"""Vega-Lite specification, or a part of one."""
 
 VEGA_LITE: Final = "application/vnd.vegalite.v5+json"
 SCHEMA: Final = "https://vega.github.io/schema/vega-lite/v5.json"

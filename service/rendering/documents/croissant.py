@@ -1,4 +1,4 @@
-"""An assessment as metadata of a data set: Croissant 1.0 with the vocabulary of responsible AI (RAI 1.0)."""
+"""Assessments as data set metadata: Croissant 1.0 with the vocabulary of responsible AI (RAI 1.0)."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ CONTEXT: Final[dict[str, Any]] = {
     "examples": {"@id": "cr:examples", "@type": "@json"},
     **{name: f"cr:{name}" for name in _OURS.split()},
 }
-"""The context that the specification of Croissant 1.0 publishes."""
+"""JSON-LD context from the specification of Croissant 1.0."""
 
 
 def croissant(response: AssessmentsResponse) -> str:
-    """Return the metadata. What only the publisher of the data knows is left out: license, creator, files."""
+    """Return the metadata. Facts that only the publisher of the data knows are omitted: license, creator and files."""
     context, subject = response.context, response.context.subject
     document: dict[str, Any] = {
         "@context": CONTEXT,
@@ -54,7 +54,7 @@ def croissant(response: AssessmentsResponse) -> str:
 
 
 def _responsible(response: AssessmentsResponse) -> dict[str, str | list[str]]:
-    """Return what RAI asks about, as far as an assessment knows it: a list where RAI takes several texts."""
+    """Return the answers to the questions of RAI. A field that takes several texts has a list."""
     decided, summary = response.decision, response.summary
     sentences = [summary.sentence] if summary.sentence else []
     source = f"Result {response.digest} of privacy-bounds, engine version {response.engine_version}."
@@ -68,5 +68,5 @@ def _responsible(response: AssessmentsResponse) -> dict[str, str | list[str]]:
 
 
 def _line(metric: Metric) -> str:
-    """Return a number with its title, in words and rounded up."""
+    """Return a sentence with the title and the upper bound of a number, rounded up."""
     return f"{metric.title}: at most {metric.row.at_most}."

@@ -1,4 +1,4 @@
-"""An assessment as a CycloneDX 1.7 document: a model with its card, and what is claimed about the model."""
+"""Assessments as CycloneDX 1.7 documents: a model with its card, and claims about the model."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from service.rendering.documents.metrics import Metric, cautions, metrics, prese
 CYCLONEDX: Final = "application/vnd.cyclonedx+json"
 SCHEMA: Final = "http://cyclonedx.org/schema/bom-1.7.schema.json"
 PREFIX: Final = "privacy-bounds:"
-"""Names of properties that are ours begin with it, as CycloneDX asks of its extensions."""
+"""Prefix of our property names, as CycloneDX requires for extensions."""
 
 
 def cyclonedx(response: AssessmentsResponse) -> str:
-    """Return the document. The same assessment makes the same document: it has no time and no random number."""
+    """Return the document. It contains no time and no random number, so that equal assessments give equal documents."""
     document = {
         "$schema": SCHEMA,
         "bomFormat": "CycloneDX",
@@ -43,7 +43,7 @@ def _metadata(response: AssessmentsResponse) -> dict[str, Any]:
 
 
 def _component(response: AssessmentsResponse) -> dict[str, Any]:
-    """Return the model that was assessed. Without a subject it is called after the run."""
+    """Return the assessed model. Without a subject, its name is the title of the run."""
     subject = response.context.subject
     found: dict[str, Any] = {
         "type": "machine-learning-model",
@@ -77,7 +77,7 @@ def _card(response: AssessmentsResponse) -> dict[str, Any]:
 
 
 def _performance(metric: Metric) -> dict[str, Any]:
-    """Return a number with its bounds, in all their digits: nothing is rounded."""
+    """Return a number with its bounds. All digits are kept, so that nothing is rounded."""
     row = metric.row
     ends = {"lowerBound": row.lower, "upperBound": row.upper}
     known = {name: repr(value) for name, value in ends.items() if value is not None}

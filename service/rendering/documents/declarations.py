@@ -1,4 +1,4 @@
-"""The declarations of a CycloneDX document: limits and assumptions as claims, with evidence and attestations."""
+"""Declarations of a CycloneDX document: limits and assumptions as claims, with evidence and attestations."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from service.rendering.sentences.void import refuted
 SUBJECT: Final = "subject"
 RESULT: Final = "result"
 VERDICT: Final = "verdict"
-"""References inside the document."""
+"""Identifier of the claim that states the verdict."""
 SIDES: Final = {"met": "evidence", "violated": "counterEvidence"}
-"""What the result is for a claim; for a limit that is not decided it is neither."""
+"""Role of the result for the claim of a limit. An undecided limit has no evidence."""
 
 
 def declarations(response: AssessmentsResponse) -> dict[str, Any]:
-    """Return what is claimed about the subject, what speaks for it, and who vouches for what.
+    """Return claims about the subject, their evidence, and attestations.
 
-    Where nothing is bounded no limit is claimed: the verdict and the assumptions that do not hold are all there is.
+    If no number is bounded, no limit is claimed. The claims are then the verdict and the refuted assumptions.
     """
     attested = response.context.attested
     names = list(dict.fromkeys(each.by for each in attested if each.by is not None))
@@ -38,7 +38,7 @@ def declarations(response: AssessmentsResponse) -> dict[str, Any]:
 
 
 def _claimed(response: AssessmentsResponse) -> Sequence[AssessedAssumption]:
-    """Return the assumptions that are claimed to hold, and those that are attested not to."""
+    """Return the assumptions that are claimed to hold, and those that are attested not to hold."""
     if not is_bounded(response):
         return refuted(response.assumptions)
     relaxed = [each for attacked in response.threat_models for each in attacked.assumptions]
@@ -70,7 +70,7 @@ def _limit(index: int, ruling: Ruling) -> dict[str, Any]:
 
 
 def _assumption(assumption: AssessedAssumption) -> dict[str, Any]:
-    """Return the claim that an assumption holds, or the counter claim that it does not."""
+    """Return the claim that an assumption holds, or that it does not hold."""
     claim = {"bom-ref": f"assumption-{assumption.code}", "target": SUBJECT}
     if assumption.holds == "no":
         return claim | {
@@ -81,7 +81,7 @@ def _assumption(assumption: AssessedAssumption) -> dict[str, Any]:
 
 
 def _attestation(given: Attestation, names: Sequence[str], claimed: dict[Any, AssessedAssumption]) -> dict[str, Any]:
-    """Return somebody's word about an assumption: for its claim, or against it."""
+    """Return an attestation about an assumption, for or against its claim."""
     holds = "holds" if given.holds == "yes" else "does not hold"
     when = "" if given.when is None else f" ({given.when})"
     side = "claims" if given.holds == "yes" else "counterClaims"
@@ -93,7 +93,7 @@ def _attestation(given: Attestation, names: Sequence[str], claimed: dict[Any, As
 
 
 def _evidence(response: AssessmentsResponse) -> dict[str, Any]:
-    """Return the result that all claims about limits rest on."""
+    """Return the result as the evidence for all claims about limits."""
     date = response.context.date
     return {
         "bom-ref": RESULT,

@@ -1,4 +1,4 @@
-"""Texts of other people inside Markdown and file names."""
+"""Escaping of foreign text in Markdown and in file names."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ _IN_PROSE: Final = re.compile(
 
 
 def cell(text: str) -> str:
-    """Return a text of ours, which may have code spans, for a table."""
+    """Escape a text of the service, which may contain code spans, for a table cell."""
     return text.replace("|", "&#124;")
 
 
 def plain(text: str) -> str:
-    """Return a text that somebody sent as Markdown and HTML show it. No links are made of addresses."""
+    """Escape a foreign text, so that Markdown and HTML show it unchanged. Addresses do not become links."""
     return "".join(f"&#{ord(each)};" if each in _MARKUP else each for each in text)
 
 
 def prose(text: str) -> str:
-    """Return sentences in which somebody's words stand as Markdown shows them, readable where nothing is markup."""
+    """Escape sentences that contain foreign words. Characters that are not markup stay readable."""
     return _IN_PROSE.sub(lambda found: f"&#{ord(found[0])};", text)
 
 
 def file_name(name: str) -> str:
-    """Return a name of ASCII letters, digits and dashes, "" where nothing of it is left."""
+    """Convert a name to ASCII letters, digits and dashes. Return "" if nothing is left."""
     ascii_name = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode()
     return re.sub(r"[^A-Za-z0-9]+", "-", ascii_name)[:LONGEST_NAME].strip("-")

@@ -1,4 +1,4 @@
-"""The hazards of an assessment as its texts show them."""
+"""Hazards of an assessment, as its documents show them."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ from service.rendering.documents.rows import rows
 OF_NUMBERS: Final[frozenset[HazardCode]] = frozenset(
     {"epsilon_says_little", "one_point_hides_the_curve", "relaxed_number_alone"}
 )
-"""Hazards about the numbers. Where nothing is proved about the run, there are no numbers to be careful with."""
+"""Hazards about the numbers. They are omitted if nothing is proved about the run, since the documents have no numbers.
+"""
 
 
 @final
 class ShownHazard(NamedTuple):
-    """A hazard in words. texts: what it is and does; they contain no numbers where nothing is proved about the run."""
+    """Hazard in words. texts: description and effects, without numbers if nothing is proved about the run."""
 
     title: str
     status: str
@@ -25,7 +26,7 @@ class ShownHazard(NamedTuple):
 
 
 def shown_hazards(response: AssessmentsResponse) -> list[ShownHazard]:
-    """Return the hazards to be shown, in their order."""
+    """Return the hazards to show, in the order of the assessment."""
     if response.summary.bounded:
         return [
             _shown(each, each.text, each.effect_text, *map(_consequence, each.consequences))
@@ -40,6 +41,6 @@ def _shown(hazard: AssessedHazard, *texts: str) -> ShownHazard:
 
 
 def _consequence(consequence: Consequence) -> str:
-    """Return the numbers of a consequence, rounded up."""
+    """Return a consequence with its numbers, rounded up."""
     numbers = "; ".join(f"{row.title}: at most {row.at_most}" for row in rows((consequence.answer,)))
     return f"{consequence.text} {numbers}."

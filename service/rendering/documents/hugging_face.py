@@ -1,4 +1,4 @@
-"""An assessment as the metadata block of a Hugging Face model card."""
+"""Assessments as the metadata block of a Hugging Face model card."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from service.rendering.documents.metrics import Metric, cautions, has_epsilon, m
 
 YAML: Final = "application/yaml"
 TASK: Final = {"type": "other", "name": "Privacy assessment"}
-"""The Hub has no task of this kind."""
+"""Task of the result. The Hub has no task for privacy assessments."""
 
 
 @final
 class _Quoted(str):
-    """A text that is written in double quotes, whatever a reader of YAML 1.1 or 1.2 would take it for without."""
+    """Text that is written in double quotes, so that neither YAML 1.1 nor 1.2 reads it as another type."""
 
     __slots__ = ()
 
 
 @final
 class _Dumper(yaml.SafeDumper):
-    """Writes quoted texts, and no references between equal values."""
+    """YAML dumper that writes quoted texts, and repeats equal values instead of referring to them."""
 
     def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 - the name that PyYAML calls
-        """Return True: a value that comes twice is written twice."""
+        """Return True, so that repeated values are written again."""
         return True
 
 
@@ -34,7 +34,7 @@ _Dumper.add_representer(_Quoted, lambda _, text: yaml.ScalarNode("tag:yaml.org,2
 
 
 def hugging_face(response: AssessmentsResponse) -> str:
-    """Return the block that goes between the lines `---` at the top of a card. It begins with the first of them."""
+    """Return the metadata block for the top of a model card, with the opening line `---`."""
     name = _Quoted(subject_name(response))
     listed = metrics(response)
     block: dict[str, Any] = {
@@ -53,12 +53,12 @@ def hugging_face(response: AssessmentsResponse) -> str:
 
 
 def _metric(metric: Metric) -> dict[str, Any]:
-    """Return a number as the Hub lists it: the certified bound in all its digits."""
+    """Return a number in the format of the Hub: the certified bound in all its digits."""
     return {"type": metric.row.key, "name": _Quoted(metric.title), "value": metric.row.value}
 
 
 def _assessment(response: AssessmentsResponse) -> dict[str, Any]:
-    """Return what the Hub has no field for."""
+    """Return the facts for which the Hub has no field."""
     context, decided, summary = response.context, response.decision, response.summary
     found: dict[str, Any] = {"run": _Quoted(summary.title)}
     if summary.sentence:

@@ -1,4 +1,4 @@
-"""An assessment as a section of a model card."""
+"""Assessments as a section of a model card in Markdown."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ RELATIONS: Final[Mapping[str, str]] = {
 
 
 def model_card(response: AssessmentsResponse) -> str:
-    """Return a Markdown section of level 2. What people wrote into the request is quoted with its markup escaped.
+    """Return a Markdown section of level 2. Texts from the request are escaped.
 
-    Where nothing is proved about the run, the section has no numbers.
+    If nothing is proved about the run, the section has no numbers.
     """
     return "\n".join(_lines(response)) + "\n"
 
@@ -66,7 +66,7 @@ def _lines(response: AssessmentsResponse) -> Iterator[str]:
 
 
 def _assumptions(response: AssessmentsResponse) -> Iterator[str]:
-    """Yield the assumptions; what follows where one does not hold, only where the numbers are shown."""
+    """Yield the assumptions. The consequences of a refuted assumption are shown only beside numbers."""
     is_bounded = response.summary.bounded
     yield "### What the numbers rest on" if is_bounded else "### Assumptions"
     yield ""

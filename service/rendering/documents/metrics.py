@@ -1,4 +1,4 @@
-"""Numbers of an assessment for documents of other standards, and the cautions that belong to the numbers."""
+"""Numbers of an assessment for documents of other standards, and the cautions about them."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from service.rendering.numbers import format_exact
 from service.rendering.sentences.void import is_refuted, refuted
 
 EPSILON: Final = "epsilon"
-"""Key of that number."""
+"""Key of the metric epsilon."""
 
 
 @final
 class Metric(NamedTuple):
-    """One number, and the attacker that it bounds."""
+    """Number with the attacker that it bounds."""
 
     attacker: str
     is_conditional: bool
@@ -26,37 +26,37 @@ class Metric(NamedTuple):
 
     @property
     def is_proved(self) -> bool:
-        """Whether the number is a proved bound that JSON can hold."""
+        """Whether the number is a proved and finite bound."""
         return self.row.upper is not None and math.isfinite(self.row.value)
 
     @property
     def title(self) -> str:
-        """Title of the number for people, with the attacker."""
+        """Title of the number, with the attacker."""
         beside = ", valid beside the worst case only" if self.is_conditional else ""
         return f"{self.row.title} (attacker {self.attacker}{beside})"
 
 
 def is_bounded(response: AssessmentsResponse) -> bool:
-    """Return whether any number of an assessment is known to bound anything."""
+    """Whether any number of an assessment is a valid bound."""
     return response.summary.bounded and response.verdict != "void"
 
 
 def metrics(response: AssessmentsResponse) -> list[Metric]:
-    """Return the numbers that a document lists: they bound something, and they are finite.
+    """Return the finite and informative bounds of an assessment.
 
-    An attacker is left out where an assumption about this attacker is attested not to hold.
+    An attacker is omitted if an assumption about this attacker is attested not to hold.
     """
     return [each for each in _bounds(response) if not each.row.says_nothing and each.is_proved]
 
 
 def has_epsilon(response: AssessmentsResponse) -> bool:
-    """Return whether an epsilon against the worst case is listed. Those of relaxed attackers do not count."""
+    """Whether the metrics contain an epsilon against the worst case. Relaxed attackers do not count."""
     worst = _attacker(response.threat_models[0])
     return any(each.row.key == EPSILON and each.attacker == worst for each in metrics(response))
 
 
 def cautions(response: AssessmentsResponse) -> list[str]:
-    """Return what has to be known beside the numbers, or why there are none: every sentence once."""
+    """Return cautions about the numbers, or the reasons why there are none. No sentence is repeated."""
     if not is_bounded(response):
         told = [f"{each.code} is attested not to hold. {each.if_not}" for each in refuted(response.assumptions)]
     else:
@@ -66,7 +66,7 @@ def cautions(response: AssessmentsResponse) -> list[str]:
 
 
 def present_hazards(response: AssessmentsResponse) -> list[AssessedHazard]:
-    """Return the hazards that are present; where nothing is bounded, those that are the reason."""
+    """Return the hazards that are present. Without bounds, return only those that are the reason."""
     present = [each for each in response.hazards if each.status == "present"]
     return present if is_bounded(response) else [each for each in present if each.effect == "no_bound"]
 
@@ -85,13 +85,13 @@ def _beside_numbers(response: AssessmentsResponse) -> Iterator[str]:
 
 
 def subject_name(response: AssessmentsResponse) -> str:
-    """Return what people call the subject, or the run in words where the request names no subject."""
+    """Return the name of the subject, or the run in words for a request without a subject."""
     subject = response.context.subject
     return response.summary.title if subject is None else subject.name
 
 
 def _bounds(response: AssessmentsResponse) -> Iterator[Metric]:
-    """Yield the numbers of all attackers, the worst case first; none where nothing is bounded."""
+    """Yield the numbers of all attackers, the worst case first. Yield nothing if no number is bounded."""
     if not is_bounded(response):
         return
     first = response.threat_models[0]
@@ -105,7 +105,7 @@ def _bounds(response: AssessmentsResponse) -> Iterator[Metric]:
 
 
 def _gdp_rows(gdp: GdpSummary) -> Iterator[ReportRow]:
-    """Yield mu, and how much it gives away."""
+    """Yield mu of Gaussian differential privacy, and its regret."""
     where = f"where both error rates are at least {format_exact(gdp.smallest_rate)}"
     named = (
         (f"mu of Gaussian differential privacy {where}", "gdp_mu", gdp.mu),

@@ -1,4 +1,4 @@
-"""An assessment as parameters, metrics and tags of a run of MLflow."""
+"""Assessments as parameters, metrics and tags of an MLflow run."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ LONGEST_PARAMETER: Final = 6000
 LONGEST_TAG: Final = 5000
 PREFIX: Final = "dp."
 AS_TAGS: Final = frozenset({"attested", "subject", "date", "prepared_by"})
-"""Fields of the context that are no parameters."""
+"""Fields of the context that become tags instead of parameters."""
 
 
 def mlflow_run(response: AssessmentsResponse) -> str:
     """Return `{"params", "metrics", "tags"}` for `log_params`, `log_metrics` and `set_tags`.
 
-    Keys are of letters, digits, `_`, `-`, `.` and `/`; there are fewer than 100 parameters and 1000 metrics. Metrics
-    are finite: an infinite one is left out and named in the tag dp.infinite. There is no metric where nothing is proved
-    about the run or against an attacker, and no epsilon at delta 1, where it says nothing.
+    Keys consist of letters, digits, `_`, `-`, `.` and `/`. There are fewer than 100 parameters and 1000 metrics.
+    Metrics are finite; the tag dp.infinite names the infinite ones. Metrics are omitted if nothing is proved about the
+    run or against an attacker. Epsilon at delta 1 is omitted as well, since it says nothing.
     """
     metrics: dict[str, float] = {}
     infinite: list[str] = []

@@ -1,4 +1,4 @@
-"""An assessment for who reads it in a shell."""
+"""Assessments as plain text for a terminal."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from service.rendering.documents.hazards import shown_hazards
 
 
 def plain_text(response: AssessmentsResponse) -> str:
-    """Return the statement and the hazards that are present. The verdict of a policy is part of the statement."""
+    """Return the statement, which contains the verdict of the policy, and the hazards that are present."""
     lines = [response.statement]
     present = [each for each in shown_hazards(response) if each.status == "present"]
     if present:

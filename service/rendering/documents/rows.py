@@ -1,4 +1,4 @@
-"""The answers of an assessment as rows of a table: what all its forms show of them."""
+"""Answers of an assessment as table rows, which all documents share."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ AT_DELTA: Final = {
     0.0: "Epsilon of pure differential privacy (delta 0)",
 }
 NUMBERS: Final = ("epsilon", "gdp_mu", "deletion_capacity")
-"""Questions whose answers are no shares."""
+"""Questions whose answers are not shares."""
 
 
 @final
 class ReportRow(NamedTuple):
-    """One number: what it is, a key of ASCII letters, digits and `_.-`, the number with its ends, and its evidence.
+    """Number with its title, a key of ASCII letters, digits and `_.-`, its bounds, and its evidence.
 
-    is_share: people read it in percent. says_nothing: it is a number at delta 1, where every run keeps every epsilon.
+    is_share: shown in percent. says_nothing: an epsilon at delta 1, where every run meets every epsilon.
     """
 
     title: str
@@ -55,7 +55,7 @@ class ReportRow(NamedTuple):
 
     @property
     def at_most(self) -> str:
-        """The upper bound in words, rounded up; where there is none, the estimate."""
+        """Upper bound in words, rounded up. An approximation has its estimate instead."""
         if self.says_nothing:
             return SAYS_NOTHING
         number = self.value if self.upper is None else self.upper
@@ -66,7 +66,7 @@ class ReportRow(NamedTuple):
 
     @property
     def at_least(self) -> str:
-        """The lower bound in words, rounded down; "" where there is none."""
+        """Lower bound in words, rounded down, or "" for an approximation."""
         if self.lower is None or self.says_nothing:
             return ""
         if math.isinf(self.lower):
@@ -75,7 +75,7 @@ class ReportRow(NamedTuple):
 
 
 def rows(answers: tuple[Answer, ...]) -> Iterator[ReportRow]:
-    """Yield a row for each number; of the points of a curve the power."""
+    """Yield a row for each number. Points of a curve have a row for their power."""
     for answer in answers:
         if isinstance(answer, TradeOffAnswer):
             for point in answer.points:
@@ -97,7 +97,7 @@ ACCUSED: Final = (
 
 
 def remarks(answers: tuple[Answer, ...]) -> Iterator[str]:
-    """Yield what has to be known about predictive values beside their numbers."""
+    """Yield remarks about predictive values, which depend on the prior."""
     asked = [each for each in answers if each.type in ("positive_predictive_value", "negative_predictive_value")]
     if asked:
         yield ACCUSED

@@ -1,4 +1,4 @@
-"""Who attacks, in words."""
+"""Descriptions of attackers, to follow "against" in a sentence."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NEIGHBOURS: Final[Mapping[NeighboringRelation, str]] = {
 
 
 def attacker(model: ThreatModelSpec) -> str:
-    """Return an attacker with everything that tells it apart, to follow "against"."""
+    """Return an attacker with all its parameters, to follow "against"."""
     match model:
         case WorstCaseThreatModel():
             return _worst_case(model)
@@ -53,7 +53,7 @@ def _dimensions(number: int) -> str:
 
 
 def _approximations(model: MembershipThreatModel) -> list[str]:
-    """Return what a membership attacker is computed with, beside the exact defaults."""
+    """Return the approximations and populations of a membership attacker that differ from the exact defaults."""
     found: list[str] = []
     if model.step_curve == "gaussian":
         found.append("steps in the Gaussian approximation")

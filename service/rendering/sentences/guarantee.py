@@ -1,4 +1,4 @@
-"""Guarantees of a run in sentences. Every number is rounded to the safe side."""
+"""Guarantees of a run as sentences. Every number is rounded to the safe side."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ Fields = Mapping[str, Any]
 
 
 def pair_sentence(epsilon: Fields, delta: float, unit: str, *, delta_is_small: bool) -> str:
-    """Return what epsilon at delta promises per unit. Where the pair promises nothing, the sentence says that.
+    """Return the guarantee of epsilon at delta per unit, or that the pair guarantees nothing.
 
-    epsilon: an answer as its fields. delta_is_small: False where a delta of this size allows the publication of a
+    epsilon: the fields of an answer. delta_is_small: False if a delta of this size would allow the publication of a
     record.
     """
     upper = epsilon["upper"]
@@ -46,7 +46,7 @@ def pair_sentence(epsilon: Fields, delta: float, unit: str, *, delta_is_small: b
 
 
 def power_sentence(rate: float, power: Fields, members: str) -> str:
-    """Return what the best attack identifies at a false positive rate, with people for members or another plural."""
+    """Return the share that the best attack identifies at a false positive rate. members: people, or another plural."""
     if rate == 0:
         who = f"An attacker who wrongly accuses none of the {members} outside the data"
     else:
@@ -62,7 +62,7 @@ def power_sentence(rate: float, power: Fields, members: str) -> str:
 
 
 def reconstruction_sentence(chance: float, gamma: Fields) -> str:
-    """Return how much a release helps to reconstruct a record."""
+    """Return how much a release increases the probability of a reconstruction."""
     upper = gamma["upper"]
     who = f"A reconstruction with a chance of {percent_exact(chance)} without the release"
     if upper is None:
@@ -73,7 +73,7 @@ def reconstruction_sentence(chance: float, gamma: Fields) -> str:
 
 
 def gdp_sentence(gdp: Fields) -> str:
-    """Return mu with its range: at smaller error rates nothing is promised."""
+    """Return mu of Gaussian differential privacy with its range of error rates, and its regret."""
     return (
         f"{_number(gdp['mu']['value'])}-Gaussian differential privacy wherever both error rates are at least "
         f"{percent_exact(gdp['smallest_rate'])}, with a regret of at most {_number(gdp['regret']['value'])}."
@@ -81,7 +81,7 @@ def gdp_sentence(gdp: Fields) -> str:
 
 
 def is_everything(upper: float) -> bool:
-    """Whether a bound on a share is 100 % when it is rounded up."""
+    """Whether a bound on a share rounds up to 100 %."""
     return percent_up(upper) == percent_up(1.0)
 
 

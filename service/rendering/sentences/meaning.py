@@ -1,4 +1,4 @@
-"""A limit of a policy as a sentence for people."""
+"""Limits of a policy as sentences."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ DIRECTIONS: Final[Mapping[Direction, str]] = {
 
 
 def meaning(limit: Limit) -> str:
-    """Return what a limit demands, in a sentence. Every number has all digits that were sent."""
+    """Return a limit as a sentence. Every number has all digits that were sent."""
     given, claim = _conditions(limit.question), _claim(limit)
     text = f"At {given}, {claim}" if given else claim
     if limit.threat_model is not None:
@@ -47,7 +47,7 @@ def meaning(limit: Limit) -> str:
 
 
 def _conditions(question: QuestionSpec) -> str:
-    """Return where the number of a limit is read, to follow "At"."""
+    """Return the parameters of the question of a limit, to follow "At"."""
     match question:
         case TradeOffQuestion(false_positive_rates=(rate, *_)):
             return _rate(rate)
@@ -91,7 +91,7 @@ def _claim(limit: Limit) -> str:
 
 
 def _claim_of_share(limit: Limit, amount: str) -> str:
-    """Return a claim about a share or a chance. amount: the limit in percent, with its side."""
+    """Return a claim about a share or a probability. amount: the limit in percent, with "at most" or "at least"."""
     match limit.question:
         case ReconstructionQuestion():
             return f"{_reconstruction(limit.question)} {amount}"
@@ -109,7 +109,7 @@ def _claim_of_share(limit: Limit, amount: str) -> str:
 
 
 def _by(limit: Limit) -> str:
-    """Return which attack a claim is about. Nothing: it is about all attacks."""
+    """Return the attack that a claim is about, or "" for a claim about all attacks."""
     question, is_upper = limit.question, limit.at_most is not None
     if isinstance(question, PositivePredictiveValueQuestion | NegativePredictiveValueQuestion):
         if question.side == "at_least":

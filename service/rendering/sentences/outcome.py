@@ -1,4 +1,4 @@
-"""How a run stands to one limit of a policy, in words."""
+"""Outcomes of the limits of a policy in words."""
 
 from __future__ import annotations
 
@@ -12,13 +12,15 @@ WARNING: Final = "warning only"
 
 
 def margin_text(limit: float, margin: float | None) -> str:
-    """Return a margin, rounded down: in percent of the limit, or as a number where the limit is 0. "": no margin."""
+    """Format a margin, rounded down: in percent of the limit, or as a number for a limit of 0. Return "" without a
+    margin.
+    """
     if margin is None:
         return ""
     return percent_down(margin) if limit else rounded_down(margin, SHOWN)
 
 
 def outcome(verdict: str, severity: str, margin: str) -> str:
-    """Return how a limit stands, with its margin and whether it counts."""
+    """Return the outcome of a limit, with its margin, and whether the limit is only a warning."""
     counts = "" if severity == "error" else f", {WARNING}"
     return f"{OUTCOMES[verdict]}{f', margin {margin}' if margin else ''}{counts}"

@@ -1,4 +1,4 @@
-"""The guarantee in plain text, in the order of the checklist for reports on differential privacy."""
+"""Statement about a run in plain text, in the order of the checklist for reports on differential privacy."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ PROVED: Final = "the safe end of an enclosure, rounded to the safe side"
 def statement(facts: RunFacts, decided: Mapping[str, Any] | None, mechanism: str, engine_version: str) -> str:
     """Return the sections of Ponomareva et al. 2023 (How to DP-fy ML), Section 5.3, and the policy.
 
-    Where nothing is proved about the run, the statement contains no bound. decided: the decision of a policy.
+    decided: the decision of a policy. mechanism: canonical JSON of the mechanism. If nothing is proved about the run,
+    the statement contains no bound.
     """
     numbers = [*_numbers(facts)] if facts.is_bounded else [facts.why_unbounded]
     about = [*_about(facts.context)]
@@ -50,7 +51,7 @@ def statement(facts: RunFacts, decided: Mapping[str, Any] | None, mechanism: str
 
 
 def _about(context: AssessmentContext) -> Iterator[str]:
-    """Yield what is assessed, when and by whom, where that is given."""
+    """Yield subject, date and author of the assessment, as far as they were given."""
     subject = context.subject
     if subject is not None:
         yield subject.name if subject.version is None else f"{subject.name}, version {subject.version}"
@@ -94,14 +95,14 @@ def _numbers(facts: RunFacts) -> Iterator[str]:
 
 
 def _amount(answer: Fields, *, points: bool = False) -> str:
-    """Return a share, rounded up, with what it is: a bound or an estimate."""
+    """Format a share, rounded up, with "at most" for a bound and "about" for an estimate."""
     upper = answer["upper"]
     number, side = (answer["value"], "about") if upper is None else (upper, "at most")
     return f"{side} {points_up(number)} percentage points" if points else f"{side} {percent_up(number)}"
 
 
 def _with_kind(sentence: str, answer: Fields) -> str:
-    """Return a sentence with the evidence and the source of its number."""
+    """Append evidence and source of its number to a sentence."""
     bracket = "" if answer["tight"] is not False else "; the true number lies between the bounds of two theorems"
     return f"{sentence.removesuffix('.')} ({answer['evidence']}, by {answer['source']}{bracket})."
 
@@ -121,7 +122,7 @@ def _verification(facts: RunFacts, engine_version: str) -> str:
 
 
 def _policy(decided: Mapping[str, Any], *, is_bounded: bool) -> Iterator[str]:
-    """Yield the verdict in a sentence, and the limits where anything is proved about the run."""
+    """Yield the verdict of a policy, and its limits if anything is proved about the run."""
     revision = decided.get("revision")
     yield f"{decided['name']}{'' if revision is None else f', revision {revision}'}: {decided['sentence']}"
     if decided["missing"]:

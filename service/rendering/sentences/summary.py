@@ -1,4 +1,4 @@
-"""Texts to copy about a run: a title, a sentence, a paragraph."""
+"""Summary of a run: title, sentence and paragraph."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from service.rendering.sentences.void import refuted, unproved, void
 
 MOST_WORDS: Final = 120
 LONGEST_RUN: Final = 110
-"""Characters of the run in a paragraph."""
+"""Largest number of characters of the run in a paragraph."""
 SUBJECT_WORDS, VERSION_WORDS = 8, 3
 VOID: Final = (
     "Nothing is proved about this run: an assumption behind its numbers is attested not to hold.",
@@ -29,10 +29,11 @@ LITTLE: Final = "So large an epsilon promises next to nothing by itself."
 
 @final
 class RunFacts(NamedTuple):
-    """Parts of the texts about a run.
+    """Facts about a run that its texts state.
 
-    mechanism: as it was described. threat_model: what all numbers are of. answers: to the standard questions, as fields
-    of the response. gdp, hazards: likewise. changed: what hazards changed about the run, in a sentence.
+    mechanism: as described in the request. threat_model: attacker of all numbers. answers: fields of the answers to the
+    standard questions. gdp, hazards: fields of the response. changed: a sentence about changes that hazards made to the
+    run.
     """
 
     mechanism: MechanismSpec
@@ -46,18 +47,18 @@ class RunFacts(NamedTuple):
 
     @property
     def is_bounded(self) -> bool:
-        """Whether any number is known to bound anything."""
+        """Whether any number is a valid bound."""
         return not refuted(self.assumptions) and all(each["effect"] != "no_bound" for each in self.hazards)
 
     @property
     def power(self) -> Fields:
-        """The power at the false positive rate of the context."""
+        """Power at the false positive rate of the context."""
         rate, curve = self.context.false_positive_rate, self.answers[2]
         return next(each["power"] for each in curve["points"] if each["false_positive_rate"] == rate)
 
     @property
     def is_enclosed(self) -> bool:
-        """Whether every number has a lower and an upper bound: none is an estimate."""
+        """Whether every number has both bounds, so that none is an estimate."""
         return all(each["upper"] is not None for each in (*self.answers[:2], self.power, *self.answers[3:]))
 
     def is_present(self, code: str) -> bool:
@@ -66,26 +67,26 @@ class RunFacts(NamedTuple):
 
     @property
     def why_unbounded(self) -> str:
-        """Why no number is known to bound anything, in a sentence."""
+        """Sentence that explains why no number is a valid bound."""
         broken = refuted(self.assumptions)
         return void(broken) if broken else unproved(self.hazards)
 
     @property
     def guarantee(self) -> str:
-        """The promise of epsilon at the delta of the context, in a sentence."""
+        """Sentence with the guarantee of epsilon at the delta of the context."""
         unit = protected(self.context, self.threat_model)
         is_small = not self.is_present("delta_not_small")
         return pair_sentence(self.answers[0], self.context.delta, unit, delta_is_small=is_small)
 
     @property
     def power_sentence(self) -> str:
-        """The success of the best attack at the false positive rate of the context, in a sentence."""
+        """Sentence with the success of the best attack at the false positive rate of the context."""
         context = self.context
         return power_sentence(context.false_positive_rate, self.power, members(context, self.threat_model))
 
 
 def run_summary(facts: RunFacts) -> RunSummary:
-    """Return the texts of an assessment."""
+    """Return title, sentence and paragraph of an assessment."""
     return RunSummary(
         title=run_title(facts.mechanism),
         bounded=facts.is_bounded,
@@ -101,7 +102,7 @@ def _unbounded_paragraph(facts: RunFacts) -> Iterator[str]:
 
 
 def _bounded_paragraph(facts: RunFacts) -> list[str]:
-    """Return the sentences of a paragraph. The least important ones are left out where there are too many words."""
+    """Return the sentences of a paragraph. The least important sentences are dropped beyond `MOST_WORDS` words."""
     context = facts.context
     changed = [] if facts.changed is None else [facts.changed]
     little = [LITTLE] if facts.is_present("epsilon_says_little") and "differentially" in facts.guarantee else []
@@ -129,7 +130,7 @@ def _bounded_paragraph(facts: RunFacts) -> list[str]:
 
 
 def _subject(context: AssessmentContext) -> Iterator[str]:
-    """Yield what is assessed and when, where that is given."""
+    """Yield subject and date of the assessment, as far as they were given."""
     subject = context.subject
     day = "" if context.date is None else f" on {context.date}"
     if subject is None:
@@ -141,13 +142,13 @@ def _subject(context: AssessmentContext) -> Iterator[str]:
 
 
 def _shortened(name: str, most: int) -> str:
-    """Return a name of at most `most` words."""
+    """Truncate a name to at most `most` words."""
     words = name.split()
     return name if len(words) <= most else " ".join((*words[:most], "…"))
 
 
 def _assumed(assumptions: Sequence[AssessedAssumption]) -> str:
-    """Return how many assumptions the numbers rest on, and how many of them nobody vouches for."""
+    """Return the number of assumptions, and the number of assumptions that nobody attests."""
     total, vouched_by_nobody = len(assumptions), sum(each.holds == "unknown" for each in assumptions)
     if total == 0:
         return "The numbers rest on no assumption."

@@ -1,4 +1,4 @@
-"""A run in words: the title that people read."""
+"""Runs in words: titles for readers."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from service.rendering.numbers import format_exact, group_digits, percent_exact
 LONGEST_TITLE: Final = 160
 MORE: Final = "…"
 SHORTEST_PART: Final = 24
-"""Characters that a part of a composition needs; with less room it is left out."""
+"""Smallest number of characters for a part of a composition. With less space the part is omitted."""
 
 
 def run_title(mechanism: MechanismSpec, longest: int = LONGEST_TITLE) -> str:
-    """Return a mechanism in words, of at most `longest` characters. What has no room is left out as a whole item."""
+    """Return a mechanism in words, with at most `longest` characters. Items that do not fit are omitted completely."""
     match mechanism:
         case RepeatedMechanism(mechanism=inner, steps=steps):
             return _around(inner, _times(steps), longest)
@@ -49,7 +49,7 @@ def run_title(mechanism: MechanismSpec, longest: int = LONGEST_TITLE) -> str:
 
 
 def joined(items: Iterable[str], longest: int, separator: str = ", ") -> str:
-    """Return as many whole items as there is room for. Items that are left out are replaced by an ellipsis."""
+    """Join as many complete items as fit. An ellipsis replaces the others."""
     found, kept = list(items), ""
     for index, item in enumerate(found):
         text = f"{kept}{separator if index else ''}{item}"
@@ -61,7 +61,7 @@ def joined(items: Iterable[str], longest: int, separator: str = ", ") -> str:
 
 
 def _around(inner: MechanismSpec, item: str, longest: int) -> str:
-    """Return the title of a mechanism with an item after it."""
+    """Return the title of a mechanism, followed by an item."""
     room = longest - len(item) - len("(), ")
     if room < SHORTEST_PART:
         return MORE
@@ -70,7 +70,7 @@ def _around(inner: MechanismSpec, item: str, longest: int) -> str:
 
 
 def _listed(head: str, parts: Iterable[tuple[str, MechanismSpec]], longest: int) -> str:
-    """Return the parts of a mechanism after a head. Parts are read only while there is room."""
+    """Return the parts of a mechanism after a head. Parts are converted only while they fit."""
     text, separator = head, "; "
     for index, (before, part) in enumerate(parts):
         start = f"{separator if index else ''}{before}"
@@ -82,7 +82,7 @@ def _listed(head: str, parts: Iterable[tuple[str, MechanismSpec]], longest: int)
 
 
 def _is_list(mechanism: MechanismSpec) -> bool:
-    """Whether a title has several mechanisms one after the other."""
+    """Whether the title of a mechanism lists several mechanisms."""
     is_composed = isinstance(mechanism, ComposedMechanism) and len(mechanism.mechanisms) > 1
     return is_composed or isinstance(mechanism, MixtureMechanism)
 
@@ -166,7 +166,7 @@ def _noisy_sgd(run: NoisySgdMechanism) -> Iterator[str]:
 
 
 def _range(value: float | tuple[float, ...]) -> str:
-    """Return a number, or the smallest and the largest of several."""
+    """Format a number, or the smallest and the largest of several."""
     low, high = min(listed(value)), max(listed(value))
     return format_exact(low) if low == high else f"{format_exact(low)} to {format_exact(high)}"
 

@@ -1,4 +1,4 @@
-"""Whose data the numbers of an assessment protect together, in words."""
+"""Privacy units in words: whose data the numbers of an assessment protect."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ MEMBERS: Final[Mapping[str, str]] = {
 
 
 def cap_of(context: AssessmentContext, threat_model: WorstCaseThreatModel) -> int | None:
-    """Return how many records one unit has at most. None: nothing says it."""
+    """Return the largest number of records of a unit, or None if no cap is known."""
     if context.privacy_unit in ONE_RECORD_UNITS:
         return threat_model.records or 1
     return context.records if threat_model.records is None else threat_model.records
 
 
 def protected(context: AssessmentContext, threat_model: WorstCaseThreatModel) -> str:
-    """Return the unit with its cap. Without a cap nothing but a record of the unit is protected."""
+    """Return the protected unit with its cap. Without a cap only a single record of the unit is protected."""
     unit, cap = context.privacy_unit, cap_of(context, threat_model)
     if cap is None:
         return f"record of one {unit}"
@@ -35,5 +35,5 @@ def protected(context: AssessmentContext, threat_model: WorstCaseThreatModel) ->
 
 
 def members(context: AssessmentContext, threat_model: WorstCaseThreatModel) -> str:
-    """Return what an attacker identifies, in the plural: records where nothing caps the records of a unit."""
+    """Return the plural of what an attacker identifies: records, if no cap on the records of a unit is known."""
     return "records" if cap_of(context, threat_model) is None else MEMBERS[context.privacy_unit]

@@ -1,4 +1,4 @@
-"""The verdict of a policy in a sentence, with what it rests on."""
+"""Verdicts of a policy as sentences."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ BETWEEN: str = "the limit lies between the two bounds of its number"
 class Standing(NamedTuple):
     """Counts behind a verdict.
 
-    counted: verdict and reason of every rule that counts; warnings: rules that only warn and are not met; assumptions:
-    behind these rules, of which `open` have nobody who vouches for them; missing: required attestations that are
-    missing; refuted: assumptions behind all numbers that are attested not to hold.
+    counted: verdict and reason of every rule that counts. warnings: rules that only warn and are not met. assumptions:
+    assumptions behind these rules. open: assumptions that nobody attests. missing: missing required attestations.
+    refuted: assumptions behind all numbers that are attested not to hold.
     """
 
     verdict: PolicyVerdict
@@ -29,7 +29,7 @@ class Standing(NamedTuple):
 
 
 def verdict_sentence(standing: Standing) -> str:
-    """Return the verdict in words. Nothing but a sentence that starts with "Every limit" says that a limit is kept."""
+    """Return the verdict as a sentence. Only a sentence that starts with "Every limit" states that a limit is met."""
     match standing.verdict:
         case "void":
             return (

@@ -1,11 +1,11 @@
-// The one door to the server. Whatever goes wrong comes back as a Trouble, with words for it.
+// Requests to the server. Every failure is an ApiError with a sentence for the user.
 
 export const SPEC = "application/vnd.vegalite.v5+json";
 
 let key = "";
 export const setKey = (given) => { key = given.trim(); };
 
-export class Trouble extends Error {
+export class ApiError extends Error {
   constructor(words, { errors = [], status = 0, retry = null, requestId = null, detail = "", type = "" } = {}) {
     super(words);
     Object.assign(this, { errors, status, retry, requestId, detail, type });
@@ -17,7 +17,7 @@ export class Trouble extends Error {
 
 const TOO_LONG = new Set(["/problems/out-of-time", "/problems/compute-budget-exceeded"]);
 
-// The answer to a POST, as an object or, for other forms, as text. Raises Trouble; AbortError where it was given up.
+// The answer to a POST, as an object or, for other forms, as text. Raises ApiError; AbortError where it was given up.
 export async function ask(path, body, { accept = "application/json", signal, prefer } = {}) {
   const headers = { "Content-Type": "application/json", Accept: accept, ...(prefer ? { Prefer: prefer } : {}) };
   const response = await sent(path, { method: "POST", headers, body: JSON.stringify(body), signal });
@@ -27,15 +27,15 @@ export async function ask(path, body, { accept = "application/json", signal, pre
 const ENDED = new Set(["succeeded", "failed", "cancelled"]);
 const LOOKED_AFTER_MS = 1000;
 
-// The same, of what may take longer than the server lets anybody wait: then it is made a job, which is followed to its
-// end. tell(seconds) is called while it runs. Who gives it up ends the job.
-export async function askPatiently(path, body, { signal, tell }) {
+// POST a request, and submit it as a job if it exceeds the time limit of the server. The job is followed to its
+// end. onProgress(seconds) is called while it runs. Aborting the request cancels the job.
+export async function postWithJobFallback(path, body, { signal, onProgress }) {
   try {
     return await ask(path, body, { signal });
   } catch (error) {
-    if (!(error instanceof Trouble && error.isTooLong)) throw error;
+    if (!(error instanceof ApiError && error.isTooLong)) throw error;
   }
-  tell(0);
+  onProgress(0);
   let job = await ask(path, body, { signal, prefer: "respond-async" });
   if (!job.id || !job.state) return job;  // it was there in the meantime
   const place = `/v1/jobs/${encodeURIComponent(job.id)}`;
@@ -46,12 +46,12 @@ export async function askPatiently(path, body, { signal, tell }) {
     while (!ENDED.has(job.state)) {
       await pause(LOOKED_AFTER_MS, signal);
       job = await read(await sent(place, { signal }), true);
-      tell(Math.round((performance.now() - since) / 1000));
+      onProgress(Math.round((performance.now() - since) / 1000));
     }
-    if (job.state === "cancelled") throw new Trouble("The job for this was ended before it had an answer.", { retry: 1 });
+    if (job.state === "cancelled") throw new ApiError("The job for this was ended before it had an answer.", { retry: 1 });
     const results = await read(await sent(`${place}/results`, { signal }), true);
     const [point] = results.points;
-    if (!point?.response) throw troubleIn(point?.problem ?? job.problem ?? {});
+    if (!point?.response) throw errorIn(point?.problem ?? job.problem ?? {});
     return point.response;
   } finally {
     signal?.removeEventListener("abort", giveUp);
@@ -70,7 +70,7 @@ function pause(milliseconds, signal) {
 async function sent(path, { headers = {}, ...rest }) {
   const given = { ...headers };
   if (key) {
-    if (!/^[\x21-\x7e]+$/.test(key)) throw new Trouble("The API key has characters that no key can have, such as spaces or accents. Please look at it again.");
+    if (!/^[\x21-\x7e]+$/.test(key)) throw new ApiError("The API key has characters that no key can have, such as spaces or accents. Please look at it again.");
     given.Authorization = `Bearer ${key}`;
   }
   let response;
@@ -78,9 +78,9 @@ async function sent(path, { headers = {}, ...rest }) {
     response = await fetch(path, { headers: given, credentials: "same-origin", ...rest });
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    throw new Trouble("The server cannot be reached. Perhaps it was stopped, or the connection is gone. Nothing you typed is lost: try again when it is back.", { retry: 5 });
+    throw new ApiError("The server cannot be reached. Perhaps it was stopped, or the connection is gone. Nothing you typed is lost: try again when it is back.", { retry: 5 });
   }
-  if (!response.ok) throw await troubleOf(response);
+  if (!response.ok) throw await errorOf(response);
   return response;
 }
 
@@ -89,11 +89,11 @@ async function read(response, isJson) {
     return isJson ? await response.json() : await response.text();
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    throw new Trouble("The answer of the server broke off, or is not what this page expects. Nothing you typed is lost: try again.", { retry: 5 });
+    throw new ApiError("The answer of the server broke off, or is not what this page expects. Nothing you typed is lost: try again.", { retry: 5 });
   }
 }
 
-async function troubleOf(response) {
+async function errorOf(response) {
   let problem = {};
   try {
     problem = await response.json();
@@ -101,16 +101,16 @@ async function troubleOf(response) {
     problem = {};  // a proxy in between, perhaps, that speaks HTML
   }
   const after = Number(response.headers.get("Retry-After"));
-  return troubleIn(problem, { status: response.status, retry: Number.isFinite(after) && after > 0 ? after : null, requestId: response.headers.get("X-Request-ID") });
+  return errorIn(problem, { status: response.status, retry: Number.isFinite(after) && after > 0 ? after : null, requestId: response.headers.get("X-Request-ID") });
 }
 
-function troubleIn(problem, { status = Number(problem.status) || 500, retry = null, requestId = null } = {}) {
+function errorIn(problem, { status = Number(problem.status) || 500, retry = null, requestId = null } = {}) {
   const text = (name) => (typeof problem?.[name] === "string" ? problem[name] : "");
   const errors = (Array.isArray(problem?.errors) ? problem.errors : [])
     .filter((each) => each && typeof each.detail === "string")
     .map((each) => ({ pointer: String(each.pointer ?? ""), detail: each.detail }));
   const words = inWords(status, text("title"), retry);
-  return new Trouble(words, { errors, status, retry, requestId: text("request_id") || requestId, detail: text("detail"), type: text("type") });
+  return new ApiError(words, { errors, status, retry, requestId: text("request_id") || requestId, detail: text("detail"), type: text("type") });
 }
 
 function inWords(status, title, retry) {

@@ -1,16 +1,16 @@
 // One question to the server after the other, and where the answers go.
 
-import { ask, askPatiently, Trouble } from "./api.js";
+import { ask, postWithJobFallback, ApiError } from "./api.js";
 import { byId, element, fill } from "./dom.js";
 import { clearErrors, isOffered, openField, showError } from "./form.js";
-import { clearOld, clearWhatIf, pictures, quietly, show, whatIf } from "./figures.js";
+import { clearOld, clearWhatIf, pictures, ignoreFailures, show, whatIf } from "./figures.js";
 import { showAssumptions, showComparison, showHazards } from "./panels.js";
 import { begin, blank, holdsOld, onPhase, Panel, phaseNow, ticket } from "./phase.js";
 import { inPlainWords } from "./plain_words.js";
 import * as requests from "./requests.js";
 import { claimsNothing, sentences } from "./sentences.js";
 import { activeRun, isFresh } from "./state.js";
-import { comparisonTrouble, showTrouble, tell } from "./trouble.js";
+import { comparisonProblem, showProblem, showMessages } from "./problems.js";
 import { claimInWords, showCalibration, showLimit, showShort } from "./verdict.js";
 
 const COMPARED = "compared-charts";
@@ -65,7 +65,7 @@ export async function askAll(state, act, notices = []) {
   const gap = requests.missing(run);
   if (gap) {
     clearErrors();
-    tell(notices);
+    showMessages(notices);
     noAnswer(GAPS[gap], blank);
     return;
   }
@@ -73,11 +73,11 @@ export async function askAll(state, act, notices = []) {
   try {
     const body = requests.assessment(state);
     const tellWaiting = (seconds) => { if (asked.isCurrent) byId("status").textContent = `${AS_A_JOB} ${seconds ? `${seconds} s so far.` : ""}`; };
-    const response = await askPatiently("/v1/assessments", body, { signal: asked.signal, tell: tellWaiting });
+    const response = await postWithJobFallback("/v1/assessments", body, { signal: asked.signal, onProgress: tellWaiting });
     const checked = await claimOf(state, response, asked);
     if (!asked.isCurrent) return;
     clearErrors();
-    tell(notices);
+    showMessages(notices);
     answered = { body, response, calibrated: null };
     showAnswer(response, checked, asked, state, act);
     await Promise.all([pictures(answered, asked, state), imported(run, response, asked), compare(state, response, asked)]);
@@ -94,12 +94,12 @@ export async function askAll(state, act, notices = []) {
 function failed(error, notices, state, act, asked) {
   if (error instanceof requests.Unreadable) {
     clearErrors();
-    tell([...notices, "What was pasted cannot be read. What to change stands beside it."]);
+    showMessages([...notices, "What was pasted cannot be read. What to change stands beside it."]);
     if (isOffered("paste")) showError("paste", { words: error.message });
     noAnswer("Look at what was pasted.", () => asked.fail());
     return;
   }
-  const words = showTrouble(error, notices, state, act);
+  const words = showProblem(error, notices, state, act);
   noAnswer(words, () => asked.fail());
 }
 
@@ -127,7 +127,7 @@ function showAnswer(response, checked, asked, state, act) {
 async function imported(run, response, asked) {
   if (run.source !== "paste") return;
   const { format, content } = requests.mechanismOf(run);
-  await quietly((async () => {
+  await ignoreFailures((async () => {
     const found = await ask("/v1/imports", { format, content }, { signal: asked.signal });
     panels.imported.put(asked, () => fill(
       byId("imported"),
@@ -152,10 +152,10 @@ async function compare(state, response, asked) {
       const body = requests.comparison(state);
       const compared = await ask("/v1/comparisons", body, { signal: asked.signal });
       panels.compare.put(asked, () => showComparison(byId("comparison"), compared));
-      await quietly(show("/v1/comparisons", body, asked, { host: COMPARED }));
+      await ignoreFailures(show("/v1/comparisons", body, asked, { host: COMPARED }));
     } catch (error) {
       if (error instanceof requests.Unreadable) tellInstead(["One of the runs to compare cannot be read.", error.message]);
-      else if (error instanceof Trouble) tellInstead(comparisonTrouble(error, state));
+      else if (error instanceof ApiError) tellInstead(comparisonProblem(error, state));
       else throw error;
     }
   }
@@ -188,12 +188,12 @@ async function calibrate(judged, asked, state, act) {
   const waiting = (seconds) => say(`The least noise is looked for, as a job that nobody has to wait for. ${seconds ? `${seconds} s so far.` : ""}`);
   say("Looking for the least noise that keeps the limit …");
   try {
-    const response = await askPatiently("/v1/calibrations", body, { signal: asked.signal, tell: waiting });
+    const response = await postWithJobFallback("/v1/calibrations", body, { signal: asked.signal, onProgress: waiting });
     const take = requests.isTyped(activeRun(state)) && !judged.change ? act.takeNoise : null;
     panels.calibration.put(asked, () => showCalibration(host, response, take, judged.change));
     return response.status === "met" ? response.value : null;
   } catch (error) {
-    if (!(error instanceof Trouble)) throw error;
+    if (!(error instanceof ApiError)) throw error;
     say(`The least noise that keeps the limit was not found. ${error.message}`);
     return null;
   }
@@ -205,7 +205,7 @@ export async function askWhatIf(state) {
   const asked = ticket();
   clearWhatIf(asked);
   document.documentElement.dataset.rest = "asking";
-  await quietly(whatIf(judgedRun(answered.response), answered.calibrated, asked, state, isDecidable(answered.response)));
+  await ignoreFailures(whatIf(judgedRun(answered.response), answered.calibrated, asked, state, isDecidable(answered.response)));
   if (asked.isCurrent) settle("rest");
 }
 
@@ -217,7 +217,7 @@ export async function drag(state) {
     if (state.runs.length > 1) await show("/v1/comparisons", requests.comparison(state), asked, { most: 1, host: COMPARED });
     else await show("/v1/curves", requests.curves(state), asked, { most: 1 });
   } catch (error) {
-    const isKnown = error instanceof Trouble || error instanceof requests.Unreadable;  // shown when the slider rests
+    const isKnown = error instanceof ApiError || error instanceof requests.Unreadable;  // shown when the slider rests
     if (error.name !== "AbortError" && !isKnown) throw error;
   }
 }

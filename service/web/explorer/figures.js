@@ -1,6 +1,6 @@
 // The pictures of an answer, of a comparison and of what would be if. Every picture is a panel: it says when it is old.
 
-import { ask, SPEC, Trouble } from "./api.js";
+import { ask, SPEC, ApiError } from "./api.js";
 import { figure, given, parts, seriesOf } from "./chart.js";
 import { byId, element, fill } from "./dom.js";
 import { openField } from "./form.js";
@@ -50,11 +50,11 @@ export function clearOld(asked, host) {
 
 // All pictures of an answer. Where some cannot be made, the note says why.
 export async function pictures({ body, response }, asked, state) {
-  const tell = (words) => note.put(asked, () => { byId("charts-note").textContent = words; });
+  const showNote = (words) => note.put(asked, () => { byId("charts-note").textContent = words; });
   if (asked.isCurrent) note.clear();
   if (claimsNothing(response)) {
     clearOld(asked, "charts");
-    tell("No pictures: nothing is known about this run that could be drawn.");
+    showNote("No pictures: nothing is known about this run that could be drawn.");
     return;
   }
   try {
@@ -62,20 +62,20 @@ export async function pictures({ body, response }, asked, state) {
     const roc = shown.find((part) => part.name === "roc");
     if (roc && asked.isCurrent) figures.get("chart-roc").drawn.note(leftOut(response, seriesOf(roc), openField));
   } catch (error) {
-    if (!(error instanceof Trouble)) throw error;
+    if (!(error instanceof ApiError)) throw error;
     const why = error.isTooLong ? "They take longer to compute than the server lets anybody wait." : error.message;
-    tell(`Some pictures of this run are missing. ${why}`);
-    if (!response.judged_as && !response.threat_model.records) await quietly(show("/v1/curves", requests.curves(state), asked, { most: 1 }));
+    showNote(`Some pictures of this run are missing. ${why}`);
+    if (!response.judged_as && !response.threat_model.records) await ignoreFailures(show("/v1/curves", requests.curves(state), asked, { most: 1 }));
   }
   clearOld(asked, "charts");
 }
 
-// Do some work of which a failure leaves its place empty.
-export async function quietly(work) {
+// Run some work. After an ApiError, return null and leave its place empty.
+export async function ignoreFailures(work) {
   try {
     return await work;
   } catch (error) {
-    if (error.name !== "AbortError" && !(error instanceof Trouble)) throw error;
+    if (error.name !== "AbortError" && !(error instanceof ApiError)) throw error;
     return null;
   }
 }
@@ -94,7 +94,7 @@ export async function whatIf(run, calibrated, asked, state, isDecidable) {
   try {
     spec = await ask("/v1/sweeps", body, { accept: SPEC, signal: asked.signal });
   } catch (error) {
-    if (!(error instanceof Trouble)) throw error;
+    if (!(error instanceof ApiError)) throw error;
     whatIfPanel.put(asked, () => fill(byId("sweeps"), missing(error)));
     return;
   }

@@ -12,10 +12,11 @@ from numpy.random import Generator
 from scipy import special
 
 from service.privacy.composition.planning import choose
-from service.privacy.enclosure import Evidence
+from service.privacy.enclosure import Enclosure, Evidence
 from service.privacy.questions import gaussian_dp
 from service.privacy.questions.gdp_tangents import tangent_bounds
 from service.privacy.trade_off.combinators.symmetrised import Symmetrised
+from service.privacy.trade_off.shifted.gaussian import gaussian_curve
 from tests.privacy.cases import built, dpsgd, gaussian, laplace, sampled
 from tests.privacy.response_oracles import Atoms
 
@@ -98,3 +99,19 @@ def test_mu_of_responses_is_that_of_their_vertices() -> None:
             for curve in (pair.add, pair.both):
                 found = gaussian_dp.mu(curve, rate_min, error_min).value
                 assert found.lower <= truth <= found.upper, (spec, rate_min, error_min)
+
+
+def test_mu_of_a_gaussian_curve_is_its_shift_over_every_range_that_it_reaches() -> None:
+    """Draw shifts down to 1e-15. A range is empty where the type II error at its first rate is too small."""
+    random = np.random.default_rng(SEED + 3)
+    for _ in range(60):
+        shift = math.exp(random.uniform(math.log(1e-15), math.log(10.0)))
+        curve = gaussian_curve(Enclosure.point(shift))
+        rate_min, error_min = (math.exp(random.uniform(math.log(1e-12), math.log(0.9))) for _ in range(2))
+        found = gaussian_dp.mu(curve, rate_min, error_min).value
+        error = curve.type_two_error(np.array([rate_min]))
+        if error.lower[0] >= error_min:
+            assert found.lower == found.upper == shift
+        elif error.upper[0] < error_min:
+            assert found.upper == 0
+        assert found.lower <= shift

@@ -28,11 +28,11 @@ from typing_extensions import override
 from service.privacy.composition.inversion.epsilon_caps import epsilon_cap
 from service.privacy.composition.inversion.epsilons import evaluate_epsilon
 from service.privacy.composition.inversion.evaluation import (
-    cap_inverse_profile,
     evaluate_points,
     evaluate_profile,
     evaluate_roughly,
 )
+from service.privacy.composition.inversion.inverse_profile import cap_inverse_profile
 from service.privacy.composition.inversion.run import ContourRun
 from service.privacy.composition.inversion.run_contours import EVIDENCE, RunContours, around
 from service.privacy.composition.planning.accuracy import DEFAULT_ACCURACY, Accuracy

@@ -24,7 +24,6 @@ from service.privacy.composition.inversion.straight import StraightContour
 from service.privacy.composition.inversion.tilts import Tilt, TiltGrid
 from service.privacy.enclosure import EnclosureArray
 from service.privacy.numerics.arrays import BoolArray, FloatArray, IndexArray
-from service.privacy.numerics.rounding import UNIT_ROUNDOFF
 from service.privacy.numerics.work import is_spent
 from service.privacy.trade_off.abstract import CurvePoints
 
@@ -34,11 +33,6 @@ _SLACK_OF_LISTS = 4.0
 _SLACK_OF_ROUGH_LISTS, _ROUGH_DIGITS = 11.0, 6.0
 """The same (five digits) where few digits are wanted, and how many digits above the truncated mass they lie. What is
 wide is not evaluated again.
-"""
-
-_LARGEST_INVERSE, _FARTHEST_INVERSE = 600.0, 5.0
-"""Largest |epsilon|, in nats, at which contours bound the profile of the inverse curve, and most deviations of -epsilon
-from the centre of a contour that was laid out for epsilon.
 """
 
 _LEVELS_SHARED = 2
@@ -264,33 +258,6 @@ def evaluate_profile(run: RunContours, epsilon: FloatArray) -> EnclosureArray:
     """Return delta at finite epsilons, as narrow as contours can make it."""
     known = _Thresholds(run, epsilon).answer()
     return EnclosureArray.from_logs(known.lower[0], known.upper[0])
-
-
-@np.errstate(all="ignore")
-def cap_inverse_profile(run: RunContours, epsilon: float) -> float:
-    """Return an upper bound of the inverse curve's profile at epsilon; 1 where no bound is known.
-
-    delta(eps) = 1 - e^eps (1 - delta'(-eps)), where delta' is the profile of this run. The contour on which this run
-    evaluates delta' at eps serves -eps as well if both are near its saddle point. Else the best one for -eps serves.
-    """
-    at = np.array([epsilon])
-    levels: list[int] = run.run.level_orders_for_thresholds(at)[0].tolist()
-    built = (run.built_grid(TRUNCATION_DIGITS[level]) for level in levels)
-    grid = next((grid for grid in built if grid is not None), None)
-    if grid is None or run.deforms_first or abs(epsilon) > _LARGEST_INVERSE:
-        return 1.0
-    tilt = grid.for_thresholds(at)[0]
-    if not (tilt.has_contour and abs(epsilon + tilt.threshold) <= _FARTHEST_INVERSE * tilt.deviation):
-        tilt = grid.for_thresholds(-at)[0]
-    integrals = tilt.contour.integrals(-at)
-    log_scale, high = float(integrals.log_scale[2, 0]) + epsilon, float(integrals.upper[2, 0])
-    if not (log_scale <= _LARGEST_INVERSE and high < math.inf):
-        return 1.0
-    # The integral is delta', delta' - 1 or delta' - 1 + e^-eps.
-    base = -math.expm1(epsilon) if tilt.theta > 1 else float(tilt.theta > 0)
-    term = math.exp(log_scale) * high
-    rounding = 16 * UNIT_ROUNDOFF * (1 + abs(log_scale) + 2 * abs(epsilon)) * (abs(base) + abs(term))
-    return min(base + term + rounding + 1e-300, 1.0)  # the last covers underflow
 
 
 def straight_profile(run: RunContours, epsilon: float) -> tuple[float, float]:

@@ -1,5 +1,8 @@
-"""Summands of a run's K = ln E0 e^{zS}: equal steps; their law cut at far jumps; the truncated law on one inversion
-contour Re z = theta. An engine asks these classes for properties of a law, never for the kind of a step.
+"""Base classes of the summands of a run's K = ln E0 e^{zS}.
+
+`Summand` is a number of equal steps. `TruncatedSummand` is their law, truncated at far jumps of the loss.
+`LineSummand` is the truncated law on one inversion contour Re z = theta. An engine asks these classes for properties
+of a law, never for the kind of a step.
 """
 
 from __future__ import annotations
@@ -21,9 +24,16 @@ _LARGEST_CHUNK: Final = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class RealCumulants:
-    """K, K', K'' of the whole run at real tilts, and a bound of |computed K - true K|; arrays of the tilts' shape.
+    """K, K', K'' of the whole run at real tilts, with error bounds; all arrays have the shape of the tilts.
 
-    `truncation` is the part of `error` that is not rounding: quadrature and the ends of the grid.
+    Attributes
+    ----------
+    value, first, second : arrays
+        K, K' and K'' (nats and powers of nats).
+    error : array
+        Bound of |computed K - true K|.
+    truncation : array
+        Part of `error` that is not rounding: quadrature and the truncation of the grid.
     """
 
     value: FloatArray
@@ -50,7 +60,17 @@ class RealCumulants:
 
 
 def in_chunks(evaluate: Callable[[FloatArray], RealCumulants], tilts: FloatArray, size: int) -> RealCumulants:
-    """The cumulants at all tilts, so many at a time that memory is bounded; `size`: array elements of one tilt."""
+    """Return the cumulants at all tilts, evaluated in chunks so that memory is bounded.
+
+    Parameters
+    ----------
+    evaluate : callable
+        Function that returns the cumulants at a list of tilts.
+    tilts : (S,) or (S, runs)
+        Real tilts.
+    size : int
+        Array elements of an evaluation at one tilt.
+    """
     chunk = max(1, _LARGEST_CHUNK // size)
     pieces = [evaluate(tilts[i : i + chunk]) for i in range(0, len(tilts), chunk)]
     return pieces[0] if len(pieces) == 1 else RealCumulants.concatenate(pieces)
@@ -58,9 +78,9 @@ def in_chunks(evaluate: Callable[[FloatArray], RealCumulants], tilts: FloatArray
 
 @dataclass(frozen=True, slots=True)
 class LineValues:
-    """K(theta + i t_k) - K(theta) at the nodes t_k = k h, shape (nodes + 1,), and its errors.
+    """K(theta + i t_k) - K(theta) at the nodes t_k = k h, shape (nodes + 1,), with error bounds.
 
-    `error` bounds what the error does to the exponential: |e^{true - computed} - 1| <= e^error - 1.
+    `error` bounds the relative error of the exponential: |e^{true - computed} - 1| <= e^error - 1.
     """
 
     difference: ComplexArray
@@ -69,29 +89,29 @@ class LineValues:
 
 @dataclass(frozen=True, slots=True)
 class RunScale:
-    """What the truncation of one law needs of the whole run."""
+    """Properties of the whole run that steer the truncation of one law."""
 
     deviation: float
-    """About the standard deviation of the run's loss, from below; it steers the spacing of nodes."""
+    """Approximate standard deviation of the run's loss, from below; it steers the spacing of nodes."""
     gaussian_steps: float
     """Number of sampled Gaussian steps and of mixtures of Gaussians in the run."""
     decays: bool
-    """Whether the transform of the run falls to 0 along a contour, whatever the Laplace steps do."""
+    """Whether the transform of the run falls to 0 along a contour, even if Laplace steps do not."""
 
 
 class Summand(ABC):
-    """`count` equal steps of a run. All losses are in nats and in the add direction."""
+    """Several equal steps of a run. All losses are in nats and in the add direction."""
 
     count: int
     decays: ClassVar[bool] = True
     """Whether the transform of a step falls to 0 along a contour: its loss has a density."""
     is_atomic: ClassVar[bool] = False
-    """Whether the loss has atoms alone."""
+    """Whether the loss has only atoms."""
 
     @property
     @abstractmethod
     def spread(self) -> float:
-        """About the standard deviation of the loss of one step."""
+        """Approximate standard deviation of the loss of one step."""
 
     @property
     @abstractmethod
@@ -100,7 +120,7 @@ class Summand(ABC):
 
     @property
     def sampled_step(self) -> SampledStep | None:
-        """The steps as deformed contours serve them, with exact parameters; None where none does."""
+        """Steps as deformed contours evaluate them, with exact parameters; None where no deformed contour serves."""
         return None
 
     @property
@@ -110,12 +130,12 @@ class Summand(ABC):
 
     @property
     def log_prob_never_sampled(self) -> float:
-        """ln of the probability that no step uses the record, from below; -inf where it is not known to be positive."""
+        """ln of the probability that no step uses the record, from below; -inf where no positive bound is known."""
         return -np.inf
 
     @property
     def gdp_mu_squared(self) -> float:
-        """mu^2 of the Gaussian step that dominates all steps together whatever the sampling; +inf without any."""
+        """mu^2 of the Gaussian step that dominates all steps together whatever the sampling; +inf without one."""
         return np.inf
 
     @property
@@ -130,18 +150,18 @@ class Summand(ABC):
 
     @property
     def sampled(self) -> float:
-        """About how many of the steps use the record."""
+        """Approximate number of the steps that use the record."""
         return float(self.count)
 
     @property
     def batch(self) -> tuple[Any, ...] | None:
-        """Key of the steps whose runs are evaluated together; None of steps whose runs are evaluated alone."""
+        """Key of the steps whose runs are evaluated together; None for steps whose runs are evaluated alone."""
         return None
 
     @property
     @abstractmethod
     def order(self) -> tuple[Any, ...]:
-        """Key of the order of summands in a run: first a number for the law."""
+        """Key of the order of summands in a run; the first item is a number for the law."""
 
     def joins(self, _group: Sequence[Any], /) -> bool:
         """Whether these steps share arrays with a group of the same law."""
@@ -149,24 +169,25 @@ class Summand(ABC):
 
     @classmethod
     def ends_are_light(cls, _groups: Sequence[tuple[Any, ...]], digits: FloatArray, theta: FloatArray, /) -> BoolArray:
-        """Return whether the end of the grid of each group for each truncation level weighs nothing at its tilt, shape
-        (levels, groups): steers.
+        """Return where the last node of each group has negligible weight at its tilt, shape (levels, groups).
+
+        There is one row for each truncation level in `digits`. The result steers; no bound depends on it.
         """
         return np.ones((len(digits), len(theta)), dtype=bool)
 
 
 class TruncatedSummand(ABC):
-    """A group of summands of one law, cut at far jumps; `count` has shape (parts,)."""
+    """Group of summands of one law, truncated at far jumps; `count` has shape (parts,)."""
 
     count: FloatArray
     decays: ClassVar[bool] = True
     is_gaussian: ClassVar[bool] = False
-    """Whether a Gaussian step dominates each of these: contours may then be short, as there are cheaper ways."""
+    """Whether a Gaussian step dominates each of these steps. Contours may then be short: other methods are faster."""
 
     @classmethod
     @abstractmethod
     def of_group(cls, group: tuple[Any, ...], digits: float, scale: RunScale, /) -> TruncatedSummand:
-        """The steps of one group with at most about 10^-digits of the mass of H0 and of H1 cut off."""
+        """Return the steps of one group without at most about 10^-digits of the mass of H0 and of H1."""
 
     @property
     @abstractmethod
@@ -175,12 +196,12 @@ class TruncatedSummand(ABC):
 
     @property
     def line_size(self) -> int:
-        """The cost of one node of a contour, in the same unit."""
+        """Cost of one node of a contour, in the same unit as `size`."""
         return self.size
 
     @property
     def log_dropped(self) -> tuple[FloatArray, FloatArray]:
-        """ln of the mass of H0 and of H1 beyond the truncation, over all steps of each part, at most; (parts,) each."""
+        """Upper bounds of ln of the mass of H0 and of H1 beyond the truncation, for all steps of each part."""
         nothing = np.full(len(self.count), -np.inf)
         return nothing, nothing
 
@@ -190,7 +211,7 @@ class TruncatedSummand(ABC):
 
 
 class LineSummand(ABC):
-    """The steps of a truncated summand on the contour Re z = theta."""
+    """Steps of a truncated summand on the contour Re z = theta."""
 
     @property
     def log_atoms(self) -> float:
@@ -199,7 +220,7 @@ class LineSummand(ABC):
 
     @property
     def last_height(self) -> float:
-        """From this height on the transform without its atomic part falls at least like 1/t."""
+        """Height from which the transform without its atomic part falls at least like 1/t."""
         return 0.0
 
     @property
@@ -213,8 +234,10 @@ class LineSummand(ABC):
 
     @abstractmethod
     def log_majorants(self, heights: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Upper bounds of the sum of ln |M(theta + it')/M(theta)| over all steps, t' >= t, at each height t, and of the
-        least that one step with a density adds (0 without any); shape (heights,) each.
+        """Return upper bounds of ln |M(theta + it')/M(theta)| over all steps and t' >= t, at each height t.
+
+        The second array has the smallest bound of one step with a density, 0 without any. Both have the shape of
+        `heights`.
         """
 
     def log_variation(self) -> float:

@@ -1,5 +1,6 @@
-"""The summand of each description of a step, its truncated law, and that law on a contour: the only switches on the
-kind of a step.
+"""Registry of the kinds of steps: summand of each description, its truncated law, and that law on a contour.
+
+No other module of the core switches on the kind of a step.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from service.privacy.numerics.arrays import FloatArray
 
 @dataclass(frozen=True, slots=True)
 class DescribedRun:
-    """A run as engines see it: one Gaussian law and summands."""
+    """Run of described steps: one Gaussian law and summands."""
 
     gaussian_mu_squared: float
     """Sum of N mu^2 over Gaussian steps without sampling, 0 without any."""
@@ -83,7 +84,17 @@ _ON_LINE: dict[type[TruncatedSummand], type[Any]] = {
 
 
 def truncated(group: tuple[Summand, ...], digits: float, scale: RunScale) -> TruncatedSummand:
-    """Return the steps of one group with at most about 10^-digits of the mass of H0 and of H1 cut off."""
+    """Return the law of the steps of one group, truncated.
+
+    Parameters
+    ----------
+    group : tuple of Summand
+        Steps of one kind that are evaluated together.
+    digits : float
+        The truncation leaves out at most about 10^-digits of the mass of H0 and of H1.
+    scale : RunScale
+        Properties of the whole run that steer the truncation.
+    """
     return cast("TruncatedSummand", _TRUNCATED[type(group[0])].of_group(group, digits, scale))
 
 
@@ -95,9 +106,18 @@ def on_line(summand: TruncatedSummand, theta: float) -> LineSummand:
 def separately_truncated(
     steps: tuple[Summand, ...], deviation: FloatArray, digits: FloatArray, times: FloatArray
 ) -> NormalTrapezoid:
-    """Return runs that take as many consecutive `steps` of one law so many `times` each, shape (runs,).
+    """Return runs that each take consecutive `steps` of one kind several times.
 
-    `deviation`: about the standard deviation of the loss of each run, from below; `digits`: as of `truncated`.
+    Parameters
+    ----------
+    steps : tuple of Summand
+        Steps of all runs, with equally many of them in each run.
+    deviation : (runs,)
+        Approximate standard deviation of the loss of each run, from below (nats).
+    digits : (runs,)
+        As in `truncated`, for each run.
+    times : (runs,)
+        How many times each run takes its steps.
     """
     return cast("NormalTrapezoid", _TRUNCATED[type(steps[0])](steps, deviation, digits, times=times))
 

@@ -1,13 +1,13 @@
-"""Moment generating functions of steps that are mixtures of shifted Gaussians, with every error bounded.
+"""Moment generating functions of mixtures of shifted Gaussians, with every error bounded.
 
-Notation of `trapezoid.py` and `gaussian_mixture_nodes.py`. The law is cut at both ends.
+The notation is that of `trapezoid.py` and `gaussian_mixture_nodes.py`. The law is truncated at both ends.
 
-Light humps (`GaussianMixturePart`) of mass m per step are left out, and shift 0, of weight w_0, has theirs: H1 becomes
-H1', within m in total variation, stochastically smaller, and H1 >= (1 - m/w_0) H1' as measures. So over N steps, S'
-the loss of H1', probabilities under H1 and the profile of the add direction move by at most N m. That of the other
-direction, E_H0(1 - e^{c + S'})_+, is no smaller for H1 (a test S' < c there, which H1 fails less often), and no larger
-than with c raised by 2 N m/w_0, by which it moves at most: its slope in c is -H1'(S' < -c) e^c >= -1. Both are counted
-as mass beyond the cut.
+Negligible modes (`GaussianMixturePart.light`) of mass m per step are left out, and shift 0, of weight w_0, gets their
+mass. H1 becomes H1', which is within m in total variation and stochastically smaller, and H1 >= (1 - m/w_0) H1' as
+measures. Let S' be the loss of N steps with H1'. Probabilities under H1 and the profile of the add direction move by at
+most N m. The profile of the remove direction is E_H0(1 - e^{c + S'})_+. The true one is no smaller, because H1 fails a
+test S' < c less often. It is no larger than the computed one with c raised by 2 N m/w_0. The profile moves by at most
+that raise, because its slope in c is -H1'(S' < -c) e^c >= -1. Both are counted as mass beyond the truncation.
 """
 
 from __future__ import annotations
@@ -34,34 +34,34 @@ from service.privacy.mechanisms.abstract import GaussianMixturePart
 from service.privacy.numerics.arrays import BoolArray, FloatArray, IndexArray
 
 _TOO_MANY_NODES = 1e12
-"""Far more than any grid may have: whoever asks for the size refuses it."""
+"""Number of nodes far above that of any grid; callers refuse it when they check the size."""
 _LEAST_REST = 1e-200
-"""Weight of shift 0 where there are light humps (`GaussianMixturePart`), at least."""
+"""Minimal weight of shift 0 where there are negligible modes."""
 _HEAVY_REST = 0.01
-"""Weight of shift 0 beside which humps lighter than what a cut leaves out may be left out, too."""
+"""Weight of shift 0 from which modes lighter than the truncated mass may be left out."""
 _FAR_APART, _MANY_SAMPLED = 2.2, 30.0
-"""Shifts, over the noise, between whose humps the loss is scarce where fewer records than these are sampled in all."""
+"""Gap of the shifts over the noise, and number of sampled records, for modes with few losses between them."""
 
 _PLACES = 48
-"""Points at which the spread of the shift is looked at before the nodes are laid out, beside those between shifts."""
+"""Number of points at which the spread of the shift is evaluated before the nodes are laid out."""
 
 _PRODUCT_GAIN = 4
-"""How many times cheaper a product is than an exponential."""
+"""Ratio of the costs of an exponential and of a product."""
 
 _USUAL_LEAST, _LEAST = 0.45, 0.2
-"""Lower bounds of |A| on the strip that the step is chosen for, and on the widest."""
+"""Lower bounds of |A| on the strip that determines the step, and on the widest strip."""
 
 
 _MOST_TOGETHER = 16
-"""Shifts of a mixture whose runs are evaluated together: others cost what they cost alone."""
+"""Maximal number of shifts of a mixture whose runs are evaluated together. Larger mixtures gain nothing from it."""
 
 _MOST_TERMS = 400
-"""Shifts times parts that are evaluated together: bounds the memory."""
+"""Maximal number of shifts times parts that are evaluated together; it bounds the memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class GaussianMixtureSteps(Summand):
-    """`count` steps that are a mixture of shifted Gaussians with the record, with a positive shift."""
+    """`count` steps whose law with the record is a mixture of shifted Gaussians with a positive shift."""
 
     part: GaussianMixturePart
     count: int
@@ -108,7 +108,7 @@ class GaussianMixtureSteps(Summand):
 
     @property
     def _log_rest(self) -> float:
-        """ln w_0 from below; -inf where it is not known to be positive."""
+        """Lower bound of ln w_0; -inf where no positive bound of w_0 is known."""
         part = self.part
         taken = math.fsum(w for s, w in zip(part.shifts, part.weights, strict=True) if s > 0) * (1 + part.weight_error)
         taken += part.light
@@ -138,7 +138,7 @@ class GaussianMixtureSteps(Summand):
 
     @override
     def joins(self, group: Sequence[Self]) -> bool:
-        """Mixtures of similar noise and as many shifts share arrays."""
+        """Return whether the noise is similar to that of the group and the number of shifts equal."""
         part, first = self.part, group[0].part
         alike = (part.mirrored, len(part.shifts)) == (first.mirrored, len(first.shifts))
         near = part.noise_multiplier <= 1.6 * first.noise_multiplier
@@ -154,7 +154,10 @@ class GaussianMixtureSteps(Summand):
 
 
 def _end_is_light(part: GaussianMixturePart, count: int, digits: float, theta: float) -> bool:
-    """Whether the end of the grid weighs nothing at the tilt, or at the least tilt at which far jumps rule."""
+    """Return whether the last node has negligible weight at the tilt.
+
+    It suffices that the weight is negligible at the smallest tilt at which far jumps dominate.
+    """
     steps_log = math.log(count)
     known = [(s / part.noise_multiplier, math.log(w)) for s, w in zip(part.shifts, part.weights, strict=True) if w > 0]
 
@@ -196,9 +199,20 @@ class TruncatedGaussianMixture(NormalTrapezoid):
         *,
         times: FloatArray | None = None,
     ) -> None:
-        """`deviation`: about the standard deviation of the whole run's loss, from below; the grid's step follows it.
-        `beside`: how many other steps the run has. `times`: of separate runs, how often each takes its steps, shape
-        (runs,).
+        """Choose the nodes and the truncation.
+
+        Parameters
+        ----------
+        steps : tuple of GaussianMixtureSteps
+            Mixtures of similar noise.
+        deviation : float or (runs,)
+            Approximate standard deviation of the whole run's loss, from below; it steers the spacing of the nodes.
+        digits : float or (runs,)
+            The truncation leaves out at most about 10^-digits of the mass of H0 and of H1.
+        beside : float
+            Number of other steps of the run.
+        times : (runs,) or None
+            How many times each of several separate runs takes its steps.
         """
         self.mirrored = steps[0].part.mirrored
         self.take(np.array([step.count for step in steps], dtype=np.float64), times)
@@ -251,7 +265,10 @@ class TruncatedGaussianMixture(NormalTrapezoid):
         return self._kept
 
     def _reach(self, goal: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Where H0 and H1 have about e^-goal of their mass left: at most sum w e^{-(x - s mu)^2/2}/2 beyond x."""
+        """Return where about e^-goal of the mass of H0 and H1 is left.
+
+        Beyond x that mass is at most sum w e^{-(x - s mu)^2/2}/2.
+        """
         terms = self._terms
         rest = goal[:, None] + terms.log_weight + math.log(1 + terms.shift.shape[1])
         far = np.where(rest > 0, terms.shift + np.sqrt(2 * np.maximum(rest, 0.0)), 0.0).max(axis=1)
@@ -259,7 +276,10 @@ class TruncatedGaussianMixture(NormalTrapezoid):
         return (-high if self.mirrored else -np.sqrt(2 * goal)), high
 
     def _dropped(self, low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """ln of the mass of H0 and of H1 outside [low, high], per step, by Phi(-x) <= e^{-x^2/2}/2; (parts,) each."""
+        """Return ln of the mass of H0 and of H1 outside [low, high] per step, (parts,) each.
+
+        The bound is Phi(-x) <= e^{-x^2/2}/2.
+        """
         terms = self._terms
 
         def tail(centers: FloatArray, distance: FloatArray) -> FloatArray:
@@ -274,7 +294,7 @@ class TruncatedGaussianMixture(NormalTrapezoid):
         return (mixture if self.mirrored else plain), mixture
 
     def _laid_out(self) -> tuple[FloatArray, IndexArray, IndexArray]:
-        """Step, first node and number of nodes of each part."""
+        """Return the step, the first node and the number of nodes of each part."""
         smooth = smooth_spacing(self._need, self._steps)
         width = math.sqrt(2 * (1 - _USUAL_LEAST)) / np.sqrt(self._largest_spread())
         wanted = np.minimum(smooth, 2 * math.pi * width / (self._need + 15.0 + self._growth()))
@@ -286,7 +306,7 @@ class TruncatedGaussianMixture(NormalTrapezoid):
         return step, first, last - first + 1
 
     def _largest_spread(self) -> FloatArray:
-        """Return about the largest variance of s mu at one x, shape (parts,): steers."""
+        """Return the approximate largest variance of s mu at one x, shape (parts,), which steers the spacing."""
         terms = self._terms
         share = np.linspace(0.0, 1.0, _PLACES)
         places = [self._low[:, None] * (1 - share) + self._high[:, None] * share]
@@ -304,8 +324,9 @@ class TruncatedGaussianMixture(NormalTrapezoid):
         return np.maximum((square - mean**2).max(axis=1), 1e-30)
 
     def _growth(self) -> FloatArray:
-        """See `highest_turn`; of few steps |M| falls only like exp(-ln^2(t w e^{-s^2 mu^2/2})/(2 s^2 mu^2)), s the
-        smallest shift.
+        """Return `highest_turn` for these steps.
+
+        For few steps |M| falls only like exp(-ln^2(t w e^{-s^2 mu^2/2})/(2 s^2 mu^2)), with s the smallest shift.
         """
         highest, steps, terms = 9.0 / np.maximum(self._deviation, 1e-3), self._steps, self._terms
         sampled = self.of_parts(self.over_run(self.rate)) * self._share
@@ -319,7 +340,7 @@ class TruncatedGaussianMixture(NormalTrapezoid):
 
     @cached_property
     def grid(self) -> GaussianMixtureNodes:
-        """Nodes, losses and weights; built on first use."""
+        """Nodes, losses and weights, built on first use."""
         return GaussianMixtureNodes.build(self._terms, self.step, self._first, self._kept, mirrored=self.mirrored)
 
     @property
@@ -329,12 +350,12 @@ class TruncatedGaussianMixture(NormalTrapezoid):
 
     @property
     def line_size(self) -> int:
-        """What one node of a line costs, in the same unit: its products are cheap beside exponentials."""
+        """Cost of one node of a contour, in the unit of `size`. Its products are inexpensive beside exponentials."""
         return self.size // _PRODUCT_GAIN
 
     @cached_property
     def widest(self) -> FloatArray:
-        """Half-widths of strips where |A| is at least `_LEAST`, and e^{q^2/2} is behind e^{2 pi q/h}; (parts,)."""
+        """Half-widths of strips where |A| is at least `_LEAST` and e^{q^2/2} is below e^{2 pi q/h}; (parts,)."""
         spread = np.where(self.grid.inside, self.grid.spread, 0.0).max(axis=1)
         return np.minimum(np.sqrt(2 * (1 - _LEAST) / spread) * (1 - 1e-9), 0.9 * 2 * math.pi / self.step)
 
@@ -345,23 +366,23 @@ class TruncatedGaussianMixture(NormalTrapezoid):
 
     @cached_property
     def kernels(self) -> FloatArray:
-        """q^2/2 - 2 pi q/h."""
+        """Exponents q^2/2 - 2 pi q/h of the strips."""
         return 0.5 * self._strips**2 - 2 * math.pi * self._strips / self.step
 
     @cached_property
     def least_everywhere(self) -> FloatArray:
-        """See `NormalTrapezoid`, here and below."""
+        """Minimum of `log_least` over the nodes."""
         return self.log_least.min(axis=-1)
 
     @cached_property
     def log_least(self) -> FloatArray:
-        """ln(1 - q^2 spread/2)."""
+        """Lower bounds ln(1 - q^2 spread/2) of ln |A|."""
         least = 1 - 0.5 * self._strips[..., None] ** 2 * self.grid.spread
         return np.where(self.grid.inside, np.log(np.maximum(least, 1e-300)), 0.0)
 
     @cached_property
     def end_slopes(self) -> tuple[FloatArray, FloatArray]:
-        """|a'/a| is at most its bound on the real axis."""
+        """Bounds of |d ln a/dx| and ln of lower bounds of |A|. |a'/a| is at most its bound on the real axis."""
         return self.grid.steepest, self.log_least[-1]
 
     @override

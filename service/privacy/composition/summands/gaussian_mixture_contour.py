@@ -1,4 +1,7 @@
-"""Mixtures of shifted Gaussians on an inversion contour; see `trapezoid_contour.py` and `gaussian_mixture_nodes.py`."""
+"""Mixtures of shifted Gaussians on an inversion contour.
+
+The methods are those of `trapezoid_contour.py`, and the notation is that of `gaussian_mixture_nodes.py`.
+"""
 
 from __future__ import annotations
 
@@ -21,18 +24,18 @@ from service.privacy.numerics.arrays import BoolArray, FloatArray
 from service.privacy.numerics.work import count_work
 
 _A_TERM = 0.03
-"""Work of a node of a strip at a height, in microseconds, roughly."""
+"""Approximate work of a node of a strip at a height, microseconds."""
 
 _LEAST = 0.05
-"""|A| stays above this on all strips used."""
+"""Lower bound of |A| on all strips used."""
 
 _LEAST_SINE = -0.21724
-"""Below the least value of sin(x)/x, which falls up to `_TURN`."""
+"""Number below the minimum of sin(x)/x, which falls up to `_TURN`."""
 _TURN = 4.4934
 
 
 class GaussianMixtureOnContour(TrapezoidOnContour):
-    """The mixtures of a run, tilted by theta."""
+    """Gaussian mixtures of a run, tilted by theta."""
 
     def __init__(self, parts: TruncatedGaussianMixture, theta: float) -> None:
         super().__init__(parts, theta)
@@ -60,7 +63,10 @@ class GaussianMixtureOnContour(TrapezoidOnContour):
     @property
     @override
     def variation_terms(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """L' = mu m (of a, and of b), |L''/L'| <= mu^2 (variances of s)/L', and at most the largest shift."""
+        """Terms of `log_variations`: L' = mu m of a and of b, and |L''/L'| <= mu^2 (variances of s)/L'.
+
+        The second is also at most the largest shift.
+        """
         grid = self.nodes
         rate = grid.both(grid.mean)
         if grid.terms.shift.size == 0:  # no component is left between the cuts, and nothing is bounded by them
@@ -85,10 +91,10 @@ class GaussianMixtureOnContour(TrapezoidOnContour):
         return np.sqrt(2 * (1 - _LEAST) / spread) * (1 - 1e-9)
 
     def _built(self, eta: FloatArray) -> MixtureMajorants:
-        """Return B_eta(t)/M(theta) as a trapezoid sum for eta of shape (E, parts), and the error of that sum.
+        """Return B_eta(t)/M(theta) as a trapezoid sum for eta of shape (E, parts), with its error.
 
-        With f = phi a^z b^{1-z} and g(x) = conj f(conj x), the integrand of B is the root of f(x + i eta) g(x - i eta),
-        which continues to |Im x| <= q with modulus
+        With f = phi a^z b^{1-z} and g(x) = conj f(conj x), the integrand of B is the root of f(x + i eta) g(x - i eta).
+        It continues to |Im x| <= q with modulus
 
             phi e^{(q^2 + eta^2)/2} (size at eta + q  times  size at eta - q)^{1/2} e^{-t (D(eta + q) + D(eta - q))/2}.
         """
@@ -124,14 +130,14 @@ class GaussianMixtureOnContour(TrapezoidOnContour):
         )
 
     def _turns_forward(self, eta: FloatArray) -> BoolArray:
-        """Whether arg A(x, q) >= 0 is known for 0 <= q <= eta at all x between the cuts, shape (E, parts).
+        """Return whether arg A(x, q) >= 0 is known for 0 <= q <= eta at all x inside the truncation, shape (E, parts).
 
-        Where mu m >= near/least, or the grid knows it, the argument increases with q. For the rest, up to the right end
-        x* of the last such cell: arg A > q mu m - pi/2 wherever least > 0, so that Im A = E sin(q mu s) >= 0 suffices.
-        sin(q mu s) >= q mu s k(eta mu s) with k(y) = inf sin(y')/y' over y' <= y, so that Im A >= 0 for all q <= eta
-        where P(x) = sum w_i e^{v_i} s_i k(eta mu s_i) is not negative; k decreases, so P has one change of sign in the
-        order of the shifts, at most one zero (Descartes' rule for exponentials), and is positive left of it: P(x*) >= 0
-        is enough.
+        The argument increases with q where mu m >= near/least, or where the grid proves it. Let x* be the right end of
+        the last other cell. Wherever least > 0, arg A > q mu m - pi/2, so that Im A = E sin(q mu s) >= 0 suffices. Let
+        k(y) = inf sin(y')/y' over y' <= y. As sin(q mu s) >= q mu s k(eta mu s), Im A >= 0 holds for all q <= eta where
+        P(x) = sum w_i e^{v_i} s_i k(eta mu s_i) is not negative. k decreases, so the coefficients of P change sign at
+        most once in the order of the shifts. P then has at most one zero (Descartes' rule for exponentials) and is
+        positive left of it. Hence P(x*) >= 0 is enough.
         """
         grid = self.nodes
         least = 1 - 0.5 * eta[..., None] ** 2 * grid.spread
@@ -151,30 +157,31 @@ class GaussianMixtureOnContour(TrapezoidOnContour):
 
 @dataclass(frozen=True, slots=True)
 class MixtureMajorants:
-    """Majorants on lines Im x = eta: B_eta(t)/M(theta) <= e^{eta^2/2} (sum e^{log_terms - t turn} + errors)."""
+    """Majorants on paths Im x = eta: B_eta(t)/M(theta) <= e^{eta^2/2} (sum e^{log_terms - t turn} + errors)."""
 
     eta: FloatArray
     turn: FloatArray
     log_terms: FloatArray
     strip_turn: FloatArray
     log_strip: FloatArray
-    """The strip error at a height t of the line: sum e^{log_strip - t strip_turn}."""
+    """Exponents of the strip error at a height t of the contour, sum e^{log_strip - t strip_turn}."""
     log_ends: FloatArray
-    """ln of the size of the integrand half a cell from each node, in terms, and"""
+    """ln of the size of the integrand half a cell from each node, in terms."""
     end_rates: FloatArray
-    """how fast D changes there with the height."""
+    """Bounds of |dD/dq| half a cell from each node."""
     sizes: FloatArray
-    """The integrals over the cells on the real axis."""
+    """Integrals over the cells on the real axis."""
     middle: int
     width: FloatArray
     step: FloatArray
 
     def log_bounds(self, heights: FloatArray) -> FloatArray:
-        """Return ln B_eta(t)/M(theta) from above, at most 0, shape (H, E, parts).
+        """Return upper bounds of ln B_eta(t)/M(theta), at most 0, shape (H, E, parts).
 
-        The path goes up to eta at one node J and down at another, where D >= 0: eta/h terms each. Outside of them it
-        stays on the real axis, where far jumps may turn too fast for the step. The sides of the sum's rectangle there
-        are bounded as those of a line's strips. The best J serves on either side.
+        The path goes up to eta at one node J and down at another, where D >= 0. Each vertical path costs eta/h terms.
+        Outside of the nodes J the path stays on the real axis, where far jumps may turn too fast for the step. The
+        sides of the sum's rectangle there have the same bounds as those of the strips of a contour. The best J serves
+        on either side.
         """
         count_work(_A_TERM * len(heights) * self.log_terms.size)
         t = heights[:, None, :, None]

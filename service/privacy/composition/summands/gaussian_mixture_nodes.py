@@ -1,24 +1,24 @@
-"""The grid in x behind the moments of steps that are mixtures of shifted Gaussians: nodes, losses and strips.
+"""Grid in x behind the moments of mixtures of shifted Gaussians: nodes, losses and strips.
 
-One step has H1 = sum w_i N(s_i mu), mu = 1/sigma, with a(x) = sum w_i e^{v_i}, v_i = s_i mu x - s_i^2 mu^2/2, beside
-N(0, 1), and H0 = N(0, 1) with b = 1, or its mirror image with b(x) = a(-x). L = ln a - ln b, and phi b is the density
-of H0. The responsibilities r_i = w_i e^{v_i}/a are a law of the shift s at each x, with mean m and, over the half
-cells of the nodes next to x, |x' - x| <= h/2,
+One step has H1 = sum w_i N(s_i mu), mu = 1/sigma, with a(x) = sum w_i e^{v_i}, v_i = s_i mu x - s_i^2 mu^2/2. H0 is
+N(0, 1) with b = 1. For mirrored steps H0 is the mirror image of H1, with b(x) = a(-x). L = ln a - ln b, and phi b is
+the density of H0. The responsibilities r_i = w_i e^{v_i}/a are a law of the shift s at each x, with mean m. Over the
+half cells of the nodes next to x, |x' - x| <= h/2:
 
-    E_{x'} g = E_x(g e^{mu (s - m)(x' - x)}) / E_x e^{mu (s - m)(x' - x)} <= E_x(g e^{mu |s - m| h/2})     for g >= 0,
+    E_{x'} g = E_x(g e^{mu (s - m)(x' - x)}) / E_x e^{mu (s - m)(x' - x)} <= E_x(g e^{mu |s - m| h/2})     for g >= 0.
 
-the denominator being at least 1 by Jensen. `near`, `spread` and `steepest` are these bounds for mu |s - m|,
-mu^2 (s - m)^2 and mu s. With A(x, q) = a(x + iq)/a(x) = E_x e^{iq mu s} they give, for x' in the cell and |q'| <= q,
+The denominator is at least 1 by Jensen. `near`, `spread` and `steepest` are these bounds for mu |s - m|,
+mu^2 (s - m)^2 and mu s. With A(x, q) = a(x + iq)/a(x) = E_x e^{iq mu s} they give for x' in the cell and |q'| <= q:
 
-    |A| <= 1,    |A| >= Re e^{-iq' mu m} A = E_{x'} cos(q' mu (s - m)) >= 1 - q^2 spread/2 =: least,
-    a'/a (x' + iq') = mu (m + E_{x'}((s - m) e^{iq' mu s})/A),
-    |a'/a - mu m| <= near/least,    |a'/a| <= steepest/least,
+    |A| <= 1;    |A| >= Re e^{-iq' mu m} A = E_{x'} cos(q' mu (s - m)) >= 1 - q^2 spread/2 =: least;
+    a'/a (x' + iq') = mu (m + E_{x'}((s - m) e^{iq' mu s})/A);
+    |a'/a - mu m| <= near/least,    |a'/a| <= steepest/least;
 
-    |A|^2 d arg A/dq = mu E_{x'} (s + s') cos(q mu (s - s'))/2 >= mu (E_{x'} s - (q mu)^2 E_{x'} (s + s')(s - s')^2/4),
+    |A|^2 d arg A/dq = mu E_{x'} (s + s') cos(q mu (s - s'))/2 >= mu (E_{x'} s - (q mu)^2 E_{x'} (s + s')(s - s')^2/4).
 
-the last with an independent s'. So a has no zero where least > 0, however large the largest shift is: only the spread
-of the shift that one x leaves open counts. There arg A = q mu m + arg(e^{-iq mu m} A), the second between +-pi/2, is
-the argument that vanishes at q = 0; it increases with q where the last bound is positive.
+In the last formula s' is an independent copy of s. So a has no zero where least > 0, however large the largest
+shift is: only the spread of the shift at one x counts. There arg A = q mu m + arg(e^{-iq mu m} A), with the second
+argument between +-pi/2, is the argument that vanishes at q = 0. It increases with q where the last bound is positive.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ from service.privacy.numerics.work import count_work
 
 _LARGEST_EXPONENT = 600.0
 _A_STRIP = 0.02
-"""Work of a term at a node of a strip, in microseconds, roughly."""
+"""Approximate work of a term at a node of a strip, microseconds."""
 _LEAST_RATIO = -0.5
 """Where a - 1 is below this, or an exponent above that one, ln a is that of a sum of positive terms, and else log1p."""
 
 _LARGEST_BLOCK = 500_000
-"""Array elements of terms at nodes that are looked at together."""
+"""Array elements of terms at nodes that are evaluated together."""
 
 _BY_NODE = (
     *("x", "loss", "log_weight", "weight", "loss_error", "relative_error"),
@@ -49,12 +49,12 @@ _BY_NODE = (
 )
 
 _ANSWERABLE = 1e-40
-"""Terms of smaller responsibility at all nodes are left out of A, of which they are far below a rounding."""
+"""Responsibility below which, at all nodes, a term is left out of A: far below a rounding of A."""
 
 
 @dataclass(frozen=True, slots=True)
 class MixtureTerms:
-    """The positive shifts of all parts, shape (parts, terms), unused places with weight 0; the rest (parts,)."""
+    """Positive shifts of all parts, shape (parts, terms), and the rest, shape (parts,); unused terms have weight 0."""
 
     shift: FloatArray
     """s_i mu, in units of the noise, within u."""
@@ -65,7 +65,7 @@ class MixtureTerms:
 
     @staticmethod
     def of(parts: list[GaussianMixturePart]) -> MixtureTerms:
-        """Of parts with any numbers of shifts."""
+        """Return the terms of parts with any numbers of shifts."""
         most = max(sum(shift > 0 for shift in part.shifts) for part in parts)
         shift, weight = np.zeros((2, len(parts), most))
         rest = np.zeros(len(parts))
@@ -88,16 +88,16 @@ class MixtureTerms:
         return MixtureTerms(self.shift[parts], self.weight[parts], self.rest[parts], self.weight_error[parts])
 
     def only(self, kept: BoolArray) -> MixtureTerms:
-        """Those at some places, shape (terms,)."""
+        """Return the terms at the given indices, shape (terms,)."""
         return MixtureTerms(self.shift[:, kept], self.weight[:, kept], self.rest, self.weight_error)
 
 
 def log_ratio(terms: MixtureTerms, x: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """ln a at x (parts, n), a bound of its error, and the responsibilities of the terms, shape (parts, terms, n).
+    """Return ln a at x (parts, n), a bound of its error, and the responsibilities (parts, terms, n).
 
-    As E0 a = 1 whatever the weights' errors are, a = 1 + sum w_i (e^{v_i} - 1) over the positive shifts: relative
+    As E0 a = 1 whatever the weights' errors are, a = 1 + sum w_i (e^{v_i} - 1) over the positive shifts. Relative
     errors of these weights change ln a by at most as much times sum w_i |e^{v_i} - 1|/a. Where a is small or large,
-    positive terms are summed, ln w_i and e^{...} within `FUNCTION_ERROR` each.
+    positive terms are summed, with ln w_i and e^{...} within `FUNCTION_ERROR` each.
     """
     count = terms.shift.shape[1]
     shift, weight, log_weight = terms.shift[:, :, None], terms.weight[:, :, None], terms.log_weight[:, :, None]
@@ -124,8 +124,9 @@ def log_ratio(terms: MixtureTerms, x: FloatArray) -> tuple[FloatArray, FloatArra
 
 
 def _log_of_sum(terms: MixtureTerms, v: FloatArray, v_error: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """ln a as that of a sum of positive terms, a bound of its rounding error, and sum w_i |e^{v_i} - 1|/a, from above;
-    (parts, n) each.
+    """Return ln a as that of a sum of positive terms, with error bounds; (parts, n) each.
+
+    The second array bounds the rounding error, and the third is an upper bound of sum w_i |e^{v_i} - 1|/a.
     """
     weight, log_weight = terms.weight[:, :, None], terms.log_weight[:, :, None]
     with np.errstate(divide="ignore"):
@@ -147,28 +148,40 @@ def _log_of_sum(terms: MixtureTerms, v: FloatArray, v_error: FloatArray) -> tupl
 
 @dataclass(frozen=True, kw_only=True)
 class GaussianMixtureNodes(TrapezoidNodes):
-    """Nodes x; arrays of shape (parts, nodes). At least one node without weight is on the right."""
+    """Nodes x of mixtures, shape (parts, nodes). At least one node without weight is on the right."""
 
     terms: MixtureTerms
     responsibility: FloatArray
-    """Of the terms, shape (parts, terms, nodes)."""
+    """Responsibilities of the terms, shape (parts, terms, nodes)."""
     mean: FloatArray
     """mu m, the derivative of ln a."""
     steepest: FloatArray
-    """mu m from above over the cell."""
+    """Upper bound of mu m over the cell."""
     near: FloatArray
-    """mu E|s - m| from above over the cell."""
+    """Upper bound of mu E|s - m| over the cell."""
     spread: FloatArray
-    """mu^2 E(s - m)^2 from above over the cell."""
+    """Upper bound of mu^2 E(s - m)^2 over the cell."""
     rising: FloatArray
-    """Heights up to which arg A increases, all over the cell."""
+    """Height up to which arg A increases, everywhere in the cell."""
 
     @staticmethod
     def build(
         terms: MixtureTerms, step: FloatArray, first: IndexArray, kept: IndexArray, *, mirrored: bool
     ) -> GaussianMixtureNodes:
-        """`step`: shape (parts,), dyadic; `first`: the first node, unless mirrored; `kept`: how many nodes have weight,
-        an even number where mirrored.
+        """Return the nodes, losses and weights.
+
+        Parameters
+        ----------
+        terms : MixtureTerms
+            Shifts and weights of all parts.
+        step : (parts,)
+            Distances of the nodes, dyadic.
+        first : (parts,)
+            Index of the first node, unless mirrored.
+        kept : (parts,)
+            Number of nodes that have weight; an even number if mirrored.
+        mirrored : bool
+            Whether the steps are mirrored.
         """
         h = step[:, None]
         nodes = int(kept.max()) + 2
@@ -210,7 +223,7 @@ class GaussianMixtureNodes(TrapezoidNodes):
         )
 
     def of(self, parts: IndexArray, kept: int) -> GaussianMixtureNodes:
-        """Return the nodes of some parts, of which `kept` have weight at most."""
+        """Return the nodes of some parts, of which at most `kept` have weight."""
         nodes = kept + 2 + -(kept + 2) % SUM_BLOCK
         first = (self.x.shape[1] - nodes) // 2 if self.mirrored else 0
         by_node = {name: getattr(self, name)[parts, first : first + nodes] for name in _BY_NODE}
@@ -225,7 +238,7 @@ class GaussianMixtureNodes(TrapezoidNodes):
         )
 
     def strip(self, height: FloatArray) -> MixtureStrip:
-        """ln |A|, arg A and lower bounds of |A| at heights q, shape (E, parts)."""
+        """Return ln |A|, arg A and lower bounds of |A| at heights q, shape (E, parts)."""
         count_work(_A_STRIP * height.size * self.responsibility.shape[-1] * (4 + self.responsibility.shape[-2]))
         q = height[..., None]
         phase = q * self.terms.shift
@@ -245,7 +258,8 @@ class GaussianMixtureNodes(TrapezoidNodes):
 class MixtureStrip:
     """ln |A| and arg A at the nodes, at heights q of shape (E, parts); all others of shape (E, parts, nodes).
 
-    `least`: below |A(x', q')| for x' within half a cell and |q'| <= q; where it is not positive nothing is known.
+    `least` is a lower bound of |A(x', q')| for x' within half a cell and |q'| <= q. Where it is not positive, the strip
+    has no bound.
     """
 
     height: FloatArray
@@ -255,13 +269,12 @@ class MixtureStrip:
 
 
 def _blocks(nodes: int, terms: int) -> list[slice]:
-    """Runs of nodes with so few elements of an array (parts, terms, nodes) that memory is bounded."""
+    """Return ranges of nodes that keep an array (parts, terms, nodes) small, so that memory is bounded."""
     size = max(_LARGEST_BLOCK // terms // SUM_BLOCK, 1) * SUM_BLOCK
     return [slice(start, start + size) for start in range(0, nodes, size)]
 
 
 def _at_nodes(terms: MixtureTerms, x: FloatArray, h: FloatArray) -> tuple[FloatArray, ...]:
-    """`log_ratio` and `_cell_moments`."""
     log_a, error, responsibility = log_ratio(terms, x)
     return log_a, error, responsibility, *_cell_moments(terms, responsibility, h, x, log_a)
 
@@ -269,7 +282,7 @@ def _at_nodes(terms: MixtureTerms, x: FloatArray, h: FloatArray) -> tuple[FloatA
 def _cell_moments(
     terms: MixtureTerms, responsibility: FloatArray, h: FloatArray, x: FloatArray, log_a: FloatArray
 ) -> tuple[FloatArray, ...]:
-    """mu m at the nodes and over the cells, `near`, `spread` and `rising` over the cells; (parts, nodes) each.
+    """Return mu m at the nodes, and `steepest`, `near`, `spread` and `rising` over the cells; (parts, nodes) each.
 
     Half a cell to the left each term of a' is at least e^{-mu s h/2} times as large, and a is no larger.
     """

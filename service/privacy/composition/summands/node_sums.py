@@ -1,7 +1,7 @@
-"""Sums over the nodes of trapezoid rules for M(z) = E0 e^{zL}, of steps of any law, without cancellation.
+"""Sums over the nodes of trapezoid rules for M(z) = E0 e^{zL}, for steps of any law, without cancellation.
 
-Arrays: parts P, nodes n. `weight` is that of H0 at a node, `weights` those of the law tilted by e^{theta L}, of sum 1.
-A tilt is one number for all parts, or an array (P, 1) where each part is a run of its own.
+Array dimensions are parts P and nodes n. `weight` is the weight of H0 at a node. `weights` are those of the law tilted
+by e^{theta L}, of sum 1. A tilt is one number for all parts, or an array (P, 1) where each part is a run of its own.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ _LARGEST_EXPONENT = 300.0
 """Moment sums whose largest exponent exceeds this are scaled, so that nothing overflows."""
 
 _ROUNDING_FLOOR = 1e-15
-"""|M|^2/M(theta)^2 is not resolved below this; moduli are raised to its root, and the raise is part of the error."""
+"""Resolution of |M|^2/M(theta)^2. Moduli are raised to the root of this floor, and the raise is part of the error."""
 
 _TOGETHER = 30_000
-"""Powers of nodes that are held at once: their arrays fit into caches."""
+"""Number of powers of nodes that are held in memory together, so that their arrays fit into caches."""
 
 
 def tilted(loss: FloatArray, log_weight: FloatArray, tilts: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Weights e^{log_weight + sL - shift}, shape (S, P, n), and the shift, shape (S, P). `tilts`: (S, 1) or (S, P).
+    """Return the weights e^{log_weight + sL - shift}, shape (S, P, n), and the shift, shape (S, P).
 
-    The shift keeps the weights from overflowing and is mostly 0.
+    `tilts` has the shape (S, 1) or (S, P). The shift keeps the weights from overflowing and is mostly 0.
     """
     joint = tilts[:, :, None] * loss
     joint += log_weight
@@ -43,8 +43,10 @@ def tilted(loss: FloatArray, log_weight: FloatArray, tilts: FloatArray) -> tuple
 def untilting(
     loss: FloatArray, of_alternative: FloatArray, tilt: float | FloatArray, weights: FloatArray, total: FloatArray
 ) -> FloatArray:
-    """A bound of |e^{sL} - e^L| weight over `total` (of shape (parts,)), the first of which are the `weights`: what an
-    error of L is multiplied with in the second-order sums of M(s), but for a factor s, and of E_s(L).
+    """Return a bound of |e^{sL} - e^L| weight over `total`, shape (P, n).
+
+    `weights` is weight e^{sL} over the total, and `total` has the shape (P,). An error of L is multiplied by this bound
+    in the second-order sums of E_s(L), and by s times this bound in those of M(s).
     """
     exponent = np.abs((1 - tilt) * loss)
     return np.where(exponent < 1, 2 * weights * exponent, weights + of_alternative / total[:, None])
@@ -53,10 +55,10 @@ def untilting(
 def excess(
     loss: FloatArray, weight: FloatArray, grown: FloatArray, tilt: float | FloatArray, weights: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Summands weight (e^{sL} - 1 - s(e^L - 1)) of M(s) - 1, and the size of what makes up each; shape (P, n).
+    """Return the summands weight (e^{sL} - 1 - s(e^L - 1)) of M(s) - 1, and the sizes of their terms; (P, n).
 
-    Where max(1, |s|) |L| < 0.4 they are power series to order 14; what these leave out is below 2e-16 of them, far
-    inside the relative error of a weight. `grown`: the `growth`; `weights`: weight e^{sL}.
+    Where max(1, |s|) |L| < 0.4 the summands are power series to order 14. The remainder is below 2e-16 of them, far
+    inside the relative error of a weight. `grown` is `TrapezoidNodes.growth`, and `weights` is weight e^{sL}.
     """
     tilt = _one_number(tilt)
     linear = tilt * grown
@@ -81,9 +83,10 @@ def excess(
 def mean_excess(
     loss: FloatArray, grown: FloatArray, weights: FloatArray, theta: float | FloatArray, total: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Summands of E_theta(L) = E_theta(L - e^{-theta L}(e^L - 1)), and the sizes of what makes them up; shape (P, n).
+    """Return the summands of E_theta(L) = E_theta(L - e^{-theta L}(e^L - 1)), and the sizes of their terms; (P, n).
 
-    They are power series where (1 + |theta|) |L| < 0.5. `grown`: the `growth`; `total`: M(theta), shape (P,).
+    The summands are power series where (1 + |theta|) |L| < 0.5. `grown` is `TrapezoidNodes.growth`, and `total` is
+    M(theta), shape (P,).
     """
     theta = _one_number(theta)
     scale = 1 + abs(theta)
@@ -105,12 +108,12 @@ def mean_excess(
 
 
 def _one_number(tilt: float | FloatArray) -> float | FloatArray:
-    """A tilt of one run as a number: arrays of length one take twenty times as long."""
+    """Return the tilt of one run as a number, because arrays of length one take twenty times as long."""
     return float(tilt.item()) if isinstance(tilt, np.ndarray) and tilt.size == 1 else tilt
 
 
 def _polynomial(x: FloatArray, coefficients: list[Any]) -> FloatArray:
-    """c_0 + c_1 x + c_2 x^2 + ..., by Horner's scheme."""
+    """Return c_0 + c_1 x + c_2 x^2 + ... by Horner's scheme."""
     found = np.zeros_like(x)
     for coefficient in reversed(coefficients):
         found *= x
@@ -126,15 +129,26 @@ def tilted_differences(
     nodes: int,
     last: IndexArray | None = None,
 ) -> ComplexArray:
-    """d_k = E_theta(e^{i t_k L} - 1), t_k = k step, for all parts, shape (P, nodes + 1), as sums of second-order terms.
+    """Return d_k = E_theta(e^{i t_k L} - 1) at t_k = k step for all parts, shape (P, nodes + 1).
 
-    `step`: one for all parts, or one for each, shape (P, 1). `last`: the last k of each part, beyond which others may
-    have d_k = 0; shape (P,).
+    Parameters
+    ----------
+    weights, loss : (P, n)
+        Tilted weights of sum 1, and losses; n is a multiple of `SUM_BLOCK`.
+    mean : (P,)
+        E_theta(L - e^{-theta L}(e^L - 1)).
+    step : float or (P, 1)
+        Distance of the heights, for all parts or for each part.
+    nodes : int
+        Number of heights above 0.
+    last : (P,) or None
+        Last k of each part; values beyond it may be 0.
 
-    E0(w - 1) = 0, so d = E_theta(e^{itL} - 1 - itL) + it E_theta(L - e^{-theta L}(e^L - 1)): every summand is
-    O(L^2), and rounding does not grow with the number of steps. With k = a columns + b and
-    E(x) = e^{ix} - 1 = ix + E'(x), E(x+y) - i(x+y) = E(x) E(y) + E'(x) + E'(y): the sums over nodes become one
-    matrix product. `mean`: the second expectation, shape (P,); the number of L is a multiple of `SUM_BLOCK`.
+    Notes
+    -----
+    E0(w - 1) = 0, so d = E_theta(e^{itL} - 1 - itL) + it E_theta(L - e^{-theta L}(e^L - 1)). Every summand is O(L^2),
+    and rounding does not grow with the number of steps. Let k = a columns + b and E(x) = e^{ix} - 1 = ix + E'(x). Then
+    E(x+y) - i(x+y) = E(x) E(y) + E'(x) + E'(y), and the sums over nodes become one matrix product.
     """
     if last is not None and len(weights) > 1:
         return _by_pieces(weights, loss, mean, np.broadcast_to(step, (len(weights), 1)), last)
@@ -155,7 +169,7 @@ def tilted_differences(
 def _by_pieces(
     weights: FloatArray, loss: FloatArray, mean: FloatArray, step: FloatArray, last: IndexArray
 ) -> ComplexArray:
-    """Return `tilted_differences` of parts of like lengths together, as many as have their powers in caches."""
+    """Return `tilted_differences`, evaluated for groups of parts of similar lengths whose powers fit into caches."""
     order = np.argsort(last, kind="stable")
     powers = np.sqrt(last[order] + 1) * weights.shape[1]
     found = np.zeros((len(last), int(last.max()) + 1), dtype=np.complex128)
@@ -171,11 +185,22 @@ def _by_pieces(
 
 
 def line_values(counts: FloatArray, d: ComplexArray, error: FloatArray, together: int = 0) -> LineValues:
-    """sum N ln(1 + d) over the parts, and its error: `d` and its `error` of shape (P, K), `counts` of shape (P,).
-    `together`: how many consecutive parts are a run of their own, shape (runs, K); 0 where all of them are one run.
+    """Return sum N ln(1 + d) over the parts, and its error.
 
-    N is an integer, so the branch of the logarithm does not matter to e^K. An error e of d is a relative error
-    e/|1 + d| of each of the N factors of e^K, and (1 + e/|1 + d|)^N = e^{N log1p(e/|1 + d|)}.
+    Parameters
+    ----------
+    counts : (P,)
+        Numbers of steps N.
+    d, error : (P, K)
+        Differences d and bounds of their error.
+    together : int
+        Number of consecutive parts that are a run of their own; the result then has the shape (runs, K). With 0 all
+        parts are one run.
+
+    Notes
+    -----
+    N is an integer, so the branch of the logarithm does not matter to e^K. An error e of d is a relative error e/|1 +
+    d| of each of the N factors of e^K, and (1 + e/|1 + d|)^N = e^{N log1p(e/|1 + d|)}.
     """
     count = counts[:, None]
     log_modulus = 0.5 * np.log1p(np.maximum(2 * d.real + (d.real**2 + d.imag**2), _ROUNDING_FLOOR - 1))
@@ -199,12 +224,12 @@ def line_values(counts: FloatArray, d: ComplexArray, error: FloatArray, together
 
 
 def significant(weights: FloatArray) -> slice:
-    """The range of nodes (in whole blocks) outside which all tilted weights of all parts vanish in double precision."""
+    """Return the range of nodes (in whole blocks) outside which all tilted weights vanish in double precision."""
     alive = np.flatnonzero((weights > weights.max(axis=-1, keepdims=True) * 1e-30).any(axis=0))
     first = int(alive[0]) // SUM_BLOCK * SUM_BLOCK
     return slice(first, -(-(int(alive[-1]) + 1) // SUM_BLOCK) * SUM_BLOCK)
 
 
 def outside(weights: FloatArray, window: slice) -> FloatArray:
-    """Sum of the weights left out by a window, per part."""
+    """Return the sum of the weights left out by a window, per part."""
     return weights[:, : window.start].sum(axis=-1) + weights[:, window.stop :].sum(axis=-1)

@@ -1,8 +1,9 @@
-"""Moment generating functions of sampled steps whose statistic has a chi-square law, with every error bounded.
+"""Moment generating functions of sampled steps with a chi-square statistic, with every error bounded.
 
-Notation and map of `sampled_chi_square_grid.py`. M(z) = E0 w^z is a trapezoid sum in s, which is compared to
-the integral on a rectangle whose sides are half way between nodes: its long sides, Im s = -+a, weigh e^{-2 pi a/h}, its
-short ones 1/(1 + e^{2 pi |q|/h}). The law is cut where T is small, that is where losses are large.
+The notation and the map are those of `sampled_chi_square_grid.py`. M(z) = E0 w^z is a trapezoid sum in s. It is
+compared to the integral on a rectangle whose short sides are half way between nodes. The long sides, Im s = -+a, have
+the weight e^{-2 pi a/h}, and the short ones 1/(1 + e^{2 pi |q|/h}). The law is truncated where T is small, that is
+where losses are large.
 """
 
 from __future__ import annotations
@@ -29,19 +30,28 @@ from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.roots import bisected
 
 _STRIPS = np.array([0.12, 0.25, 0.45, 0.7, 0.9])
-"""Widths of strips over the widest."""
+"""Half-widths of strips over the largest one."""
 _ROUNDS = 60
 _MOST_NODES = 8_000
-"""Of finer grids."""
+"""Maximal number of nodes of finer grids."""
 
 
 class TruncatedSampledChiSquare(TruncatedTrapezoid):
-    """N equal steps, 0 < p < 1, as one summand of a run's K. Arrays: one part, nodes."""
+    """N equal steps, 0 < p < 1, as one summand of a run's K. Arrays have one part, and nodes."""
 
     def __init__(self, steps: ChiSquareSteps, deviation: float, digits: float, halvings: int = 0) -> None:
-        """`deviation`: about the standard deviation of the run's loss. The law is cut on the side of large losses,
-        where all steps together have less than about 10^-digits of the mass of H0 and of H1 left. `halvings`: how often
-        the step of the grid is halved.
+        """Choose the nodes and the truncation on the side of large losses.
+
+        Parameters
+        ----------
+        steps : ChiSquareSteps
+            Equal steps.
+        deviation : float
+            Approximate standard deviation of the run's loss.
+        digits : float
+            All steps together have less than about 10^-digits of the mass of H0 and of H1 beyond the truncation.
+        halvings : int
+            How often the step of the grid is halved.
         """
         self._given, self._halvings = (steps, deviation, digits), halvings
         self.law = law = ChiSquareStep.of(steps)
@@ -68,7 +78,7 @@ class TruncatedSampledChiSquare(TruncatedTrapezoid):
 
     @cached_property
     def finer(self) -> TruncatedSampledChiSquare | None:
-        """The same with half the step, as high lines need; None where that would be too many nodes."""
+        """Law on nodes with half the step, as high contours need; None where there would be too many nodes."""
         return TruncatedSampledChiSquare(*self._given, self._halvings + 1) if 2 * self.size <= _MOST_NODES else None
 
     def _is_dropped(self, s: float, goal: float) -> bool:
@@ -76,7 +86,6 @@ class TruncatedSampledChiSquare(TruncatedTrapezoid):
         return max(self.law.log_tail(s), present) <= -goal
 
     def _growth(self, deviation: float) -> float:
-        """See `highest_turn`."""
         law, number = self.law, float(self.count[0])
         falls = math.sqrt(88 / number) * law.spread + 0.5 * law.spread**2 - math.log(law.rate)
         return float(highest_turn(9.0 / max(deviation, 1e-3), number, law.rate * number, falls))
@@ -88,13 +97,13 @@ class TruncatedSampledChiSquare(TruncatedTrapezoid):
 
     @cached_property
     def grid(self) -> ChiSquareGrid:
-        """Nodes, losses and weights; built on first use. The cut is half a step beyond its last node."""
+        """Nodes, losses and weights, built on first use. The truncation is half a step beyond the last node."""
         half = 0.5 * self._step
         return ChiSquareGrid.build(self.law, self._low + half, self._high, self._step)
 
     @cached_property
     def _strips(self) -> list[ChiSquareStrip]:
-        """Strips behind trapezoid errors; none is so wide as to turn w by pi, and e^{-2 pi a/h} < 1e-3 on all."""
+        """Strips for trapezoid errors; w turns by less than pi on all of them, and e^{-2 pi a/h} < 1e-3."""
         widest = min(self.grid.widest, 0.95 * math.pi / self.law.spread, 0.95 * 2 * math.pi / self._step)
         strips = [self.strip(float(a)) for a in widest * _STRIPS]
         usable = [strip for strip in strips if strip.valid and strip.a > 1.2 * self._step]
@@ -117,17 +126,17 @@ class TruncatedSampledChiSquare(TruncatedTrapezoid):
 
     @cached_property
     def kernels(self) -> FloatArray:
-        """-2 pi q/h."""
+        """Exponents -2 pi q/h of the strips."""
         return -2 * math.pi * self.half_widths / self._step
 
     @cached_property
     def log_least(self) -> FloatArray:
-        """See `TruncatedTrapezoid`, here and below."""
+        """ln of lower bounds of |A| on the strips over the cells, shape (strips, 1, nodes)."""
         return np.array([[strip.log_least] for strip in self._strips])
 
     @cached_property
     def least_everywhere(self) -> FloatArray:
-        """The least over the nodes with weight."""
+        """Minimum of `log_least` over the nodes with weight."""
         return self.log_least[..., : self.grid.kept].min(axis=-1)
 
     @cached_property
@@ -152,8 +161,9 @@ class TruncatedSampledChiSquare(TruncatedTrapezoid):
 
     @cached_property
     def _ends(self) -> tuple[FloatArray, ...]:
-        """Loss and ln of the weight, of the strips bounds of |d ln w/ds|, ln |A| from below and above, and Q q, at the
-        end nodes; (strips, 1, 1, 2).
+        """Properties of the first and last node, shape (strips, 1, 1, 2).
+
+        They are the loss, ln of the weight, a bound of |d ln w/ds|, lower and upper bounds of ln |A|, and Q q.
         """
         grid, ends = self.grid, [0, self.grid.kept - 1]
         log_weight = grid.log_weight + 0.5 * self._step * grid.log_slope
@@ -177,14 +187,14 @@ class TruncatedSampledChiSquare(TruncatedTrapezoid):
 
     @override
     def cut_error(self, tilts: FloatArray, shift: FloatArray) -> FloatArray:
-        """Return what lies beyond the grid where T is large."""
+        """Return the mass beyond the grid where T is large."""
         loss, least = float(self.grid.loss[0, 0]), math.log1p(-self.law.rate)
         tail = self.law.log_tail(float(self.grid.places[0]) + 0.5 * self._step, upper=True)
         return np.exp(tail + np.maximum(tilts * loss, tilts * least) - shift)
 
 
 def _place(is_far: Callable[[float], bool], center: float, side: int) -> float:
-    """About the nearest s on one side of the center that is far; the farthest tried where none is."""
+    """Return about the nearest s on one side of the center that is far, or the farthest s tried."""
     inside, stride = center, 1.0
     outside = center + side * stride
     while not is_far(outside) and abs(outside - center) < 2000.0:

@@ -1,13 +1,13 @@
-"""Sampled steps with a chi-square statistic on a vertical line Re z = theta: values of K, errors, and majorants of |M|.
+"""Sampled steps with a chi-square statistic on a contour Re z = theta: values of K, errors, and majorants of |M|.
 
-Notation of `sampled_chi_square_grid.py`. E_theta is the expectation under the law tilted by e^{theta L}, so that
-M(theta + it)/M(theta) = E_theta e^{itL}. Its modulus for all heights from t on is bounded in three ways:
+The notation is that of `sampled_chi_square_grid.py`. E_theta is the expectation under the law tilted by e^{theta L}, so
+that M(theta + it)/M(theta) = E_theta e^{itL}. Three bounds hold for its modulus at all heights from t on:
 
-    by values on heights t_k: between two of them |E_theta e^{it(L - m)}|, m the mean, changes per unit of t by at most
-    min(sqrt(Var L), t Var L), and by that over half of their distance from the larger end;
-    by the integral on Im s = -eta, where arg w >= 0: the sum over cells of weights e^{Q eta^2} |w/w(s)|^theta
+    values at heights t_k. With m the mean, |E_theta e^{it(L - m)}| changes per unit of t by at most
+    min(sqrt(Var L), t Var L). Between two heights it rises by at most that over half of their distance;
+    the integral on Im s = -eta, where arg w >= 0. It is the sum over cells of weights e^{Q eta^2} |w/w(s)|^theta
     e^{-t arg w}, which falls with t;
-    by V/t: t |M| <= |psi| at the ends + int |psi'|, psi = f_T w^theta/(r B), integrating by parts.
+    V/t. Integration by parts bounds t |M| by |psi| at both ends + int |psi'|, psi = f_T w^theta/(r B).
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ from service.privacy.composition.summands.trapezoid_contour import StripField, T
 from service.privacy.numerics.arrays import FloatArray, IndexArray
 
 _ETAS = np.array([0.05, 0.09, 0.15, 0.25, 0.4, 0.6, 0.8])
-"""Lines of majorants, over the largest that turns w by less than pi."""
+"""Heights of the paths of majorants, over the largest height that turns w by less than pi."""
 _LARGEST_ETA = 6.0
 _MANY_HEIGHTS = np.geomspace(1e-4, 1.0, 20)
-"""Heights, over the highest, at which trapezoid errors are taken: they grow."""
+"""Heights, over the highest, at which trapezoid errors are evaluated; the errors increase with the height."""
 _NEGLIGIBLE = 1e-13
-"""A trapezoid error of the whole run, on the real scale, below this needs no finer nodes."""
+"""Trapezoid error of the whole run, without that on the real axis, below which no finer nodes are needed."""
 _FALL, _LEAST_FALL = 60.0, 1.5
-"""Nats that the majorant of all steps should fall by on the heights with values, and the most for one step."""
+"""Decrease (nats) of the majorant of all steps on the heights with values, and the maximal decrease for one step."""
 _RATIO, _SHARE = 1.08, 0.15
-"""Neighbouring heights with values: their ratio near the axis, and their distance times E|L - m| further up."""
+"""Ratio of neighbouring heights with values near the axis, and their distance times E|L - m| further up."""
 _MOST_CELLS = 3_000
 _AT_ONCE = 200_000
-"""Heights times nodes evaluated at once."""
+"""Number of heights times nodes evaluated together."""
 _GAIN_STEPS = np.geomspace(1.0, 1e4, 400)
 
 
@@ -55,7 +55,7 @@ class SampledChiSquareOnContour(TrapezoidOnContour):
 
     @override
     def field(self, height: FloatArray) -> StripField:
-        """The strips of the law; they are as high as `height`, shape (E, 1)."""
+        """Return the strips of the law, which are as high as `height`, shape (E, 1)."""
         theta, strips = float(self.theta[0]), [self.law.strip(float(a)) for a in height[:, 0]]
         near = np.array([[strip.near] for strip in strips])
         return StripField(
@@ -75,7 +75,7 @@ class SampledChiSquareOnContour(TrapezoidOnContour):
 
     @override
     def values(self, step: float | FloatArray, nodes: int, last: IndexArray | None = None) -> LineValues:
-        """Return values on finer nodes where the contour is too high for these."""
+        """Return the values on the contour, from finer nodes where the contour is too high for these nodes."""
         missed = np.fmin.reduce(self.strip_errors(np.array([[nodes]]) * step, self.half_widths))
         if self.parts.over_run(missed - self._at_origin).max() > _NEGLIGIBLE and self.law.finer is not None:
             return SampledChiSquareOnContour(self.law.finer, float(self.theta[0])).values(step, nodes)
@@ -84,9 +84,11 @@ class SampledChiSquareOnContour(TrapezoidOnContour):
     @property
     @override
     def variation_terms(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """L' = r B T', |L''/L'| <= (1 - r) B T' + |T''/T'|. Where T is larger than on the grid d ln psi/dT <=
-        d ln f/dT + B (1 + max(-theta, 0) r) falls, and psi with it from where that is negative: ln psi gains at most
-        the sum of its positive values over steps in T. It never is negative where N <= 2, and V is infinite.
+        """Terms of `log_variations`: L' = r B T' and |L''/L'| <= (1 - r) B T' + |T''/T'|.
+
+        For T above the grid, d ln psi/dT <= d ln f/dT + B (1 + max(-theta, 0) r). This bound falls with T, and psi
+        falls from where it is negative. So ln psi gains at most the sum of the positive values of the bound over steps
+        in T. For N <= 2 the bound is never negative, and V is infinite.
         """
         law, s, r, half = self.nodes.law, self.nodes.places, self.nodes.responsibility, 0.5 * self.nodes.spacing
         speed = 1 / (1 + np.exp(-(s + half)))
@@ -109,7 +111,7 @@ class SampledChiSquareOnContour(TrapezoidOnContour):
 
 
 class ChiSquareMajorants:
-    """Bounds of |M/M(theta)| from a height on: by values on many heights, by paths Im s = -eta, and by V/t."""
+    """Majorants of |M/M(theta)| from a height on: by values at many heights, by paths Im s = -eta, and by V/t."""
 
     eta = np.zeros((1, 1))
 
@@ -119,7 +121,7 @@ class ChiSquareMajorants:
 
     @cached_property
     def _paths(self) -> list[tuple[FloatArray, FloatArray, float]]:
-        """For each eta: ln of the terms at t = 0, the least arg w of each cell, and what does not fall."""
+        """Terms for each eta: ln of the terms at t = 0, the least arg w of each cell, and a constant remainder."""
         contour, law, grid = self._contour, self._contour.law, self._contour.nodes
         widest = min(grid.widest, 0.9 * math.pi / grid.law.spread, _LARGEST_ETA)
         etas = np.array([[eta] for eta in widest * _ETAS if law.strip(float(eta)).valid]).reshape(-1, 1)
@@ -147,14 +149,14 @@ class ChiSquareMajorants:
         return best
 
     def _trapezoid_error(self, heights: FloatArray) -> FloatArray:
-        """Return bounds of the trapezoid errors of M(theta + it)/M(theta), each of the next of a few heights."""
+        """Return bounds of the trapezoid errors of M(theta + it)/M(theta), each at the next of a few heights."""
         few = heights[-1] * _MANY_HEIGHTS
         errors = np.fmin.reduce(self._contour.strip_errors(few[:, None], self._contour.half_widths))[:, 0]
         return errors[np.minimum(np.searchsorted(few * (1 + 1e-12), heights), len(few) - 1)]
 
     @cached_property
     def _looked_up(self) -> tuple[FloatArray, FloatArray]:
-        """Heights, and ln of bounds of |M/M(theta)| from each of them on."""
+        """Heights, and ln of bounds of |M/M(theta)| from each height on."""
         contour, window = self._contour, self._contour.window
         number, left_out = float(contour.parts.count[0]), float((contour.cut + contour.omitted)[0])
         loss, weights = contour.grid.loss[0], contour.weights[0]
@@ -187,7 +189,7 @@ class ChiSquareMajorants:
         return heights, np.minimum(np.maximum.accumulate(logs[::-1])[::-1], 0.0)
 
     def log_bounds(self, heights: FloatArray) -> FloatArray:
-        """See `EtaMajorants`."""
+        """Return ln of the best bound at each height, shape (H, 1, 1)."""
         heights = heights[:, 0]
         places, bounds = self._looked_up
         cell = np.searchsorted(places, heights, side="right") - 1

@@ -1,14 +1,14 @@
-"""Nodes, losses and weights behind the moments of sampled steps whose statistic has a chi-square law.
+"""Nodes, losses and weights behind the moments of sampled steps with a chi-square statistic.
 
-One step on a share p of the records, against the membership adversary (`threat_models/membership_step.py`): T ~
-chi2'_d(m) under H0, and with the record
+One step samples a share p of the records. The membership adversary (`threat_models/membership_step.py`) sees
+T ~ chi2'_d(m) under H0, and with the record the likelihood ratio:
 
     w(T) = 1 - p + p e^v,    v = v_0 - B (T - E T),    B = 1/(2 (N - 1)),   v_0 = E0 v < 0,    L = ln w.
 
-**The map.** T = l ln(1 + e^s), l the standard deviation of T: linear in s where T is large, like e^s where it is small,
-and analytic where |Im s| < pi, or for Re s > 0 everywhere. Nodes are at s = E T/l - x, x = (first + j) h, so that L
-increases with x, and T - E T = l (-x + ln(1 + e^-s)) loses no digit. What the integrand does off the real axis is in
-`sampled_chi_square_strips.py`.
+The nodes use the map T = l ln(1 + e^s), where l is the standard deviation of T. The map is linear in s where T is
+large, like e^s where T is small, and analytic where |Im s| < pi, or for Re s > 0 everywhere. Nodes are at
+s = E T/l - x, x = (first + j) h, so that L increases with x. T - E T = l (-x + ln(1 + e^-s)) loses no digit.
+`sampled_chi_square_strips.py` bounds the integrand off the real axis.
 """
 
 from __future__ import annotations
@@ -31,19 +31,21 @@ from service.privacy.numerics.chi_square.density import log_density
 from service.privacy.numerics.rounding import FUNCTION_ERROR, SUM_BLOCK, UNIT_ROUNDOFF, sum_error
 
 LINEAR = 3.0
-"""From this s on strips may be as wide as any."""
+"""Value of s from which strips may have any width."""
 
 LEAST_PLACE = -680.0
-"""Least s: e^s stays in the range of doubles."""
+"""Smallest s, so that e^s stays in the range of doubles."""
 _WIDEST_BENT = 1.45
-"""Widest strip where s is smaller than that, below pi/2."""
+"""Largest half-width of a strip with smaller s, below pi/2."""
 _WIDEST = 12.0
 
 
 @dataclass(frozen=True)
 class ChiSquareSteps(Summand):
-    """`count` steps of noisy SGD on samples of the records, as the membership adversary sees them: T has a chi-square
-    law of `dimension` degrees. `effective_batch_size` is N > 1, a share of the records; 0 < sample_rate < 1.
+    """`count` steps of noisy SGD on samples of the records, as the membership adversary sees them.
+
+    T has a chi-square law of `dimension` degrees. `effective_batch_size` is N > 1, a share of the records, and
+    0 < sample_rate < 1.
     """
 
     dimension: int
@@ -54,7 +56,7 @@ class ChiSquareSteps(Summand):
 
     @cached_property
     def law(self) -> ChiSquareStep:
-        """The law of one step in doubles."""
+        """Law of one step in doubles."""
         return ChiSquareStep.of(self)
 
     @property
@@ -80,7 +82,7 @@ class ChiSquareSteps(Summand):
     @classmethod
     @override
     def ends_are_light(cls, groups: Sequence[tuple[Self, ...]], digits: FloatArray, theta: FloatArray) -> BoolArray:
-        """Next to normal statistics are as light as a normal one: this is a guess."""
+        """Return the answer of a normal statistic of the same spread, which is a guess."""
         like = [
             tuple(SampledGaussianSteps(1 / each.law.spread, each.sample_rate, each.count) for each in group)
             for group in groups
@@ -90,23 +92,23 @@ class ChiSquareSteps(Summand):
 
 @dataclass(frozen=True)
 class ChiSquareStep:
-    """A step with its law in doubles: the noncentrality is the nearest double to N K, and v_0 that of this law."""
+    """Step with its law in doubles: the noncentrality is the nearest double to N K, and v_0 is that of this law."""
 
     degrees: int
     noncentrality: float
     steepness: float
-    """B."""
+    """Slope B of the exponent v."""
     middle: float
-    """v_0."""
+    """Mean v_0 of the exponent under H0."""
     rate: float
     largest: float
-    """v at T = 0."""
+    """Exponent v at T = 0."""
     shrink: float
-    """(N - 1)/N: with the record T ~ that times chi2'_d(that times m)."""
+    """Ratio (N - 1)/N. With the record T is distributed like shrink chi2'_d(shrink m)."""
 
     @staticmethod
     def of(steps: ChiSquareSteps) -> ChiSquareStep:
-        """N = `effective_batch_size` > 1."""
+        """Return the law of one step, with N = `effective_batch_size` > 1."""
         size, known = steps.effective_batch_size, Fraction(steps.susceptibility)
         noncentrality = float(size * known)
         excess = 1 / (size - 1)
@@ -121,34 +123,35 @@ class ChiSquareStep:
 
     @property
     def largest_loss(self) -> float:
-        """L at T = 0."""
+        """Loss L at T = 0, the largest one."""
         if self.largest > 600.0:
             return self.largest + math.log(self.rate)
         return math.log1p(self.rate * math.expm1(self.largest))
 
     @property
     def mean(self) -> float:
-        """E T."""
+        """Mean E T under H0."""
         return self.degrees + self.noncentrality
 
     @property
     def deviation(self) -> float:
-        """l, the standard deviation of T."""
+        """Standard deviation l of T under H0."""
         return math.sqrt(2 * self.degrees + 4 * self.noncentrality)
 
     @property
     def spread(self) -> float:
-        """mu = B l: the standard deviation of v, at least its largest derivative in s."""
+        """Standard deviation mu = B l of v, at least its largest derivative in s."""
         return self.steepness * self.deviation
 
     @property
     def center(self) -> float:
-        """E T/l."""
+        """Ratio E T/l of mean and deviation."""
         return self.mean / self.deviation
 
     def log_tail(self, s: float, *, upper: bool = False, present: bool = False) -> float:
-        """ln of a bound of P(T <= T(s)), or (`upper`) of P(T > T(s)), by Chernoff; under H0, or in a step that sees the
-        record (`present`).
+        """Return ln of a Chernoff bound of P(T <= T(s)), or of P(T > T(s)) with `upper`.
+
+        The law is that of H0, or with `present` that of a step that sees the record.
         """
         t = self.deviation * (s + math.log1p(math.exp(-s)) if s > 0 else math.log1p(math.exp(s)))
         d, m = self.degrees, self.noncentrality
@@ -164,22 +167,22 @@ class ChiSquareStep:
 
 @dataclass(frozen=True, kw_only=True)
 class ChiSquareGrid(TrapezoidNodes):
-    """Trapezoid nodes with everything that does not depend on the tilt; arrays of shape (1, nodes), the loss rising."""
+    """Trapezoid nodes with everything that does not depend on the tilt; shape (1, nodes), with increasing loss."""
 
     law: ChiSquareStep
     spacing: float
-    """h."""
+    """Distance h of the nodes."""
     responsibility: FloatArray
     kept: int
-    """Nodes before the cut of large losses; the rest has no weight."""
+    """Number of nodes before the truncation of large losses; the rest has no weight."""
     log_slope: FloatArray
-    """At least |d ln(density dT/ds)/ds| on the cell of each node."""
+    """Upper bound of |d ln(density dT/ds)/ds| on the cell of each node."""
     density_slope: FloatArray
-    """At least |d ln(density)/dT| dT/ds there."""
+    """Upper bound of |d ln(density)/dT| dT/ds on the cell of each node."""
 
     @staticmethod
     def build(law: ChiSquareStep, low: float, high: float, step: float) -> ChiSquareGrid:
-        """Nodes for s from `high` or a little more to `low` or a little less; `step`: a multiple of 2^-20."""
+        """Return nodes for s from about `high` down to about `low`, both included; `step` is a multiple of 2^-20."""
         first = math.floor((law.center - high) / step)
         kept = math.ceil((law.center - low) / step) - first + 1
         nodes = kept + -kept % SUM_BLOCK
@@ -221,23 +224,23 @@ class ChiSquareGrid(TrapezoidNodes):
 
     @property
     def places(self) -> FloatArray:
-        """s at the nodes, or that of the last with weight, shape (nodes,)."""
+        """Values of s at the nodes, at most down to the last node with weight; shape (nodes,)."""
         s = self.law.center - self.x[0]
         return np.maximum(s, s[self.kept - 1])
 
     @property
     def is_bent(self) -> bool:
-        """Whether some nodes lie where T is not nearly linear in s: strips are less wide there."""
+        """Whether some nodes lie where T is not nearly linear in s, so that strips are narrower."""
         return float(self.places[self.kept - 1]) - self.spacing < LINEAR
 
     @property
     def widest(self) -> float:
-        """Largest a of a strip, whatever the likelihood ratio."""
+        """Largest half-width a of a strip, whatever the likelihood ratio."""
         return _WIDEST_BENT if self.is_bent else _WIDEST
 
 
 def _less_log(x: Fraction) -> float:
-    """x - ln(1 + x) for x > 0, to its last digits."""
+    """Return x - ln(1 + x) for x > 0, accurate to its last digits."""
     value = float(x)
     if value > 0.25:
         return value - math.log1p(value)
@@ -249,7 +252,7 @@ def _less_log(x: Fraction) -> float:
 
 
 def _losses(rate: float, exponent: FloatArray, exponent_error: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """L = ln(1 - p + p e^v), r, and the error of L."""
+    """Return L = ln(1 - p + p e^v), the responsibility r, and the error of L."""
     loss = np.log1p(rate * np.expm1(np.minimum(exponent, 600.0)))
     split = (exponent < -1) & (rate > 0.5)
     loss = np.where(split, np.log((1 - rate) + rate * np.exp(np.minimum(exponent, 0.0))), loss)
@@ -262,7 +265,7 @@ def _losses(rate: float, exponent: FloatArray, exponent_error: FloatArray) -> tu
 
 
 def mean_slope(law: ChiSquareStep, statistic: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Bounds of (m/4) G'(m T/4) = rho sqrt(m/T)/2, G as in `sampled_chi_square_strips.py`."""
+    """Return bounds of (m/4) G'(m T/4) = rho sqrt(m/T)/2, with G as in `sampled_chi_square_strips.py`."""
     m, nu = law.noncentrality, 0.5 * law.degrees - 1
     product = m * statistic
     low = 0.5 * m / (nu + 0.5 + np.sqrt(product + (nu + 1.5) ** 2))
@@ -271,10 +274,10 @@ def mean_slope(law: ChiSquareStep, statistic: FloatArray) -> tuple[FloatArray, F
 
 
 def _slopes(law: ChiSquareStep, s: FloatArray, step: float) -> tuple[FloatArray, FloatArray]:
-    """Bounds of |d ln(f dT/ds)/ds| and of |d ln f/dT| dT/ds on the cells.
+    """Return bounds of |d ln(f dT/ds)/ds| and of |d ln f/dT| dT/ds on the cells.
 
-    d ln f/dT = nu/T - 1/2 + (m/4) G' falls with T for d >= 2, so that its ends bound it; for d = 1 nu/T, which rises,
-    is taken apart.
+    d ln f/dT = nu/T - 1/2 + (m/4) G' falls with T for d >= 2, so that its values at both ends of a cell bound it. For d
+    = 1 the term nu/T rises and is bounded separately.
     """
     nu = 0.5 * law.degrees - 1
     low, high = (law.deviation * np.logaddexp(0.0, s + side * 0.5 * step * (1 + 1e-9)) for side in (-1, 1))

@@ -1,29 +1,28 @@
-"""What the integrand behind the moments of a sampled step with a chi-square statistic does off the real axis.
+"""Bounds of the integrand off the real axis, for sampled steps with a chi-square statistic.
 
-Notation and map of `sampled_chi_square_grid.py`.
+The notation and the map are those of `sampled_chi_square_grid.py`. At s - iq, 0 <= q <= a, write T = tau - ic. With
+E = e^s, S = E/(1 + E), X = 4 S (1 - S) sin^2(q/2):
 
-At s - iq, 0 <= q <= a, write T = tau - ic. With E = e^s, S = E/(1 + E), X = 4 S (1 - S) sin^2(q/2):
+    tau = T(s) + (l/2) ln(1 - X) > 0,     c = l arg(1 + E e^{iq}),     |dT/ds| = l S/sqrt(1 - X).
 
-    tau = T(s) + (l/2) ln(1 - X) > 0,     c = l arg(1 + E e^{iq}),     |dT/ds| = l S/sqrt(1 - X),
+These formulas hold for q <= pi/2, or for any q where s >= `LINEAR`. There arg(1 + E e^{iq}) <= k q, k = max(E/(1 + E),
+E^2/(1 + E^2)) or E/(E - 1), because the derivative in q is Re(1/(1 + e^{-s-iq})). The density is C T^{d/2-1} e^{-T/2}
+0F1(; d/2; m T/4). |0F1(; d/2; m T/4)| <= 0F1(; d/2; m (Re sqrt T)^2/4), because 0F1 is the mean of e^{sqrt(m T) U} over
+the first coordinate U of a random direction. (Re sqrt T)^2 = (|T| + tau)/2, ln 0F1 is concave with slope G', and |T| -
+tau <= c^2/(2 tau). So |density dT/ds| grows from the real axis by at most e^{Q q^2}, with tau at q = a:
 
-for q <= pi/2, or for any q where s >= `LINEAR`. There arg(1 + E e^{iq}) <= k q, k = max(E/(1 + E), E^2/(1 + E^2)) or
-E/(E - 1), because the derivative in q is Re(1/(1 + e^{-s-iq})). The density is C T^{d/2-1} e^{-T/2} 0F1(; d/2; m T/4),
-where |0F1(; d/2; m T/4)| <= 0F1(; d/2; m (Re sqrt T)^2/4): it is the mean of e^{sqrt(m T) U} over the first coordinate
-U of a random direction. (Re sqrt T)^2 = (|T| + tau)/2, ln 0F1 is concave with slope G', and |T| - tau <= c^2/(2 tau).
-So |density dT/ds| grows from the real axis by at most e^{Q q^2}, with tau at q = a,
+    Q = (d/2 - 1)_+ l^2 k^2/(2 tau^2) + m G' l^2 k^2/(16 tau) + D (1/2 + 1/l + [d = 1]/(2 tau));
+    D = (l/2) S (1 - S)/(1 - X(a)),      T(s) - tau <= D q^2.
 
-    Q = (d/2 - 1)_+ l^2 k^2/(2 tau^2) + m G' l^2 k^2/(16 tau) + D (1/2 + 1/l + [d = 1]/(2 tau)),
-    D = (l/2) S (1 - S)/(1 - X(a)),      T(s) - tau <= D q^2,
-
-1/2 or so where T is next to normal. The likelihood ratio turns as that of a sampled Gaussian does, by phi = B c:
+Q is about 1/2 where T is nearly normal. The likelihood ratio turns as that of a sampled Gaussian does, by phi = B c:
 
     w(T) = w(tau) (1 - r + r e^{i phi}),    r = p e^{v(tau)}/w(tau),
-    w(tau) = w(T(s)) (1 + r(s) (e^{B (T(s) - tau)} - 1)),
+    w(tau) = w(T(s)) (1 + r(s) (e^{B (T(s) - tau)} - 1)).
 
-so that 0 <= arg w <= phi, |w| <= w(tau) and |w| >= w(tau) max(cos(phi/2), 1 - 2 r sin^2(phi/2)) while phi < pi.
-G'(z) = 2 rho/sqrt(m T) at z = m T/4, rho the ratio I_{nu+1}/I_nu of Bessel functions at y = sqrt(m T), nu = d/2 - 1. It
-is between y/(nu + 1/2 + sqrt(y^2 + (nu + 3/2)^2)) and y/(nu + 1/2 + sqrt(y^2 + (nu + 1/2)^2)) (Amos 1974; Segura 2011,
-for nu >= -1/2), and rho/y falls in y.
+Hence 0 <= arg w <= phi, |w| <= w(tau) and |w| >= w(tau) max(cos(phi/2), 1 - 2 r sin^2(phi/2)) while phi < pi.
+G'(z) = 2 rho/sqrt(m T) at z = m T/4. Here rho is the ratio I_{nu+1}/I_nu of Bessel functions at y = sqrt(m T), and
+nu = d/2 - 1. It is between y/(nu + 1/2 + sqrt(y^2 + (nu + 3/2)^2)) and y/(nu + 1/2 + sqrt(y^2 + (nu + 1/2)^2))
+(Amos 1974; Segura 2011, for nu >= -1/2), and rho/y falls in y.
 """
 
 from __future__ import annotations
@@ -37,37 +36,40 @@ from service.privacy.composition.summands.sampled_chi_square_grid import ChiSqua
 from service.privacy.numerics.arrays import FloatArray
 
 _MOST = 1 + 1e-9
-"""Above the rounding of bounds over cells."""
+"""Factor above the rounding of bounds over cells."""
 
 
 @dataclass(frozen=True)
 class ChiSquareStrip:
-    """Arrays of shape (nodes,) for one line s - ia; what has no other word holds over the cells and up to that line."""
+    """Bounds on the strip up to the path s - ia; arrays of shape (nodes,).
+
+    Unless stated otherwise, a bound holds over the cells and for all 0 <= q <= a.
+    """
 
     a: float
     log_modulus: FloatArray
-    """ln |w| on the line less that on the real axis, and"""
+    """ln |w| on the path minus its value on the real axis, at the nodes."""
     argument: FloatArray
-    """arg w, both at the nodes."""
+    """arg w on the path, at the nodes."""
     growth: FloatArray
-    """Q: the density times dT/ds is at most e^{Q q^2} times that on the real axis."""
+    """Bound Q: the density times dT/ds is at most e^{Q q^2} times its value on the real axis."""
     near: FloatArray
-    """At least |d ln w/ds|."""
+    """Upper bound of |d ln w/ds|."""
     log_least: FloatArray
-    """At most ln |w| less ln w(tau), which is at least that on the real axis."""
+    """Lower bound of ln |w| - ln w(tau), where w(tau) is at least its value on the real axis."""
     log_raise: FloatArray
-    """At least ln |w| less that on the real axis."""
+    """Upper bound of ln |w| minus its value on the real axis."""
     valid: bool
 
 
 def strip_at(grid: ChiSquareGrid, a: float) -> ChiSquareStrip:
-    """What the integrand of any tilt is at most on the line s - ia, and on the way to it."""
+    """Return bounds of the integrand of any tilt on the path s - ia and between it and the real axis."""
     s = grid.places
     return ChiSquareStrip(a, *_on_line(grid, s, a), *_over_cells(grid, s, a))
 
 
 def _on_line(grid: ChiSquareGrid, s: FloatArray, a: float) -> tuple[FloatArray, FloatArray]:
-    """ln |w| less that on the real axis, and arg w, at the nodes."""
+    """Return ln |w| minus its value on the real axis, and arg w, at the nodes."""
     law = grid.law
     turned = 4 * _both(s) * math.sin(0.5 * a) ** 2
     raised = np.minimum(-0.5 * law.spread * np.log1p(-turned), 700.0)  # B (T - tau)
@@ -87,7 +89,7 @@ def _on_line(grid: ChiSquareGrid, s: FloatArray, a: float) -> tuple[FloatArray, 
 def _over_cells(
     grid: ChiSquareGrid, s: FloatArray, a: float
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, bool]:
-    """The rest of a strip: over the cells, and for all 0 <= q <= a."""
+    """Return the bounds of a strip over the cells and for all 0 <= q <= a."""
     law, h, bent = grid.law, grid.spacing, grid.is_bent
     square = math.sin(0.5 * min(a, math.pi)) ** 2
     low, high = s - 0.5 * h * (1 + 1e-9), s + 0.5 * h * (1 + 1e-9)
@@ -117,13 +119,13 @@ def _over_cells(
 
 
 def _both(s: FloatArray) -> FloatArray:
-    """S (1 - S) for S = e^s/(1 + e^s)."""
+    """Return S (1 - S) for S = e^s/(1 + e^s)."""
     small = np.exp(-np.abs(s))
     return small / (1 + small) ** 2
 
 
 def _raised(r: FloatArray, raised: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """What r is where v is larger by `raised`, and ln of what w gains by that."""
+    """Return r where v is larger by `raised`, and the increase of ln w."""
     with np.errstate(over="ignore"):
         gain = r * np.expm1(raised)
         grown = np.where(np.isfinite(gain), (r + gain) / (1 + gain), 1.0)

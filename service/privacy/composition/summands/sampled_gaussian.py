@@ -1,14 +1,14 @@
-"""Poisson-sampled Gaussian steps: trapezoid sums in y, with the bounds that they need off the real axis.
+"""Poisson-sampled Gaussian steps: trapezoid sums in y, with their bounds off the real axis.
 
-One step with noise multiplier sigma and rate p has likelihood ratio w(y) = 1 - p + p e^v, v = y/sigma - 1/(2 sigma^2),
-y ~ N(0, 1) under H0, L = ln w. It is `a` of `trapezoid.py`. All parts of a heterogeneous run are handled together:
-arrays have shape (parts, nodes). L is analytic on the strip |Im y| < pi sigma. With the responsibility r = p e^v / w in
-(0, 1) and phi = q/sigma, these facts carry the bounds:
+One step with noise multiplier sigma and rate p has the likelihood ratio w(y) = 1 - p + p e^v with
+v = y/sigma - 1/(2 sigma^2). Under H0 y ~ N(0, 1), and L = ln w. The ratio w is `a` of `trapezoid.py`. All parts of a
+heterogeneous run are evaluated together: arrays have shape (parts, nodes). L is analytic on the strip
+|Im y| < pi sigma. With the responsibility r = p e^v / w in (0, 1) and phi = q/sigma, these facts give the bounds:
 
     w(y + iq) = w(y) (1 - r + r e^{i phi})            |w(y + iq)| <= w(y)
-    |w(y + iq)| >= w(y) cos(phi/2)                    |d ln w(y + iq)/dy| <= r / (sigma cos(phi/2))
+    |w(y + iq)| >= w(y) cos(phi/2)                    |d ln w(y + iq)/dy| <= r / (sigma cos(phi/2)).
 
-The law is truncated on the right alone, where losses are large.
+The law is truncated on the right only, where losses are large.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ from service.privacy.numerics.arrays import BoolArray, FloatArray, IndexArray
 from service.privacy.numerics.rounding import SUM_BLOCK
 
 _SHARED_GAIN = 20
-"""How many times cheaper a product with a shared number is than a number of one's own."""
+"""Ratio of the costs of a separate number and of a product with a shared number."""
 
 _FEWEST_SHARED = 4
-"""Parts of similar noise that share the nodes' losses; fewer are cheaper each with nodes where it needs them."""
+"""Minimal number of parts of similar noise that share the nodes' losses. Fewer parts are faster with own nodes."""
 
 LARGEST_ETA = 20.0
 """Largest shift of the paths behind majorants."""
 
 _MOST_TOGETHER = 512
-"""Different steps that are evaluated together: bounds the memory."""
+"""Maximal number of different steps that are evaluated together; it bounds the memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,7 @@ class SampledGaussianSteps(Summand):
 
     @override
     def joins(self, group: Sequence[Self]) -> bool:
-        """Steps of similar noise share one grid."""
+        """Return whether the noise is similar to that of the group, so that all steps share one grid."""
         return self.noise_multiplier <= 1.6 * group[0].noise_multiplier and len(group) < _MOST_TOGETHER
 
     @classmethod
@@ -133,11 +133,19 @@ class TruncatedSampledGaussian(NormalTrapezoid):
         *,
         times: FloatArray | None = None,
     ) -> None:
-        """`deviation`: about the standard deviation of the whole run's loss, from below; the nodes' spacing follows it.
-        `times`: of separate runs, how often each takes its steps, shape (runs,).
+        """Choose the nodes and the truncation.
 
-        The law of y is cut on the right, where all steps together have less than about 10^-digits of the mass of H0 and
-        of H1 left: far jumps of the loss would rule the moments at large tilts.
+        Parameters
+        ----------
+        steps : tuple of SampledGaussianSteps
+            Steps of similar noise.
+        deviation : float, (runs,) or None
+            Approximate standard deviation of the whole run's loss, from below; it steers the spacing of the nodes.
+        digits : float or (runs,)
+            All steps together have less than about 10^-digits of the mass of H0 and of H1 beyond the truncation on the
+            right. Without a truncation, far jumps of the loss would dominate the moments at large tilts.
+        times : (runs,) or None
+            How many times each of several separate runs takes its steps.
         """
         self.sigma = np.array([step.noise_multiplier for step in steps])
         self.rate = np.array([step.sample_rate for step in steps])
@@ -160,7 +168,7 @@ class TruncatedSampledGaussian(NormalTrapezoid):
         return TruncatedSampledGaussian(group, scale.deviation, digits)
 
     def _settle(self, layout: GaussianNodeLayout) -> None:
-        """Set what follows from the positions of the nodes, with Phi(-x) <= e^{-x^2/2}/2."""
+        """Set all that follows from the positions of the nodes, with Phi(-x) <= e^{-x^2/2}/2."""
         self._layout, self.step = layout, layout.steps
         """Spacing of the nodes in y, shape (parts,)."""
         end = (layout.first + layout.kept - 0.5) * layout.spacing
@@ -190,7 +198,10 @@ class TruncatedSampledGaussian(NormalTrapezoid):
     def _laid_out(
         self, total: FloatArray, deviation: float | FloatArray | None, digits: float | FloatArray
     ) -> GaussianNodeLayout:
-        """The nodes: of y, or of u where several parts share their exponentials. `total`: steps of the run of each."""
+        """Return the nodes: in y, or in u where several parts share their exponentials.
+
+        `total` is the number of steps of the run of each part.
+        """
         smooth_step = smooth_spacing(self._need, total)
         growth = 0.0 if deviation is None else self._growth(total, deviation)
         strip_share = 2 * math.pi * 0.7 * math.pi / (self._need + 15.0 + growth)
@@ -216,7 +227,10 @@ class TruncatedSampledGaussian(NormalTrapezoid):
         return GaussianNodeLayout(spacing, first, nodes + -nodes % SUM_BLOCK, steps, kept, in_u)
 
     def _growth(self, total: FloatArray, deviation: float | FloatArray) -> FloatArray:
-        """See `highest_turn`; of few steps |M| falls only like exp(-sigma^2 ln^2(t p e^{-1/(2 sigma^2)})/2)."""
+        """Return `highest_turn` for these steps.
+
+        For few steps |M| falls only like exp(-sigma^2 ln^2(t p e^{-1/(2 sigma^2)})/2).
+        """
         falls = np.sqrt(88 / total) / self.sigma + 0.5 / self.sigma**2 - np.log(self.rate)
         falls = self.of_parts(self.least_of_run(falls))
         highest, sampled = 9.0 / np.maximum(deviation, 1e-3), self.of_parts(self.over_run(self.rate))
@@ -241,13 +255,13 @@ class TruncatedSampledGaussian(NormalTrapezoid):
     @property
     @override
     def line_size(self) -> int:
-        """Multiplying and adding is cheap beside exponentials."""
+        """Cost of one node of a contour. Multiplication and addition are inexpensive beside exponentials."""
         shared = self._layout.nodes * (1 + len(self.sigma) // _SHARED_GAIN)
         return shared if self._layout.in_u else self.size
 
     @cached_property
     def grid(self) -> SampledGaussianNodes:
-        """See `NormalTrapezoid`, here and below."""
+        """Nodes, losses and weights, built on first use."""
         return SampledGaussianNodes.build(self.sigma, self.rate, self._rate_error, self._layout)
 
     @override
@@ -260,12 +274,12 @@ class TruncatedSampledGaussian(NormalTrapezoid):
 
     @cached_property
     def kernels(self) -> FloatArray:
-        """q^2/2 - 2 pi q/h."""
+        """Exponents q^2/2 - 2 pi q/h of the strips."""
         return 0.5 * self._strips**2 - 2 * math.pi * self._strips / self.step
 
     @cached_property
     def least_everywhere(self) -> FloatArray:
-        """ln cos(q/(2 sigma))."""
+        """Lower bound ln cos(q/(2 sigma)) at all nodes."""
         return np.log(np.cos(0.5 * self._strips / self.sigma))
 
     @cached_property
@@ -274,9 +288,10 @@ class TruncatedSampledGaussian(NormalTrapezoid):
         return self.log_least_modulus(self._strips)
 
     def log_least_modulus(self, a: FloatArray) -> FloatArray:
-        """ln of a lower bound of |w(y + iq)/w(y)| = |1 - r + r e^{iq/sigma}|, |q| <= a < pi sigma; (..., parts, nodes).
+        """Return ln of a lower bound of |w(y + iq)/w(y)| for |q| <= a < pi sigma; shape (..., parts, nodes).
 
-        Both 1 - 2 r sin^2(a/(2 sigma)) and cos(a/(2 sigma)) are below it; r is taken half a node further right.
+        |w(y + iq)/w(y)| = |1 - r + r e^{iq/sigma}|. Both 1 - 2 r sin^2(a/(2 sigma)) and cos(a/(2 sigma)) are lower
+        bounds of it. The responsibility r is taken half a node further right.
         """
         half = (0.5 * a / self.sigma)[..., None]
         return np.log(np.maximum(1 - 2 * self.near * np.sin(half) ** 2, np.cos(half)))
@@ -288,7 +303,7 @@ class TruncatedSampledGaussian(NormalTrapezoid):
 
     @cached_property
     def end_slopes(self) -> tuple[FloatArray, FloatArray]:
-        """For all strips and paths of majorants."""
+        """Bounds of |d ln a/dx| and ln of lower bounds of |A|, for all strips and all paths of majorants."""
         widest = np.maximum(self._strips[-1], np.minimum(LARGEST_ETA, 0.9 * math.pi * self.sigma))
         return self.near / self.sigma[:, None], self.log_least_modulus(widest)
 
@@ -299,13 +314,15 @@ class TruncatedSampledGaussian(NormalTrapezoid):
 
     @cached_property
     def normal_slope(self) -> FloatArray:
-        """Most that the logarithm of the normal density changes per unit of y over the cells."""
+        """Upper bound of |d ln phi/dy| over the cells."""
         return np.abs(self.grid.x) + 0.5 * self.grid.step
 
     @cached_property
     def _left_end(self) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray]:
-        """Loss and weight of the first node, ln(1 - p), -ln of a bound of Phi at that node, and |s| from which w^s may
-        rise faster than phi falls there; (parts,) each.
+        """Properties of the first node, (parts,) each.
+
+        They are its loss and weight, ln(1 - p), -ln of a bound of Phi at that node, and the |s| from which w^s may rise
+        faster than phi falls there.
         """
         grid = self.grid
         first, fallen = grid.x[:, 0], 0.5 * grid.x[:, 0] ** 2 + math.log(2)
@@ -314,10 +331,11 @@ class TruncatedSampledGaussian(NormalTrapezoid):
 
     @override
     def beyond(self, tilts: FloatArray, shift: FloatArray) -> FloatArray:
-        """Return the mass left of the first node y0: Phi(y0) max(w^s, (1-p)^s) of the integral, and as much of the sum.
+        """Return the mass left of the first node y0: that of the integral and that of the sum.
 
-        ln w is less steep there than at y0, by r0/sigma, so that with a = |s| r0/sigma the integral is at most
-        w0^s e^{a y0 + a^2/2} Phi(y0 + a) <= w0^s e^{-y0^2/2}/2 where a <= -y0.
+        The mass of the integral is at most Phi(y0) max(w^s, (1-p)^s). Left of y0 the slope of ln w is below its slope
+        r0/sigma at y0. With a = |s| r0/sigma and a <= -y0 the integral is at most w0^s e^{a y0 + a^2/2} Phi(y0 + a) <=
+        w0^s e^{-y0^2/2}/2.
         """
         loss, weight, least_loss, fallen, moderate = self._left_end
         farthest = np.where(np.abs(tilts) <= moderate, tilts * loss, np.maximum(tilts * loss, tilts * least_loss))
@@ -325,8 +343,10 @@ class TruncatedSampledGaussian(NormalTrapezoid):
 
     @cached_property
     def majorant_stride(self) -> int:
-        """Majorants need few digits, of few steps each more: every how many-th node serves their sums, by the strip
-        error of such a sum.
+        """Stride of the nodes that serve the sums of majorants.
+
+        Majorants need few digits; those of few steps need more. The strip error of the sum over every stride-th node
+        decides.
         """
         enough = -6 - 70 / (self.count if self.separate else self.count.sum())
         for stride in (4, 2):

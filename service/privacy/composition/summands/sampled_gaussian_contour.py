@@ -1,4 +1,7 @@
-"""Poisson-sampled Gaussian steps on an inversion contour; see `trapezoid_contour.py` and `sampled_gaussian.py`."""
+"""Poisson-sampled Gaussian steps on an inversion contour.
+
+The methods are those of `trapezoid_contour.py`, and the notation is that of `sampled_gaussian.py`.
+"""
 
 from __future__ import annotations
 
@@ -17,11 +20,11 @@ from service.privacy.numerics.rounding import UNIT_ROUNDOFF
 from service.privacy.numerics.unit_circle import ComplexArray
 
 _LOG_NEGLIGIBLE = -75.0
-"""A strip error of a majorant below this needs no sharper bound."""
+"""ln of the strip error of a majorant below which no sharper bound is needed."""
 
 
 class SampledGaussianOnContour(TrapezoidOnContour):
-    """The sampled Gaussian parts of a run, tilted by theta; sums over losses that parts share are matrix products."""
+    """Sampled Gaussian parts of a run, tilted by theta; sums over losses that parts share are matrix products."""
 
     def __init__(self, parts: TruncatedSampledGaussian, theta: float | FloatArray) -> None:
         super().__init__(parts, theta)
@@ -52,7 +55,10 @@ class SampledGaussianOnContour(TrapezoidOnContour):
 
     @override
     def field(self, height: FloatArray) -> StripField:
-        """|d arg w/dy|, |d arg w/dq| and |d ln |w|/dy| are at most r/(sigma cos(phi/2))."""
+        """Return the integrand on strips.
+
+        The slopes |d arg w/dy|, |d arg w/dq| and |d ln |w|/dy| are at most r/(sigma cos(phi/2)).
+        """
         sigma, r, theta = self.law.sigma, self.nodes.responsibility, self.tilt
         phi = (height / sigma)[..., None]
         log_modulus, argument = turned_ratio(r, phi)
@@ -73,8 +79,9 @@ class SampledGaussianOnContour(TrapezoidOnContour):
         return strip_errors(self.nodes, self.log_weights, theta, heights[:, 0], q, base, log_least)
 
     def _inverse_modulus_growth(self, q: FloatArray) -> FloatArray:
-        """Upper Riemann sum of the weights times |w(y + iq')/w(y)|^theta over the nodes, for all |q'| <= q of shape
-        (..., parts).
+        """Return an upper Riemann sum of the weights times |w(y + iq')/w(y)|^theta for all |q'| <= q.
+
+        `q` has the shape (..., parts), and so has the result.
         """
         exponent = np.minimum(self.tilt, 0.0) * self.law.log_least_modulus(q) + 0.5 * self.grid.step * self.slope
         return np.sum(np.where(self.weights > 0, self.weights * np.exp(exponent), 0.0), axis=-1)
@@ -82,10 +89,12 @@ class SampledGaussianOnContour(TrapezoidOnContour):
     @property
     @override
     def variation_terms(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """L' = r/sigma, |d ln r/dy| <= 1/sigma. Left of the first node y0 psi(y)/psi(y0) = e^{(y0^2 - y^2)/2}
-        (w/w0)^{theta + 1} e^{(y0 - y)/sigma} is at most e^{(y0 + 1/sigma)^2/2} where y0 > -1/sigma, else 1, times
-        (w0/(1 - p))^-theta for theta < 0; and it has one maximum, its logarithm being concave, where
-        (1 + |theta|) r0 < sigma^2. It is at most 1 where (1 + |theta| r0)/sigma <= -y0: (w/w0)^theta rises by less.
+        """Terms of `log_variations`, with L' = r/sigma and |d ln r/dy| <= 1/sigma.
+
+        Left of the first node y0, psi(y)/psi(y0) = e^{(y0^2 - y^2)/2} (w/w0)^{theta + 1} e^{(y0 - y)/sigma}. This ratio
+        is at most e^{(y0 + 1/sigma)^2/2} where y0 > -1/sigma, else 1, times (w0/(1 - p))^-theta for theta < 0. Where (1
+        + |theta|) r0 < sigma^2, its logarithm is concave, and the ratio has one maximum. Where (1 + |theta| r0)/sigma
+        <= -y0 it is at most 1, because (w/w0)^theta rises by less.
         """
         sigma = self.law.sigma
         first, r_first = self.grid.x[:, 0], self.nodes.responsibility[:, 0]
@@ -116,11 +125,11 @@ class SampledGaussianOnContour(TrapezoidOnContour):
         return log_weights, self.nodes.responsibility[:, self.window][:, ::stride], stride * self.law.step
 
     def _built(self, eta: FloatArray) -> SampledGaussianMajorants:
-        """Return B_eta(t)/M(theta) as a trapezoid sum for eta of shape (E, parts), and the error of that sum.
+        """Return B_eta(t)/M(theta) as a trapezoid sum for eta of shape (E, parts), with its error.
 
-        The integrand of B continues to |Im y| <= s with modulus <= e^{s^2/2} phi w^theta (for theta < 0 with the growth
-        of 1/|w|), for s <= pi sigma/2 and s + eta < pi sigma: its two halves w(y + i(s + eta)) and w(y + i(s - eta))
-        have arg w(y + i(s + eta)) >= arg w(y + i(s - eta)) there, so the e^{-t arg} factors never grow.
+        The integrand of B continues to |Im y| <= s for s <= pi sigma/2 and s + eta < pi sigma. Its modulus is at most
+        e^{s^2/2} phi w^theta, for theta < 0 with the growth of 1/|w|. The two halves w(y + i(s + eta)) and w(y + i(s -
+        eta)) have arg w(y + i(s + eta)) >= arg w(y + i(s - eta)) there. Hence the factors e^{-t arg} never grow.
         """
         theta, sigma = self.theta, self.law.sigma
         log_weights, r, step = self._majorant_nodes
@@ -146,7 +155,7 @@ class SampledGaussianOnContour(TrapezoidOnContour):
 
 
 def turned_ratio(r: FloatArray, phi: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return ln |1 - r + r e^{i phi}| and the argument of it, for 0 <= phi < pi."""
+    """Return ln |1 - r + r e^{i phi}| and the argument of 1 - r + r e^{i phi}, for 0 <= phi < pi."""
     sine_squared = np.sin(0.5 * phi) ** 2
     log_modulus = 0.5 * np.log1p(-4 * r * (1 - r) * sine_squared)
     return log_modulus, np.arctan2(r * np.sin(phi), 1 - 2 * r * sine_squared)
@@ -154,7 +163,7 @@ def turned_ratio(r: FloatArray, phi: FloatArray) -> tuple[FloatArray, FloatArray
 
 @dataclass(frozen=True, slots=True)
 class SampledGaussianMajorants:
-    """B_eta(t)/M(theta) <= e^{log_factor} (sum e^{log_modulus + log_weights - t argument} + error)."""
+    """Majorants B_eta(t)/M(theta) <= e^{log_factor} (sum e^{log_modulus + log_weights - t argument} + error)."""
 
     eta: FloatArray
     argument: FloatArray
@@ -164,12 +173,15 @@ class SampledGaussianMajorants:
     log_factor: FloatArray
 
     def log_bounds(self, heights: FloatArray) -> FloatArray:
-        """See `EtaMajorants`."""
+        """Return ln of the majorants at the heights, at most 0; shape (T, E, parts)."""
         bounds = np.log(self._sums(heights) * (1 + 1e-12) + self.error) + self.log_factor
         return np.fmin(bounds, 0.0)
 
     def _sums(self, heights: FloatArray) -> FloatArray:
-        """sum e^{log_modulus + log_weights - t argument} at heights t (T, 1) or (T, parts), shape (T, E, parts)."""
+        """Return sum e^{log_modulus + log_weights - t argument} at heights t, shape (T, E, parts).
+
+        The heights have the shape (T, 1) or (T, parts).
+        """
         if self.argument.shape[1] == len(self.log_weights):
             sizes = self.log_modulus + self.log_weights
             return np.stack([np.exp(sizes - height[:, None] * self.argument).sum(axis=-1) for height in heights])

@@ -1,6 +1,6 @@
 """Nodes in y behind the moments of Poisson-sampled Gaussian steps: losses, weights, and rounding errors.
 
-Notation of `sampled_gaussian.py`.
+The notation is that of `sampled_gaussian.py`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _SHARES = np.arange(13) / 12
 
 
 def _loss(v: FloatArray, rate: FloatArray) -> FloatArray:
-    """L = ln(1 - p + p e^v), accurate for tiny p, small v and v beyond the range of exp."""
+    """Return L = ln(1 - p + p e^v), accurate for tiny p, small v and v beyond the range of exp."""
     moderate = np.log1p(rate * np.expm1(np.minimum(v, 600.0)))
     # ln(1 - x) loses digits where x is near 1: there both summands are positive and 1 - p is exact.
     moderate = np.where((v < -1) & (rate > 0.5), np.log((1 - rate) + rate * np.exp(np.minimum(v, 0.0))), moderate)
@@ -32,12 +32,22 @@ def _loss(v: FloatArray, rate: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True, slots=True)
 class GaussianNodeLayout:
-    """Where the nodes of a grid are: at (first + j) spacing, j < nodes, of y, or of u = v + ln(p/(1 - p)) (`in_u`).
-    `spacing` and `first` of shape (1,), or (parts,) where each part is a run of its own.
+    """Positions of the nodes of a grid: (first + j) spacing for j < nodes.
 
-    With L = ln(1 - p) + ln(1 + e^u) all steps have the same losses at the same u, but for a constant: what costs most,
-    their exponentials, is then needed once for all parts. `steps`: the spacing in y of each part; `kept`: of each part
-    the nodes before its cut; both of shape (parts,).
+    The positions are values of y, or of u = v + ln(p/(1 - p)) where `in_u` is set. With L = ln(1 - p) + ln(1 + e^u) all
+    steps have the same losses at the same u, except for a constant. Their exponentials, the most expensive part, are
+    then needed once for all parts.
+
+    Attributes
+    ----------
+    spacing, first : (1,), or (parts,) where each part is a run of its own
+        Spacing and index of the first node.
+    nodes : int
+        Number of nodes.
+    steps : (parts,)
+        Spacing in y of each part.
+    kept : (parts,)
+        Number of nodes of each part before its truncation.
     """
 
     spacing: FloatArray
@@ -48,7 +58,7 @@ class GaussianNodeLayout:
     in_u: bool
 
     def of(self, parts: IndexArray) -> GaussianNodeLayout:
-        """That of some parts, each of which is a run of its own."""
+        """Return the layout of some parts, where each part is a run of its own."""
         kept = self.kept[parts]
         nodes = min(self.nodes, int(kept.max()) + -int(kept.max()) % SUM_BLOCK)
         return GaussianNodeLayout(self.spacing[parts], self.first[parts], nodes, self.steps[parts], kept, self.in_u)
@@ -56,7 +66,7 @@ class GaussianNodeLayout:
 
 @dataclass(frozen=True, kw_only=True)
 class SampledGaussianNodes(TrapezoidNodes):
-    """Nodes x = y. Arrays of shape (parts, nodes)."""
+    """Nodes x = y of Poisson-sampled Gaussian steps; arrays of shape (parts, nodes)."""
 
     responsibility: FloatArray
     sigma: FloatArray
@@ -65,7 +75,7 @@ class SampledGaussianNodes(TrapezoidNodes):
     """ln(1 + e^u) at the nodes u that all parts share, shape (nodes,); None where they share y."""
 
     def of(self, parts: IndexArray, nodes: int) -> SampledGaussianNodes:
-        """The first nodes of some parts, each of which is a run of its own."""
+        """Return the first nodes of some parts, where each part is a run of its own."""
         by_node = {name: getattr(self, name)[parts, :nodes] for name in _BY_NODE}
         return SampledGaussianNodes(**by_node, **{name: getattr(self, name)[parts] for name in _BY_PART}, soft=None)
 
@@ -73,10 +83,19 @@ class SampledGaussianNodes(TrapezoidNodes):
     def build(
         sigma: FloatArray, rate: FloatArray, rate_error: FloatArray, layout: GaussianNodeLayout
     ) -> SampledGaussianNodes:
-        """Return the grid of nodes (first + j) step, j < nodes, of which the first `kept` of each part carry weight.
+        """Return the nodes of a layout; the first `kept` nodes of each part carry weight.
 
-        `rate_error`: the relative error of the rates, shape (parts,). dL/d ln p = p (e^v - 1)/w = r (1 - e^-v); the
-        sums of s and ln(1 - p) instead of L move by at most 1/(1 - p) of themselves.
+        Parameters
+        ----------
+        sigma, rate, rate_error : (parts,)
+            Noise multiplier, sampling rate, and relative error of the sampling rate.
+        layout : GaussianNodeLayout
+            Positions of the nodes.
+
+        Notes
+        -----
+        The error of the rate moves the loss by dL/d ln p = p (e^v - 1)/w = r (1 - e^-v). Sums of s and ln(1 - p) in
+        place of L move by at most 1/(1 - p) of themselves.
         """
         column, p = sigma[:, None], rate[:, None]
         nodes, step = layout.nodes, layout.steps[:, None]
@@ -125,8 +144,10 @@ class SampledGaussianNodes(TrapezoidNodes):
 def ends_are_light(
     sigma: FloatArray, rate: FloatArray, count: FloatArray, digits: FloatArray, theta: FloatArray
 ) -> BoolArray:
-    """Whether the end of the grid of each run of equal steps weighs nothing at the tilt, or at the least tilt at which
-    far jumps rule; arrays of one shape.
+    """Return where the last node of each run of equal steps has negligible weight.
+
+    The weight is judged at the tilt `theta`, or at the smallest tilt at which far jumps dominate. All arrays have one
+    shape.
     """
     steps_log = np.log(count)
     goal = digits * math.log(10) + math.log(2) + steps_log

@@ -1,13 +1,13 @@
-"""Sums over nodes that several sampled Gaussian parts share: one exponential serves all of them.
+"""Sums over nodes that several sampled Gaussian parts share, with one exponential for all parts.
 
-Notation of `sampled_gaussian.py`. In u = v + ln(p/(1 - p)) the loss is L = ln(1 - p) + s, s = ln(1 + e^u), and the
-responsibility r = e^{u - s}, whatever sigma and p: with nodes at the same u all that depends on the tilt and on the
-height of a line is common, parts differ by their weights alone, and every sum is a matrix product. A run whose steps
-all differ a little then costs little more than one of equal steps. Arrays: parts P, nodes n, heights or tilts T,
-strips A.
+The notation is that of `sampled_gaussian.py`. In u = v + ln(p/(1 - p)) the loss is L = ln(1 - p) + s with s = ln(1 +
+e^u). The responsibility is r = e^{u - s}, for every sigma and p. With nodes at the same u, all that depends on the tilt
+and on the height of a contour is common to the parts. The parts differ in their weights only, and every sum is a matrix
+product. A run whose steps all differ a little then costs little more than a run of equal steps. Array dimensions are
+parts P, nodes n, heights or tilts T, and strips A.
 
-Sums of s instead of L lose what L is smaller than s, a share u/p: first order, so that rounding grows like the root of
-the number of steps.
+Sums of s in place of L lose digits where L is smaller than s, a share u/p. The loss is of first order, so that rounding
+grows like the root of the number of steps.
 """
 
 from __future__ import annotations
@@ -22,17 +22,28 @@ from service.privacy.numerics.rounding import FUNCTION_ERROR, SUM_BLOCK, UNIT_RO
 from service.privacy.numerics.unit_circle import ComplexArray
 
 LARGEST_EXPONENT = 300.0
-"""Largest exponent of what parts share: beyond it products with weights might leave the range of doubles."""
+"""Largest exponent of what parts share. Beyond it, products with weights might leave the range of doubles."""
 
 _BLOCK = 16
-"""Nodes between the places at which the rectangle of a strip may end."""
+"""Number of nodes between the positions at which the rectangle of a strip may end."""
 
 
 def moment_sums(grid: SampledGaussianNodes, soft: FloatArray, tilts: FloatArray) -> FloatArray | None:
-    """Moments at each tilt and of each part: sums of e^{s L} times 1, L, L^2 and the error columns of the grid, shape
-    (S, P, 5).
+    """Return sums of e^{s L} times 1, L, L^2 and the error columns of the grid, or None.
 
-    None where exponents are too large to be shared.
+    Parameters
+    ----------
+    grid : SampledGaussianNodes
+        Nodes at the same u for all parts.
+    soft : (n,)
+        ln(1 + e^u) at the nodes.
+    tilts : (S,)
+        Real tilts s.
+
+    Returns
+    -------
+    (S, P, 5) or None
+        The sums at each tilt for each part. None where exponents are too large to be shared.
     """
     unsampled = np.log1p(-grid.rate)
     if float(np.abs(tilts).max()) * max(float(soft.max()), -float(unsampled.min())) > LARGEST_EXPONENT:
@@ -57,9 +68,10 @@ def moment_sums(grid: SampledGaussianNodes, soft: FloatArray, tilts: FloatArray)
 
 
 def differences(weights: FloatArray, soft: FloatArray, unsampled: FloatArray, step: float, nodes: int) -> ComplexArray:
-    """d_k = E(e^{i t_k L} - 1), t_k = k step, k = 0..nodes, under each part's weights (sum 1); shape (P, nodes + 1).
+    """Return d_k = E(e^{i t_k L} - 1) at t_k = k step, k = 0..nodes, for each part; shape (P, nodes + 1).
 
-    With E(x) = e^{ix} - 1: d = e^{it ln(1-p)} E E(ts) + E(t ln(1 - p)).
+    The expectation is taken under the `weights` of each part, whose sum is 1. With E(x) = e^{ix} - 1, the identity
+    d = e^{it ln(1-p)} E E(ts) + E(t ln(1 - p)) holds.
     """
     rows = max(1, math.isqrt(nodes + 1))
     columns = -(-(nodes + 1) // rows)
@@ -77,10 +89,11 @@ def differences(weights: FloatArray, soft: FloatArray, unsampled: FloatArray, st
 
 
 def difference_slope(weights: FloatArray, soft: FloatArray, unsampled: FloatArray, relative: FloatArray) -> FloatArray:
-    """Bound of the rounding error of `differences` per unit of t, shape (P,); `relative`: of the weights (P, n).
+    """Return a bound of the rounding error of `differences` per unit of t, shape (P,).
 
-    |E(a)E(b)| + |E(a)| + |E(b)| <= 3 (a + b) for a, b >= 0, and |E(t ln(1-p))| <= t |ln(1-p)|; 80 u for losses, phases
-    and products, and the length of one sum and their number.
+    `relative` is the relative error of the weights, shape (P, n). The bound uses |E(a)E(b)| + |E(a)| + |E(b)| <= 3 (a +
+    b) for a, b >= 0, and |E(t ln(1-p))| <= t |ln(1-p)|. It counts 80 u for losses, phases and products, and adds the
+    length of one sum and the number of sums.
     """
     relative = relative + (80 + SUM_BLOCK + len(soft) / SUM_BLOCK) * UNIT_ROUNDOFF
     kept = weights * relative
@@ -96,10 +109,23 @@ def strip_errors(
     base: FloatArray,
     log_least: FloatArray | None,
 ) -> FloatArray:
-    """What `TrapezoidOnContour.strip_errors` bounds, for strips `a` (A, P) as wide in u for every part; (A, T, P).
+    """Return the bounds of `TrapezoidOnContour.strip_errors` for strips of equal width in u; shape (A, T, P).
 
-    The rectangle may end at the last nodes of blocks only. `base` (A, P) and, for theta < 0, `log_least` (A, P, n) as
-    there. What underflows among the weights is below 1e-308, and grows by less than e^600 where it is not given up.
+    Parameters
+    ----------
+    grid, log_weights, theta, heights
+        Nodes, ln of their tilted weights (P, n), tilt, and heights of the contour (T,).
+    a : (A, P)
+        Half-widths of the strips, with the same a/sigma for every part.
+    base : (A, P)
+        Upper bound of the integral of the size on the strip, at least 1.
+    log_least : (A, P, n) or None
+        ln of lower bounds of |w(y + iq)/w(y)|, needed for theta < 0.
+
+    Notes
+    -----
+    The rectangle may end at the last nodes of blocks only. Weights that underflow are below 1e-308. Their terms grow by
+    less than e^600 where the bound is finite.
     """
     h, sigma = grid.step, grid.sigma[:, None]
     width = float((h / sigma).max())
@@ -139,14 +165,14 @@ def strip_errors(
 
 
 def _normal(weights: FloatArray) -> FloatArray:
-    """Weights without those so small that products would leave the normal range, where arithmetic is slow.
+    """Return the weights, with 0 in place of tiny ones whose products would leave the normal range and be slow.
 
-    What is left out stays below 1e-40 of any sum, even times e^300.
+    The omitted weights stay below 1e-40 of any sum, even times e^300.
     """
     return np.where(weights > 1e-170, weights, 0.0)
 
 
 def _turns(phase: FloatArray) -> ComplexArray:
-    """e^{ix} - 1 with few units of rounding of its modulus."""
+    """Return e^{ix} - 1 with an error of a few units of rounding of its modulus."""
     sine = np.sin(0.5 * phase)
     return 2j * sine * (np.cos(0.5 * phase) + 1j * sine)

@@ -1,16 +1,16 @@
 """Moment generating functions of Poisson-sampled Laplace steps, with every error bounded.
 
 One step with e = 1/scale and rate p has the likelihood ratio w(v) = 1 - p + p e^v. Under H0 v is -e with probability
-1/2, e with probability e^-e/2, and between them it has the density e^{-(v+e)/2}/4. So M(z) = E0 w^z has two atoms and
-an integral over [-e, e], by Gauss-Legendre on panels of half width b = e/panels. The integrand is analytic for
-|Im v| < pi, and in the ellipse with foci at the ends of a panel and semi-axes b (r + 1/r)/2, b (r - 1/r)/2 the error of
-n + 1 nodes is below b (64/15) sup |f| r^{-2n}/(1 - r^-2) (Trefethen 2013, Approximation Theory and Approximation
-Practice, Theorem 19.3). There
+1/2 and e with probability e^-e/2. Between them it has the density e^{-(v+e)/2}/4. So M(z) = E0 w^z has two atoms and an
+integral over [-e, e], evaluated by Gauss-Legendre quadrature on panels of half width b = e/panels. The integrand is
+analytic for |Im v| < pi. Take the ellipse with foci at the ends of a panel and semi-axes b (r + 1/r)/2, b (r - 1/r)/2.
+The error of n + 1 nodes is then below b (64/15) sup |f| r^{-2n}/(1 - r^-2) (Trefethen 2013, Approximation Theory and
+Approximation Practice, Theorem 19.3). On the ellipse:
 
     |w(v)| <= w(Re v),    |w(v)| >= w(Re v) max(cos(Im v/2), 1 - 2 r sin^2(Im v/2)),    r = p e^{Re v}/w(Re v),
     |arg w(v)| <= min(|Im v|, arcsin(p e^{Re v}/(1 - p))).
 
-Steep laws and high lines have more panels and nodes (`SampledLaplaceParts.refined`).
+Steep laws and high contours have more panels and nodes (`SampledLaplaceParts.refined`).
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ NODES = (16, 24, 32, 48, 64, 96, 128)
 MOST_PANELS = 1024
 _HEIGHT = 14.0
 _TILT = 15.0
-"""Nodes are enough for lines of tilts up to the one, and heights up to the other, over the deviation of the loss."""
+"""Largest tilt and height, over the deviation of the loss, of contours for which the nodes are chosen."""
 _NEGLIGIBLE = 1e-20
-"""Error of a transform below which more nodes do not matter, over the number of steps."""
+"""Error of a transform, over the number of steps, below which more nodes do not matter."""
 _RATIOS = np.array([0.08, 0.15, 0.3, 0.5, 0.7, 0.85, 0.95])
-"""Imaginary parts tried, over pi."""
+"""Imaginary parts of the ellipses that are tried, over pi."""
 _PLACE_ERROR = PLACE_ERROR + 4 * UNIT_ROUNDOFF
-"""Error of places on panels, over e."""
+"""Error of positions on panels, over e."""
 _LARGEST_AXIS = 12.0
 """Largest semi-axis of the ellipses, over b."""
 
@@ -78,9 +78,17 @@ class LaplaceSteps(Summand):
 class SampledLaplaceParts(TruncatedSummand):
     """N_i steps each of sampled Laplace laws (e_i, p_i), 0 < p_i <= 1, as one summand of the run's K.
 
-    Arrays have shape (parts, nodes): the nodes of the rules between the two atoms. `deviation`: about the standard
-    deviation of the loss of a run whose other steps make its lines end; without it these steps have to. `rule`: panels
-    and nodes of each; without it as many as lines need not far up.
+    Arrays have shape (parts, nodes): the nodes of the rules between the two atoms.
+
+    Parameters
+    ----------
+    steps : tuple of LaplaceSteps
+        Steps of any losses and rates.
+    deviation : float or None
+        Approximate standard deviation of the loss of a run whose other steps make its contours end. None where the
+        Laplace steps have to make them end.
+    rule : (int, int) or None
+        Number of panels, and nodes of each panel. None for as many as low contours need.
     """
 
     decays = False
@@ -90,7 +98,7 @@ class SampledLaplaceParts(TruncatedSummand):
     ) -> None:
         self._steps = steps
         self.rules_lines = deviation is None
-        """Whether it is for these steps to make a line end."""
+        """Whether these steps have to make a contour end."""
         self.scale = np.array([step.largest_loss for step in steps])
         self.rate = np.array([step.sample_rate for step in steps])
         self.count = np.array([step.count for step in steps], dtype=np.float64)
@@ -108,8 +116,9 @@ class SampledLaplaceParts(TruncatedSummand):
         return SampledLaplaceParts(group, scale.deviation if scale.decays else None)
 
     def refined(self, theta: float, height: float, goal: float = _NEGLIGIBLE) -> SampledLaplaceParts:
-        """The same steps with as many nodes as a line at theta needs up to this height, for an error of all steps
-        together below `goal`.
+        """Return the steps with as many nodes as a contour at theta needs up to this height.
+
+        The quadrature error of all steps together is then below `goal`.
         """
         rule = self._rule_for(theta, height, goal)
         if rule == (self._panels, self._degree + 1):
@@ -119,7 +128,7 @@ class SampledLaplaceParts(TruncatedSummand):
         return self._finer[rule]
 
     def refined_size(self, theta: float, height: float) -> int:
-        """Array elements of one evaluation of `refined`, which is not made for it."""
+        """Return the array elements of one evaluation of `refined`, without building it."""
         panels, nodes = self._rule_for(theta, height, _NEGLIGIBLE)
         return len(self.count) * (panels * nodes + 2)
 
@@ -128,11 +137,14 @@ class SampledLaplaceParts(TruncatedSummand):
         return self._enough(np.array([theta]), height, math.log(goal / float(self.count.sum())), known)
 
     def only(self, part: int) -> SampledLaplaceParts:
-        """The steps of one part."""
+        """Return the steps of one part."""
         return SampledLaplaceParts((self._steps[part],), rule=(self._panels, self._degree + 1))
 
     def _enough(self, tilts: FloatArray, height: float, goal: float, least: tuple[int, int]) -> tuple[int, int]:
-        """Panels and nodes with a quadrature error below e^goal at all tilts and heights; the most where none has."""
+        """Return panels and nodes with a quadrature error below e^goal at all tilts and heights.
+
+        Where no rule reaches the goal, the largest one is returned.
+        """
         panels = least[0]
         while True:
             bounds = PanelBounds(self.scale, self.rate, panels)
@@ -158,7 +170,7 @@ class SampledLaplaceParts(TruncatedSummand):
 
     @cached_property
     def mass(self) -> FloatArray:
-        """Their masses under H0; relative error `mass_error`."""
+        """Masses of the atoms and nodes under H0, with relative error `mass_error`."""
         places, weights = self._rule
         scale = self.scale[:, None]
         mass = 0.25 / self._panels * scale * weights * np.exp(-0.5 * scale * (1 + places))
@@ -167,7 +179,7 @@ class SampledLaplaceParts(TruncatedSummand):
 
     @cached_property
     def _rule(self) -> tuple[FloatArray, FloatArray]:
-        """Places in [-1, 1], the atoms at its ends, and weights of the panels."""
+        """Positions in [-1, 1], with the atoms first and last, and weights of the panels."""
         places, weights = gauss_legendre(self._degree + 1)
         centers = (2 * np.arange(self._panels) + 1) / self._panels - 1
         places = (centers[:, None] + places / self._panels).ravel()
@@ -197,9 +209,9 @@ class SampledLaplaceParts(TruncatedSummand):
         return self.loss.size
 
     def cumulants(self, tilts: FloatArray) -> RealCumulants:
-        """K, K', K'' at real tilts, shape (S,), with a bound of the error of K.
+        """Return K, K', K'' at real tilts, shape (S,), with a bound of the error of K.
 
-        M - 1 is summed up where the loss is small, so that its rounding is relative to E|e^{sL} - 1|.
+        M - 1 is summed where the loss is small, so that its rounding is relative to E|e^{sL} - 1|.
         """
         weights, log_total, rounding = self.tilted(tilts)
         mean = (weights * self.loss).sum(axis=-1)
@@ -216,7 +228,10 @@ class SampledLaplaceParts(TruncatedSummand):
         )
 
     def tilted(self, tilts: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """The laws tilted by e^{sL}, shape (S, parts, nodes); ln M(s), and the rounding error of that, (S, parts)."""
+        """Return the laws tilted by e^{sL}, shape (S, parts, nodes), ln M(s), and the rounding error of ln M(s).
+
+        ln M(s) and its error have the shape (S, parts).
+        """
         exponent = tilts[:, None, None] * self.loss
         shift = exponent.max(axis=-1)
         small = np.abs(exponent).max(axis=-1) < 1
@@ -234,12 +249,15 @@ class SampledLaplaceParts(TruncatedSummand):
         return weights, log_total, rounding + 2 * UNIT_ROUNDOFF * np.abs(shift) * ~small
 
     def log_quadrature_error(self, tilts: FloatArray, heights: FloatArray) -> FloatArray:
-        """ln of a bound of the error of M(s + i t) by the rule, tilts (S,), heights (S, T): shape (S, T, parts)."""
+        """Return ln of a bound of the quadrature error of M(s + i t), shape (S, T, parts).
+
+        The tilts have the shape (S,) and the heights (S, T).
+        """
         return self._bounds.log_error(tilts, heights, self._degree + 1)
 
 
 class PanelBounds:
-    """What bounds the quadrature error of sampled Laplace steps on `panels` panels; shape (ratios, panels, parts)."""
+    """Bounds of the quadrature error of sampled Laplace steps on `panels` panels; shape (ratios, panels, parts)."""
 
     def __init__(self, scale: FloatArray, rate: FloatArray, panels: int) -> None:
         b = scale / panels
@@ -259,7 +277,10 @@ class PanelBounds:
         self._log_factor = np.log(64 / 15 * b / 4) - 0.5 * (left + scale) - np.log1p(-(self._ratio**-2))
 
     def log_error(self, tilts: FloatArray, heights: FloatArray, nodes: int) -> FloatArray:
-        """ln of the bound for tilts (S,), heights (S, T) and so many nodes on each panel: shape (S, T, parts)."""
+        """Return ln of the bound with `nodes` nodes on each panel, shape (S, T, parts).
+
+        The tilts have the shape (S,) and the heights (S, T).
+        """
         s = tilts[:, None, None, None]
         size = np.where(s > 0, s * self._log_largest, s * self._log_smallest) + self._log_factor
         size = size - 2 * (nodes - 1) * np.log(self._ratio)

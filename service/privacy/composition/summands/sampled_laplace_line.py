@@ -1,12 +1,14 @@
-"""Poisson-sampled Laplace steps on a vertical line Re z = theta: values of K, their errors, and majorants of |M|.
+"""Poisson-sampled Laplace steps on a contour Re z = theta: values of K, their errors, and majorants of |M|.
 
-Notation of `sampled_laplace.py`; E_theta is the expectation under the law tilted by e^{theta L}. It has atoms of mass A
-together and a smooth part of mass C = 1 - A, whose density g in L, g L' = e^{-(v+e)/2} w^theta/(4 M(theta)), has a
-logarithm with a monotone derivative: its total variation is at most the sum of its ends. Integration by parts gives
+The notation is that of `sampled_laplace.py`. E_theta is the expectation under the law tilted by e^{theta L}. This law
+has atoms of mass A together and a smooth part of mass C = 1 - A. Its density g in L satisfies
+g L' = e^{-(v+e)/2} w^theta/(4 M(theta)), and ln g has a monotone derivative. The total variation of g is at most the
+sum of its values at both ends. Integration by parts gives
 
     |M(theta + it)|/M(theta) <= A + min(C, V/t),    V = 2 (g(l0) + g(l1)).
 
-The transform of N steps does not vanish, but less the atoms' part it does: |M^N - atoms^N| <= (A + V/t)^N - A^N.
+The transform of N steps does not vanish as t grows, but its difference to that of the atoms does:
+|M^N - atoms^N| <= (A + V/t)^N - A^N.
 """
 
 from __future__ import annotations
@@ -24,22 +26,25 @@ from service.privacy.numerics.unit_circle import ComplexArray
 from service.privacy.numerics.work import count_work
 
 _CHUNK = 500_000
-"""Array elements of one vectorised evaluation: bounds the memory."""
+"""Array elements of one vectorised evaluation, which bounds the memory."""
 _ENOUGH = 55.0
-"""Nats: majorants of all steps need not be smaller than e^-this."""
+"""Nats below which majorants of all steps need not fall: e^-55 is enough."""
 _A_MODULUS = 2e-3
-"""Work of a node at a height, in microseconds, roughly."""
+"""Approximate work of a node at a height, microseconds."""
 _MOST_CELLS, _FEW_CELLS, _FEW_PERIODS = 40_000, 500, 20
-"""Cells of the grid on which |M| is looked up; few, and not far up, where other steps make the line end."""
+"""Cells of the grid on which |M| is tabulated.
+
+Where other steps make the contour end, few cells near the axis suffice.
+"""
 _RULE_HEIGHTS = 33
 _KNOWN = 1e-4
-"""Error of the quadrature rules for what is looked up."""
+"""Error of the quadrature rules of tabulated values."""
 _ROUNDING_FLOOR = 1e-15
-"""|M|^2/M(theta)^2 is not resolved below this."""
+"""Resolution of |M|^2/M(theta)^2."""
 
 
 class SampledLaplaceLine(LineSummand):
-    """The sampled Laplace parts of a run, tilted by theta."""
+    """Sampled Laplace parts of a run, tilted by theta."""
 
     def __init__(self, parts: SampledLaplaceParts, theta: float) -> None:
         self.parts, self.theta = parts, theta
@@ -59,13 +64,14 @@ class SampledLaplaceLine(LineSummand):
         return self._origin
 
     def work(self, height: float) -> int:
-        """The higher the contour, the more nodes."""
+        """Return the cost of values up to the height, because higher contours need more nodes."""
         return self.parts.refined_size(self.theta, height)
 
     def values(self, step: float, nodes: int) -> LineValues:
-        """K(theta + i t_k) - K(theta) = sum N (i t m + ln(1 + d_k)), d_k = E_theta(e^{it(L - m)} - 1), m the mean.
+        """Return K(theta + i t_k) - K(theta), and bounds of the errors.
 
-        Rounding is relative to E_theta |L - m| t, so it grows like the root of the number of steps only.
+        The difference is sum N (i t m + ln(1 + d_k)), where d_k = E_theta(e^{it(L - m)} - 1) and m is the mean.
+        Rounding is relative to E_theta |L - m| t, so it grows only like the root of the number of steps.
         """
         finer = self.parts.refined(self.theta, step * nodes)
         if finer is not self.parts:
@@ -89,10 +95,10 @@ class SampledLaplaceLine(LineSummand):
         return LineValues(difference, (count * relative).sum(axis=0) * 1.001 + (6 + len(count)) * UNIT_ROUNDOFF * size)
 
     def _differences(self, step: float, nodes: int) -> ComplexArray:
-        """d at t_k = k step, shape (parts, nodes + 1).
+        """Return d at t_k = k step, shape (parts, nodes + 1).
 
-        With k = a columns + b and E(x) = e^{ix} - 1, E(x + y) = E(x) E(y) + E(x) + E(y): one matrix product for each
-        part, and only 2 sqrt(nodes) exponentials for each loss.
+        Let k = a columns + b and E(x) = e^{ix} - 1. The identity E(x + y) = E(x) E(y) + E(x) + E(y) gives one matrix
+        product for each part. Each loss needs only 2 sqrt(nodes) exponentials.
         """
         rows = max(1, math.isqrt(nodes + 1))
         columns = -(-(nodes + 1) // rows)
@@ -106,7 +112,7 @@ class SampledLaplaceLine(LineSummand):
         return np.stack(found)
 
     def _error(self, t: FloatArray) -> FloatArray:
-        """Bound of the error of d, shape (parts, T): of weights, losses, sums and the rule.
+        """Return a bound of the error of d, shape (parts, T), from weights, losses, sums and the rule.
 
         Relative errors of weights, at most q each, change a quotient of two sums of them by 2 q of the sum of sizes.
         The three terms of every loss are together below 4 times t |L - m| and 4 times 2.
@@ -127,10 +133,11 @@ class SampledLaplaceLine(LineSummand):
 
     @cached_property
     def _law(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """A and V of each part, from above, and the height from which A + V/t is small enough.
+        """Upper bounds of A and V of each part, and the height from which A + V/t is small enough.
 
-        Losses may be so short that doubles hold no height at which a part falls. All of such a step counts as atoms, A
-        is 1 and V 0: then |M^N - (atoms^N of the others) M'| <= (A + V/t)^N - A^N, with M' of these steps below 1.
+        Losses may be so small that no height in the range of doubles makes a part fall. Such a step counts as atoms
+        only: A is 1 and V is 0. Then |M^N - (atoms^N of the others) M'| <= (A + V/t)^N - A^N, with M' of these steps
+        below 1.
         """
         parts = self.parts
         ends = np.stack([-parts.scale, parts.scale])
@@ -163,15 +170,16 @@ class SampledLaplaceLine(LineSummand):
         return self._law[2]
 
     def _room(self, atoms: FloatArray) -> FloatArray:
-        """How much above A a bound of |M| may be, so that that of all steps is small enough."""
+        """Return how much a bound of |M| may exceed A so that the bound of all steps is small enough."""
         smooth = np.maximum(1 - atoms, 1e-300)
         return np.maximum(math.exp(-_ENOUGH / float(self.parts.count.sum())) - atoms, 0.1 * smooth)
 
     @cached_property
     def _looked_up(self) -> list[tuple[FloatArray, FloatArray]]:
-        """For each part heights, and ln of bounds of |M| from each of them up to the last.
+        """Tables for each part: heights, and ln of bounds of |M| from each height up to the last.
 
-        Finely for the parts that make a line end, where these steps have to; else on a few heights near the axis.
+        Tables are fine for the parts that make a contour end where these steps have to. Other parts have a few heights
+        near the axis.
         """
         falls = self.parts.count * np.log(self._atoms)
         order = np.argsort(falls)
@@ -199,7 +207,7 @@ class SampledLaplaceLine(LineSummand):
         return heights, np.minimum(np.log(bound), 0.0)
 
     def _moduli(self, heights: FloatArray) -> FloatArray:
-        """|M|/M(theta) of a single part at evenly spaced heights, by the same products as `_differences`."""
+        """Return |M|/M(theta) of a single part at evenly spaced heights, by the products of `_differences`."""
         count_work(_A_MODULUS * len(heights) * self._centred.shape[-1])
         rows = max(1, math.isqrt(len(heights)))
         columns = -(-len(heights) // rows)
@@ -209,7 +217,7 @@ class SampledLaplaceLine(LineSummand):
         return np.abs((outer * self._weights[0]) @ inner.T).ravel()[: len(heights)]
 
     def log_majorants(self, heights: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Upper bounds of the sum of ln |M(theta + it')/M(theta)| over all steps, t' >= t, at each height t; and zeros.
+        """Return upper bounds of ln |M(theta + it')/M(theta)| over all steps and t' >= t, at each height t; and zeros.
 
         1 - |M|^2 = E(1 - cos t(L - L')) >= 4 t^2 Var/pi^2 while t times the range of L is at most pi.
         """
@@ -226,12 +234,12 @@ class SampledLaplaceLine(LineSummand):
 
     @property
     def last_height(self) -> float:
-        """From here on |M^N - atoms^N| falls at least like 1/t."""
+        """Height from which |M^N - atoms^N| falls at least like 1/t."""
         return max(float(self._far.max()), *(float(heights[-1]) for heights, _ in self._looked_up))
 
 
 def _unit_circle(phase: FloatArray) -> ComplexArray:
-    """e^{ix} - 1, without cancellation for small x."""
+    """Return e^{ix} - 1 without cancellation for small x."""
     found = np.empty(phase.shape, dtype=np.complex128)
     found.real, found.imag = -2 * np.sin(0.5 * phase) ** 2, np.sin(phase)
     return found

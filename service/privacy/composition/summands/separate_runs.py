@@ -1,4 +1,4 @@
-"""Parts that are one run together, or many runs of as many consecutive parts, which are evaluated together."""
+"""Parts that are evaluated together, as one run or as many runs of equally many consecutive parts."""
 
 from __future__ import annotations
 
@@ -9,31 +9,41 @@ from service.privacy.numerics.arrays import FloatArray, IndexArray
 
 
 class SeparateRuns(TruncatedSummand):
-    """N_i steps of each part. Where runs are `separate`, `together` consecutive parts are a run: sums over the parts of
-    a run have shape (runs,) then.
+    """N_i steps of each part, of one run or of separate runs.
+
+    Where runs are `separate`, `together` consecutive parts are a run. A sum over the parts of a run then has the shape
+    (runs,); else it is one number.
     """
 
     separate: bool = False
     together: int = 1
     unit: FloatArray
-    """Steps of each part that a separate run takes several times; shape (parts,), as all below."""
+    """Steps of each part that a separate run takes several times; shape (parts,), as all arrays below."""
     rate: FloatArray
-    """About the probability that a step uses the record."""
+    """Approximate probability that a step uses the record."""
     log_dropped_null: FloatArray
     log_dropped_alternative: FloatArray
     """ln of the mass of H0 and of H1 beyond the truncation, per step."""
 
     def take(self, unit: FloatArray, times: FloatArray | None) -> None:
-        """Set the numbers of steps: `unit` of one run, or as many `times` as each separate run takes its own."""
+        """Set the numbers of steps.
+
+        Parameters
+        ----------
+        unit : (parts,)
+            Steps of each part in one run.
+        times : (runs,) or None
+            How many times each separate run takes the steps of its parts. None if all parts are one run.
+        """
         self.separate, self.together = times is not None, 1 if times is None else len(unit) // len(times)
         self.unit, self.count = unit, unit if times is None else unit * self.of_parts(times)
 
     def of_parts(self, each: FloatArray) -> FloatArray:
-        """Return what belongs to separate runs, shape (..., runs), for each of their parts."""
+        """Return the values of separate runs, shape (..., runs), for each of their parts."""
         return np.repeat(each, self.together, axis=-1) if self.together > 1 else each
 
     def parts_of(self, runs: IndexArray) -> IndexArray:
-        """Return the indices of the parts of some separate runs."""
+        """Return the indices of the parts of the given separate runs."""
         return (runs[:, None] * self.together + np.arange(self.together)).ravel()
 
     def over_run(self, each: FloatArray) -> FloatArray:
@@ -43,7 +53,7 @@ class SeparateRuns(TruncatedSummand):
         return each[..., 0] * self.count[0] if len(self.count) == 1 else np.asarray(each @ self.count)
 
     def least_of_run(self, each: FloatArray) -> FloatArray:
-        """Return the least over the parts of a run, from (..., parts)."""
+        """Return the minimum over the parts of a run, from (..., parts)."""
         return self._runs(each).min(axis=-1) if self.separate else each.min(axis=-1)
 
     @property

@@ -1,17 +1,19 @@
 """Truncated laws whose moments M(z) = E0 e^{zL} are trapezoid sums, with every error bounded.
 
-H0 has the density phi b and H1 the density phi a in x, phi the normal density; L = ln a - ln b increases with x. b = 1,
-unless a step is mirrored: then b(x) = a(-x) and M(1 - z) = M(z). M(0) = M(1) = 1. All moments are those of the
-truncated law, in which all steps together leave out less than about 10^-digits of the mass of H0 and of H1.
+H0 has the density phi b in x and H1 has the density phi a. Here phi is the normal density, and L = ln a - ln b
+increases with x. For a mirrored step b(x) = a(-x) and M(1 - z) = M(z); for every other step b = 1. M(0) = M(1) = 1. All
+moments are those of the truncated law. All steps together leave out less than about 10^-digits of the mass of H0 and
+of H1.
 
 The sum over nodes of distance h is compared to the integral on the rectangle |Im x| <= q, where a and b have no zero.
-Its sides are half way between nodes. With A(x, q) = a(x + iq)/a(x), B likewise, and |phi(x + iq)| = e^{q^2/2} phi(x),
+The sides of the rectangle are half way between nodes. With A(x, q) = a(x + iq)/a(x), B likewise, and
+|phi(x + iq)| = e^{q^2/2} phi(x), the error at a real tilt s is bounded:
 
-    |M_h - M| <= 2 e^{q^2/2 - 2 pi q/h} int phi a^s b^{1-s} |A|^s |B|^{1-s}/(1 - e^{-2 pi q/h}) + sides
+    |M_h - M| <= 2 e^{q^2/2 - 2 pi q/h} int phi a^s b^{1-s} |A|^s |B|^{1-s}/(1 - e^{-2 pi q/h}) + sides.
 
-at a real tilt s. |A|^s <= 1 for s >= 0, and else at most the least |A| to the power s; the same holds for B and 1 - s.
-A law with another density f than phi overrides both bounds of growth, with |f(x + iq)| <= e^{Q q^2} f(x).
-A law has its nodes, lower bounds of |A| on three strips, and bounds of slopes over the cells of the nodes.
+|A|^s <= 1 for s >= 0. For s < 0 it is at most the smallest |A| to the power s. The same holds for B and 1 - s. A law
+with another density f than phi overrides both bounds of growth, with |f(x + iq)| <= e^{Q q^2} f(x). Each law provides
+its nodes, lower bounds of |A| on three strips, and bounds of slopes over the cells of the nodes.
 """
 
 from __future__ import annotations
@@ -41,14 +43,15 @@ _SIDES = np.array([0.5005, 0.5005])
 """Shares of the terms of the end nodes that bound their sides, with room for rounding."""
 
 FEW_STEPS = 100
-"""Runs with fewer steps have transforms that fall slowly: their contours are long and want finer steps."""
+"""Runs with fewer steps have transforms that fall slowly. Their contours are long and need finer spacing."""
 
 FEW_SAMPLED = 5.0
-"""Expected steps that use the record below which a transform of many steps falls slowly, too."""
+"""Expected number of steps that use the record below which a transform of many steps also falls slowly."""
 
 _LONG_SHARE, _LONG_TURN = 3.0, 1000.0
-"""`highest_turn` of rare runs that are evaluated together, which have long contours instead of deformed ones: a share
-of the height, as the cores of their laws are wider than about normal, and its limit.
+"""`highest_turn` of rare runs that are evaluated together: a share of the height, and its limit.
+
+Such runs have long contours instead of deformed ones, and the cores of their laws are wider than about normal.
 """
 
 
@@ -56,8 +59,8 @@ of the height, as the cores of their laws are wider than about normal, and its l
 class TrapezoidNodes:
     """Nodes x with everything that does not depend on the tilt; arrays of shape (parts, nodes).
 
-    Nodes outside [start, stop) have no weight: the law is cut half a cell outside of them. The nodes of a mirrored law
-    are symmetric about 0.
+    Nodes outside [start, stop) have no weight: the law is truncated half a cell outside of that range. The nodes of a
+    mirrored law are symmetric about 0.
     """
 
     x: FloatArray
@@ -73,7 +76,7 @@ class TrapezoidNodes:
     loss_error: FloatArray
     """Absolute error of L, nats."""
     relative_error: FloatArray
-    """Relative error of a weight, its loss taken as exact, and of adding it up."""
+    """Relative error of a weight and of adding it up, with its loss taken as exact."""
     mirrored: bool = False
 
     @cached_property
@@ -90,23 +93,24 @@ class TrapezoidNodes:
 
     @cached_property
     def columns(self) -> FloatArray:
-        """1, L, L^2, and the two error columns, last axis: the summands of plain moments."""
+        """Summands of plain moments along the last axis: 1, L, L^2, and the two error columns."""
         parts = [np.ones_like(self.loss), self.loss, self.loss**2, self.relative_error, self.loss_error]
         return np.stack(parts, axis=-1)
 
     @cached_property
     def inside(self) -> BoolArray:
-        """Which nodes have weight, shape (parts, nodes)."""
+        """Mask of the nodes that have weight, shape (parts, nodes)."""
         return np.isfinite(self.log_weight)
 
     def tilted(self, tilts: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Weights phi b h e^{sL - shift}, shape (S, parts, nodes), and the shift, shape (S, parts); `tilts`: (S, 1) or
-        (S, parts).
+        """Return the weights phi b h e^{sL - shift}, shape (S, parts, nodes), and the shift, shape (S, parts).
+
+        `tilts` has the shape (S, 1) or (S, parts).
         """
         return node_sums.tilted(self.loss, self.log_weight, tilts)
 
     def at_ends(self, values: FloatArray) -> FloatArray:
-        """The columns of an array (..., parts, nodes) at each part's first and last node, shape (..., parts, 2)."""
+        """Return an array (..., parts, nodes) at each part's first and last node, shape (..., parts, 2)."""
         return values[..., *self._end_indices]
 
     @cached_property
@@ -114,7 +118,7 @@ class TrapezoidNodes:
         return np.arange(len(self.start))[:, None], np.stack([self.start, self.stop - 1], axis=-1)
 
     def both(self, of_a: FloatArray) -> FloatArray:
-        """Return a quantity of a plus that of b, which has none unless mirrored."""
+        """Return the sum of a quantity of a and that of b, which is 0 unless the law is mirrored."""
         return of_a + of_a[..., ::-1] if self.mirrored else of_a
 
     def mixed(self, theta: FloatArray | float, of_a: FloatArray) -> FloatArray:
@@ -122,23 +126,32 @@ class TrapezoidNodes:
         return theta * of_a + (1 - theta) * of_a[..., ::-1] if self.mirrored else theta * of_a
 
     def sized(self, theta: FloatArray | float, of_a: FloatArray) -> FloatArray:
-        """`mixed` with the moduli of theta and 1 - theta."""
+        """Return `mixed` with the moduli of theta and 1 - theta."""
         size = np.abs(theta)
         return size * of_a + np.abs(1 - theta) * of_a[..., ::-1] if self.mirrored else size * of_a
 
     def lowered(self, theta: FloatArray | float, of_a: FloatArray) -> FloatArray:
-        """`mixed` with the negative parts of theta and 1 - theta: for logarithms of lower bounds of |A| and |B|."""
+        """Return `mixed` with the negative parts of theta and 1 - theta.
+
+        This serves logarithms of lower bounds of |A| and |B|.
+        """
         low = np.minimum(theta, 0.0)
         return low * of_a + np.minimum(1 - theta, 0.0) * of_a[..., ::-1] if self.mirrored else low * of_a
 
 
 @dataclass(frozen=True, slots=True)
 class TiltedMoments:
-    """The law tilted by e^{sL} at one tilt s, a number or of shape (parts, 1): weights of shape (parts, nodes), the
-    other arrays of shape (parts,).
+    """Law tilted by e^{sL} at one tilt s, a number or of shape (parts, 1).
 
-    `total` is M(s) e^{-shift}, the scale of the weights. Bounds of its error relative to it: `rounding`, `cut` at the
-    ends of the nodes, and `quadrature`.
+    Attributes
+    ----------
+    weights : (parts, nodes)
+        Weights of the nodes, scaled by e^{-shift}.
+    total : (parts,)
+        M(s) e^{-shift}; all arrays below have the same shape.
+    rounding, cut, quadrature
+        Bounds of the error of `total` relative to it: from rounding, from the truncation of the nodes, and from the
+        trapezoid rule.
     """
 
     tilt: float | FloatArray
@@ -152,17 +165,17 @@ class TiltedMoments:
 
 
 class TruncatedTrapezoid(SeparateRuns):
-    """N_i steps each of one kind of law as one summand of the run's K, or of `SeparateRuns`."""
+    """N_i steps each of one kind of law, as one summand of the run's K or of `SeparateRuns`."""
 
     @cached_property
     @abstractmethod
     def grid(self) -> TrapezoidNodes:
-        """The nodes, built on first use."""
+        """Nodes of the law, built on first use."""
 
     @cached_property
     @abstractmethod
     def kernels(self) -> FloatArray:
-        """q^2/2 - 2 pi q/h of a few strips, or -2 pi q/h where the growth counts q^2; shape (strips, parts)."""
+        """q^2/2 - 2 pi q/h of a few strips, or -2 pi q/h where the growth includes q^2; shape (strips, parts)."""
 
     @cached_property
     @abstractmethod
@@ -176,7 +189,7 @@ class TruncatedTrapezoid(SeparateRuns):
 
     @abstractmethod
     def slopes(self, tilt: FloatArray | float) -> tuple[FloatArray, FloatArray]:
-        """Upper bounds of -d ln(phi a^s b^{1-s})/dx and of d ln(phi a^s b^{1-s})/dx over the cell of each node."""
+        """Return upper bounds of -d ln(phi a^s b^{1-s})/dx and of its negative over the cell of each node."""
 
     def log_growth(self, tilt: FloatArray, strip: int) -> FloatArray:
         """Return ln of an upper bound of |A|^s |B|^{1-s} on a strip over the cells, shape (S, parts, nodes)."""
@@ -190,17 +203,21 @@ class TruncatedTrapezoid(SeparateRuns):
         return low * self.least_everywhere[:, None]
 
     def sides(self, tilts: FloatArray, shift: FloatArray) -> FloatArray | None:  # noqa: ARG002 - mostly the same
-        """Return bounds of the integrals on the sides of each strip, scaled by e^{-shift}, shape (strips, S, parts);
-        None where `cut_error` has them.
+        """Return bounds of the integrals on the sides of each strip, scaled by e^{-shift}, shape (strips, S, parts).
+
+        The result is None where `cut_error` includes the sides.
         """
         return None
 
     @abstractmethod
     def cut_error(self, tilts: FloatArray, shift: FloatArray) -> FloatArray:
-        """Return a bound of what the ends of the nodes add to the error of M(s), times e^{-shift}, shape (S, parts)."""
+        """Return a bound of the error of M(s) from the truncation of the nodes, times e^{-shift}, shape (S, parts)."""
 
     def shared_sums(self, tilts: FloatArray) -> FloatArray | None:  # noqa: ARG002 - mostly none
-        """`columns` summed with the weights e^{sL}, shape (S, parts, 5), where parts share their losses; else None."""
+        """Return `columns` summed with the weights e^{sL}, shape (S, parts, 5).
+
+        The result is None unless parts share their losses.
+        """
         return None
 
     @property
@@ -211,12 +228,11 @@ class TruncatedTrapezoid(SeparateRuns):
 
     @override
     def cumulants(self, tilts: FloatArray) -> RealCumulants:
-        """Return K, K', K'' at real tilts, shape (S,), or of separate runs at (S, runs), and a bound of the error of K.
+        """Return K, K', K'' at real tilts, with a bound of the error of K.
 
-        The bound is infinite where the nodes end too early.
-
-        Plain sums: the error of K grows like N u, which Chernoff bounds and the choice of contours do not notice; the
-        prefactor of a contour takes `value` instead.
+        `tilts` has the shape (S,), or (S, runs) for separate runs. The bound is infinite where the nodes end too early.
+        The sums are plain, and the error of K grows like N u. Chernoff bounds and the choice of contours tolerate that
+        error; the prefactor of a contour uses `value` instead.
         """
         return in_chunks(self._cumulants, tilts, self.size)
 
@@ -244,12 +260,19 @@ class TruncatedTrapezoid(SeparateRuns):
         )
 
     def moments(self, tilt: float | FloatArray) -> TiltedMoments:
-        """The law tilted by e^{sL}, the better of two sums for each part; `tilt`: a number, or of shape (parts, 1).
+        """Return the law tilted by e^{sL}, from the more accurate of two sums for each part.
 
-        M(s) - 1 = E0(e^{sL} - 1 - s(e^L - 1)), because E0(w - 1) = 0: every summand is second order in L, and rounding
-        does not grow with the number of steps. Of the sums behind this identity 1 - M_h(0) counts once, M_h(1) - M_h(0)
-        s times. An error of L changes a summand by at most |s| |e^{sL} - e^L| times itself, and by second order. Where
-        losses are so large that the digits of e^L are worse than that, M itself is summed.
+        Parameters
+        ----------
+        tilt : float or (parts, 1)
+            Real tilt s.
+
+        Notes
+        -----
+        M(s) - 1 = E0(e^{sL} - 1 - s(e^L - 1)), because E0(w - 1) = 0. Every summand is of second order in L, and
+        rounding does not grow with the number of steps. Of the sums behind this identity, 1 - M_h(0) counts once and
+        M_h(1) - M_h(0) counts s times. An error of L changes a summand by at most |s| |e^{sL} - e^L| times itself, and
+        by second order. Where losses are so large that the digits of e^L are worse than those of M, M itself is summed.
         """
         grid, size = self.grid, np.abs(tilt)
         tilts = np.reshape(tilt, (1, -1))
@@ -275,13 +298,16 @@ class TruncatedTrapezoid(SeparateRuns):
         return TiltedMoments(tilt, weights, shift, total, log_total, rounding, cut, quadrature)
 
     def value(self, moments: TiltedMoments) -> tuple[FloatArray, FloatArray]:
-        """K at the tilt of the moments and a bound of its error, which does not grow with the number of steps."""
+        """Return K at the tilt of the moments and a bound of its error.
+
+        The bound does not grow with the number of steps.
+        """
         error = log_error(moments.rounding + moments.quadrature + moments.cut, moments.log_total)
         return self.over_run(moments.log_total), self.over_run(error) * 1.001
 
     @cached_property
     def identity_error(self) -> FloatArray:
-        """Error per step of the sums at tilts 0 and 1 behind E0(w - 1) = 0: trapezoid, truncation, and sides."""
+        """Error per step of the sums at tilts 0 and 1 behind E0(w - 1) = 0, from trapezoid, truncation, and sides."""
         tilts, none = np.array([[0.0], [1.0]]), np.zeros((2, len(self.count)))
         dropped = np.exp(np.logaddexp(self.log_dropped_null, self.log_dropped_alternative))
         quadrature = self._quadrature_error(tilts, None, none + 1, none).max(axis=0)
@@ -290,12 +316,11 @@ class TruncatedTrapezoid(SeparateRuns):
     def _quadrature_error(
         self, tilts: FloatArray, weights: FloatArray | None, total: FloatArray, shift: FloatArray
     ) -> FloatArray:
-        """Return a bound of the trapezoid error of M(s) but for `cut_error`, relative to M(s), shape (S, parts).
+        """Return a bound of the trapezoid error of M(s) without `cut_error`, relative to M(s), shape (S, parts).
 
-        `tilts`: of shape (S, 1) or (S, parts); `weights` and `total` are scaled by e^{-shift}.
-
-        2.1 for 2/(1 - e^{-2 pi q/h}): wherever the bound is below 0.05, 2 pi q/h is at least 3. Where the least |A| of
-        all nodes is too coarse an upper Riemann sum serves; the best strip is taken.
+        `tilts` has the shape (S, 1) or (S, parts); `weights` and `total` are scaled by e^{-shift}. The factor 2.1
+        stands for 2/(1 - e^{-2 pi q/h}): wherever the bound is below 0.05, 2 pi q/h is at least 3. An upper Riemann sum
+        serves where the smallest |A| of all nodes is too coarse. The best strip is used.
         """
         grid = self.grid
         sides = self.sides(tilts, shift)
@@ -318,21 +343,24 @@ class TruncatedTrapezoid(SeparateRuns):
 
 
 class NormalTrapezoid(TruncatedTrapezoid):
-    """Steps whose H0 has the normal density phi: sides are the same for all strips."""
+    """Steps whose H0 has the normal density phi, so that sides are the same for all strips."""
 
     @abstractmethod
     def of(self, runs: IndexArray, times: FloatArray) -> Self:
-        """Return some of the separate runs, with other numbers of times: no larger ones, as the nodes stay."""
+        """Return some of the separate runs with other numbers of times.
+
+        The numbers must not be larger than before, because the nodes stay.
+        """
 
     @property
     def real(self) -> NormalTrapezoid:
-        """Separate runs of the same law with nodes that suffice at real tilts."""
+        """The separate runs with nodes that suffice at real tilts."""
         return self
 
     @property
     @abstractmethod
     def lengths(self) -> IndexArray:
-        """Nodes of each part before its end."""
+        """Number of nodes of each part before its truncation."""
 
     @cached_property
     @abstractmethod
@@ -340,13 +368,15 @@ class NormalTrapezoid(TruncatedTrapezoid):
         """Bounds of |d ln a/dx| over the cells, and ln of lower bounds of |A| on all strips; (parts, nodes) each."""
 
     def beyond(self, tilts: FloatArray, shift: FloatArray) -> FloatArray | float:  # noqa: ARG002 - mostly none
-        """Bound of the part of M(s) e^{-shift} that lies beyond nodes where the law is not cut, shape (S, parts)."""
+        """Return a bound of M(s) e^{-shift} beyond nodes where the law is not truncated, shape (S, parts)."""
         return 0.0
 
     @cached_property
     def _ends(self) -> tuple[FloatArray, ...]:
-        """At the end nodes, shape (parts, 2): ln of the weight, and how the exponent of a side rises with s above 0 and
-        below; of a mirrored law with 1 - s as well.
+        """Properties of the first and last nodes, shape (parts, 2).
+
+        They are ln of the weight and the slopes of the exponent of a side in s, for s above 0 and below 0. A mirrored
+        law adds the slopes in 1 - s.
         """
         grid, (steep, least) = self.grid, self.end_slopes
         half = 0.5 * grid.step * steep
@@ -357,10 +387,10 @@ class NormalTrapezoid(TruncatedTrapezoid):
 
     @override
     def cut_error(self, tilts: FloatArray, shift: FloatArray) -> FloatArray:
-        """Return the sides of all strips, and what lies beyond the nodes.
+        """Return the sides of all strips, and the mass beyond the nodes.
 
-        A side is half a cell from an end node, and weighted with 1/(1 + e^{2 pi |Im x|/h}): as e^{q^2/2} stays below
-        the root of that weight's growth, it is less than half a term. phi falls outwards.
+        A side is half a cell from the last node, with the weight 1/(1 + e^{2 pi |Im x|/h}). As e^{q^2/2} stays below
+        the root of the growth of that weight, the side is less than half a term. phi falls outwards.
         """
         log_weight, above, below, *flipped = self._ends
         s = tilts[:, :, None]
@@ -371,7 +401,10 @@ class NormalTrapezoid(TruncatedTrapezoid):
 
 
 def log_error(relative: FloatArray, log_total: FloatArray) -> FloatArray:
-    """Bound of the error of ln M for a relative error of M: |ln(1 + x)| <= 1.1 |x| for |x| < 0.1; else infinite."""
+    """Return a bound of the error of ln M for a relative error of M.
+
+    The bound uses |ln(1 + x)| <= 1.1 |x| for |x| < 0.1; for larger relative errors it is infinite.
+    """
     return np.where(relative < 0.1, 1.1 * relative, np.inf) + 8 * FUNCTION_ERROR * np.abs(log_total)
 
 
@@ -383,11 +416,23 @@ def highest_turn(
     *,
     separate: bool = False,
 ) -> FloatArray:
-    """About how much (nats) e^{t arg a} grows on a strip at the greatest height t of a contour: steers the spacing.
+    """Return about how much (nats) e^{t arg a} grows on a strip at the greatest height t of a contour.
 
-    `highest`: about 9 over the deviation of the loss; `total`: steps of the run; `sampled`: about how many of them use
-    the record: where that is few, the transform does not fall with heights that no jump disturbs. `falls`: ln of the
-    height at which the transform of few steps ends. `separate`: whether long contours serve rare runs.
+    The result steers the spacing of nodes; no bound depends on it.
+
+    Parameters
+    ----------
+    highest : float or array
+        About 9 over the standard deviation of the loss.
+    total : float or array
+        Number of steps of the run.
+    sampled : float or array
+        Approximate number of steps that use the record. Where it is small, the transform does not fall with the height
+        while no jump disturbs it.
+    falls : float or array
+        ln of the height at which the transform of few steps ends.
+    separate : bool
+        Whether long contours serve rare runs.
     """
     rare = np.asarray(sampled) < FEW_SAMPLED
     many = np.minimum(np.where(rare, 1.35, 0.9) * highest, np.where(rare, 180.0, 120.0))
@@ -399,7 +444,8 @@ def highest_turn(
 
 
 def smooth_spacing(need: FloatArray | float, total: FloatArray | float) -> FloatArray:
-    """Return spacing that resolves a normal density to e^-need: each of few steps turns by up to 9/sqrt(N) radians per
-    deviation, and is tilted by as many deviations.
+    """Return the spacing that resolves a normal density to e^-need.
+
+    Each of few steps turns by up to 9/sqrt(N) radians per deviation, and is tilted by as many deviations.
     """
     return 2 * math.pi / (np.sqrt(2 * need) / 0.9 + 12.0 / np.sqrt(total))

@@ -1,12 +1,12 @@
 """Trapezoid sums on an inversion contour Re z = theta: values of K, their errors, and majorants of |M|.
 
-Notation of `trapezoid.py`. E_theta is the expectation under the law tilted by e^{theta L}, so that
-M(theta + it)/M(theta) = E_theta e^{itL}. With D(x, q) = arg A - arg B,
+The notation is that of `trapezoid.py`. E_theta is the expectation under the law tilted by e^{theta L}, so that
+M(theta + it)/M(theta) = E_theta e^{itL}. With D(x, q) = arg A - arg B, the integrand satisfies
 
-    |a^z b^{1-z}| (x + iq) = (a^theta b^{1-theta})(x) |A|^theta |B|^{1-theta} e^{-tD}
+    |a^z b^{1-z}| (x + iq) = (a^theta b^{1-theta})(x) |A|^theta |B|^{1-theta} e^{-tD}.
 
-where, as b(x + iq) is the conjugate of a(-x + iq) in a mirrored step, |B(x, q)| = |A(-x, q)| and D(x, q) =
-arg A(x, q) + arg A(-x, q); else |B| = 1 and D = arg A.
+In a mirrored step b(x + iq) is the conjugate of a(-x + iq). Then |B(x, q)| = |A(-x, q)| and
+D(x, q) = arg A(x, q) + arg A(-x, q). In every other step |B| = 1 and D = arg A.
 """
 
 from __future__ import annotations
@@ -31,31 +31,31 @@ _NEGLIGIBLE = 2e-14
 """A trapezoid error of the whole run below this needs no sharper bound."""
 
 _LARGEST_SHARE = 3.0
-"""Times the height that they are made for, up to which majorants serve heights."""
+"""Majorants serve heights up to this multiple of the height for which they are built."""
 
 ETA_FACTORS = np.array([0.5, 0.65, 0.8, 0.95, 1.15, 1.5, 2.2, 5.0, 30.0])
-"""Majorants are taken on these multiples of about the best eta at the first height; large ones serve large heights."""
+"""Multiples of the approximate best eta at the first height. Large multiples serve large heights."""
 
 
 @dataclass(frozen=True, slots=True)
 class StripField:
     """|a^z b^{1-z}| on strips |Im x| <= q around a contour, relative to that on the real axis; (E, parts, nodes).
 
-    All but `growth` leave out what the density phi grows by.
+    All attributes but `growth` leave out the growth of the density phi.
     """
 
     log_size: FloatArray
     """ln |A|^theta |B|^{1-theta} at the nodes, at the height q."""
     turn: FloatArray
-    """D there."""
+    """D at the nodes, at the height q."""
     log_largest: FloatArray
-    """ln of the size from above, over the cells and all heights up to q."""
+    """Upper bound of ln of the size, over the cells and all heights up to q."""
     size_slope: FloatArray
-    """A bound of |d ln(phi a^theta b^{1-theta} size)/dx| over the cells."""
+    """Bound of |d ln(phi a^theta b^{1-theta} size)/dx| over the cells."""
     turn_slope: FloatArray
-    """A bound of |dD/dx| over the cells, for all heights up to q."""
+    """Bound of |dD/dx| over the cells, for all heights up to q."""
     turn_rate: FloatArray
-    """A bound of |dD/dq| over the cells, for all heights up to q."""
+    """Bound of |dD/dq| over the cells, for all heights up to q."""
     growth: FloatArray | float = 0.5
     """Q: |phi(x + iq)| is at most e^{Q q^2} phi(x)."""
 
@@ -65,7 +65,7 @@ class EtaMajorants(Protocol):
 
     @property
     def eta(self) -> FloatArray:
-        """Shape (E, parts)."""
+        """Heights eta of the paths, shape (E, parts)."""
         ...
 
     def log_bounds(self, heights: FloatArray) -> FloatArray:
@@ -74,10 +74,10 @@ class EtaMajorants(Protocol):
 
 
 class TrapezoidOnContour(LineSummand):
-    """The parts of a run, tilted by theta; or separate runs of as many parts, each by its own, none of another sign.
+    """Parts of a run, tilted by theta; or separate runs of equally many parts, each at its own tilt.
 
-    What is summed over the parts of a run has another shape for separate runs, like steps, nodes and heights: one for
-    each, at the end.
+    The tilts of separate runs all have one sign. For separate runs, sums over the parts of a run have one value per run
+    along the last axis, and so have steps, nodes and heights.
     """
 
     def __init__(self, parts: TruncatedTrapezoid, theta: float | FloatArray) -> None:
@@ -113,28 +113,31 @@ class TrapezoidOnContour(LineSummand):
 
     @abstractmethod
     def field(self, height: FloatArray) -> StripField:
-        """The integrand on strips of half-width `height`, shape (E, parts)."""
+        """Return the integrand on strips of half-width `height`, shape (E, parts)."""
 
     @property
     @abstractmethod
     def half_widths(self) -> FloatArray:
-        """Half-widths of three strips behind trapezoid errors, shape (3, parts)."""
+        """Half-widths of three strips for trapezoid errors, shape (3, parts)."""
 
     @property
     @abstractmethod
     def variation_terms(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """ln dL/dx at the nodes, a bound of |d ln(dL/dx)/dx| over the cells, and the total variation of psi left of the
-        first node over its value there; see `log_variations`.
+        """Terms of `log_variations`: ln dL/dx, a bound of its slope, and the variation left of the first node.
+
+        They are ln dL/dx at the nodes, a bound of |d ln(dL/dx)/dx| over the cells, and the total variation of psi left
+        of the first node over its value there.
         """
 
     @abstractmethod
     def build_majorants(self, height: FloatArray, center: FloatArray | None) -> EtaMajorants:
-        """Return majorants for heights from about this one on; `center`: about the best eta there, if it is known."""
+        """Return majorants for heights from about `height` on; `center` is the approximate best eta there, or None."""
 
     @override
     def values(self, step: float | FloatArray, nodes: int, last: IndexArray | None = None) -> LineValues:
-        """K(theta + i t_k) - K(theta) = sum N ln(1 + d_k) with d_k = E_theta(e^{i t_k L} - 1), and its error bound.
+        """Return K(theta + i t_k) - K(theta) and its error bound.
 
+        K(theta + i t_k) - K(theta) = sum N ln(1 + d_k) with d_k = E_theta(e^{i t_k L} - 1).
         Separate runs have a `step` each, shape (runs, 1), and a `last` node up to which the bound holds.
         """
         if last is not None:
@@ -158,15 +161,16 @@ class TrapezoidOnContour(LineSummand):
         return MeanLoss.of(self.grid, self.tilt, self.weights, self.total)
 
     def rounding_error(self, t: FloatArray) -> FloatArray:
-        """Bound of the rounding error of d_k, shape (parts, nodes + 1), but for that of the total."""
+        """Return a bound of the rounding error of d_k without that of the total, shape (parts, nodes + 1)."""
         identity = (2 * self.parts.identity_error / self.total)[:, None]
         return difference_rounding(self.grid, self.tilt, self.weights, self._mean, t) + t * identity
 
     def _quadrature_error(self, t: FloatArray, top: FloatArray) -> FloatArray:
-        """Bound of the trapezoid and cut errors of d_k up to the height `top`, shape (parts, nodes + 1).
+        """Return a bound of the trapezoid and truncation errors of d_k up to `top`, shape (parts, nodes + 1).
 
-        It grows with t: taken at the top if it is small there, else at a few heights. What the cut or the window leaves
-        out changes e^{itL} - 1, at most 2, and the total it is divided by: 3 of it, taken as 4.
+        The bound grows with t. It is evaluated at the top if it is small there, else at a few heights. What the
+        truncation or the window leaves out changes e^{itL} - 1, at most 2, and the total that divides it: 3 of the
+        omitted mass, counted as 4.
         """
         q, heights = self.half_widths, top[None]
         best = self.strip_errors(heights, q[-1:])[0]
@@ -181,13 +185,26 @@ class TrapezoidOnContour(LineSummand):
         return np.take_along_axis(best.T, above, axis=1)
 
     def strip_errors(self, heights: FloatArray, q: FloatArray) -> FloatArray:
-        """Trapezoid error of M(theta + it) from strips |Im x| <= q, `q` of shape (E, parts), at heights (T, 1) or
-        (T, parts), and of M(theta), together; shape (E, T, parts).
+        """Return bounds of the trapezoid error of M(theta + it) and of M(theta) together, from strips |Im x| <= q.
 
-        Between two nodes J the rectangle rule: both lines together have at most e^{q^2/2} int size (e^{t|D|} + 1), by
-        an upper Riemann sum; and the two sides, where e^{t|D|} grows by t dD/dq against 1/(1 + e^{2 pi |s|/h}). Beyond
-        the nodes J, where far jumps may turn too fast for the step, the sizes of sum and integral themselves. The best
-        J serves on either side of the largest weight.
+        Parameters
+        ----------
+        heights : (T, 1) or (T, parts)
+            Heights t.
+        q : (E, parts)
+            Half-widths of the strips.
+
+        Returns
+        -------
+        (E, T, parts)
+            Bounds in units of M(theta).
+
+        Notes
+        -----
+        The rectangle rule holds between two nodes J. Both horizontal sides together have at most e^{q^2/2} int size
+        (e^{t|D|} + 1), by an upper Riemann sum. On the two vertical sides e^{t|D|} grows by t dD/dq against 1/(1 + e^{2
+        pi |s|/h}). Beyond the nodes J far jumps may turn too fast for the step; there the sizes of the sum and of the
+        integral count themselves. The best J serves on either side of the largest weight.
         """
         h, t, field = self.grid.step, heights[:, :, None], self.field(q)
         q = q[..., None]
@@ -203,18 +220,18 @@ class TrapezoidOnContour(LineSummand):
 
     @cached_property
     def _sizes(self) -> FloatArray:
-        """The terms of the sum and of the integral of the modulus, at every node."""
+        """Terms of the sum and of the integral of the modulus, at every node."""
         return self.weights + np.exp(np.minimum(self.log_weights + 0.5 * self.grid.step * self.slope, 700.0))
 
     @cached_property
     def slope(self) -> FloatArray:
-        """A bound of |d ln(phi a^theta b^{1-theta})/dx| over the cells."""
+        """Bound of |d ln(phi a^theta b^{1-theta})/dx| over the cells."""
         left, right = self._slopes
         return np.maximum(left, right)
 
     @cached_property
     def outward(self) -> FloatArray:
-        """An upper bound of its derivative over the cells away from the middle node."""
+        """Upper bound of the derivative of ln(phi a^theta b^{1-theta}) over the cells, away from the middle node."""
         left, right = self._slopes
         is_left: BoolArray = np.less(np.arange(left.shape[-1], dtype=np.float64), self.middle)
         return np.where(is_left, left, right)
@@ -225,7 +242,7 @@ class TrapezoidOnContour(LineSummand):
 
     @cached_property
     def middle(self) -> int:
-        """A node near the largest weights, before the cut of every part."""
+        """Node near the largest weights, before the truncation of every part."""
         return min(int(np.argmax(self.weights.sum(axis=0))), int(self.grid.stop.min()) - 1)
 
     @override
@@ -235,8 +252,8 @@ class TrapezoidOnContour(LineSummand):
     def log_variations(self) -> FloatArray:
         """Return ln V with |M(theta + it)/M(theta)| <= V/t for every t > 0, for each part.
 
-        Integration by parts in x: t |M| <= int |psi'| and the values of psi at the ends, psi = phi a^theta
-        b^{1-theta}/L', by an upper Riemann sum.
+        Integration by parts in x bounds t |M| by int |psi'| and the values of psi at both ends, with
+        psi = phi a^theta b^{1-theta}/L'. An upper Riemann sum bounds the integral.
         """
         grid, h = self.grid, self.grid.step
         log_rate, bent, first = self.variation_terms
@@ -248,15 +265,26 @@ class TrapezoidOnContour(LineSummand):
 
     @override
     def log_majorants(self, heights: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Upper bounds U(t) of the sum of ln |M(theta + it')/M(theta)| over all steps, t' >= t, and its least summand.
+        """Return upper bounds U(t) of ln |M(theta + it')/M(theta)| over all steps and t' >= t.
 
-        Both of the shape (H,) of the heights t; of separate runs at heights (H, runs). For every eta with
-        D(x, q) >= 0 for all x and 0 <= q <= eta, |M(theta + it)| <= B_eta(t), but for the way up to that line and down
-        at the ends, with
+        Parameters
+        ----------
+        heights : (H,), or (H, runs) for separate runs
+            Heights t.
 
-            B_eta(t) = e^{eta^2/2} int phi a^theta b^{1-theta} |A|^theta |B|^{1-theta} e^{-tD}  at  Im x = eta,
+        Returns
+        -------
+        bounds, least : arrays of the shape of the heights
+            U(t), and the least summand of U(t).
 
-        which decreases in t. The best of a few eta serves each height.
+        Notes
+        -----
+        For every eta with D(x, q) >= 0 for all x and 0 <= q <= eta, |M(theta + it)| <= B_eta(t) with:
+
+            B_eta(t) = e^{eta^2/2} int phi a^theta b^{1-theta} |A|^theta |B|^{1-theta} e^{-tD}  at  Im x = eta.
+
+        The vertical paths between the real axis and Im x = eta at both ends add to this bound. B_eta decreases in t.
+        The best of a few eta serves each height.
         """
         heights = self.parts.of_parts(heights) if self.parts.separate else heights[:, None]
         share = heights[0] / np.maximum(self._made_for, 1e-300)
@@ -273,23 +301,23 @@ class TrapezoidOnContour(LineSummand):
 
 @dataclass(frozen=True, slots=True)
 class MeanLoss:
-    """E_theta(L) of each part, by second-order summands or plainly, whichever is better; shape (parts,) each."""
+    """E_theta(L) of each part, from the more accurate of second-order and plain summands; shape (parts,)."""
 
     value: FloatArray
     by_weight: FloatArray
-    """Bound of its error from relative errors of weights."""
+    """Bound of the error of `value` from relative errors of weights."""
     by_loss: FloatArray
-    """Bound of its error from errors of losses."""
+    """Bound of the error of `value` from errors of losses."""
     growth: FloatArray
-    """sum |weight (e^L - 1)| relative error/M(theta), where the second-order summands serve; else 0."""
+    """sum |weight (e^L - 1)| relative error/M(theta) where the second-order summands serve; else 0."""
 
     @staticmethod
     def of(grid: TrapezoidNodes, tilt: float | FloatArray, weights: FloatArray, total: FloatArray) -> MeanLoss:
-        """`weights`: of sum 1; `total`: M(theta), or less where it is beyond the range of doubles.
+        """Return the mean loss under `weights` of sum 1; `total` is M(theta), or less beyond the range of doubles.
 
-        In d = E_theta(e^{itL} - 1 - itL) + it E_theta(L) an error of L changes a summand by at most itself times
-        |theta| |e^{itL} - 1| + t |e^{itL} - 1| + t |1 - e^{(1-theta)L}|, or, if the mean is summed plainly, t in place
-        of the last: what has no factor e^{itL} - 1 is counted here.
+        Let d = E_theta(e^{itL} - 1 - itL) + it E_theta(L). An error of L changes a summand by at most itself times
+        |theta| |e^{itL} - 1| + t |e^{itL} - 1| + t |1 - e^{(1-theta)L}|. If the mean is summed plainly, t replaces the
+        last term. The terms without a factor e^{itL} - 1 are counted here.
         """
         terms, size = node_sums.mean_excess(grid.loss, grid.growth, weights, tilt, total)
         moved = node_sums.untilting(grid.loss, grid.alternative, tilt, weights, total)
@@ -305,12 +333,13 @@ class MeanLoss:
 def difference_rounding(
     grid: TrapezoidNodes, tilt: float | FloatArray, weights: FloatArray, mean: MeanLoss, t: FloatArray
 ) -> FloatArray:
-    """Bound of the rounding error of d = E_theta(e^{itL} - 1 - itL) + it E_theta(L), shape (parts, nodes + 1).
+    """Return a bound of the rounding error of d = E_theta(e^{itL} - 1 - itL) + it E_theta(L), shape (parts, nodes + 1).
 
-    With E(x) = e^{ix} - 1, E'(x) = E(x) - ix, x + y = t|L|, rounding of products acts on |E(x)E(y)| + |E'(x)| + |E'(y)|
-    <= min((x + y)^2/2, 3(x + y)). Relative errors of weights act on |e^{itL} - 1 - itL| <= min((tL)^2/2, 2t|L|), beside
-    those of the mean; or on both together: on |e^{itL} - 1| <= min(t|L|, 2) and on t |weight (e^L - 1)|/M(theta). An
-    error of L changes a summand by at most itself times (|theta| + t) |e^{itL} - 1|, beside those of the mean.
+    Let E(x) = e^{ix} - 1, E'(x) = E(x) - ix and x + y = t|L|. Rounding of products acts on |E(x)E(y)| + |E'(x)| +
+    |E'(y)| <= min((x + y)^2/2, 3(x + y)). Relative errors of weights act on |e^{itL} - 1 - itL| <= min((tL)^2/2,
+    2t|L|), beside those of the mean. They may also be counted for both terms together: on |e^{itL} - 1| <= min(t|L|, 2)
+    and on t |weight (e^L - 1)|/M(theta). An error of L changes a summand by at most itself times (|theta| + t) |e^{itL}
+    - 1|, beside the errors of the mean.
     """
     theta, size = np.abs(tilt), np.abs(grid.loss)
     relative = grid.relative_error + UNIT_ROUNDOFF * theta * size
@@ -330,12 +359,13 @@ def difference_rounding(
 def side_terms(
     ends: FloatArray, growth: FloatArray, q: FloatArray, h: FloatArray, more: FloatArray | float = 0.0
 ) -> FloatArray:
-    """Bound of the integral on a side half a cell from each node, in units of M(theta), and of `more` terms.
+    """Return a bound of the integral on a side half a cell from each node, in units of M(theta), and of `more` terms.
 
-    |integrand| <= e^{ends}/h e^{s g} there, g = t |dD/dq| + Q q the `growth`, against e^{-2 pi s/h}, 0 <= s <= q. Where
-    g is below 3/4 of 2 pi/h, the two halves of a side add up to (4 + ln 2)/(2 pi) < 0.75 terms, and the side at t = 0
-    to ln 2/pi < 0.25 of them, or with e^{Q s^2} to 0.5: 1.3 in all. Else the growing half, whose exponent is convex in
-    s, is below q/h times the larger of its values at s = 0 and s = q. A bound of e^700 is as good as none.
+    On the side |integrand| <= e^{ends}/h e^{s g}, where g = t |dD/dq| + Q q is the `growth`, against e^{-2 pi s/h} for
+    0 <= s <= q. Let g be below 3/4 of 2 pi/h. Then the two halves of a side add up to (4 + ln 2)/(2 pi) < 0.75 terms.
+    The side at t = 0 adds ln 2/pi < 0.25 of them, or 0.5 with e^{Q s^2}: 1.3 in all. For larger g, the growing half has
+    an exponent that is convex in s. It is below q/h times the larger of its values at s = 0 and s = q. A bound of e^700
+    is useless and stands for any larger one.
     """
     terms = (1.3 + more) * np.exp(ends)
     fast: BoolArray = np.greater(growth, 1.5 * math.pi / h)
@@ -346,8 +376,9 @@ def side_terms(
 
 
 def least_ends(inside: FloatArray, sides: FloatArray, beyond: FloatArray, middle: int) -> FloatArray:
-    """The least of `inside` up to a node, the side there, and the terms `beyond`, on the left of the middle node and on
-    its right; nodes along the last axis.
+    """Return the minimum of `inside` up to a node, the side there, and the terms `beyond`, summed over both sides.
+
+    The sides are left and right of the middle node; nodes are along the last axis.
     """
     left, right = slice(middle, None, -1), slice(middle, None)
     ends = [_least_end(inside[..., part], sides[..., part], beyond[..., part]) for part in (left, right)]

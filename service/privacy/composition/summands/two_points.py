@@ -1,14 +1,14 @@
-"""Steps whose loss is one of two numbers, +-eps: what they add to a run's cumulants and to its vertical lines.
+"""Steps whose loss is one of two numbers, +-eps: their cumulants and their values on inversion contours.
 
-A `pure_dp` step, at its worst, has the loss -eps with probability 1/(1 + e^-eps) under H0, else eps (Kairouz, Oh,
-Viswanath 2015, Theorem 2.1). With u = z - 1/2,
+A `pure_dp` step, in its worst case, has the loss -eps with probability 1/(1 + e^-eps) under H0, else eps (Kairouz, Oh,
+Viswanath 2015, Theorem 2.1). With u = z - 1/2:
 
-    M(z) = cosh(u eps)/cosh(eps/2) = 1 + 2 sinh(z eps/2) sinh((z - 1) eps/2)/cosh(eps/2),
+    M(z) = cosh(u eps)/cosh(eps/2) = 1 + 2 sinh(z eps/2) sinh((z - 1) eps/2)/cosh(eps/2);
     K' = eps tanh(u eps),    K'' = (eps/cosh(u eps))^2,
     M(theta + it)/M(theta) = cos(x) + i tau sin(x),    x = t eps,    tau = tanh(eps (theta - 1/2)).
 
-|M| does not fall up a line: its majorant is 1, and what makes the line end is another step. It vanishes at x = pi/2 for
-theta = 1/2: there the error of the value, which is absolute, is all that is left of it.
+|M| does not fall along a contour: its majorant is 1, and another step of the run makes the contour end. For
+theta = 1/2 the transform vanishes at x = pi/2. Only the absolute error of the value is left there.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 
 _SMALLEST_MODULUS = 1e-300
-"""In place of a zero, far below the error of the value."""
+"""Replacement of a modulus of zero, far below the error of the value."""
 
 
 @dataclass(frozen=True, slots=True)
 class TwoPointSteps(Summand):
-    """`count` steps whose loss is `loss` > 0 or minus that."""
+    """`count` steps whose loss is `loss` > 0 or -`loss`."""
 
     decays = False
     is_atomic = True
@@ -91,10 +91,11 @@ class TwoPointParts(TruncatedSummand):
         return len(self.epsilon)
 
     def cumulants(self, tilts: FloatArray) -> RealCumulants:
-        """K, K', K'' at real tilts, shape (S,), with a bound of the error of K.
+        """Return K, K', K'' at real tilts, shape (S,), with a bound of the error of K.
 
-        Near 0 and 1 as log1p of the product of two hyperbolic sines, which keeps relative digits; else as logarithms of
-        cosines without their exponentials. The error of a tilt's product with eps moves K by K' times as much.
+        Near 0 and 1, log1p of the product of two hyperbolic sines keeps relative digits. Elsewhere the value is the
+        logarithm of cosines without their exponentials. The error of a tilt's product with eps moves K by K' times that
+        error.
         """
         s, eps = tilts[:, None], self.epsilon
         exponent = np.abs(s - 0.5) * eps
@@ -126,7 +127,7 @@ class TwoPointParts(TruncatedSummand):
 
 
 class TwoPointLine(LineSummand):
-    """The two-point parts of a run, tilted by theta."""
+    """Two-point parts of a run, tilted by theta."""
 
     @property
     @override
@@ -150,15 +151,15 @@ class TwoPointLine(LineSummand):
         return self._origin
 
     def log_majorants(self, heights: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """1 is all that bounds |M|."""
+        """Return zeros, because 1 is the best bound of |M| over all greater heights."""
         return np.zeros_like(heights), np.zeros_like(heights)
 
     def values(self, step: float, nodes: int) -> LineValues:
-        """K(theta + i t_k) - K(theta) = sum N ln(cos x + i tau sin x), and bounds of the errors.
+        """Return K(theta + i t_k) - K(theta) = sum N ln(cos x + i tau sin x), and bounds of the errors.
 
-        |M|^2 = 1 - (1 - tau^2) sin^2 x. All errors of one factor together are below a few u times |x|, for small x
-        because they are relative to |ln M| <= |x| then: tau and 1 - tau^2 within 4 |eps (theta - 1/2)| u and a few
-        functions, of which (1 - tau^2) |eps (theta - 1/2)| < 1/2 is left.
+        |M|^2 = 1 - (1 - tau^2) sin^2 x. All errors of one factor together are below a few u times |x|. For small x this
+        holds because the errors are relative to |ln M| <= |x|. The errors of tau and 1 - tau^2 are 4 |eps (theta -
+        1/2)| u and a few functions; (1 - tau^2) |eps (theta - 1/2)| < 1/2 bounds their effect.
         """
         x = self._epsilon * (np.arange(nodes + 1, dtype=np.float64) * step)
         sine, cosine = np.sin(x), np.cos(x)
@@ -176,5 +177,5 @@ class TwoPointLine(LineSummand):
 
 
 def _doubled_sine(x: FloatArray) -> FloatArray:
-    """2 sinh(x), for |x| <= 1: both terms have one sign."""
+    """Return 2 sinh(x) for |x| <= 1, where both terms have one sign."""
     return np.expm1(x) - np.expm1(-x)

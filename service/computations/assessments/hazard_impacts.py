@@ -1,4 +1,4 @@
-"""Consequences of hazards: epsilon of the run as it is if a hazard is what happened."""
+"""Impacts of hazards: epsilon of the run if the hazard is real."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from api_schemas.threat_models import WorstCaseThreatModel
 from api_schemas.training_runs import listed
 from service.computations.abstract import ResponseFields
 from service.computations.assessments.judged import AssessedRun, Change, made_by
-from service.computations.nested import answered
+from service.computations.nested import evaluate_nested
 from service.privacy.errors import PrivacyComputationError
 
-Consequences: TypeAlias = list[ResponseFields]
+HazardImpacts: TypeAlias = list[ResponseFields]
 
 
-def as_shuffled(run: AssessedRun) -> Consequences:
-    """Return epsilon of the run with shuffled epochs, a bracket; nothing where the number of records is not known."""
+def as_shuffled(run: AssessedRun) -> HazardImpacts:
+    """Return epsilon of the run with shuffled epochs, as a bracket. Empty if the number of records is unknown."""
     mechanism, context = run.mechanism, run.context
     size = max(run.sizes, default=None)
     if not isinstance(mechanism, DpsgdMechanism) or size is None or mechanism.phases > 1:
@@ -38,20 +38,20 @@ def as_shuffled(run: AssessedRun) -> Consequences:
         "dataset_size": size,
         "epochs": float(math.ceil(steps * batch / size)),
     }
-    # Its neighbours are others: the relation is that of such runs, the records are those of the unit.
+    # Shuffled runs have their own neighbouring relation. The records are those of the privacy unit.
     model = WorstCaseThreatModel(type="worst_case", records=run.threat_model.records)
     made = lambda: DpsgdMechanism(**described)  # noqa: E731
     return _epsilon("Epsilon if its epochs were shuffled.", made, replace(run, threat_model=model))
 
 
-def changed_alone(change: Change, run: AssessedRun) -> Consequences:
+def changed_alone(change: Change, run: AssessedRun) -> HazardImpacts:
     """Return epsilon of the run with one change and no other."""
     made = made_by(change, run.mechanism)
     return [] if made is None else _epsilon(_text(change), lambda: made, run)
 
 
-def judged_alone(change: Change, judged: AssessedRun, epsilon: ResponseFields) -> Consequences:
-    """Return epsilon of the judged run, which is known, where one change made it."""
+def judged_alone(change: Change, judged: AssessedRun, epsilon: ResponseFields) -> HazardImpacts:
+    """Return the known epsilon of the judged run, if a single change produced that run."""
     return [_consequence(_text(change), judged.mechanism, judged.threat_model, epsilon)]
 
 
@@ -65,8 +65,8 @@ def _consequence(
     return {"text": text, "mechanism": mechanism, "threat_model": threat_model, "answer": answer}
 
 
-def _epsilon(text: str, make: Callable[[], MechanismSpec], run: AssessedRun) -> Consequences:
-    """Return epsilon of a changed run; an empty list where that run cannot be described or is not served."""
+def _epsilon(text: str, make: Callable[[], MechanismSpec], run: AssessedRun) -> HazardImpacts:
+    """Return epsilon of a changed run. Empty if that run cannot be described or is not served."""
     try:
         asked = BoundsRequest(
             mechanism=make(),
@@ -74,7 +74,7 @@ def _epsilon(text: str, make: Callable[[], MechanismSpec], run: AssessedRun) -> 
             questions=(EpsilonQuestion(type="epsilon", delta=run.context.delta),),
             method="auto",
         )
-        told: dict[str, Any] = answered(asked, {})
+        response: dict[str, Any] = evaluate_nested(asked, {})
     except (PrivacyComputationError, ValidationError):
         return []
-    return [_consequence(text, asked.mechanism, run.threat_model, told["answers"][0])]
+    return [_consequence(text, asked.mechanism, run.threat_model, response["answers"][0])]

@@ -1,4 +1,4 @@
-"""A run against a policy: every limit on the safe side, and the verdict of all."""
+"""Results of the rules of a policy, each on the safe side, and the verdict of the policy."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from service.computations.abstract import ResponseFields
 from service.computations.assessments.answering import attacker_of
 from service.computations.assessments.effects import HAZARDS, NO_BOUND
 from service.computations.assessments.hazards import largest_delta
-from service.computations.assessments.judged import AssessedRun, Judged
+from service.computations.assessments.judged import AssessedRun, RunWithHazards
 from service.computations.assessments.requirements import missing_of, requirements_of
 from service.computations.digest import canonical_text, text_digest
 from service.computations.read_numbers import ReadNumber, is_guarantee
@@ -28,7 +28,7 @@ from service.rendering.sentences.verdict import Standing, verdict_sentence
 from service.rendering.sentences.void import RELAXED, refuted
 
 FINEST: Final = 1e-16
-"""The finest tolerance that can be asked for."""
+"""Smallest tolerance of a request."""
 ATTACKER_REFUTED: Final = "An assumption about the attacker of this limit does not hold."
 ONE_RECORD: Final = "The theory of this attacker is of one record, and one privacy unit may have several."
 ONLY_FROM_ABOVE: Final = "It is only known that the run reveals no more than the run as hazards may have left it."
@@ -39,12 +39,18 @@ ONLY_FROM_ABOVE: Final = "It is only known that the run reveals no more than the
 class RulingGrounds:
     """Grounds of a verdict beside the numbers.
 
-    run: as it was described; judged: as it is judged. assumptions: behind all numbers; of_attackers(rule): those about
-    the attacker of a rule.
+    Attributes
+    ----------
+    run, judged
+        The run as described, and as judged.
+    assumptions
+        Assumptions behind all numbers.
+    of_attackers : callable
+        Returns the assumptions about the attacker of a rule.
     """
 
     run: AssessedRun
-    judged: Judged
+    judged: RunWithHazards
     assumptions: Sequence[AssessedAssumption]
     of_attackers: Callable[[PolicyRule], Sequence[AssessedAssumption]]
 
@@ -54,7 +60,7 @@ class RulingGrounds:
         return bool(refuted(self.assumptions))
 
     def resting(self, rules: Sequence[PolicyRule]) -> list[AssessedAssumption]:
-        """Return the assumptions that these rules rest on, each once."""
+        """Return the assumptions behind these rules, each once."""
         all_of_them = [*self.assumptions, *(each for rule in rules for each in self.of_attackers(rule))]
         return list({each.code: each for each in all_of_them}.values())
 
@@ -62,7 +68,7 @@ class RulingGrounds:
 def ruling(
     rule: PolicyRule, answer: ResponseFields, grounds: RulingGrounds, described: Callable[[], ResponseFields]
 ) -> ResponseFields:
-    """Return how the answer for the judged run stands to a rule. described(): the answer for the described run."""
+    """Return the result of a rule for the judged run. `described()` returns the answer for the described run."""
     number = ReadNumber.of(answer, rule.reads)
     verdict, beside = verdict_of(rule, number), None
     if verdict == "violated" and not grounds.judged.is_attained:
@@ -91,7 +97,7 @@ def ruling(
 
 
 def verdict_of(rule: PolicyRule, number: ReadNumber) -> str:
-    """Return how a number stands to a rule: met and violated are proved."""
+    """Return the verdict of a number under a rule. The verdicts met and violated are proved."""
     limit, sign = rule.limit, _sign(rule)
     worse, better = _ends(rule, number)
     if worse is None or better is None:
@@ -102,7 +108,7 @@ def verdict_of(rule: PolicyRule, number: ReadNumber) -> str:
 
 
 def is_on_the_safe_side(rule: PolicyRule) -> bool:
-    """Whether a run that reveals less keeps a rule, too."""
+    """Whether a run that reveals less also keeps a rule."""
     return is_guarantee(rule.question, rule.reads) == (rule.at_most is None)
 
 
@@ -123,7 +129,7 @@ def _margin(rule: PolicyRule, number: ReadNumber) -> float | None:
 
 
 def why_undecided(rule: PolicyRule, grounds: RulingGrounds) -> str | None:
-    """Return why no number decides a rule, whatever it is; None: its number does."""
+    """Return why no number decides a rule, whatever it is, or None if its number decides."""
     if any(each.holds == "no" and each.if_not == RELAXED for each in grounds.of_attackers(rule)):
         return ATTACKER_REFUTED
     if grounds.judged.failed:
@@ -139,7 +145,7 @@ def why_undecided(rule: PolicyRule, grounds: RulingGrounds) -> str | None:
 
 
 def _delta_of(rule: PolicyRule) -> float:
-    """Return the delta that a rule allows; 0 where it is about something else."""
+    """Return the delta that a rule allows, or 0 if the rule has none."""
     match rule.question:
         case EpsilonQuestion(delta=delta):
             return delta
@@ -150,16 +156,18 @@ def _delta_of(rule: PolicyRule) -> float:
 
 
 def _deciding_tolerance(limit: float, lower: float | None, upper: float | None) -> float | None:
-    """Return the relative width of an enclosure that leaves the limit out, if the truth is in the middle here."""
+    """Return the relative width at which an enclosure excludes the limit, if the truth is in the middle of this one."""
     if lower is None or upper is None or not math.isfinite(upper) or upper == 0:
         return None
     needed = abs(limit - (lower + upper) / 2) / upper / 2
     return needed if needed >= FINEST else None
 
 
-def decision(policy: Policy, rulings: Sequence[ResponseFields], digest: str, grounds: RulingGrounds) -> ResponseFields:
-    """Return the verdict of a policy. digest: of the assessment, by which the decision is found again."""
-    counted = [each for each in rulings if each["rule"].severity == "error"]
+def decision(
+    policy: Policy, rule_results: Sequence[ResponseFields], digest: str, grounds: RulingGrounds
+) -> ResponseFields:
+    """Return the verdict of a policy. `digest` is that of the assessment and identifies the decision."""
+    counted = [each for each in rule_results if each["rule"].severity == "error"]
     resting = grounds.resting([each["rule"] for each in counted])
     requirements = requirements_of(policy, resting, grounds.run.context)
     missing = missing_of(requirements)
@@ -167,7 +175,7 @@ def decision(policy: Policy, rulings: Sequence[ResponseFields], digest: str, gro
     standing = Standing(
         verdict=verdict,
         counted=[(each["verdict"], each.get("reason")) for each in counted],
-        warnings=sum(each["rule"].severity != "error" and each["verdict"] != "met" for each in rulings),
+        warnings=sum(each["rule"].severity != "error" and each["verdict"] != "met" for each in rule_results),
         assumptions=len(resting),
         open=sum(each.holds == "unknown" for each in resting),
         missing=len(missing),
@@ -183,7 +191,7 @@ def decision(policy: Policy, rulings: Sequence[ResponseFields], digest: str, gro
         **({} if policy.requires is None else {"requires": policy.requires}),
         "requirements": requirements,
         "missing": missing,
-        "rulings": rulings,
+        "rulings": rule_results,
     }
 
 

@@ -1,4 +1,4 @@
-"""Looks at one number of a calibration: what every target reads there, and whether it is met or fails for sure."""
+"""Evaluation of a calibration at one number: the answer to every target, and whether the target is met or fails."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from api_schemas.pointers import Place
 from api_schemas.targets import CalibrationTarget, value_range
 from api_schemas.threat_models import ThreatModelSpec
 from service.computations.abstract import ResponseFields
-from service.computations.answers import EngineAnswer, said
-from service.computations.parts import blamed, mechanism_of, options_of, threat_model_of
+from service.computations.answers import EngineAnswer, evaluate_question
+from service.computations.parts import attribute_error, mechanism_of, options_of, threat_model_of
 from service.computations.read_numbers import ReadNumber
-from service.computations.violations import note
+from service.computations.violations import record_violation
 from service.privacy.composition.planning.plan import Plan
 from service.privacy.enclosure import Evidence
 from service.privacy.errors import NumericalFailure, PrivacyComputationError, UnsupportedCombination
@@ -26,21 +26,31 @@ from service.privacy.numerics.work import at_most, is_spent, remaining_work
 from service.privacy.threat_models.relaxed import worst_case_beside
 
 MOST_WORK: Final = 7_000_000
-"""Counted work, in about microseconds, that all looks of a calibration may take together ..."""
+"""Counted work of all evaluations of a calibration, in microseconds."""
 SHARE: Final = 1 / 2
-"""... and one of them of what is left."""
+"""Share of the remaining work that one evaluation may take."""
 FINER: Final = 4
-"""Answers are asked for at the tolerance of the number over this: they rise at least half as fast as it, as a rule."""
-TOO_DEAR: Final = "the work that a calibration may take is used up."
+"""Ratio of the tolerance of the number to the tolerance of the answers. As a rule, the answers change at least half as
+fast as the number."""
+WORK_EXHAUSTED: Final = "the work that a calibration may take is used up."
 NO_BOUND: Final = "an approximation has no bound that a target could be held to."
 
 
 @final
 @dataclass(frozen=True, slots=True)
-class TargetLook:
-    """One target at one number. `meets`, `fails`: for sure; neither where the enclosure straddles the limit. `height`:
-    how far from being met, in about the logarithm of the answer, above 0 where it is not; `to_failing`: how much of
-    that is missing until it fails. `answer`: as of `/v1/bounds`.
+class TargetEvaluation:
+    """Result of one target at one number.
+
+    Attributes
+    ----------
+    meets, fails : bool
+        Whether the target is certainly met, or certainly fails. Both are false if the enclosure straddles the limit.
+    height : float
+        Distance from being met, in about the logarithm of the answer. Positive while the target is not met.
+    to_failing : float
+        Height that is missing until the target fails.
+    answer : dict
+        Answer in the format of `/v1/bounds`.
     """
 
     lower: float
@@ -54,135 +64,144 @@ class TargetLook:
 
 @final
 @dataclass(frozen=True, slots=True)
-class Look:
-    """All targets at one number."""
+class PointEvaluation:
+    """Result of all targets at one number."""
 
     number: float
-    targets: tuple[TargetLook, ...]
+    targets: tuple[TargetEvaluation, ...]
 
     def meets(self, group: Sequence[int]) -> bool:
         """Whether all of these targets are met."""
         return all(self.targets[index].meets for index in group)
 
     def failing(self, group: Sequence[int]) -> int | None:
-        """The first of these targets that fails for sure."""
+        """Return the first of these targets that certainly fails, or None."""
         return next((index for index in group if self.targets[index].fails), None)
 
     def height(self, group: Sequence[int]) -> float:
-        """How far the group is from being met: above 0 where it is not."""
-        return max((self.targets[index].height for index in group), key=_or_least)
+        """Return the distance of the group from being met: positive while a target is not met."""
+        return max((self.targets[index].height for index in group), key=_nan_as_least)
 
     def to_failing(self, group: Sequence[int]) -> float:
-        """How much height is missing until one of these targets fails."""
+        """Return the height that is missing until one of these targets fails."""
         return min(self.targets[index].to_failing for index in group)
 
     def binding(self, group: Sequence[int]) -> int:
-        """The target that is nearest to its limit."""
-        return max(group, key=lambda index: _or_least(self.targets[index].height))
+        """Return the target nearest to its limit."""
+        return max(group, key=lambda index: _nan_as_least(self.targets[index].height))
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Targets against one attacker: what `/v1/bounds` would be asked, and where its parts stand in the calibration."""
+    """Targets against one attacker: the request for bounds, and the pointers of its parts in the calibration."""
 
     request: BoundsRequest
     indices: tuple[int, ...]
     places: Mapping[str, str]
 
     def plan(self) -> Plan:
-        """The curves, and what they cost. Raises PrivacyComputationError."""
+        """Return the plan of the curves. Raises PrivacyComputationError."""
         mechanism, options = mechanism_of(self.request.mechanism), options_of(self.request)
         return threat_model_of(self.request.threat_model).plan(mechanism, "auto", options)
 
 
 @final
 @dataclass
-class Looks:
-    """Looks at the numbers of one calibration, each made once.
+class Evaluator:
+    """Evaluations of one calibration, each computed once.
 
-    `fixed`: the targets whose answers do not depend on the number; each is read once, and stands in every look.
-    `planned`: known plans, by what they answer. `refusals`: why a number cannot be answered.
+    Attributes
+    ----------
+    fixed : tuple of int
+        Targets whose answers do not depend on the number. They are evaluated once and stored in `kept`.
+    planned : Mapping of BoundsRequest to Plan
+        Known plans.
+    refusals : dict
+        Reason why a number cannot be answered.
     """
 
     request: CalibrationsRequest
     place: Place
     fixed: tuple[int, ...] = ()
     planned: Mapping[BoundsRequest, Plan] = field(default_factory=dict[BoundsRequest, Plan])
-    kept: dict[int, TargetLook] = field(default_factory=dict[int, TargetLook])
-    made: dict[float, Look] = field(default_factory=dict[float, Look])
+    kept: dict[int, TargetEvaluation] = field(default_factory=dict[int, TargetEvaluation])
+    evaluations: dict[float, PointEvaluation] = field(default_factory=dict[float, PointEvaluation])
     refusals: dict[float, Exception] = field(default_factory=dict[float, Exception])
 
     @property
     def most_work(self) -> float:
-        """What all of them may take together."""
+        """Counted work of all evaluations together."""
         return MOST_WORK
 
-    def at(self, number: float) -> Look | None:
-        """None where the request with that number is none, is not served, or is too dear."""
-        if number not in self.made and number not in self.refusals:
+    def at(self, number: float) -> PointEvaluation | None:
+        """Return the evaluation at a number, or None if the request there is invalid, not served or too expensive."""
+        if number not in self.evaluations and number not in self.refusals:
             try:
-                self.made[number] = self._look(number)
+                self.evaluations[number] = self._evaluate(number)
             except (*DOES_NOT_FIT, PrivacyComputationError) as error:
                 if isinstance(error, NumericalFailure):
-                    note(error)
+                    record_violation(error)
                 self.refusals[number] = error
-        return self.made.get(number)
+        return self.evaluations.get(number)
 
-    def _look(self, number: float) -> Look:
-        if is_spent() and self.made:
-            raise UnsupportedCombination("mechanism", "this number", TOO_DEAR, ("a larger relative_tolerance",))
+    def _evaluate(self, number: float) -> PointEvaluation:
+        if is_spent() and self.evaluations:
+            raise UnsupportedCombination("mechanism", "this number", WORK_EXHAUSTED, ("a larger relative_tolerance",))
         request = self.with_number(number)
-        found: dict[int, TargetLook] = {}
-        asked = [group for group in groups(request) if not self.kept.keys() >= {*group.indices}]
+        found: dict[int, TargetEvaluation] = {}
+        asked = [group for group in groups_of(request) if not self.kept.keys() >= {*group.indices}]
         for place, group in enumerate(asked):
             try:
                 with at_most(remaining_work() * SHARE / (len(asked) - place)):
                     found |= self._read(group, request)
             except PrivacyComputationError as error:
-                told = error if error.pointer else blamed(error, "/threat_model", group.request.threat_model)
-                told.pointer = repoint(told.pointer, group.places)
-                raise told from None
+                located = (
+                    error if error.pointer else attribute_error(error, "/threat_model", group.request.threat_model)
+                )
+                located.pointer = repoint(located.pointer, group.places)
+                raise located from None
         found |= self.kept
-        return Look(number, tuple(found[index] for index in range(len(found))))
+        return PointEvaluation(number, tuple(found[index] for index in range(len(found))))
 
-    def _read(self, group: Group, request: CalibrationsRequest) -> Iterator[tuple[int, TargetLook]]:
-        """Read the targets of a group that are not kept, in the order in which `/v1/bounds` reads them, so that the
-        answers are the same.
+    def _read(self, group: Group, request: CalibrationsRequest) -> Iterator[tuple[int, TargetEvaluation]]:
+        """Yield the targets of a group that are not stored.
+
+        The order is that of `/v1/bounds`, so that the answers are the same.
         """
         asked = group.request
         plan = self.planned.get(asked) or group.plan()
         model = threat_model_of(asked.threat_model)
         conditional = worst_case_beside(model, mechanism_of(asked.mechanism)) is not None
-        told: dict[Any, EngineAnswer] = {}
+        answers: dict[Any, EngineAnswer] = {}
         for place, (index, question) in enumerate(zip(group.indices, asked.questions, strict=True)):
             if index in self.kept:
                 continue
-            if question not in told:
+            if question not in answers:
                 try:
                     model.check_question(question.type, getattr(question, "prior", None))
-                    told[question] = said(plan.curves, question, asked.relative_tolerance)
+                    answers[question] = evaluate_question(plan.curves, question, asked.relative_tolerance)
                 except PrivacyComputationError as error:
-                    raise blamed(error, f"/questions/{place}", question) from None
-            if told[question].evidence is Evidence.ASYMPTOTIC:
+                    raise attribute_error(error, f"/questions/{place}", question) from None
+            if answers[question].evidence is Evidence.ASYMPTOTIC:
                 raise UnsupportedCombination("threat_model", "calibration", NO_BOUND, ("step_curve chi_square, exact",))
-            answer = told[question].answer(question, conditional=conditional)
-            look = _target_look(request.targets[index], answer)
+            answer = answers[question].answer(question, conditional=conditional)
+            evaluation = _target_evaluation(request.targets[index], answer)
             if index in self.fixed:
-                self.kept[index] = look
-            yield index, look
+                self.kept[index] = evaluation
+            yield index, evaluation
 
     def typed(self, number: float) -> float:
-        """As the field has it: an integer where it is one."""
+        """Return the number with the type of its field."""
         return round(number) if self.place.shape.kind == "integer" else float(number)
 
     def with_number(self, number: float) -> CalibrationsRequest:
-        """The request with this number in its place. Raises ValidationError."""
+        """Return the request with this number in its place. Raises ValidationError."""
         return self.request.at(self.typed(number), self.place)
 
 
-def groups(request: CalibrationsRequest) -> list[Group]:
-    """The targets by their attackers. Raises PydanticCustomError for what `/v1/bounds` would refuse."""
+def groups_of(request: CalibrationsRequest) -> list[Group]:
+    """Return the targets grouped by attacker. Raises PydanticCustomError like `/v1/bounds`."""
     by_model: dict[ThreatModelSpec, list[int]] = {}
     for index, target in enumerate(request.targets):
         by_model.setdefault(request.threat_model_of(target), []).append(index)
@@ -198,20 +217,21 @@ def groups(request: CalibrationsRequest) -> list[Group]:
     return found
 
 
-def _target_look(target: CalibrationTarget, answer: ResponseFields) -> TargetLook:
+def _target_evaluation(target: CalibrationTarget, answer: ResponseFields) -> TargetEvaluation:
     read = ReadNumber.of(answer, target.reads)
     lower, upper = read.lower or 0.0, math.inf if read.upper is None else read.upper
     below = upper <= target.limit or read.is_below(target.limit)
     above = lower >= target.limit or read.is_above(target.limit)
     heights = tuple(_height(target, end, place, read) for place, end in enumerate((lower, upper)))
     if target.at_least is None:
-        return TargetLook(lower, upper, below, read.is_above(target.limit), heights[1], -heights[0], answer)
-    return TargetLook(lower, upper, above, read.is_below(target.limit), heights[0], -heights[1], answer)
+        return TargetEvaluation(lower, upper, below, read.is_above(target.limit), heights[1], -heights[0], answer)
+    return TargetEvaluation(lower, upper, above, read.is_below(target.limit), heights[0], -heights[1], answer)
 
 
 def _height(target: CalibrationTarget, value: float, place: int, read: ReadNumber) -> float:
-    """How far an end of a number is beyond the limit of a target, in log odds between the ends of its range, or in
-    logarithms, which numbers that are too small for doubles come with.
+    """Return the distance of a bound from the limit of a target.
+
+    The unit is log odds within the range of the number. Numbers that are too small for doubles use logarithms.
     """
     least, most = value_range(target)
     logarithm = None if read.log10 is None or least > 0 else read.log10[place] * math.log(10)
@@ -225,5 +245,5 @@ def _log_odds(value: float, least: float, most: float) -> float:
     return math.log(value - least) - (math.log(most - value) if most < math.inf else 0.0)
 
 
-def _or_least(height: float) -> float:
+def _nan_as_least(height: float) -> float:
     return -math.inf if math.isnan(height) else height

@@ -1,22 +1,22 @@
-// What went wrong, in words: beside the fields that can mend it, and above the answer.
+// Problems in words: beside the fields that cause them, and above the answer.
 
-import { Trouble } from "./api.js";
+import { ApiError } from "./api.js";
 import { byId, element, fill } from "./dom.js";
 import { clearErrors, isOffered, openField, showError } from "./form.js";
 import { placeOf, wordsElsewhere, wordsFor } from "./words.js";
 
 // Show sentences above the answer, or nothing where there are none.
-export function tell(sentences, again = null) {
+export function showMessages(sentences, again = null) {
   const box = byId("problem");
   box.hidden = sentences.length === 0;
   fill(box, sentences.map((each) => element("p", {}, each)), again && element("button", { type: "button", onclick: again }, "Try again"));
 }
 
 // Show why there is no answer. take(id, text) puts text into a field; again() asks once more. The reason in a sentence.
-export function showTrouble(error, notices, state, { take, again }) {
-  if (!(error instanceof Trouble)) {
+export function showProblem(error, notices, state, { take, again }) {
+  if (!(error instanceof ApiError)) {
     console.error(error);
-    tell([...notices, "This page failed at showing the answer. Nothing you typed is lost."], again);
+    showMessages([...notices, "This page failed at showing the answer. Nothing you typed is lost."], again);
     return "This page failed at showing the answer.";
   }
   clearErrors();
@@ -34,7 +34,7 @@ export function showTrouble(error, notices, state, { take, again }) {
   if (error.status === 422 && !error.errors.length) elsewhere.add(wordsElsewhere(error.type));
   if (error.requestId && error.status >= 500) elsewhere.add(`The operators find this request under ${error.requestId}.`);
   const links = [...marked].map(([label, id]) => [" ", element("button", { type: "button", class: "link", onclick: () => openField(id) }, `Go to “${label}”`)]).flat();
-  tell([...notices, [error.message, ...links], ...elsewhere], error.status === 422 ? null : again);
+  showMessages([...notices, [error.message, ...links], ...elsewhere], error.status === 422 ? null : again);
   if (error.status === 401) byId("key").closest("details").open = true;
   return marked.size ? `Look at: ${[...marked.keys()].join(", ")}.` : error.message;
 }
@@ -42,7 +42,7 @@ export function showTrouble(error, notices, state, { take, again }) {
 const labelOf = (id) => byId(id).getAttribute("aria-label") ?? document.querySelector(`label[for="${id}"]`)?.textContent ?? "";
 
 // Why runs cannot be compared, by the names of the runs.
-export function comparisonTrouble(error, state) {
+export function comparisonProblem(error, state) {
   const found = error.errors.map(({ pointer, detail }) => {
     const run = state.runs[Number(/^\/runs\/(\d+)/.exec(pointer)?.[1])];
     const { ids: [id] } = placeOf(pointer);

@@ -1,0 +1,78 @@
+"""Examples of properties in the document, taken from its example requests and responses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+PREFIX: Final = "#/components/schemas/"
+SHOWN_ITEMS: Final = 3
+"""Items of a list that an example shows."""
+SAYS_ITS_VALUES: Final = frozenset({"examples", "const", "enum", "$ref"})
+
+
+def add_property_examples(document: dict[str, Any]) -> None:
+    """Give each property of a component the first value that an example of the document has for it.
+
+    Properties that list their values, or that have an example, stay as they are. Objects are described by their own
+    properties.
+    """
+    schemas = document["components"]["schemas"]
+    for schema, value in _examples_of(document):
+        _visit(schema, value, schemas)
+
+
+def _examples_of(document: dict[str, Any]) -> Iterator[tuple[dict[str, Any], Any]]:
+    """Yield the schema and the value of each example of a body."""
+    for item in document["paths"].values():
+        for operation in item.values():
+            bodies = [operation.get("requestBody", {}), *operation["responses"].values()]
+            for content in (media for body in bodies for media in body.get("content", {}).values()):
+                for example in content.get("examples", {}).values():
+                    yield content["schema"], example["value"]
+
+
+def _visit(schema: dict[str, Any], value: Any, schemas: dict[str, Any]) -> None:
+    found = _matching(schema, value, schemas)
+    if found is None:
+        return
+    if isinstance(value, list):
+        for item in value:
+            _visit(found.get("items", {}), item, schemas)
+    elif isinstance(value, dict):
+        for name, inner in value.items():
+            described = found.get("properties", {}).get(name) or found.get("additionalProperties")
+            if isinstance(described, dict):
+                if name in found.get("properties", {}):
+                    _show(described, inner)
+                _visit(described, inner, schemas)
+
+
+def _show(schema: dict[str, Any], value: Any) -> None:
+    """Add a value as the example of a property that shows none."""
+    if value is None or isinstance(value, dict) or SAYS_ITS_VALUES & schema.keys():
+        return
+    if isinstance(value, list):
+        if not value or isinstance(value[0], (dict, list)):
+            return
+        value = value[:SHOWN_ITEMS]
+    schema["examples"] = [value]
+
+
+def _matching(schema: dict[str, Any], value: Any, schemas: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the object or list schema that describes a value; None where none does."""
+    if "$ref" in schema:
+        return _matching(schemas[schema["$ref"].removeprefix(PREFIX)], value, schemas)
+    for each in (*schema.get("oneOf", ()), *schema.get("anyOf", ()), *schema.get("allOf", ())):
+        found = _matching(each, value, schemas)
+        if found is not None:
+            return found
+    if isinstance(value, list):
+        return schema if schema.get("type") == "array" else None
+    if not isinstance(value, dict) or schema.get("type") != "object":
+        return None
+    properties = schema.get("properties", {})
+    known = value.keys() <= properties.keys() or "additionalProperties" in schema
+    complete = set(schema.get("required", ())) <= value.keys()
+    kind = properties.get("type", {})
+    return schema if known and complete and kind.get("const", value.get("type")) == value.get("type") else None

@@ -1,0 +1,43 @@
+"""Upper bounds of the profile of a run's inverse curve, from the contours of the run."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from service.privacy.composition.inversion.run import TRUNCATION_DIGITS
+from service.privacy.composition.inversion.run_contours import RunContours
+from service.privacy.numerics.rounding import UNIT_ROUNDOFF
+
+_LARGEST_INVERSE, _FARTHEST_INVERSE = 600.0, 5.0
+"""Largest |epsilon|, in nats, at which contours bound the profile of the inverse curve, and most deviations of -epsilon
+from the centre of a contour that was laid out for epsilon.
+"""
+
+
+@np.errstate(all="ignore")
+def cap_inverse_profile(run: RunContours, epsilon: float) -> float:
+    """Return an upper bound of the inverse curve's profile at epsilon; 1 where no bound is known.
+
+    delta(eps) = 1 - e^eps (1 - delta'(-eps)), where delta' is the profile of this run. The contour on which this run
+    evaluates delta' at eps serves -eps as well if both are near its saddle point. Else the best one for -eps serves.
+    """
+    at = np.array([epsilon])
+    levels: list[int] = run.run.level_orders_for_thresholds(at)[0].tolist()
+    built = (run.built_grid(TRUNCATION_DIGITS[level]) for level in levels)
+    grid = next((grid for grid in built if grid is not None), None)
+    if grid is None or run.deforms_first or abs(epsilon) > _LARGEST_INVERSE:
+        return 1.0
+    tilt = grid.for_thresholds(at)[0]
+    if not (tilt.has_contour and abs(epsilon + tilt.threshold) <= _FARTHEST_INVERSE * tilt.deviation):
+        tilt = grid.for_thresholds(-at)[0]
+    integrals = tilt.contour.integrals(-at)
+    log_scale, high = float(integrals.log_scale[2, 0]) + epsilon, float(integrals.upper[2, 0])
+    if not (log_scale <= _LARGEST_INVERSE and high < math.inf):
+        return 1.0
+    # The integral is delta', delta' - 1 or delta' - 1 + e^-eps.
+    base = -math.expm1(epsilon) if tilt.theta > 1 else float(tilt.theta > 0)
+    term = math.exp(log_scale) * high
+    rounding = 16 * UNIT_ROUNDOFF * (1 + abs(log_scale) + 2 * abs(epsilon)) * (abs(base) + abs(term))
+    return min(base + term + rounding + 1e-300, 1.0)  # the last covers underflow
