@@ -11,7 +11,7 @@ from numpy.random import Generator
 
 from api_schemas.long_sweeps import LongSweepsRequest
 from service.computations.abstract import BLOCK_POINTS
-from service.computations.sweeps import ahead
+from service.computations.sweeps import batch_evaluation
 from service.computations.sweeps.blocks import BLOCK_PARTS, block_points
 from service.computations.sweeps.chunks import CHUNKING
 from service.computations.sweeps.sweeping import SWEEPS
@@ -45,7 +45,7 @@ def cut(body: Spec, cuts: list[int]) -> list[str]:
     long = LongSweepsRequest.model_validate_json(json.dumps(body))
     lines: list[str] = []
     for stop in cuts:
-        ahead._read_together.cache_clear()  # as in a process of its own
+        batch_evaluation._read_together.cache_clear()  # as in a process of its own
         piece = CHUNKING.chunk_request(long, len(lines), stop)
         lines += CHUNKING.lines(SWEEPS.body(piece, NAMED, VERSION), len(lines)).decode().splitlines()
     return lines
