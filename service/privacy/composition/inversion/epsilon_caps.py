@@ -25,7 +25,7 @@ def epsilon_cap(contours: RunContours, delta: float) -> float:
     transform = contours.run.transform(TRUNCATION_DIGITS[first], reflected=contours.reflected)
     if transform is None:
         return most
-    # In units of the core, and in nats, where few jumps rule.
+    # Tilts in units of the core, and in nats where few jumps dominate.
     s = 1 + np.concatenate([_CAP_TILTS / max(contours.run.deviation, _SMALLEST_DEVIATION), _CAP_JUMPS])
     cumulants = transform.cumulants(s)
     dropped = np.array([transform.log_dropped[1]])

@@ -2,7 +2,7 @@
 
 Rates and thresholds follow one plan. A list is first evaluated on few contours. Every number that is still wide is
 evaluated on its best contour and the neighbours, at one truncation level after the other. Numbers without a useful
-contour get the bounds that need no contour, and deformed contours, before further levels are tried. In the end these
+contour get the bounds that need no contour, and deformed contours, before further levels are tried. Finally these
 bounds and contours serve all numbers that are still wide.
 """
 
@@ -155,7 +155,7 @@ class _Query(ABC):
         """
         ended = True
         for tilt in dict.fromkeys(tilts):
-            if is_spent():  # what is known without a contour stays
+            if is_spent():  # bounds that need no contour remain
                 return False
             at = where[[chosen is tilt for chosen in tilts]]
             self.known.tighten(at, self.evaluate(tilt.contour, at))
@@ -186,7 +186,7 @@ class _Rates(_Query):
 
     @override
     def are_ready(self, grid: TiltGrid, tilts: list[Tilt], where: IndexArray, level: int, last: BoolArray) -> BoolArray:
-        # Beyond the end of a grid contours of a deeper level are nearer; those of mixtures are long there.
+        # Beyond the last tilt of a grid, contours of a deeper level are nearer, but those of mixtures are long there.
         return grid.reaches_rates(self.at[where]) | last | self.run.run.is_straight
 
     @override
@@ -258,7 +258,7 @@ def evaluate_points(run: RunContours, alpha: FloatArray, rows: int) -> CurvePoin
     points = CurvePoints(type_two_error, power, EnclosureArray(known.lower[2], known.upper[2]))
     if key is not None:
         run.points[key] = points
-        if rows == 1 and known.width()[0] <= run.good_width:  # so narrow, it is what `rows` 2 evaluates
+        if rows == 1 and known.width()[0] <= run.good_width:  # narrow enough for `rows` 2 as well
             run.points[key[0], 2] = points
     return points
 

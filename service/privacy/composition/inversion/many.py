@@ -160,7 +160,7 @@ def _ends_are_light(tasks: Sequence[Task], theta: FloatArray) -> BoolArray:
     light = np.ones((len(digits), len(tasks)), dtype=bool)
     by_law: dict[type[Summand], list[int]] = {}
     for place, task in enumerate(tasks):
-        if not task.is_rare:  # those of rare runs are near the core at every level, and the shallowest has fewest jumps
+        if not task.is_rare:  # tilts of rare runs are near the core at every level
             by_law.setdefault(type(task.unit[0]), []).append(place)
     for law, places in by_law.items():
         light[:, places] = law.ends_are_light([tasks[place].run.summands for place in places], digits, theta[places])

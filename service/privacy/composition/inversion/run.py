@@ -245,7 +245,7 @@ class ContourRun:
 
     def _ends_are_light(self, digits: FloatArray, theta: float) -> BoolArray:
         """Return where the last nodes of all grids have negligible weight at the tilt, for each truncation level."""
-        # A deeper level has jumps of other sizes, too, which rule at smaller tilts: the first is as good as any.
+        # A deeper level has jumps of other sizes, which dominate at smaller tilts. The first level is as good as any.
         several = any(summand.has_several_jumps for summand in self.summands)
         light = np.ones(len(digits), dtype=bool)
         for group in () if several else self.groups:

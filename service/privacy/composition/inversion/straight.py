@@ -114,7 +114,7 @@ class StraightContour:
             uncertain = np.where(error < 1, uncertain, np.exp(log_size + error))
         sizes = shares * np.maximum(size, SMALLEST)
         self._size, self._phase_size = sizes.sum(axis=-1), (sizes * t).sum(axis=-1)
-        # The transform of what is summed has no atomic part: that of the run has, at every node.
+        # The summed transform has no atomic part. The transform of the run has one at every node.
         atomic = runs.atomic_mass(self.theta) * (1 + shares.sum(axis=-1))
         node_error = ((shares * uncertain).sum(axis=-1) + atomic) * (1 + 1e-9)
         self._fixed_error = node_error + _truncation(runs, self.step, (self.counts + 1) * self.step)
@@ -165,11 +165,11 @@ class StraightContour:
         # Of t, of its products with the center and with the shift, and of the shift itself.
         phases = (self._center_size + 2 * np.abs(shift)) * self._phase_rounding
         error = (self._fixed_error + arithmetic)[:, None] + phases + alias
-        # Pole terms are exponentials of rounded exponents, for a law of mass 1 instead of that of the cut law.
+        # Pole terms are exponentials of rounded exponents, for a law of mass 1 instead of the truncated law.
         exponents = np.abs(log_scale) + np.abs(c) + self._largest_pole_log
         pole_error = self._pole_error + 4 * UNIT_ROUNDOFF * exponents
         error = error + pole_error * known_size + np.exp(self._log_cut(c) - log_scale)
-        # e^{K(theta)} scales the sums, not the pole terms: its error acts on what was summed, before anything cancels.
+        # e^{K(theta)} scales the sums, not the pole terms: its error acts on the sums, before anything cancels.
         scale_error = self._value_rounding + 4 * UNIT_ROUNDOFF * np.abs(moved)
         margin = error + (np.abs(sums) + error) * np.expm1(scale_error)
         middle = sums - known
@@ -188,7 +188,7 @@ class StraightContour:
         sums = self._sums.real(c - self.center)
         log_scale = self.value - self._slopes * c
         terms = self._pole_terms(c, log_scale)
-        # A pole that no alias term is moved across is in no sum, nor is one beyond what a sum and its integral can be.
+        # A pole that no alias term crosses is in no sum, nor is a term larger than any sum or integral.
         within = self._crossing(c)[1]
         within &= np.abs(terms) <= self._most_of_poles
         sums[:3] -= _by_integral(np.where(within, terms, 0.0))
@@ -201,7 +201,7 @@ class StraightContour:
         self._center_size, self._phase_rounding = np.abs(self.center), 4 * UNIT_ROUNDOFF * self._phase_size[:, None]
         self._largest_pole_log = np.abs(self._pole_logs[:, 0]).max(axis=0)
         self._value_rounding = self.value_error + 1e-15 + 4 * UNIT_ROUNDOFF * np.abs(self.value)
-        # The moments are those of the law cut at far jumps: what it leaves out is added back as an uncertainty.
+        # The moments are those of the truncated law. The truncated mass is added as an uncertainty.
         null, alternative = runs.log_dropped
         self._log_null, self._log_alternative = null, alternative
         self._log_cut_beyond = np.stack([null, alternative, alternative + math.log(2)])[:, None]
@@ -230,8 +230,8 @@ class StraightContour:
         period = 2 * math.pi / self.step
         distance = np.abs(self._tilts - self.theta)
         base = self._log_bound - self.value - distance * period - np.log(-np.expm1(-distance * period))
-        # On the right of theta, then on its left: tilts s, and s - theta and what the exponents of their bounds have in
-        # common, with an axis for thresholds; (2, S, R).
+        # Tilts s right of theta, then left of it. s - theta and the common part of the exponents of the bounds have an
+        # axis for thresholds; (2, S, R).
         sides = (2, len(base) // 2, len(self.theta))
         self._side_tilts = self._tilts.reshape(sides)[::-1]
         self._side_offsets = (self._side_tilts - self.theta)[:, :, None]

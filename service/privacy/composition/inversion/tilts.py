@@ -373,7 +373,7 @@ class TiltGrid:
         self._reach("score", float(scores.min()), float(scores.max()))
         centers, thresholds, deviations = np.array([(t.score, t.threshold, t.deviation) for t in self.tilts]).T
         nearest = np.argmin(np.abs(scores[:, None] - centers), axis=1)
-        # Score and tilt may turn apart where jumps rule: no guess leaves its tilt by more than half way to the next.
+        # Scores and tilts may diverge where jumps dominate. No estimate is nearer to the next tilt than to its own.
         half_way = 0.5 * np.diff(thresholds, prepend=-np.inf, append=np.inf)
         moved = (scores - centers[nearest]) * deviations[nearest]
         moved = np.clip(moved, -np.maximum(half_way[nearest], 0.0), np.maximum(half_way[nearest + 1], 0.0))

@@ -37,7 +37,7 @@ METHODS: Final = ("auto", "closed_form", "contour", *engines.ENGINES)
 ALONE: Final = ("auto", "closed_form")
 """Methods that evaluate the curve of a single step directly."""
 CERTAIN: Final = ("auto", "closed_form", "contour", "discretised")
-"""Engines whose answers are bounds of what they compose."""
+"""Methods whose answers are bounds."""
 MOST_PRICED: Final = 16
 """Maximal number of components of a mixture that are planned for its cost. Further components cost about as much."""
 

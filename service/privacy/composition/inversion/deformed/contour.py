@@ -148,7 +148,7 @@ class DeformedContour:
         grown = np.maximum((z.real * ratio.real - z.imag * ratio.imag).max(axis=0), 0.0) + weight
         small = grown < goal - 12
         first, last = int(np.argmin(small)), len(small) - int(np.argmin(small[::-1]))
-        # What is left out was cut at the ends only: the terms of a sum and of the 1, each at most e^grown.
+        # Omitted nodes are at both ends only. Each omits a term of the sum and of the 1, at most e^grown.
         left_out = np.concatenate([grown[:first], grown[last:]])
         omitted = math.log(2.1) + float(np.logaddexp.reduce(left_out)) if len(left_out) else -math.inf
         kept = self._kind(low) + self._kind(spacing) * np.arange(first, last).astype(self._kind)

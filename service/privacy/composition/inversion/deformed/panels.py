@@ -272,7 +272,7 @@ class Contour:
         error = _log_quadrature(starts, ends, _RADII) + sizes + self._bulge(polygons)
         error = error - np.log(np.maximum(kernel, 1e-300))
         error = np.where((kernel > 0) & ~np.isnan(error), error, np.inf)
-        # Narrow ellipses are easier to prove than wide ones: what they leave need not be smaller than this.
+        # Narrow ellipses are easier to prove than wide ones. An error below this is small enough.
         enough = error < self.goal - _SPARE
         radius = np.argmin(np.where(enough, np.arange(len(_RADII)), len(_RADII) + error - error.min()), axis=1)
         return paths, radius, error[np.arange(len(starts)), radius]
@@ -288,7 +288,7 @@ class Contour:
         sizes = [(grid.step.count * grid.provable(there)).reshape(-1, *tips.shape) for grid in self.grids]
         best = [one.min(axis=0) for one in sizes]
         rest = self.log_sizes(np.asarray(sum(best)), tips, 0.0)
-        # Smaller than need be is no merit: what is proved of such paths rests on tails that nobody made so small.
+        # Smaller errors than needed gain nothing, because the tails of the grid limit the proof of such paths.
         totals = ((one + (rest - least)).max(axis=-1) for one, least in zip(sizes, best, strict=True))
         return [np.maximum(total, self.goal - _ENOUGH).argmin(axis=0) for total in totals]
 

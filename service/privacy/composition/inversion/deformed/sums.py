@@ -227,6 +227,6 @@ class _Ratio:
         error = unit * length * (relative / modulus + 6 * (2 + length) / modulus**2)
         of_u = 8 * np.abs(imag).astype(np.float64) + 8 * far + self.of_rate
         error += 16 * unit * size + np.where(right, unit * of_u, 0.0)
-        if self.offset != 0:  # it is rounded, and so is what it is added to
+        if self.offset != 0:  # the offset and the sum with it are rounded
             error += unit * responsibility * 8 * (np.abs(real).astype(np.float64) + self.size)
         return _LogValues(log_modulus, argument, size, error, responsibility)

@@ -45,7 +45,7 @@ class Readings:
         It is the width of power and type II error, of power alone (`rows` 1), or of delta.
         """
         gap = self.lower[:rows] - self.upper[:rows]
-        # Both ends infinite: the number is known to be 0.
+        # Both bounds infinite: the number is known to be 0.
         return np.max(-np.expm1(np.where(np.isnan(gap), 0.0, gap)), axis=0)
 
 

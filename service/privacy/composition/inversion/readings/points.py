@@ -38,7 +38,7 @@ def read_points(contour: InversionContour, alpha: FloatArray) -> Readings:
     at, every = np.flatnonzero(good), np.arange(len(alpha))
     c = np.where(good, c, contour.center)
     for margin in MARGINS:
-        # A contour of its own for each place is not asked without the others.
+        # Several contours are always evaluated together, one for each rate.
         asked = at if np.size(contour.center) == 1 else every
         proved = _points_around(contour, alpha[asked], c[asked], margin)
         proved = proved if len(asked) == len(at) else proved.of(at)
@@ -81,14 +81,14 @@ def read_power_by_profile(contour: InversionContour, alpha: float, c: float) -> 
     # Both steer: any unit is valid.
     error = exp_held(integrals.log_scale[2, 0]) * float(integrals.upper[2, 0] - integrals.lower[2, 0])
     density = exp_held(log_scales[3, 0] + c) * float(sums[3, 0])
-    # The power bends by density unit^2/2 within a unit: secants leave about as much as the ends do.
+    # The power bends by density unit^2/2 within a unit: secants leave about as much as the error of the bounds.
     unit = math.sqrt(2 * max(error, _SECANTS * alpha) / density) if density > 0 else math.nan
     if not 0 < unit < 1:
         return result
     around = c + unit * np.arange(-4.0, 5.0)
     logs = read_profile(contour, around)
     least, most, *_ = proved_power(alpha, around, logs.lower[0], logs.upper[0])
-    # Logarithms of both ends, rounded.
+    # Logarithms of both bounds, with their rounding.
     result.lower[0, 0] = math.log(least) - 4 * UNIT_ROUNDOFF * (1 + abs(math.log(least)))
     result.upper[0, 0] = min(math.log(most) + 4 * UNIT_ROUNDOFF * (1 + abs(math.log(most))), 0.0)
     result.lower[1], result.upper[1] = complement(result.lower[0], result.upper[0])
@@ -113,7 +113,7 @@ def _points_around(contour: InversionContour, alpha: FloatArray, c: FloatArray, 
     # (alpha(c) - alpha) on that scale.
     alpha_excess_low = lower[0] - sign * target - slack
     alpha_excess_high = upper[0] - sign * target + slack
-    away = np.maximum(-alpha_excess_low, alpha_excess_high)  # what is not known, and what c misses
+    away = np.maximum(-alpha_excess_low, alpha_excess_high)  # the uncertainty, and the distance of alpha(c) from alpha
     spread = away / np.maximum(np.abs(integrals.density), 1e-300) + 4e-16 * np.abs(c)
     step = np.minimum(margin * spread, 5.0 / contour.deviation)  # steers: any step is valid
     rounding = UNIT_ROUNDOFF * (16 + 4 * np.abs(level) + 4 * np.abs(log_scale[0]))
