@@ -151,7 +151,7 @@ class ContourBatch:
         )
         groups = Groups.of([len(group) for group in self._groups])
         runs = ManyRuns(self._parts, part, count, theta, groups, reflected=self._reflected)
-        # A layout for a narrower loss serves: so the contours of a group have one.
+        # A layout for a narrower loss serves too, so that the contours of a group share one layout.
         contour = StraightContour(runs, center, deviation[groups.first][groups.place], reach)
         sorted_tasks = [sorted(each.tasks, key=lambda task: task.wanted.quantity) for each in planned]
         for tasks in zip(*sorted_tasks, strict=True):

@@ -204,7 +204,7 @@ def line_values(counts: FloatArray, d: ComplexArray, error: FloatArray, together
     """
     count = counts[:, None]
     log_modulus = 0.5 * np.log1p(np.maximum(2 * d.real + (d.real**2 + d.imag**2), _ROUNDING_FLOOR - 1))
-    # |M|^2 - 1 near -1 has lost its digits: an error u of it is u/|M|^2 of |M|, that of 1 + d is u/|M|.
+    # |M|^2 - 1 near -1 has lost its digits: its error u is u/|M|^2 relative to |M|, and that of 1 + d is u/|M|.
     modulus = np.hypot(1 + d.real, d.imag)
     log_modulus = np.where(modulus < 0.5, np.log(np.maximum(modulus, math.sqrt(_ROUNDING_FLOOR))), log_modulus)
     angle = np.arctan2(d.imag, 1 + d.real)

@@ -223,7 +223,7 @@ class TruncatedSampledGaussian(NormalTrapezoid):
         kept = (np.ceil(high / spacing) - first).astype(np.intp) + 1
         nodes = int(kept.max())
         steps = self.sigma * spacing if in_u else spacing + np.zeros_like(self.sigma)
-        # Whole blocks; the nodes added have no weight.
+        # The number of nodes is a multiple of a block; the added nodes have no weight.
         return GaussianNodeLayout(spacing, first, nodes + -nodes % SUM_BLOCK, steps, kept, in_u)
 
     def _growth(self, total: FloatArray, deviation: float | FloatArray) -> FloatArray:

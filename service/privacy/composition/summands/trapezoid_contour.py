@@ -146,7 +146,7 @@ class TrapezoidOnContour(LineSummand):
         top = t[-1:] if last is None else last.astype(np.float64) * np.asarray(step)[:, 0]
         d = self.differences(step, nodes, last)
         size = np.abs(d)
-        # The total that the weights are divided by has an error, too.
+        # The total, by which the weights are divided, has an error too.
         error = self.rounding_error(t) + (1.01 * self.total_error)[:, None] * size
         error = error + 6 * UNIT_ROUNDOFF * size * (2 + size) + self._quadrature_error(t, top)
         return node_sums.line_values(self.parts.count, d, error, self.parts.together if self.parts.separate else 0)

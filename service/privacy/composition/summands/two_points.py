@@ -107,7 +107,7 @@ class TwoPointParts(TruncatedSummand):
         apart = eps * (np.abs(s - 0.5) - 0.5)
         far = apart + (np.log1p(np.exp(-2 * exponent)) - np.log1p(np.exp(-eps)))
         value = np.where(near, np.log1p(excess), far)
-        # Arguments below 2 within 3 u, four exponentials and their products; 1 + excess is at least 1/cosh 2 > 1/4.
+        # Arguments below 2 are within 3 u, with four exponentials and their products. 1 + excess >= 1/cosh 2 > 1/4.
         relative = 4 * FUNCTION_ERROR + 32 * UNIT_ROUNDOFF
         rounding = np.where(
             near,
