@@ -349,7 +349,7 @@ class TruncatedGaussianMixture(NormalTrapezoid):
         return int(self._kept.max() + 2) * len(self.count)
 
     @property
-    def line_size(self) -> int:
+    def contour_size(self) -> int:
         """Cost of one node of a contour, in the unit of `size`. Its products are inexpensive beside exponentials."""
         return self.size // _PRODUCT_GAIN
 

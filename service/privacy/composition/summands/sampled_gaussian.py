@@ -254,7 +254,7 @@ class TruncatedSampledGaussian(NormalTrapezoid):
 
     @property
     @override
-    def line_size(self) -> int:
+    def contour_size(self) -> int:
         """Cost of one node of a contour. Multiplication and addition are inexpensive beside exponentials."""
         shared = self._layout.nodes * (1 + len(self.sigma) // _SHARED_GAIN)
         return shared if self._layout.in_u else self.size

@@ -97,7 +97,7 @@ class SampledLaplaceParts(TruncatedSummand):
         self, steps: tuple[LaplaceSteps, ...], deviation: float | None = None, rule: tuple[int, int] | None = None
     ) -> None:
         self._steps = steps
-        self.rules_lines = deviation is None
+        self.must_end_contours = deviation is None
         """Whether these steps have to make a contour end."""
         self.scale = np.array([step.largest_loss for step in steps])
         self.rate = np.array([step.sample_rate for step in steps])
