@@ -13,7 +13,7 @@ from service.rendering.tables.sweeps import cells_of_json_line, to_json_lines
 
 
 def points_of(request: LongSweepsRequest) -> int:
-    """How many points there are."""
+    """Number of points."""
     return request.point_count
 
 
