@@ -77,8 +77,8 @@ Key = Annotated[
     str | None,
     Header(
         alias="Idempotency-Key",
-        description=f"Key of the client, up to {LONGEST_KEY} visible characters. Repeated requests with the same key and "
-        "body give the same job.",
+        description=f"Key of the client, up to {LONGEST_KEY} visible characters. Repeated requests with the same key "
+        "and body give the same job.",
     ),
 ]
 
