@@ -166,6 +166,7 @@ class AssessmentContext(Request):
             validation_alias=AliasChoices("dimension", "num_parameters"),
             description="Number of coordinates of the released vector. Attackers who do not know the direction "
             "of a record's influence need this number.",
+            examples=[10_000],
             exclude_if=is_none,
         ),
     ] = None

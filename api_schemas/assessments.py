@@ -101,16 +101,32 @@ class AssessedAssumption(Assumption):
     """An assumption, with the attestation of the request."""
 
     by: Annotated[
-        str | None, Field(description="Person or organisation who attests the assumption.", exclude_if=is_none)
+        str | None,
+        Field(
+            description="Person or organisation who attests the assumption.",
+            examples=["J. Doe, data protection officer"],
+            exclude_if=is_none,
+        ),
     ] = None
-    when: Annotated[str | None, Field(description="Day of the attestation, as YYYY-MM-DD.", exclude_if=is_none)] = None
-    if_not: Annotated[str, Field(description="Consequence for the answers if the assumption does not hold.")]
+    when: Annotated[
+        str | None,
+        Field(description="Day of the attestation, as YYYY-MM-DD.", examples=["2026-11-23"], exclude_if=is_none),
+    ] = None
+    if_not: Annotated[
+        str,
+        Field(
+            description="Consequence for the answers if the assumption does not hold.",
+            examples=["The mechanism may be less private than every number says."],
+        ),
+    ]
 
 
 class Consequence(Response):
     """A number that quantifies the effect of a hazard."""
 
-    text: Annotated[str, Field(description="Meaning of the number.")]
+    text: Annotated[
+        str, Field(description="Meaning of the number.", examples=["Epsilon with half the noise multiplier"])
+    ]
     mechanism: MechanismSpec
     threat_model: ThreatModelSpec
     answer: Answer
@@ -133,8 +149,15 @@ class AssessedHazard(Response):
     """A known reason why the run may be less private than its parameters suggest, with its status and effect."""
 
     code: HazardCode
-    title: Annotated[str, Field(description="The hazard in a short sentence.")]
-    text: Annotated[str, Field(description="The hazard in one sentence.")]
+    title: Annotated[
+        str, Field(description="The hazard in a short sentence.", examples=["The sampler is not recorded"])
+    ]
+    text: Annotated[
+        str,
+        Field(
+            description="The hazard in one sentence.", examples=["The request does not record how batches were drawn."]
+        ),
+    ]
     status: Annotated[
         Literal["present", "possible"],
         named_schema(
@@ -145,9 +168,18 @@ class AssessedHazard(Response):
     ]
     effect: HazardEffect
     effect_text: Annotated[
-        str, Field(description="Effect of the hazard on numbers and verdict, or the reason why there is none.")
+        str,
+        Field(
+            description="Effect of the hazard on numbers and verdict, or the reason why there is none.",
+            examples=["The numbers hold only for Poisson sampling."],
+        ),
     ]
-    remedy: Annotated[str, Field(description="Recommended action against the hazard.")]
+    remedy: Annotated[
+        str,
+        Field(
+            description="Recommended action against the hazard.", examples=["Record the sampler of the training code."]
+        ),
+    ]
     consequences: Annotated[
         tuple[Consequence, ...], Field(description="Numbers that quantify the hazard, if known.")
     ] = ()
@@ -157,7 +189,13 @@ class AssessedThreatModel(Response):
     """Answers to the standard questions about one attacker. The order is that of the worst case."""
 
     threat_model: ThreatModelSpec
-    summary: Annotated[str, Field(description="Description of the attacker in one sentence.")]
+    summary: Annotated[
+        str,
+        Field(
+            description="Description of the attacker in one sentence.",
+            examples=["An adversary who knows all records but one"],
+        ),
+    ]
     conditional: Annotated[
         bool,
         Field(
@@ -175,8 +213,14 @@ class AssessedThreatModel(Response):
 class NotApplicable(Response):
     """A threat model without a result, and the reason."""
 
-    threat_model: Annotated[str, Field(description="Type of the threat model.")]
-    reason: Annotated[str, Field(description="Missing theorem, or missing field of the request.")]
+    threat_model: Annotated[str, Field(description="Type of the threat model.", examples=["membership"])]
+    reason: Annotated[
+        str,
+        Field(
+            description="Missing theorem, or missing field of the request.",
+            examples=["The threat model applies only to noisy_sgd."],
+        ),
+    ]
 
 
 class GdpSummary(Response):
@@ -186,7 +230,9 @@ class GdpSummary(Response):
         EnclosedNumber,
         Field(description="Smallest mu whose Gaussian curve is nowhere above the true curve in the range."),
     ]
-    smallest_rate: Annotated[float, Field(description="Smallest value of both error rates in the range.")]
+    smallest_rate: Annotated[
+        float, Field(description="Smallest value of both error rates in the range.", examples=[1e-06])
+    ]
     regret: Annotated[
         EnclosedNumber,
         Field(
@@ -195,17 +241,24 @@ class GdpSummary(Response):
         ),
     ]
     evidence: Evidence
-    source: Annotated[str, Field(description="Sources of both definitions.")]
+    source: Annotated[
+        str, Field(description="Sources of both definitions.", examples=["Dong, Roth and Su 2022, Definition 2.6"])
+    ]
 
 
 class OnePoint(Response):
     """One number of the curve, and the weaker number that follows from (epsilon, delta) alone."""
 
-    epsilon: Annotated[float, Field(description="Certified epsilon, in nats, at the delta of the context.")]
-    false_positive_rate: Annotated[float, Field(description="False positive rate of the compared powers.")]
-    power: Annotated[Probability, Field(description="Upper bound of the power against the run.")]
+    epsilon: Annotated[
+        float, Field(description="Certified epsilon, in nats, at the delta of the context.", examples=[1.82])
+    ]
+    false_positive_rate: Annotated[
+        float, Field(description="False positive rate of the compared powers.", examples=[0.01])
+    ]
+    power: Annotated[Probability, Field(description="Upper bound of the power against the run.", examples=[0.031])]
     power_from_one_point: Annotated[
-        Probability, Field(description="Power against the worst mechanism with the same epsilon and delta.")
+        Probability,
+        Field(description="Power against the worst mechanism with the same epsilon and delta.", examples=[0.062]),
     ]
 
 
@@ -217,7 +270,9 @@ class JudgedRun(Response):
     hazards: Annotated[
         tuple[HazardCode, ...], Field(description="Hazards that changed the run, in the order of the changes.")
     ]
-    text: Annotated[str, Field(description="Changes of the run in one sentence.")]
+    text: Annotated[
+        str, Field(description="Changes of the run in one sentence.", examples=["The noise multiplier is halved."])
+    ]
 
 
 class RunSummary(Response):
@@ -237,8 +292,22 @@ class RunSummary(Response):
             "assumption, or a hazard has the effect no_bound."
         ),
     ]
-    sentence: Annotated[str, Field(description="Result in one sentence, with numbers rounded to the safe side.")]
-    paragraph: Annotated[str, Field(description="Result in one paragraph of at most 120 words.")]
+    sentence: Annotated[
+        str,
+        Field(
+            description="Result in one sentence, with numbers rounded to the safe side.",
+            examples=["No attacker with a false positive rate of 1 % detects more than 4 % of the members."],
+        ),
+    ]
+    paragraph: Annotated[
+        str,
+        Field(
+            description="Result in one paragraph of at most 120 words.",
+            examples=[
+                "The run is DP-SGD with 1000 steps. At a false positive rate of 1 %, attacks detect at most 4 %."
+            ],
+        ),
+    ]
 
 
 class AssessmentsResponse(Result):
@@ -282,7 +351,13 @@ class AssessmentsResponse(Result):
             "or the run hides nothing."
         ),
     ]
-    statement: Annotated[str, Field(description="Plain text, in the order of the reporting checklist.")]
+    statement: Annotated[
+        str,
+        Field(
+            description="Plain text, in the order of the reporting checklist.",
+            examples=["Training by DP-SGD with 1000 steps; one record is protected."],
+        ),
+    ]
     hazards: Annotated[
         tuple[AssessedHazard, ...],
         Field(description="Hazards of the run. Present hazards come before possible hazards."),

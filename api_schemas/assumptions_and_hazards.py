@@ -88,7 +88,12 @@ class Assumption(Response):
     """A condition of the answers that the service cannot verify."""
 
     code: AssumptionCode
-    text: Annotated[str, Field(description="The assumption in one sentence.")]
+    text: Annotated[
+        str,
+        Field(
+            description="The assumption in one sentence.", examples=["Every record has at most the stated sensitivity."]
+        ),
+    ]
     holds: Annotated[Holds, Field(description="Whether the assumption holds, according to the request.")]
 
 
@@ -96,7 +101,12 @@ class Hazard(Response):
     """A known reason why runs of this kind are less private than their parameters suggest."""
 
     code: HazardCode
-    text: Annotated[str, Field(description="The hazard in one sentence.")]
+    text: Annotated[
+        str,
+        Field(
+            description="The hazard in one sentence.", examples=["The request does not record how batches were drawn."]
+        ),
+    ]
 
 
 Assumptions = Annotated[

@@ -98,10 +98,12 @@ class BoundVerdict(Response):
         Field(description="Orientation of the attack. reversed: the attack with all its claims negated."),
     ]
     false_positive_rate: Annotated[
-        float, Field(description="Upper confidence bound of the false positive rate in this orientation.")
+        float,
+        Field(description="Upper confidence bound of the false positive rate in this orientation.", examples=[0.0129]),
     ]
     power_proved: Annotated[
-        float, Field(description="Lower confidence bound of the true positive rate in this orientation.")
+        float,
+        Field(description="Lower confidence bound of the true positive rate in this orientation.", examples=[0.31]),
     ]
     power_bound: Annotated[EnclosedProbability, Field(description="Bound of the power at this false positive rate.")]
     evidence: Evidence

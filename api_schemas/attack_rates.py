@@ -58,16 +58,34 @@ class MeasuredRate(TypedDict):
 class MeasuredRates(TypedDict):
     """Measured rates as columns, one row for each threshold. The intervals hold at all thresholds together."""
 
-    estimate: Annotated[list[float], Field(description="Observed rates, one for each threshold.")]
-    lower: Annotated[list[float], Field(description="Lower confidence bounds of the true rates.")]
-    upper: Annotated[list[float], Field(description="Upper confidence bounds of the true rates.")]
+    estimate: Annotated[
+        list[float], Field(description="Observed rates, one for each threshold.", examples=[[0.0, 0.01, 0.05]])
+    ]
+    lower: Annotated[
+        list[float], Field(description="Lower confidence bounds of the true rates.", examples=[[0.0, 0.002, 0.03]])
+    ]
+    upper: Annotated[
+        list[float], Field(description="Upper confidence bounds of the true rates.", examples=[[0.004, 0.02, 0.07]])
+    ]
 
 
 class TheoryPowers(TypedDict):
     """Enclosed theoretical true positive rates at the false positive rate of each row."""
 
-    lower: Annotated[list[float], Field(description="Lower bound of the theoretical true positive rate, for each row.")]
-    upper: Annotated[list[float], Field(description="Upper bound of the theoretical true positive rate, for each row.")]
+    lower: Annotated[
+        list[float],
+        Field(
+            description="Lower bound of the theoretical true positive rate, for each row.",
+            examples=[[0.01, 0.12, 0.48]],
+        ),
+    ]
+    upper: Annotated[
+        list[float],
+        Field(
+            description="Upper bound of the theoretical true positive rate, for each row.",
+            examples=[[0.01, 0.12, 0.48]],
+        ),
+    ]
 
 
 class ProvedNumber(TypedDict):
@@ -96,10 +114,19 @@ class MeasuredRoc(Response):
 
     thresholds: Annotated[
         tuple[float, ...],
-        Field(description="Decreasing thresholds. The attack claims membership for scores at or above the threshold."),
+        Field(
+            description="Decreasing thresholds. The attack claims membership for scores at or above the threshold.",
+            examples=[[2.5, 1.5, 0.5]],
+        ),
     ]
     false_positive_rate: MeasuredRates
     true_positive_rate: MeasuredRates
-    confidence: Annotated[float, Field(description="Least probability that the bands hold at all thresholds together.")]
-    members: Annotated[int, Field(ge=1, description="Number of scores behind the true positive rates.")]
-    non_members: Annotated[int, Field(ge=1, description="Number of scores behind the false positive rates.")]
+    confidence: Annotated[
+        float, Field(description="Least probability that the bands hold at all thresholds together.", examples=[0.999])
+    ]
+    members: Annotated[
+        int, Field(ge=1, description="Number of scores behind the true positive rates.", examples=[1_000])
+    ]
+    non_members: Annotated[
+        int, Field(ge=1, description="Number of scores behind the false positive rates.", examples=[1_000])
+    ]

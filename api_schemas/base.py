@@ -8,6 +8,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
 from pydantic_core import PydanticCustomError, to_json
 
+EXAMPLE_DIGEST: Final = "sha256:f0108e05446416bd458241fb67b861f05f22c2853c742160e79aacbd3b39c0a8"
 COMPONENT: Final = "x-component"
 """Keyword of a schema that is published once, under a name of its own, and referred to everywhere else."""
 
@@ -67,7 +68,7 @@ class Result(Response):
         Field(
             pattern="^sha256:[0-9a-f]{64}$",
             description="Identifier of this result. `GET /v1/results/{digest}` returns the result while it is stored.",
-            examples=["sha256:f0108e05446416bd458241fb67b861f05f22c2853c742160e79aacbd3b39c0a8"],
+            examples=[EXAMPLE_DIGEST],
         ),
     ]
     engine_version: Annotated[

@@ -22,7 +22,7 @@ class Neighbour(Response):
     """A number near the value, and the answer to one target there."""
 
     value: Annotated[Number, Field(description="Value of the free number.")]
-    target: Annotated[int, Field(ge=0, description="Index of the target, from 0.")]
+    target: Annotated[int, Field(ge=0, description="Index of the target, from 0.", examples=[0])]
     answer: Answer
     distance: Annotated[float, Field(ge=0, description="Relative distance from the calibrated value.")]
 
@@ -30,7 +30,13 @@ class Neighbour(Response):
 class NoWitness(Response):
     """Reason why no number within the tolerance provably fails a target."""
 
-    reason: Annotated[str, Field(description="Reason in one sentence.")]
+    reason: Annotated[
+        str,
+        Field(
+            description="Reason in one sentence.",
+            examples=["The enclosure of the target contains its limit at the neighbour."],
+        ),
+    ]
     undecided: Annotated[
         Neighbour | None, Field(description="Neighbour whose enclosure contains a limit. null: there is none.")
     ]
@@ -63,7 +69,7 @@ class Monotonicity(Response):
 class TargetWorstCase(Response):
     """Worst-case answer to one target, for comparison with a relaxed threat model."""
 
-    target: Annotated[int, Field(ge=0, description="Index of the target, from 0.")]
+    target: Annotated[int, Field(ge=0, description="Index of the target, from 0.", examples=[0])]
     threat_model: ThreatModelSpec
     answer: Answer
 
@@ -129,4 +135,6 @@ class CalibrationsResponse(Result):
     readings: Annotated[int, Field(ge=0, description="Number of evaluated values of the free number.")]
     assumptions: Assumptions
     hazards: Hazards
-    notes: Annotated[tuple[str, ...], Field(description="Remarks about the search.")]
+    notes: Annotated[
+        tuple[str, ...], Field(description="Remarks about the search.", examples=[["The search evaluated 12 numbers."]])
+    ]

@@ -22,16 +22,27 @@ from api_schemas.threat_models import ThreatModelSpec
 class Parameter(Response):
     """One field of a catalogue entry."""
 
-    name: Annotated[str, Field(description="Name of the field.")]
-    aliases: Annotated[tuple[str, ...], Field(description="Alternative names that requests may use.")]
+    name: Annotated[str, Field(description="Name of the field.", examples=["noise_multiplier"])]
+    aliases: Annotated[
+        tuple[str, ...], Field(description="Alternative names that requests may use.", examples=[["noiseMultiplier"]])
+    ]
     kind: Annotated[str, Field(description="number, integer, choice, list or object.", examples=["number"])]
-    allowed: Annotated[str, Field(description="Allowed values in words.")]
+    allowed: Annotated[
+        str, Field(description="Allowed values in words.", examples=["a finite number in [0.0001, 1e+15]"])
+    ]
     required: Annotated[bool, Field(description="Whether the field is required.")]
-    description: Annotated[str, Field(description="Meaning of the field.")]
+    description: Annotated[
+        str,
+        Field(
+            description="Meaning of the field.",
+            examples=["Standard deviation of the Gaussian noise, divided by the add/remove sensitivity."],
+        ),
+    ]
     minimum: Annotated[
         float | None,
         Field(
             description="Smallest value, for a list of its items. The field is absent without a minimum.",
+            examples=[0.0001],
             exclude_if=is_none,
         ),
     ] = None
@@ -39,6 +50,7 @@ class Parameter(Response):
         float | None,
         Field(
             description="Largest value, for a list of its items. The field is absent without a maximum.",
+            examples=[1000000000000000.0],
             exclude_if=is_none,
         ),
     ] = None
@@ -51,16 +63,20 @@ class Parameter(Response):
     ] = None
     default: Annotated[
         str | float | None,
-        Field(description="Default value. The field is absent without a default.", exclude_if=is_none),
+        Field(
+            description="Default value. The field is absent without a default.", examples=[0.001], exclude_if=is_none
+        ),
     ] = None
-    example: Annotated[Any, Field(description="A usual value.", exclude_if=is_none)] = None
+    example: Annotated[Any, Field(description="Example value.", examples=[1.0], exclude_if=is_none)] = None
 
 
 class CatalogueEntry(Response):
     """One member of a union: the value of its `type`, a description, and its fields."""
 
-    type: Annotated[str, Field(description="Value of the discriminator `type`.")]
-    description: Annotated[str, Field(description="Description of the object.")]
+    type: Annotated[str, Field(description="Value of the discriminator `type`.", examples=["gaussian"])]
+    description: Annotated[
+        str, Field(description="Description of the object.", examples=["A query of sensitivity 1 with Gaussian noise."])
+    ]
     parameters: Annotated[tuple[Parameter, ...], Field(description="Fields of the object, without `type`.")]
 
 
@@ -71,7 +87,13 @@ class CatalogueResource(Response):
         str, Field(description="`operationId` of the resource in the OpenAPI document.", examples=["curves"])
     ]
     path: Annotated[str, Field(description="Path for POST requests.", examples=["/v1/curves"])]
-    description: Annotated[str, Field(description="Purpose of the resource.")]
+    description: Annotated[
+        str,
+        Field(
+            description="Purpose of the resource.",
+            examples=["Compute bounds on the success of an attacker against one mechanism."],
+        ),
+    ]
     takes: Annotated[
         tuple[str, ...], Field(description="Accepted media types of requests.", examples=[["application/json"]])
     ]
@@ -88,14 +110,20 @@ class CatalogueResponse(Response):
     """All parts of a bounds request, and every resource with its media types."""
 
     engine_version: Annotated[
-        str, Field(description="Version of the numerical engine. Every digest includes this version.")
+        str,
+        Field(
+            description="Version of the numerical engine. Every digest includes this version.", examples=["2026.11.22"]
+        ),
     ]
     mechanisms: Annotated[tuple[CatalogueEntry, ...], Field(description="Available mechanisms.")]
     threat_models: Annotated[tuple[CatalogueEntry, ...], Field(description="Available threat models.")]
     questions: Annotated[
         tuple[CatalogueEntry, ...], Field(description="Available questions about the trade-off curve.")
     ]
-    methods: Annotated[tuple[str, ...], Field(description="Allowed values of `method`.")]
+    methods: Annotated[
+        tuple[str, ...],
+        Field(description="Allowed values of `method`.", examples=[["auto", "closed_form", "contour", "all"]]),
+    ]
     options: Annotated[tuple[Parameter, ...], Field(description="Additional fields of some methods.")]
     resources: Annotated[tuple[CatalogueResource, ...], Field(description="Available resources and their media types.")]
 

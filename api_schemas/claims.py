@@ -181,6 +181,7 @@ class Distance(Response):
         Field(
             exclude_if=is_none,
             description="Decimal logarithm of the ratio. The field is present when the answer is below 1e-290.",
+            examples=[1.7],
         ),
     ] = None
 

@@ -134,7 +134,8 @@ class RankedQuantity(Response):
     label: Annotated[str, Field(description="Short description of the quantity.", examples=["epsilon(delta=1e-05)"])]
     question: Annotated[int, Field(ge=0, description="Index of the question in `questions`, from 0.")]
     point: Annotated[
-        int | None, Field(ge=0, exclude_if=is_none, description="Index of the rate in a trade_off question, from 0.")
+        int | None,
+        Field(ge=0, exclude_if=is_none, description="Index of the rate in a trade_off question, from 0.", examples=[0]),
     ] = None
     better: Annotated[
         Literal["smaller", "larger"],
@@ -195,7 +196,8 @@ class ComparedPair(Response):
         str | None,
         Field(
             description="Theorem that proves the verdict on the curves at every rate. null: the verdict holds "
-            "only at the rates of the response."
+            "only at the rates of the response.",
+            examples=["The curve of a larger noise multiplier lies above (data processing)."],
         ),
     ]
     differences: Annotated[

@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import Field
 
 from api_schemas.assessment_context import Subject
-from api_schemas.base import Response, is_none
+from api_schemas.base import EXAMPLE_DIGEST, Response, is_none
 from api_schemas.policies import Decision
 
 
@@ -27,6 +27,7 @@ class StoredDecision(Response):
         Field(
             pattern="^sha256:[0-9a-f]{64}$",
             description="Digest of the assessment. `GET /v1/results/{digest}` returns the whole assessment.",
+            examples=[EXAMPLE_DIGEST],
         ),
     ]
     engine_version: Annotated[

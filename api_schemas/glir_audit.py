@@ -174,21 +174,28 @@ class GlirStepResult(Response):
 class Uniformity(Response):
     """Kolmogorov distance between the combined p-values of non-members and the uniform distribution."""
 
-    distance: Annotated[float, Field(description="Kolmogorov distance from the uniform distribution.")]
-    critical_value: Annotated[float, Field(description="Distance that uniform p-values exceed with probability 1 %.")]
-    non_members: Annotated[int, Field(description="Number of p-values.")]
+    distance: Annotated[
+        float, Field(description="Kolmogorov distance from the uniform distribution.", examples=[0.021])
+    ]
+    critical_value: Annotated[
+        float, Field(description="Distance that uniform p-values exceed with probability 1 %.", examples=[0.0515])
+    ]
+    non_members: Annotated[int, Field(description="Number of p-values.", examples=[1_000])]
 
 
 class GlirTheory(TheoryPowers):
     """Largest true positive rate of any attack on these mean gradients, by Theorem 5.1."""
 
-    effective_batch_size: Annotated[float, Field(description="Batch size plus the batch size equivalent of the noise.")]
-    dimension: Annotated[int, Field(description="Dimension of all steps together.")]
+    effective_batch_size: Annotated[
+        float, Field(description="Batch size plus the batch size equivalent of the noise.", examples=[612.5])
+    ]
+    dimension: Annotated[int, Field(description="Dimension of all steps together.", examples=[650])]
     mean_susceptibility: Annotated[
         float,
         Field(
             description="Mean over the queries of the summed susceptibility K of all steps. With background "
-            "gradients, upper bounds of K are used."
+            "gradients, upper bounds of K are used.",
+            examples=[648.2],
         ),
     ]
 
@@ -196,7 +203,7 @@ class GlirTheory(TheoryPowers):
 class GlirWorstCase(TheoryPowers):
     """Worst-case bound for the same releases: mu-GDP for a replaced record with sensitivity 2 C/n."""
 
-    mu: Annotated[float, Field(description="Gaussian parameter 2 C sqrt(T)/(n tau) for T steps.")]
+    mu: Annotated[float, Field(description="Gaussian parameter 2 C sqrt(T)/(n tau) for T steps.", examples=[0.8])]
     verdict: Verdict
 
 

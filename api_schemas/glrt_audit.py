@@ -82,10 +82,13 @@ class GlrtAuditResponse(Result):
         int,
         Field(
             description="Number of simulated attacks with the record. Equally many attacks"
-            " are simulated without the record."
+            " are simulated without the record.",
+            examples=[10_000],
         ),
     ]
-    noncentrality: Annotated[float, Field(description="Noncentrality lambda = queries / noise_multiplier^2.")]
+    noncentrality: Annotated[
+        float, Field(description="Noncentrality lambda = queries / noise_multiplier^2.", examples=[4.0])
+    ]
     glrt: Annotated[SimulatedAttack, Field(description="Attack by a threshold on the length of the mean answer.")]
     worst_case: Annotated[
         SimulatedAttack, Field(description="Neyman-Pearson optimal attack along the known direction.")

@@ -32,13 +32,19 @@ class GradientStep(Request):
     mean_gradient: Annotated[Vector, Field(description="Released mean gradient of the batch, shape [d].")]
     query_gradients: Annotated[
         tuple[Vector, ...],
-        Field(min_length=1, max_length=LARGEST_QUERIES, description="Gradients of the queries, shape [q, d]."),
+        Field(
+            min_length=1,
+            max_length=LARGEST_QUERIES,
+            description="Gradients of the queries, shape [q, d].",
+            examples=[[[0.3, -0.1], [0.0, 0.4]]],
+        ),
     ]
     background_gradients: Annotated[
         Annotated[tuple[Vector, ...], Field(min_length=2, max_length=LARGEST_BACKGROUND)] | None,
         Field(
             description="Gradients of other records of the population, shape [b, d] with b >= d + 3. These "
             "records must not be in a batch, a query or another step.",
+            examples=[[[0.1, 0.2], [-0.3, 0.1], [0.2, -0.2], [0.0, 0.1], [-0.1, 0.3]]],
             exclude_if=is_none,
         ),
     ] = None
@@ -47,7 +53,11 @@ class GradientStep(Request):
     ] = None
     background_covariance: Annotated[
         Annotated[tuple[Vector, ...], Field(min_length=1, max_length=LARGEST_DIMENSION)] | None,
-        Field(description="Covariance Sigma of one record's gradient, shape [d, d].", exclude_if=is_none),
+        Field(
+            description="Covariance Sigma of one record's gradient, shape [d, d].",
+            examples=[[[1.0, 0.0], [0.0, 1.0]]],
+            exclude_if=is_none,
+        ),
     ] = None
     background_variances: Annotated[
         Variances | None,

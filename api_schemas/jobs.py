@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from pydantic import Field
 
-from api_schemas.base import Request, Response, is_none, named_schema
+from api_schemas.base import EXAMPLE_DIGEST, Request, Response, is_none, named_schema
 from api_schemas.problems import Problem
 
 LONGEST_KEY: Final = 255
@@ -57,9 +57,11 @@ ENDED: Final[frozenset[JobState]] = frozenset({"succeeded", "failed", "cancelled
 class JobProgress(Response):
     """Progress of a job in points. A sweep has several points, and any other request has one point."""
 
-    done: Annotated[int, Field(ge=0, description="Number of completed points.")]
-    failed: Annotated[int, Field(ge=0, description="Number of completed points with a problem in place of an answer.")]
-    total: Annotated[int, Field(ge=1, description="Total number of points of the job.")]
+    done: Annotated[int, Field(ge=0, description="Number of completed points.", examples=[1_200])]
+    failed: Annotated[
+        int, Field(ge=0, description="Number of completed points with a problem in place of an answer.", examples=[0])
+    ]
+    total: Annotated[int, Field(ge=1, description="Total number of points of the job.", examples=[10_000])]
 
 
 class JobResponse(Response):
@@ -69,7 +71,8 @@ class JobResponse(Response):
         str,
         Field(
             description="Identifier of the job. The identifier is secret: a client with the identifier "
-            "may access and cancel the job."
+            "may access and cancel the job.",
+            examples=["0123456789abcdef0123456789abcdef"],
         ),
     ]
     resource: ResourceName
@@ -80,15 +83,28 @@ class JobResponse(Response):
         Field(
             pattern="^sha256:[0-9a-f]{64}$",
             description="Digest of the request. A job of one point has the same digest as its result.",
+            examples=[EXAMPLE_DIGEST],
         ),
     ]
-    engine_version: Annotated[str, Field(description="Version of the numerical engine for all points of the job.")]
-    estimated_cost: Annotated[int, Field(description="Estimated cost in microseconds of CPU time.")]
+    engine_version: Annotated[
+        str, Field(description="Version of the numerical engine for all points of the job.", examples=["2026.11.22"])
+    ]
+    estimated_cost: Annotated[
+        int, Field(description="Estimated cost in microseconds of CPU time.", examples=[52_000_000])
+    ]
     created_at: Annotated[
         str, Field(description="Time of creation (RFC 3339, UTC).", examples=["2026-11-23T12:00:00Z"])
     ]
-    updated_at: Annotated[str, Field(description="Time of the last change (RFC 3339, UTC).")]
-    expires_at: Annotated[str, Field(description="Time after which the service may delete the job (RFC 3339, UTC).")]
+    updated_at: Annotated[
+        str, Field(description="Time of the last change (RFC 3339, UTC).", examples=["2026-11-23T12:00:05Z"])
+    ]
+    expires_at: Annotated[
+        str,
+        Field(
+            description="Time after which the service may delete the job (RFC 3339, UTC).",
+            examples=["2026-11-30T12:00:05Z"],
+        ),
+    ]
     problem: Annotated[Problem | None, Field(description="Reason of the failure.", exclude_if=is_none)] = None
 
 
@@ -96,13 +112,16 @@ class JobsPage(Response):
     """Jobs of the client, newest first."""
 
     jobs: Annotated[tuple[JobResponse, ...], Field(description="Current state of each job.")]
-    next: Annotated[str | None, Field(description="`cursor` of the next page. null: there is no next page.")]
+    next: Annotated[
+        str | None,
+        Field(description="`cursor` of the next page. null: there is no next page.", examples=["0123456789abcdef"]),
+    ]
 
 
 class JobResultsPage(Response):
     """Available results, in the order of their points."""
 
-    id: Annotated[str, Field(description="Identifier of the job.")]
+    id: Annotated[str, Field(description="Identifier of the job.", examples=["0123456789abcdef0123456789abcdef"])]
     state: StateOfJob
     progress: JobProgress
     points: Annotated[
@@ -110,12 +129,23 @@ class JobResultsPage(Response):
         Field(
             description="One object for each point: `point`, its index from 0, and the sweep columns, a "
             "`response` or a `problem`. A page of a running job ends before the first missing "
-            "point."
+            "point.",
+            examples=[
+                [
+                    {
+                        "point": 0,
+                        "response": {"digest": EXAMPLE_DIGEST},
+                    }
+                ]
+            ],
         ),
     ]
     next: Annotated[
         int | None,
-        Field(description="`start` of the next page, which may still be empty. null: there is no next page."),
+        Field(
+            description="`start` of the next page, which may still be empty. null: there is no next page.",
+            examples=[1_000],
+        ),
     ]
 
 
@@ -129,15 +159,22 @@ class EstimatesResponse(Response):
     resource: ResourceName
     digest: Annotated[
         str,
-        Field(pattern="^sha256:[0-9a-f]{64}$", description="Digest of the request, equal to the digest of its result."),
+        Field(
+            pattern="^sha256:[0-9a-f]{64}$",
+            description="Digest of the request, equal to the digest of its result.",
+            examples=[EXAMPLE_DIGEST],
+        ),
     ]
-    points: Annotated[int, Field(ge=1, description="Number of points of a sweep. All other requests have one point.")]
+    points: Annotated[
+        int, Field(ge=1, description="Number of points of a sweep. All other requests have one point.", examples=[1])
+    ]
     cost: Annotated[
         int,
         Field(
             ge=0,
             description="Estimated cost in microseconds of CPU time, used for queueing. For closed forms this "
             "cost is an upper limit.",
+            examples=[2_100],
         ),
     ]
     least_cost: Annotated[
@@ -146,6 +183,7 @@ class EstimatesResponse(Response):
             ge=0,
             description="Smallest possible cost in microseconds of CPU time. The"
             " service rejects requests by this number.",
+            examples=[1_050],
         ),
     ]
     most_cost: Annotated[
@@ -155,6 +193,7 @@ class EstimatesResponse(Response):
             description="Allowance of counted work, in microseconds of CPU time. A request that exhausts the "
             "allowance returns wide enclosures with `tolerance_met: false`. null: only the time "
             "limit ends the request.",
+            examples=[20_000_000],
         ),
     ]
     least: Annotated[
@@ -162,6 +201,7 @@ class EstimatesResponse(Response):
         Field(
             ge=0,
             description="Smallest cost in microseconds of CPU time, if the first evaluation suffices.",
+            examples=[1_050],
             exclude_if=is_none,
         ),
     ] = None
@@ -171,6 +211,7 @@ class EstimatesResponse(Response):
             ge=0,
             description="Likely cost in microseconds of CPU time. Most requests above 10 ms cost between a "
             "quarter of this number and four times this number.",
+            examples=[2_400],
             exclude_if=is_none,
         ),
     ] = None
@@ -179,6 +220,7 @@ class EstimatesResponse(Response):
         Field(
             ge=0,
             description="Largest cost in microseconds of CPU time, by the allowance of work or the time limit.",
+            examples=[20_000_000],
             exclude_if=is_none,
         ),
     ] = None
@@ -204,7 +246,11 @@ class EstimatesResponse(Response):
         ),
     ] = ()
     engine: Annotated[
-        str, Field(description="Engine that is expected to answer. The text is empty if there is no engine.")
+        str,
+        Field(
+            description="Engine that is expected to answer. The text is empty if there is no engine.",
+            examples=["closed_form"],
+        ),
     ]
     place: Annotated[
         Place,
@@ -217,14 +263,24 @@ class EstimatesResponse(Response):
         ),
     ]
     limit: Annotated[
-        int, Field(description="Largest least_cost of a request while a client waits, in microseconds of CPU time.")
+        int,
+        Field(
+            description="Largest least_cost of a request while a client waits, in microseconds of CPU time.",
+            examples=[20_000_000],
+        ),
     ]
-    job_limit: Annotated[int, Field(description="Largest least_cost of a job, in microseconds of CPU time.")]
+    job_limit: Annotated[
+        int, Field(description="Largest least_cost of a job, in microseconds of CPU time.", examples=[40_000_000_000])
+    ]
     time_limit_seconds: Annotated[
-        float, Field(description="Time limit of a computation for a waiting client, in seconds.")
+        float, Field(description="Time limit of a computation for a waiting client, in seconds.", examples=[30.0])
     ]
-    job_time_limit_seconds: Annotated[float, Field(description="Time limit of one computation of a job, in seconds.")]
-    memory_bytes: Annotated[int, Field(description="Approximate memory limit of one computation, in bytes.")]
+    job_time_limit_seconds: Annotated[
+        float, Field(description="Time limit of one computation of a job, in seconds.", examples=[600.0])
+    ]
+    memory_bytes: Annotated[
+        int, Field(description="Approximate memory limit of one computation, in bytes.", examples=[1_073_741_824])
+    ]
 
 
 class JobLimits(Response):
@@ -241,22 +297,38 @@ class JobLimits(Response):
     survives_restart: Annotated[
         bool, Field(description="Whether accepted jobs continue after a restart of the service.")
     ]
-    points: Annotated[int, Field(description="Largest number of points of a job.")]
-    cost: Annotated[int, Field(description="Largest least_cost of a job, in microseconds of CPU time.")]
-    time_limit_seconds: Annotated[float, Field(description="Time limit of one computation of a job, in seconds.")]
-    at_once: Annotated[int, Field(description="Largest number of waiting and running jobs.")]
+    points: Annotated[int, Field(description="Largest number of points of a job.", examples=[1_000_000])]
+    cost: Annotated[
+        int, Field(description="Largest least_cost of a job, in microseconds of CPU time.", examples=[40_000_000_000])
+    ]
+    time_limit_seconds: Annotated[
+        float, Field(description="Time limit of one computation of a job, in seconds.", examples=[600.0])
+    ]
+    at_once: Annotated[int, Field(description="Largest number of waiting and running jobs.", examples=[1_000])]
     stored_bytes: Annotated[
-        int, Field(description="Largest size of the stored requests and results of all jobs, in bytes.")
+        int,
+        Field(
+            description="Largest size of the stored requests and results of all jobs, in bytes.",
+            examples=[1_073_741_824],
+        ),
     ]
     age_limit_seconds: Annotated[
-        float, Field(description="Largest age of an unfinished job, in seconds. An older job fails.")
+        float,
+        Field(description="Largest age of an unfinished job, in seconds. An older job fails.", examples=[604800.0]),
     ]
     kept_seconds: Annotated[
-        int, Field(description="Retention time of a finished job, its results and its Idempotency-Key, in seconds.")
+        int,
+        Field(
+            description="Retention time of a finished job, its results and its Idempotency-Key, in seconds.",
+            examples=[604_800],
+        ),
     ]
     promises: Annotated[
         tuple[str, ...],
-        Field(description="Guarantees of the backend during a failure or restart of parts of the service."),
+        Field(
+            description="Guarantees of the backend during a failure or restart of parts of the service.",
+            examples=[["Accepted jobs continue after a restart."]],
+        ),
     ]
 
 

@@ -19,21 +19,26 @@ from api_schemas.sweeps import LARGEST_POINTS, LARGEST_SWEPT_NUMBERS
 class RequestLimits(Response):
     """Limits of the request format, equal on every installation."""
 
-    questions: Annotated[int, Field(description="Largest number of questions in a request.")]
-    components: Annotated[int, Field(description="Largest number of leaves in a tree of mechanisms.")]
-    depth: Annotated[int, Field(description="Largest number of levels in a tree of mechanisms.")]
-    listed_numbers: Annotated[int, Field(description="Largest total length of the number lists of all questions.")]
-    curves: Annotated[int, Field(description="Largest number of curves in a request.")]
-    curve_points: Annotated[int, Field(description="Largest total number of points of all curves.")]
-    runs: Annotated[int, Field(description="Largest number of runs in a comparison.")]
-    quantities: Annotated[int, Field(description="Largest number of questions and trade_off rates in a comparison.")]
-    sweep_points: Annotated[int, Field(description="Largest number of points of a sweep.")]
-    sweep_numbers: Annotated[int, Field(description="Largest total number of answers of a sweep.")]
-    steps: Annotated[int, Field(description="Largest number of steps of one mechanism.")]
+    questions: Annotated[int, Field(description="Largest number of questions in a request.", examples=[256])]
+    components: Annotated[int, Field(description="Largest number of leaves in a tree of mechanisms.", examples=[256])]
+    depth: Annotated[int, Field(description="Largest number of levels in a tree of mechanisms.", examples=[16])]
+    listed_numbers: Annotated[
+        int, Field(description="Largest total length of the number lists of all questions.", examples=[10_000])
+    ]
+    curves: Annotated[int, Field(description="Largest number of curves in a request.", examples=[64])]
+    curve_points: Annotated[int, Field(description="Largest total number of points of all curves.", examples=[40_000])]
+    runs: Annotated[int, Field(description="Largest number of runs in a comparison.", examples=[16])]
+    quantities: Annotated[
+        int, Field(description="Largest number of questions and trade_off rates in a comparison.", examples=[128])
+    ]
+    sweep_points: Annotated[int, Field(description="Largest number of points of a sweep.", examples=[10_000])]
+    sweep_numbers: Annotated[int, Field(description="Largest total number of answers of a sweep.", examples=[100_000])]
+    steps: Annotated[int, Field(description="Largest number of steps of one mechanism.", examples=[1_000_000_000_000])]
     total_steps: Annotated[
         int,
         Field(
-            description="Largest total number of steps of all mechanisms. The counts of nested repetitions multiply."
+            description="Largest total number of steps of all mechanisms. The counts of nested repetitions multiply.",
+            examples=[1_000_000_000_000_000],
         ),
     ]
 
@@ -42,32 +47,41 @@ class LimitsResponse(Response):
     """Limits on the cost and size of requests."""
 
     request: RequestLimits
-    body_bytes: Annotated[int, Field(description="Largest size of a request body, in bytes.")]
-    upload_bytes: Annotated[int, Field(description="Largest size of an archive of arrays, in bytes.")]
+    body_bytes: Annotated[int, Field(description="Largest size of a request body, in bytes.", examples=[1_048_576])]
+    upload_bytes: Annotated[
+        int, Field(description="Largest size of an archive of arrays, in bytes.", examples=[67_108_864])
+    ]
     cost: Annotated[
         int,
         Field(
             description="Largest least_cost of a request, in microseconds of CPU time. Estimates may exceed the"
-            " true cost by a factor of 32, and the service rejects no cheaper request."
+            " true cost by a factor of 32, and the service rejects no cheaper request.",
+            examples=[20_000_000],
         ),
     ]
     inline_cost: Annotated[
         int,
         Field(
             description="Largest cost of closed forms outside worker processes, in microseconds of CPU time. "
-            "Worker processes compute all other requests."
+            "Worker processes compute all other requests.",
+            examples=[1_000],
         ),
     ]
-    time_limit_seconds: Annotated[float, Field(description="Time limit of a computation, in seconds.")]
+    time_limit_seconds: Annotated[float, Field(description="Time limit of a computation, in seconds.", examples=[30.0])]
     may_exceed_time_limit: Annotated[
         tuple[str, ...],
         Field(
             description="Kinds of requests without a bound of their work, which may end with status 504. All "
-            "other requests return the best enclosure within the time limit."
+            "other requests return the best enclosure within the time limit.",
+            examples=[["method `monte_carlo`: millions of draws of many different steps"]],
         ),
     ]
-    memory_bytes: Annotated[int, Field(description="Approximate memory limit of one computation, in bytes.")]
-    queued_computations: Annotated[int, Field(description="Largest number of computations that wait for a worker.")]
+    memory_bytes: Annotated[
+        int, Field(description="Approximate memory limit of one computation, in bytes.", examples=[1_073_741_824])
+    ]
+    queued_computations: Annotated[
+        int, Field(description="Largest number of computations that wait for a worker.", examples=[64])
+    ]
     jobs: Annotated[JobLimits, Field(description="Limits of jobs.")]
 
 
@@ -100,7 +114,10 @@ class VersionResponse(Response):
     service: Annotated[str, Field(description="Always `privacy-bounds`.", examples=["privacy-bounds"])]
     version: Annotated[str, Field(description="Version of the software.", examples=["0.1.0"])]
     engine_version: Annotated[
-        str, Field(description="Version of the numerical engine. Every digest includes this version.")
+        str,
+        Field(
+            description="Version of the numerical engine. Every digest includes this version.", examples=["2026.11.22"]
+        ),
     ]
 
 
@@ -118,7 +135,9 @@ class Check(Response):
         Literal["ok", "degraded", "failed"],
         Field(description="Status of the component. degraded: the service works without the component, but slower."),
     ]
-    detail: Annotated[str, Field(description="Result of the check in words.")]
+    detail: Annotated[
+        str, Field(description="Result of the check in words.", examples=["The known answer is correct."])
+    ]
 
 
 class ReadyResponse(Response):

@@ -240,9 +240,11 @@ class EpsilonOnPopulation(TypedDict):
 class SamplesDrawn(TypedDict):
     """Number and seed of the samples of a statistical answer."""
 
-    samples: Annotated[int, Field(description="Number of sampled subsets for each object.")]
-    seed: Annotated[int, Field(description="Seed of the samples.")]
-    confidence: Annotated[float, Field(description="Least probability that the sampled enclosure holds.")]
+    samples: Annotated[int, Field(description="Number of sampled subsets for each object.", examples=[2_000])]
+    seed: Annotated[int, Field(description="Seed of the samples.", examples=[0])]
+    confidence: Annotated[
+        float, Field(description="Least probability that the sampled enclosure holds.", examples=[0.999])
+    ]
 
 
 class ReplaceOneWorstCase(TypedDict):

@@ -55,7 +55,10 @@ class PmpSimulationsRequest(Request):
     ] = 0
     outlier_factor: Annotated[
         Annotated[float, Field(gt=0, le=1e9)] | None,
-        Field(description="Factor that multiplies the outliers. Default: 100 for exponential, 10 for gaussian."),
+        Field(
+            description="Factor that multiplies the outliers. Default: 100 for exponential, 10 for gaussian.",
+            examples=[100.0],
+        ),
     ] = None
     epsilon: Annotated[
         SimulatedEpsilon | None,

@@ -9,7 +9,7 @@ from pydantic_core import PydanticCustomError
 
 from api_schemas.answers import Answer
 from api_schemas.assumptions_and_hazards import AssumptionCode
-from api_schemas.base import NonNegative, Request, Response, field_error, is_none, named_schema
+from api_schemas.base import EXAMPLE_DIGEST, NonNegative, Request, Response, field_error, is_none, named_schema
 from api_schemas.targets import Limit, why_idle
 from api_schemas.texts import Name
 
@@ -54,7 +54,10 @@ class PolicyRule(Limit):
     limits that no run meets.
     """
 
-    name: Annotated[Name | None, Field(description="Name of the rule.", exclude_if=is_none)] = None
+    name: Annotated[
+        Name | None,
+        Field(description="Name of the rule.", examples=["Power at a false positive rate of 1 %"], exclude_if=is_none),
+    ] = None
     severity: Severity = "error"
 
     @model_validator(mode="after")
@@ -151,6 +154,7 @@ class Ruling(Response):
             exclude_if=is_none,
             description="Reason why no number decides the rule. The field is absent if the limit lies inside "
             "the enclosure.",
+            examples=["A present hazard changes the run, and no bound is known for the changed run."],
         ),
     ] = None
     margin: Annotated[
@@ -167,6 +171,7 @@ class Ruling(Response):
             exclude_if=is_none,
             description="A relative_tolerance that is likely to decide an undecided rule. The field is absent "
             "if the bounds come from two theorems or are not proved.",
+            examples=[0.0001],
         ),
     ] = None
     answer: Annotated[Answer, Field(description="Answer behind the ruling.")]
@@ -198,9 +203,17 @@ class Requirement(Response):
     assumption: AssumptionCode
     status: RequirementStatus
     by: Annotated[
-        str | None, Field(description="Person or organisation who attests the assumption.", exclude_if=is_none)
+        str | None,
+        Field(
+            description="Person or organisation who attests the assumption.",
+            examples=["J. Doe, data protection officer"],
+            exclude_if=is_none,
+        ),
     ] = None
-    when: Annotated[str | None, Field(description="Day of the attestation, as YYYY-MM-DD.", exclude_if=is_none)] = None
+    when: Annotated[
+        str | None,
+        Field(description="Day of the attestation, as YYYY-MM-DD.", examples=["2026-11-23"], exclude_if=is_none),
+    ] = None
 
 
 class Decision(Response):
@@ -210,12 +223,21 @@ class Decision(Response):
         str,
         Field(
             description="Identifier of the decision for `GET /v1/decisions/{id}`. The digest of the assessment "
-            "serves as identifier, so equal requests have equal decisions."
+            "serves as identifier, so equal requests have equal decisions.",
+            examples=[EXAMPLE_DIGEST],
         ),
     ]
-    policy: Annotated[str, Field(description="Digest of the policy: `sha256:` of its canonical form (RFC 8785).")]
-    name: Annotated[str, Field(description="Name of the policy.")]
-    revision: Annotated[str | None, Field(description="Revision of the policy.", exclude_if=is_none)] = None
+    policy: Annotated[
+        str,
+        Field(
+            description="Digest of the policy: `sha256:` of its canonical form (RFC 8785).",
+            examples=[EXAMPLE_DIGEST],
+        ),
+    ]
+    name: Annotated[str, Field(description="Name of the policy.", examples=["Release policy"])]
+    revision: Annotated[
+        str | None, Field(description="Revision of the policy.", examples=["3"], exclude_if=is_none)
+    ] = None
     verdict: PolicyVerdict
     sentence: Annotated[
         str,

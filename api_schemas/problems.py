@@ -84,13 +84,17 @@ class Problem(Response):
     instance: Annotated[str, Field(description="Path of the request.", examples=["/v1/bounds"])]
     request_id: Annotated[str, Field(description="Value of `X-Request-ID` of the request.")]
     errors: Annotated[tuple[FieldError, ...], Field(description="Errors of the body, each with its position.")]
-    supported: Annotated[tuple[str, ...] | None, Field(description="Supported alternatives.", exclude_if=is_none)] = (
-        None
-    )
-    estimated_cost: Annotated[
-        int | None, Field(description="Estimated cost in microseconds of CPU time.", exclude_if=is_none)
+    supported: Annotated[
+        tuple[str, ...] | None,
+        Field(description="Supported alternatives.", examples=[["auto", "closed_form"]], exclude_if=is_none),
     ] = None
-    limit: Annotated[int | None, Field(description="Limit that the request exceeds.", exclude_if=is_none)] = None
+    estimated_cost: Annotated[
+        int | None,
+        Field(description="Estimated cost in microseconds of CPU time.", examples=[52_000_000], exclude_if=is_none),
+    ] = None
+    limit: Annotated[
+        int | None, Field(description="Limit that the request exceeds.", examples=[20_000_000], exclude_if=is_none)
+    ] = None
 
 
 def field_errors(error: ValidationError) -> list[FieldError]:

@@ -285,7 +285,8 @@ class SweptAnswer(Response):
 
     question: Annotated[int, Field(ge=0, description="Index of the question in `questions`, from 0.")]
     point: Annotated[
-        int | None, Field(ge=0, exclude_if=is_none, description="Index of the rate in a trade_off question, from 0.")
+        int | None,
+        Field(ge=0, exclude_if=is_none, description="Index of the rate in a trade_off question, from 0.", examples=[0]),
     ] = None
     reads: Annotated[
         PointReading | None, Field(exclude_if=is_none, description="Quantity of a trade_off point in this column.")
@@ -332,7 +333,7 @@ class SweptWorstCase(Response):
 class PointProblem(Response):
     """Reason why one point has no answer. Other points are not affected."""
 
-    point: Annotated[int, Field(ge=0, description="Index of the point in the columns, from 0.")]
+    point: Annotated[int, Field(ge=0, description="Index of the point in the columns, from 0.", examples=[3])]
     type: ProblemType
     title: Annotated[str, Field(description="Kind of the problem in words.", examples=["Invalid request"])]
     errors: Annotated[
@@ -354,7 +355,10 @@ class SweepsResponse(MethodOptions, Result):
     points: Annotated[int, Field(ge=1, description="Number of points.")]
     columns: Annotated[
         dict[str, tuple[int | float, ...]],
-        Field(description="Varied numbers of every point, by their canonical JSON pointers."),
+        Field(
+            description="Varied numbers of every point, by their canonical JSON pointers.",
+            examples=[{"/mechanism/noise_multiplier": [0.8, 1.0, 1.2]}],
+        ),
     ]
     answers: Annotated[
         tuple[SweptAnswer, ...],
