@@ -98,15 +98,18 @@ def samplers() -> Spec:
 
 def addition() -> Spec:
     """Cumulant generating functions of two steps, and their sum, which is that of the run."""
+    orders = [count / 20 for count in range(61)]
+    laplace = [laplace_cumulant(order) for order in orders]
+    gaussian = [(order * order - order) / 2 for order in orders]
     curves = {
-        "Laplace step, scale 1": laplace_cumulant,
-        "Gaussian step, noise 1": lambda order: (order * order - order) / 2,
-        "both steps: the sum": lambda order: laplace_cumulant(order) + (order * order - order) / 2,
+        "Laplace step, scale 1": laplace,
+        "Gaussian step, noise 1": gaussian,
+        "both steps: the sum": [sum(pair) for pair in zip(laplace, gaussian, strict=True)],
     }
     rows: list[Spec] = [
-        {"series": name, "order": order / 20, "cumulant": curve(order / 20)}
-        for name, curve in curves.items()
-        for order in range(61)
+        {"series": name, "order": order, "cumulant": value}
+        for name, values in curves.items()
+        for order, value in zip(orders, values, strict=True)
     ]
     x = {"field": "order", "type": "quantitative", "title": "s"}
     y = {"field": "cumulant", "type": "quantitative", "title": "K(s) = ln E exp(s L)"}

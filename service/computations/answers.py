@@ -1,4 +1,4 @@
-"""One question on the curves of a mechanism: the answer, and what other engines say beside it."""
+"""Answer to one question from the curves of a mechanism, and the answers of further engines."""
 
 from __future__ import annotations
 
@@ -44,17 +44,26 @@ from service.privacy.trade_off.pair import TradeOffPair
 WORK_USED_UP: Final = "the work of the request is used up: ask for fewer methods or fewer numbers at once."
 CAPPED: Final = "The worst case of the same run bounds this attacker too: the bound is that of the worst case."
 AN_ANSWER: Final = 100.0
-"""Work of an answer beside what it reads, in microseconds, roughly."""
+"""Work of an answer beside its evaluations, in microseconds, approximately."""
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class EngineAnswer:
-    """What the curves of one engine say to a question.
+    """Answer of the curves of one engine to a question.
 
-    `number`: the fields of the number with its ends, or the points. `beside`: other numbers, which stand after it.
-    `holds`: the verdict of a guarantee. `read`: the enclosures behind the numbers. `cut_short`: whether a search ended
-    because its share of the allowance was spent.
+    Attributes
+    ----------
+    number : dict
+        Fields of the number with its bounds, or the points.
+    beside : dict
+        Further numbers that follow it.
+    holds : Held or None
+        Verdict of a guarantee.
+    read : tuple
+        Enclosures behind the numbers.
+    cut_short : bool
+        Whether a search ended because its share of the allowance was spent.
     """
 
     number: ResponseFields
@@ -71,7 +80,7 @@ class EngineAnswer:
 
     @property
     def widest(self) -> float:
-        """Largest relative width of the numbers that have an upper end; infinite where none has."""
+        """Largest relative width of the numbers with a finite upper bound; infinite if there is none."""
         if isinstance(self.read[0], CurvePoints):
             points: CurvePoints = self.read[0]
             return float(max(relative_widths(part).max() for part in (points.power, points.type_two_error)))
@@ -85,8 +94,18 @@ class EngineAnswer:
         notes: tuple[str, ...] = (),
         methods: list[ResponseFields] | None = None,
     ) -> ResponseFields:
-        """The answer in the order of its fields. `question`: as it was asked. `conditional`: the curves hold against a
-        relaxed threat model. `notes`: on how it was read. `methods`: what other engines say.
+        """Return the answer in the order of its fields.
+
+        Parameters
+        ----------
+        question : QuestionSpec
+            Question of the request.
+        conditional : bool
+            Whether the curves hold against a relaxed threat model.
+        notes : tuple of str
+            Notes on the evaluation.
+        methods : list, optional
+            Answers of further engines.
         """
         return {
             "type": question.type,
@@ -106,7 +125,7 @@ class EngineAnswer:
         }
 
     def entry(self, method: str) -> ResponseFields:
-        """What stands in the field `methods` of the answer of another engine."""
+        """Return the entry of this engine in the field `methods` of another answer."""
         return {
             "method": method,
             **self.number,
@@ -117,9 +136,9 @@ class EngineAnswer:
 
 
 def evaluate_question(curves: TradeOffPair, question: QuestionSpec, tolerance: float) -> EngineAnswer:
-    """Return the answer of these curves, once in a request; of a weaker attacker capped by that of the worst case.
+    """Return the answer of these curves, evaluated once in a request.
 
-    Raises PrivacyComputationError.
+    The answer for a weaker attacker is capped by that of the worst case. Raises PrivacyComputationError.
     """
     if curves.origin is None:
         return _evaluate_question(curves, question, tolerance)
@@ -127,7 +146,7 @@ def evaluate_question(curves: TradeOffPair, question: QuestionSpec, tolerance: f
 
 
 def narrower(known: EngineAnswer, curves: TradeOffPair, question: QuestionSpec, tolerance: float) -> EngineAnswer:
-    """Return the answer of these curves, read anew where the known one was cut short; the narrower of both."""
+    """Return the narrower of the known answer and a new evaluation, if the known one was cut short."""
     if not known.cut_short:
         return known
     found = _evaluate_question(curves, question, tolerance)
@@ -148,7 +167,7 @@ def _read(curves: TradeOffPair, question: QuestionSpec, tolerance: float) -> Eng
     begin_limits(curves)
     worst = () if curves.worst_case is None else evaluate_question(curves.worst_case, question, tolerance).read
     curve: AbstractTradeOff = getattr(curves, question.direction)
-    if question.type == "trade_off":  # the type of a model is looked up faster than a model is asked whether it is one
+    if question.type == "trade_off":  # faster than isinstance on a model
         return _trade_off(curves, curve, question, tolerance, worst)
     if question.type == "gdp_mu":
         return _gdp_mu(curves, curve, question, tolerance, worst)
@@ -199,9 +218,9 @@ def _cap_note(own: Any, value: Any) -> tuple[str, ...]:
 
 
 def curves_of(plans: Mapping[str, Plan]) -> dict[str, TradeOffPair]:
-    """The curves of all engines that can serve a mechanism: some say so when their curves are made.
+    """Return the curves of all engines that serve a mechanism. Some engines refuse when their curves are built.
 
-    Cheap: engines work when curves are read.
+    Building curves is inexpensive: engines work when curves are evaluated.
     """
     found: dict[str, TradeOffPair] = {}
     for method, plan in plans.items():
@@ -215,10 +234,10 @@ def curves_of(plans: Mapping[str, Plan]) -> dict[str, TradeOffPair]:
 def compare_engines(
     engines: Mapping[str, TradeOffPair], question: QuestionSpec, tolerance: float, work: Work, left: int
 ) -> list[ResponseFields]:
-    """What every engine answers, for the field `methods`; one that fails, or for which no work is left, has null for a
-    number and says why.
+    """Return the answer of every engine for the field `methods`.
 
-    `left`: readings that are still to be made of `work`.
+    An engine that fails, or for which no work is left, has a null number and a note with the reason. `left` is the
+    number of evaluations that share the rest of `work`.
     """
     entries: list[ResponseFields] = []
     for number, (method, curves) in enumerate(engines.items()):
@@ -229,11 +248,11 @@ def compare_engines(
             with at_most(share(work, left - number)):
                 entries.append(evaluate_question(curves, question, tolerance).entry(method))
         except UnsupportedCombination:
-            continue  # this engine does not read this question
+            continue  # this engine does not answer this question
         except NumericalFailure as failure:
             record_violation(failure)
             entries.append(_failed(method, question, str(failure)))
-        except OutOfDomain as failure:  # inside the engine: the question has been answered by another
+        except OutOfDomain as failure:  # inside the engine: another engine accepted the question
             entries.append(_failed(method, question, f"{failure.name} must be {failure.domain}."))
     return entries
 
@@ -268,7 +287,7 @@ def _trade_off(
 
 
 def written_points(question: TradeOffQuestion, read: CurvePoints, evidence: Evidence) -> list[TradeOffPoint]:
-    """Return points of a curve as they are sent."""
+    """Return points of a curve in the format of responses."""
     return [
         {"false_positive_rate": rate, "type_two_error": error, "power": power}
         for rate, error, power in zip(
@@ -289,9 +308,9 @@ def _gdp_mu(
     mu, global_mu = own, own_global
     if worst:
         global_mu = capped(own_global, worst[1], "upper")
-        # The range of a type II error is that of the curve itself, so that only mu of the whole worst case is a cap.
+        # The range of type II errors depends on the curve, so that only mu of the whole worst case is a cap.
         mu = capped(own, worst[0] if question.type_two_error_min == 0 else worst[1], "upper")
-    # That mu over a whole curve has no known upper end is no matter of precision.
+    # An infinite upper bound of mu over a whole curve is not a lack of precision.
     bounded = (mu,) if math.isinf(global_mu.upper) else (mu, global_mu)
     value = enclosed_number(mu, "upper")
     evidence = Evidence.weakest(mu.evidence, global_mu.evidence)
@@ -310,5 +329,4 @@ def _gdp_mu(
 
 
 def _source(theorem: str, curves: TradeOffPair) -> str:
-    """The theorem of the reading and the one of the curve."""
     return theorem if theorem == curves.source else f"{theorem}; {curves.source}"

@@ -1,4 +1,4 @@
-"""Answers of one response, each narrowed by the others where it is wider than the tolerance."""
+"""Answers of one response, each narrowed by the others if it is wider than the tolerance."""
 
 from __future__ import annotations
 
@@ -31,34 +31,34 @@ from service.privacy.trade_off.pair import TradeOffPair
 
 CONTRADICTION: Final = "two certified answers of one response contradict each other"
 MOST_POINTS: Final = 64
-"""Points of longer lists, all together, are not narrowed: there are neighbours enough in them."""
+"""Longer lists of points, all together, are not narrowed: they have enough neighbours of their own."""
 ROUNDING: Final = 2.0**-50
 """Relative error of ln(1 - power)."""
 ROUNDS: Final = 3
-"""A narrowed answer may narrow others: few rounds leave nothing that is worth another."""
+"""Largest number of rounds. A narrowed answer may narrow others, with rapidly decreasing gain."""
 NARROWED: Final = "Narrowed by the other answers of this response: the profile is convex, and the power concave."
 
 
 @final
 @dataclass(slots=True)
 class _Family:
-    """Record numbers of both directions of a pair of curves, and of the worse of both.
+    """Numbers of both directions of a pair of curves, and of the worse of both.
 
-    delta and epsilon of `both` are the larger of those of `add` and `remove`; its power is no smaller than theirs.
+    delta and epsilon of `both` are the larger of those of `add` and `remove`. The power of `both` is at least theirs.
     """
 
     curves: TradeOffPair
     evidence: Evidence
-    """The weakest of all numbers that are recorded."""
+    """Weakest evidence of all recorded numbers."""
     known: dict[Direction, JointBounds] = field(default_factory=dict["Direction", JointBounds])
 
     def of(self, direction: Direction) -> JointBounds:
-        """Return what is known of one direction; one value where the curves are one."""
+        """Return the known numbers of one direction. Equal curves share one value."""
         name: Direction = "both" if self.curves.add is self.curves.remove else direction
         return self.known.setdefault(name, JointBounds())
 
     def bounds(self, direction: Direction, read: Callable[[JointBounds], Logs], *, is_largest: bool) -> Logs:
-        """Return both ends. `is_largest`: of `both` the number is the larger one of both directions."""
+        """Return lower and upper bound. `is_largest`: the number of `both` is the larger one of both directions."""
         lower, upper = read(self.of(direction))
         if self.curves.add is self.curves.remove:
             return lower, upper
@@ -72,9 +72,9 @@ class _Family:
 def joint_answers(
     curves: TradeOffPair, questions: Sequence[QuestionSpec], answers: Sequence[EngineAnswer], tolerance: float
 ) -> list[EngineAnswer]:
-    """Return the answers of these curves, the wide ones narrowed by what the others imply.
+    """Return the answers of these curves. Wide ones are narrowed by the implications of the others.
 
-    Raises NumericalFailure where two certified enclosures contradict each other.
+    Raises NumericalFailure if two certified enclosures contradict each other.
     """
     found = list(answers)
     for _ in range(ROUNDS):
@@ -125,7 +125,7 @@ def _record(known: JointBounds, question: QuestionSpec, answer: EngineAnswer) ->
 
 
 def _meet(known: dict[float, Logs], at: float, ends: Logs) -> None:
-    """Record the ends of a number, intersected with those that another question has for it."""
+    """Record the bounds of a number, intersected with those from another question."""
     low, high = known.get(at, ends)
     known[at] = max(low, ends[0]), min(high, ends[1])
 
@@ -160,13 +160,13 @@ def _narrowed(family: _Family, question: QuestionSpec, answer: EngineAnswer, tol
         evidence=value.evidence,
         number={**enclosed_number(value, "upper")},
         limit=_limit(answer, limit_of_numbers(family.curves, (value,), tolerance, answer.notes)),
-        notes=_noted(answer),
+        notes=_with_note(answer),
         read=(value,),
     )
 
 
 def _log_bounds(family: _Family, question: QuestionSpec) -> Logs | None:
-    """Return logarithms between which a delta or a power lies; None of other questions."""
+    """Return bounds of the logarithm of a delta or a power, or None for other questions."""
     direction: Direction = question.direction
     if (eps := _eps_of(question)) is not None:
         return family.bounds(direction, lambda known: known.log_profile(eps), is_largest=True)
@@ -178,7 +178,7 @@ def _log_bounds(family: _Family, question: QuestionSpec) -> Logs | None:
 def _narrowed_points(
     family: _Family, question: TradeOffQuestion, answer: EngineAnswer, tolerance: float
 ) -> EngineAnswer:
-    """Narrow the powers of a list that has few points, and the type II errors by them: 1 - power."""
+    """Narrow the powers of a short list, and the type II errors by 1 - power."""
     read: CurvePoints = answer.read[0]
     rates = question.false_positive_rates
     low, high = (end.copy() for end in log_ends(read.power))
@@ -208,39 +208,36 @@ def _narrowed_points(
         number=number,
         evidence=evidence,
         limit=limit,
-        notes=_noted(answer),
+        notes=_with_note(answer),
         read=(narrowed, evidence),
     )
 
 
 def _met(narrowed: EnclosureArray, read: EnclosureArray) -> EnclosureArray:
-    """Return narrowed numbers whose ends are no wider, by the rounding of exp, than those that were read."""
+    """Return narrowed numbers whose bounds, after the rounding of exp, are no wider than the evaluated ones."""
     return replace(narrowed, lower=np.maximum(narrowed.lower, read.lower), upper=np.minimum(narrowed.upper, read.upper))
 
 
 def _limit(answer: EngineAnswer, left: WidthLimit | None) -> WidthLimit | None:
-    """Return why a narrowed answer is still wide: what kept it wide when it was read.
-
-    `left`: None where it is narrow now.
-    """
+    """Return why a narrowed answer is still wide: the reason of its evaluation. `left` is None if it is narrow now."""
     if left is None or left is WidthLimit.TOLERANCE_TOO_FINE:
         return left
     return left if answer.limit is WidthLimit.NO_FINITE_END else answer.limit
 
 
-def _noted(answer: EngineAnswer) -> tuple[str, ...]:
+def _with_note(answer: EngineAnswer) -> tuple[str, ...]:
     return answer.notes if NARROWED in answer.notes else (*answer.notes, NARROWED)
 
 
 def _eps_of(question: QuestionSpec) -> float | None:
-    """Return the eps >= 0 of a question whose answer is delta(eps): the advantage is delta(0)."""
+    """Return the eps >= 0 of a question about delta(eps), or None. The advantage is delta(0)."""
     if isinstance(question, DeltaQuestion):
         return question.epsilon
     return 0.0 if isinstance(question, AdvantageQuestion) else None
 
 
 def _rate_of(question: QuestionSpec) -> float | None:
-    """Return the alpha in (0, 1) of a question whose answer is P(alpha), where it is a double."""
+    """Return the double alpha in (0, 1) of a question about P(alpha), or None."""
     if not isinstance(question, ReconstructionQuestion):
         return None
     rate = question.baseline_success
@@ -250,6 +247,6 @@ def _rate_of(question: QuestionSpec) -> float | None:
 
 
 def _logs(number: Enclosure) -> Logs:
-    """Return natural logarithms of both ends of a number in [0, 1], rounded outwards."""
+    """Return natural logarithms of both bounds of a number in [0, 1], rounded outwards."""
     lower, upper = log_ends(EnclosureArray.of(number))
     return float(lower[0]), float(upper[0])

@@ -1,4 +1,4 @@
-"""The questions of a request, which share its allowance in rounds: all are answered first, then wide ones again."""
+"""Evaluation of the questions of a request in rounds: the first answers all, later ones narrow wide answers."""
 
 from __future__ import annotations
 
@@ -19,19 +19,20 @@ from service.privacy.trade_off.pair import TradeOffPair
 FIRST_ROUND: Final = 1 / 2
 """Share of the remaining work for the first round, in which each question takes an equal part."""
 MU: Final = 1 / 4
-"""Least share of the remaining allowance for questions of mu, where a request has any."""
+"""Smallest share of the remaining allowance for questions of mu, if a request has any."""
 LEAST_TURN: Final = 1 / 2
-"""Least share of the remaining work for a question that is read again: a smaller one may not suffice for a lattice."""
+"""Smallest share of the remaining work for a repeated question: a smaller one may not suffice for a lattice."""
 TURNS: Final = 3
-"""Most further rounds of wide answers."""
+"""Largest number of further rounds for wide answers."""
 SHARED_TURNS: Final = 4
-"""Turns after which all others are read with no work: they compose the lattices that most numbers need."""
+"""Number of turns after which all others are evaluated without work: these turns compose the lattices of most numbers.
+"""
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class AskedQuestion:
-    """A question as it was sent, as it is read, with the notes on the difference, and its place in the request."""
+    """Question of the request, the evaluated question, notes on the difference, and the pointer into the request."""
 
     sent: QuestionSpec
     read: QuestionSpec
@@ -42,10 +43,10 @@ class AskedQuestion:
 def read_in_rounds(
     curves: TradeOffPair, questions: Sequence[AskedQuestion], tolerance: float, work: Work
 ) -> list[EngineAnswer]:
-    """Return the answers of these curves within what is left of `work`, each narrowed by the others.
+    """Return the answers of these curves within the rest of `work`, each narrowed by the others.
 
-    A single question has all work. mu is read after the other questions: it reads many numbers, and takes what it gets.
-    Raises PrivacyComputationError with the pointer of a question.
+    A single question has all work. mu is evaluated after the other questions, since it evaluates many numbers. Raises
+    PrivacyComputationError with the pointer of a question.
     """
     if len(questions) == 1:
         return [_within(work.left, questions[0], partial(_first, curves, questions[0].read, tolerance))]
@@ -63,7 +64,7 @@ def read_in_rounds(
 @final
 @dataclass(slots=True)
 class _Rounds:
-    """The answers so far, by the number of the question. `most`: work that one question may take."""
+    """Answers so far, by the index of the question. `most` is the largest work of one question."""
 
     curves: TradeOffPair
     questions: Sequence[AskedQuestion]
@@ -72,15 +73,15 @@ class _Rounds:
     found: dict[int, EngineAnswer] = field(default_factory=dict[int, EngineAnswer])
 
     def read(self, numbers: Sequence[int], work: Work, share: float) -> None:
-        """Read these questions in turn within this share of the remaining work; each leaves the rest to those after."""
+        """Evaluate these questions in turn within this share of the work. Later ones share what earlier ones leave."""
         for place, at in enumerate(numbers):
             self._read(at, work.left * share / (len(numbers) - place))
 
     def read_again(self, numbers: Sequence[int], work: Work) -> None:
-        """Read wide answers whose share was spent with more work, in each round the narrowest first.
+        """Evaluate wide answers whose share was spent with more work, in each round the narrowest first.
 
-        The narrowest need least, so that they leave most to the others. After each of the first turns, the others are
-        read with no work, because the lattices of one number also enclose others.
+        The narrowest answers need the least work and leave most to the others. After each of the first turns, the other
+        questions are evaluated without work, because the lattices of one number also enclose others.
         """
         turns = 0
         for _ in range(TURNS):
@@ -101,7 +102,7 @@ class _Rounds:
         return joint_answers(self.curves, read, [self.found[at] for at in numbers], self.tolerance)
 
     def _cut_short(self, numbers: Sequence[int]) -> list[int]:
-        """Return which of these answers are wide, also beside the others, because their share was spent."""
+        """Return which of these answers are wide, also after narrowing by the others, because their share was spent."""
         if not any(self.found[at].cut_short for at in numbers):
             return []
         settled = zip(numbers, self.settled(numbers), strict=True)
@@ -122,7 +123,7 @@ def _within(share: float, asked: AskedQuestion, read: Callable[[], EngineAnswer]
 
 
 def _first(curves: TradeOffPair, question: QuestionSpec, tolerance: float) -> EngineAnswer:
-    """Return the answer of these curves. The worst case, which caps it, has half of the allowance."""
+    """Return the answer of these curves. The worst case, which caps the answer, has half of the allowance."""
     if curves.worst_case is None:
         return evaluate_question(curves, question, tolerance)
     with at_most(remaining_work() / 2):
@@ -132,7 +133,7 @@ def _first(curves: TradeOffPair, question: QuestionSpec, tolerance: float) -> En
 
 
 def _again(known: EngineAnswer, curves: TradeOffPair, question: QuestionSpec, tolerance: float) -> EngineAnswer:
-    """Return the answer read anew, or the known one where that is narrower."""
+    """Return the narrower of the known answer and a new evaluation."""
     if curves.worst_case is not None:
         with at_most(remaining_work() / 2):
             narrower(evaluate_question(curves.worst_case, question, tolerance), curves.worst_case, question, tolerance)

@@ -79,7 +79,7 @@ def _is_running(process: int) -> bool:
 
 @contextmanager
 def _locked(folder: Path) -> Generator[bool]:
-    """Acquire the lock of the folder for the block, and yield whether this process holds the lock."""
+    """Lock the folder while the block runs, and yield whether this process holds the lock."""
     with (folder / LOCK_NAME).open("w") as file:
         until = time.monotonic() + LOCK_SECONDS
         while True:

@@ -1,6 +1,6 @@
-"""Random calibrations with a known answer: a number is drawn, a question is asked there, and its answer is the target.
+"""Random calibrations with a known answer: the target is the answer of a question at a random number.
 
-What must hold is asked of `/v1/bounds` alone, with the number written into the JSON by this module.
+The checks use only `/v1/bounds`, with the number written into the JSON by this module.
 """
 
 from __future__ import annotations
@@ -182,8 +182,10 @@ class Case:
 
 
 def case(kind: str, seed: int, index: int, rare: float = 0.3) -> Case:
-    """A calibration to a question of this type, by seed; its search begins somewhere else. Answers are not at an end of
-    their range, where they do not tell numbers apart. `rare`: a share of all cases that is drawn from everything.
+    """Return a calibration to a question of this type, by seed. Its search starts at another number.
+
+    Answers are not at an endpoint of their range, where they do not distinguish numbers. `rare` is the share of cases
+    from the whole space.
     """
     random = np.random.default_rng([seed, index, *kind.encode()])
     fitting = [name for name, free in FREE.items() if free.bounded or kind not in EXTREME]
@@ -213,7 +215,7 @@ def case(kind: str, seed: int, index: int, rare: float = 0.3) -> Case:
 
 
 def with_number(body: Spec, number: float) -> Spec:
-    """The body with a number where `free` leads."""
+    """Return the body with a number at the pointer `free`."""
     found = copy.deepcopy(body)
     *steps, last = found["free"][1:].split("/")
     inner: Any = found
@@ -224,7 +226,7 @@ def with_number(body: Spec, number: float) -> Spec:
 
 
 def asked(body: Spec, target: int = 0) -> dict[str, float]:
-    """Both ends of the number that a target is about, by `/v1/bounds`, and their logarithms where it is tiny."""
+    """Return both bounds of the number of a target by `/v1/bounds`, and their logarithms for tiny numbers."""
     wanted = body["targets"][target]
     sent = {
         "mechanism": body["mechanism"],
@@ -239,7 +241,7 @@ def asked(body: Spec, target: int = 0) -> dict[str, float]:
 
 
 def calibrated(body: Spec) -> dict[str, Any]:
-    """The response as a client reads it."""
+    """Return the parsed response."""
     request = CalibrationsRequest.model_validate_json(json.dumps(body))
     written: dict[str, Any] = json.loads(CALIBRATIONS.body(request, "sha256:" + "0" * 64, "2026.1.1"))
     return written
@@ -258,7 +260,7 @@ def fails(target: Spec, answer: dict[str, float]) -> bool:
 
 
 def compared(target: Spec, answer: dict[str, float], end: str) -> tuple[float, float]:
-    """An end and the limit, or the logarithms of both."""
+    """Return a bound and the limit, or the logarithms of both."""
     limit: float = target["at_most" if "at_most" in target else "at_least"]
     if f"{end}_log10" not in answer or limit == 0:
         return answer[end], limit
@@ -266,7 +268,7 @@ def compared(target: Spec, answer: dict[str, float], end: str) -> tuple[float, f
 
 
 def wrong(found: Case, answer: dict[str, Any]) -> str:
-    """What of a response does not hold; "" where all does."""
+    """Return what is wrong with a response, or ""."""
     [target], value, body = found.body["targets"], answer["value"], found.body
     if answer["status"] == "trivially_met":
         return "" if meets(target, asked(with_number(body, value))) else "does not meet the target"

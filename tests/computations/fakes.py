@@ -103,7 +103,7 @@ class FakeEngines:
         return engine
 
     def table(self) -> dict[str, composition_engines.Engine]:
-        """discretised fails when read, saddlepoint covers nothing, clt has a smaller mu than the others."""
+        """Return engines: discretised fails on evaluation, saddlepoint covers nothing, clt has the smallest mu."""
         builds: dict[str, composition_engines.Build] = {
             "discretised": self._engine("discretised", Evidence.CERTIFIED, Failing, 1.0),
             "saddlepoint": _nothing,
@@ -121,7 +121,7 @@ def _nothing(steps: Steps, options: EngineOptions) -> NoReturn:
 
 @pytest.fixture
 def engines(monkeypatch: pytest.MonkeyPatch) -> FakeEngines:
-    """The engines that can be asked for by name, replaced."""
+    """Replace the engines that requests can name."""
     fakes = FakeEngines()
     monkeypatch.setattr(composition_engines, "ENGINES", fakes.table())
     return fakes

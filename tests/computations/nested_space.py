@@ -14,14 +14,14 @@ FREE: Final = ("noise_multiplier", "noise_std", "sample_rate", "steps", "epsilon
 
 
 def _threatened(random: Generator, found: Spec) -> Spec:
-    """One in five against another attacker."""
+    """Return the fields with another attacker in one of five cases."""
     if random.uniform() < 0.2:
         found["threat_model"] = THREATS[random.integers(len(THREATS))](random)
     return found
 
 
 def number_pointers(spec: Any, place: str) -> Iterator[str]:
-    """Pointers to the numbers of a mechanism."""
+    """Yield pointers to the numbers of a mechanism."""
     if isinstance(spec, dict):
         for name, value in spec.items():
             if name in FREE and isinstance(value, float | int):
@@ -33,7 +33,7 @@ def number_pointers(spec: Any, place: str) -> Iterator[str]:
 
 
 def _limit(random: Generator, asked: Spec) -> float:
-    """About an answer to the question."""
+    """Return a limit near an answer to the question."""
     match asked["type"]:
         case "epsilon":
             return spread(0.1, 10.0)(random)
@@ -46,7 +46,7 @@ def _limit(random: Generator, asked: Spec) -> float:
 
 
 def _asked(random: Generator) -> Spec:
-    """A question with one answer."""
+    """Return a question with one answer."""
     found = question(random)
     if found["type"] == "trade_off":
         found["false_positive_rates"] = [probability(random)]
@@ -54,7 +54,7 @@ def _asked(random: Generator) -> Spec:
 
 
 def calibration(random: Generator) -> Spec:
-    """One number of any mechanism, and a target or two."""
+    """Return a calibration of one number of any mechanism with one or two targets."""
     run = mechanism(random)
     places = list(number_pointers(run, "/mechanism")) or ["/mechanism/noise_multiplier"]
     targets: list[Spec] = []
@@ -66,7 +66,7 @@ def calibration(random: Generator) -> Spec:
 
 
 def assessment(random: Generator) -> Spec:
-    """Of any mechanism, one in three with a policy."""
+    """Return an assessment of any mechanism, one in three with a policy."""
     found: Spec = {"mechanism": mechanism(random), "context": {"delta": delta(random)}}
     if random.uniform() < 0.3:
         found["context"]["dimension"] = int(spread(1, 1e4)(random))
@@ -77,7 +77,7 @@ def assessment(random: Generator) -> Spec:
 
 
 def comparison(random: Generator) -> Spec:
-    """Two to four mechanisms."""
+    """Return a comparison of two to four mechanisms."""
     runs = [
         _threatened(random, {"name": name, "mechanism": mechanism(random)}) for name in "abcd"[: random.integers(2, 5)]
     ]
@@ -85,7 +85,7 @@ def comparison(random: Generator) -> Spec:
 
 
 def claims(random: Generator) -> Spec:
-    """Numbers about any mechanism, most of them wrong."""
+    """Return claims about any mechanism, most of them wrong."""
     stated: list[Spec] = []
     for _ in range(random.integers(1, 4)):
         asked = _asked(random)
@@ -102,6 +102,6 @@ NESTED: Final[dict[str, Callable[[Generator], Spec]]] = {
 
 
 def any_nested(random: Generator) -> tuple[str, Spec]:
-    """The name of a computation, and a body for it."""
+    """Return the name of a computation, and a body for it."""
     name = str(random.choice(list(NESTED)))
     return name, NESTED[name](random)

@@ -34,7 +34,7 @@ def spread(low: float, high: float, *corners: float) -> Draw:
 
 
 def usual(low: float, high: float, rare: Draw) -> Draw:
-    """Two of three numbers from the range that people send, the rest from everywhere."""
+    """Return two of three numbers from the common range, and the rest from the whole domain."""
     return lambda random: spread(low, high)(random) if random.uniform() < 2 / 3 else rare(random)
 
 
@@ -77,7 +77,7 @@ def _dpsgd(random: Generator) -> Spec:
 
 
 def _drawn_batches(random: Generator) -> Spec:
-    """A run of DP-SGD on batches that are no Poisson samples."""
+    """Return a run of DP-SGD on batches that are not Poisson samples."""
     size = _whole(10, 1e5, 1e12)(random)
     length: Spec = {"epochs": int(random.integers(1, 20))} if random.uniform() < 0.3 else {"steps": steps(random)}
     return {
@@ -133,7 +133,7 @@ DRAWN: Final = tuple(name for name in ELEMENTS for _ in range(2 if name == "dpsg
 
 
 def mechanism(random: Generator, depth: int = 3) -> Spec:
-    """One mechanism: an element, or repeated, composed, mixed ones, at most so deep; mixtures stand outermost."""
+    """Return an element, or repeated, composed and mixed ones up to a depth. Mixtures are outermost."""
     kind = random.uniform() if depth > 0 else 0.0
     if kind < 0.4:
         return ELEMENTS[DRAWN[random.integers(len(DRAWN))]](random)
@@ -178,7 +178,7 @@ def _side(random: Generator) -> Spec:
 
 
 def question(random: Generator) -> Spec:
-    """One question of any type."""
+    """Return one question of any type."""
     name = str(random.choice(list(QUESTIONS)))
     return _direction(random, {"type": name, **QUESTIONS[name](random)})
 
@@ -195,7 +195,7 @@ METHODS: Final = (*choose.METHODS[1:], "all")
 
 
 def body(random: Generator) -> Spec:
-    """One request: mostly the defaults, one in four against another attacker, one in three by another method."""
+    """Return one request: mostly defaults, one in four against another attacker, one in three by another method."""
     found: Spec = {"mechanism": mechanism(random), "questions": [question(random)]}
     if random.uniform() < 0.25:
         found["threat_model"] = THREATS[random.integers(len(THREATS))](random)
@@ -209,7 +209,7 @@ def body(random: Generator) -> Spec:
 
 
 def _several(random: Generator) -> Spec:
-    """One mechanism asked many things: a few different ones, or as many as there may be."""
+    """Return one mechanism with a few different questions, or the largest number of questions."""
     found = body(random)
     if random.uniform() < 0.8:
         found["questions"] += [question(random) for _ in range(random.integers(1, 8))]
@@ -220,7 +220,7 @@ def _several(random: Generator) -> Spec:
 
 
 def _curves(random: Generator) -> Spec:
-    """A body of `POST /v1/curves`."""
+    """Return a body of `POST /v1/curves`."""
     found = body(random)
     method = found.pop("method", "auto")
     del found["questions"]
@@ -239,7 +239,7 @@ def _curves(random: Generator) -> Spec:
 
 
 def any_request(random: Generator) -> tuple[str, Spec]:
-    """The name of a computation, `bounds` or `curves`, and a body for it."""
+    """Return the name of a computation, `bounds` or `curves`, and a body for it."""
     kind = random.uniform()
     if kind < 0.08:
         return "curves", _curves(random)

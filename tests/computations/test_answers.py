@@ -55,7 +55,7 @@ DIRECTIONS = ("add", "remove", "both")
 
 
 def questions() -> list[dict[str, Any]]:
-    """Every question at the ends of its ranges, in the default direction."""
+    """Return every question at the endpoints of its ranges, in the default direction."""
     asked: list[dict[str, Any]] = [{"type": "advantage"}, {"type": "trade_off", "false_positive_rates": UNIT}]
     asked += [{"type": "epsilon", "delta": delta} for delta in UNIT]
     asked += [{"type": "delta", "epsilon": epsilon} for epsilon in (0.0, 5e-324, 1.0, 1e6)]

@@ -25,7 +25,7 @@ def entry(content: bytes, name: str = "a.npy", kind: int = zipfile.ZIP_DEFLATED)
 
 
 def header(shape: str, dtype: str = "<f8") -> bytes:
-    """The header of an array of this shape, without its numbers."""
+    """Return the header of an array of this shape, without its numbers."""
     text = f"{{'descr': '{dtype}', 'fortran_order': False, 'shape': {shape}, }}".encode() + b"\n"
     return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text
 
@@ -74,7 +74,7 @@ def test_what_is_not_an_archive_of_numbers_is_refused(body: bytes) -> None:
 
 
 def test_a_bomb_is_refused_before_it_is_unpacked() -> None:
-    """Many zeros in few bytes; and the same with a directory that hides their size."""
+    """Check many zeros in few bytes, also with a directory that hides their size."""
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive, archive.open("a.npy", "w") as member:
         member.write(header("(8, 1048576)"))

@@ -274,7 +274,7 @@ def test_a_model_card_promises_no_more_than_the_numbers() -> None:
 
 @pytest.mark.parametrize("seed", range(2))
 def test_mu_is_never_0_where_something_is_revealed(seed: int) -> None:
-    """Nor where everything is, so that no point of the curve is in the range of mu."""
+    """Check runs that reveal something, and runs that reveal so much that no point lies in the range of mu."""
     random = np.random.default_rng(seed)
     drawn = [
         {"type": "gaussian", "noise_multiplier": 10 ** random.uniform(-4, 1)},

@@ -52,7 +52,7 @@ def test_what_is_proved_is_the_lower_end() -> None:
 
 
 def test_verdicts_agree_with_the_mu_that_is_proved() -> None:
-    """The bound of mu-GDP is exceeded exactly where the counts prove a larger mu."""
+    """Check that counts exceed the bound of mu-GDP exactly if they prove a larger mu."""
     proved = counted().gdp_mu["lower"]
     for counts in ({}, {"true_positives": 820, "false_positives": 990}):
         for mu, verdict in ((proved * (1 - 1e-6), "above_the_bound"), (proved * (1 + 1e-6), "consistent")):
@@ -186,7 +186,7 @@ def test_simulated_gradients_agree_with_theory(noise: dict[str, Any]) -> None:
 
 
 def test_a_leak_is_above_the_bound() -> None:
-    """A batch of 100 that is said to be one of 2000."""
+    """Check a batch of 100 that claims to be one of 2000."""
     generator = np.random.Generator(np.random.PCG64(5))
     queries = generator.standard_normal((200, 200))
     step = {
@@ -231,7 +231,7 @@ def test_a_query_in_the_background_is_pointed_to() -> None:
 
 
 def test_the_law_is_exact_through_both_ways_of_sending() -> None:
-    """100 background gradients in 20 dimensions: once, nominal 1 % was 6.5 %."""
+    """Check 100 background gradients in 20 dimensions: with an estimated law, nominal 1 % was 6.5 %."""
     p_values: list[float] = []
     for trial in range(400):
         random = np.random.Generator(np.random.PCG64(np.random.SeedSequence([20261206, trial])))

@@ -365,7 +365,7 @@ def test_the_price_is_known_without_doing_the_work() -> None:
 
 
 def test_the_worst_of_two_directions_costs_more_than_one() -> None:
-    """Both are read, unless they have one curve."""
+    """Check that both directions count, unless they share one curve."""
     run = {"type": "dpsgd", "sigma": 1.0, "q": 0.01, "steps": 1000}
     full = {"type": "dpsgd", "sigma": 1.0, "q": 1.0, "steps": 1000}
     for question in (

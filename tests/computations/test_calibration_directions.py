@@ -34,7 +34,7 @@ PAIRS = 12
 
 
 def numbers_of(union: Any) -> list[tuple[str, str]]:
-    """Every field of every member of a union that is a number, or a list of numbers."""
+    """Return every numeric field of every member of a union, including lists of numbers."""
     found: list[tuple[str, str]] = []
     for model in shape_of(union).models:
         for name, field in model.model_fields.items():
@@ -61,7 +61,7 @@ def test_every_number_of_a_question_has_a_theorem_or_none(what: tuple[str, str])
 
 
 def varied(random: np.random.Generator, kind: str, field: str) -> list[dict[str, Any]]:
-    """The same question with a smaller and a larger number in one of its fields."""
+    """Return the question with a smaller and a larger number in one of its fields."""
     question = {"type": kind, **QUESTIONS[kind](random)}
     if field == "candidates":
         del question["baseline_success"]

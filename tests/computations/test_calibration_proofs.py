@@ -34,7 +34,7 @@ def run(random: Generator) -> Spec:
 
 
 def epochs(random: Generator) -> Spec:
-    """A run of few steps, where their rounding matters."""
+    """Return a run of few steps, where their rounding matters."""
     size = int(log_uniform(random, 200, 20_000))
     return {
         "type": "dpsgd",
@@ -85,7 +85,7 @@ ROUNDED: Final = ("batch of epochs", "data of epochs", "rate of epochs", "batch 
 
 
 def drawn(random: Generator, name: str) -> Spec:
-    """A calibration whose limits are near what the run has at the start, or are drawn, and contradict each other."""
+    """Return a calibration whose limits are near the start of the run, or random and contradictory."""
     mechanism, free, (low, high) = FREE[name]
     body: Spec = {"mechanism": mechanism(random), "free": free, "relative_tolerance": 1e-4}
     body |= {"threat_model": {"type": "worst_case", "records": 1}} if name == "records" else {}
@@ -99,7 +99,7 @@ def drawn(random: Generator, name: str) -> Spec:
 
 
 def sampled(random: Generator, body: Spec, low: float, high: float) -> list[float]:
-    """Numbers of the range that fit the request, near and far from the first end."""
+    """Return numbers of the range that fit the request, near and far from the first endpoint."""
     whole = isinstance(looked_up(body), int)
     found: list[float] = []
     for _ in range(SAMPLES):
@@ -155,7 +155,7 @@ def test_what_a_calibration_states_holds_by_bounds(name: str, index: int) -> Non
 
 @pytest.mark.parametrize("index", [0, 1, thorough(2), thorough(3)])
 def test_the_batch_of_a_calibration_is_the_best_of_the_plateaus_around_it(index: int) -> None:
-    """The smallest batch of the next two numbers of steps fails; a batch that is no divisor is not the end."""
+    """Check the smallest batch of the next two numbers of steps: it fails. Non-divisors do not end the search."""
     random = np.random.default_rng([SEED, index])
     size = int(random.integers(300, 3000))
     mechanism = epochs(random) | {"dataset_size": size, "batch_size": size // 7, "epochs": 1}
@@ -177,7 +177,7 @@ def test_the_batch_of_a_calibration_is_the_best_of_the_plateaus_around_it(index:
 
 
 def test_a_batch_may_fail_below_the_value() -> None:
-    """The largest batches of an epoch in five steps fail, and the smallest ones of four steps meet the target."""
+    """Check that the largest batches of an epoch in five steps fail, and the smallest of four steps meet the target."""
     mechanism = {"type": "dpsgd", "noise_multiplier": 1.0, "batch_size": 100, "dataset_size": 1000, "epochs": 1}
     targets = [{"question": EPSILON, "at_most": 4.4}]
     answer = calibrated({"mechanism": mechanism, "free": "/mechanism/batch_size", "targets": targets})
@@ -280,7 +280,7 @@ def test_a_target_that_fails_at_every_number_is_infeasible_at_the_first_look(nam
 
 
 def test_a_target_at_its_limit_leaves_the_search_undecided() -> None:
-    """The limit lies between the two theorems on shuffled batches, which no delta of the other target changes."""
+    """Check a limit between the two theorems on shuffled batches, which no delta of the other target changes."""
     name = "the question of another target"
     ends = asked(with_fixed(name, 0.5), 1)
     answer = calibrated(with_fixed(name, 0.5 * (ends["lower"] + ends["upper"])))

@@ -1,4 +1,4 @@
-"""Calibrations: the value meets every target, its neighbour fails one, and what cannot be said so is said otherwise."""
+"""Calibrations: the value meets every target and its neighbour fails one. Other outcomes carry another status."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_integers_are_exact(name: str, index: int) -> None:
 
 
 def test_the_failing_request_of_riskcal_is_certified() -> None:
-    """riskcal answered 0.42436, at which the power is 399 times what was asked for."""
+    """Check a request that riskcal answered with 0.42436, where the power is 399 times the target."""
     target = {"question": {"type": "trade_off", "false_positive_rates": [1e-6]}, "at_most": 1e-4}
     sent = body(RUN, target)
     answer = calibrated(sent)
@@ -162,7 +162,7 @@ def test_a_limit_beyond_all_answers_is_not_searched_for(seed: int) -> None:
 
 
 def test_targets_on_both_sides() -> None:
-    """One limit wants more noise, the other less: both are met, or the answer says that they cannot be."""
+    """Check one limit that needs more noise and one that needs less: both are met, or the answer excludes that."""
     for least, status in ((0.05, "met"), (0.5, "infeasible")):
         answer = calibrated(body(GAUSSIAN, EPSILON, ADVANTAGE | {"at_least": least}))
         assert answer["status"] == status
@@ -203,7 +203,7 @@ def test_an_epoch_in_parts_of_batches_is_a_bracket_too() -> None:
 
 
 def test_derived_numbers_follow_the_free_one() -> None:
-    """Rates follow sizes and steps follow epochs, also where a description says both, as one that came back does."""
+    """Check that rates follow sizes and steps follow epochs, also in a description with both, as in a response."""
     said = {**RUN, "batch_size": 500, "dataset_size": 50_000, "epochs": 10.0}
     answer = calibrated(body(said, EPSILON | {"at_most": 2.0}, free="/mechanism/batch_size"))
     mechanism = answer["mechanism"]
@@ -223,7 +223,7 @@ def test_where_nothing_is_proved_it_is_said() -> None:
 
 
 def test_what_goes_up_and_down_is_served_near_the_start() -> None:
-    """The accuracy is largest at both ends of the prior."""
+    """Check the accuracy, which is largest at both endpoints of the prior."""
     question = {"type": "attack_accuracy", "prior": 0.3}
     sent = body(BRACKET, {"question": question, "at_most": 0.75}, free="/targets/0/question/prior")
     answer = calibrated(sent)
@@ -306,7 +306,7 @@ def test_prices_rise_with_those_of_readings_and_none_is_for_the_event_loop() -> 
 
 
 def test_mu_of_an_empty_range_is_no_small_mu() -> None:
-    """No part of so strong a curve has both errors at 1e-9, so that mu over that range is 0."""
+    """Check a curve so strong that no part has both errors at 1e-9: mu over that range is 0."""
     target = {"question": {"type": "gdp_mu"}, "at_most": 1.0}
     for start in (0.01, 1.0, 100.0):
         answer = calibrated(body(GAUSSIAN | {"noise_multiplier": start}, target))
@@ -318,7 +318,7 @@ def test_mu_of_an_empty_range_is_no_small_mu() -> None:
 
 @pytest.mark.parametrize("limit", [1e-300, 5e-324])
 def test_limits_may_be_as_small_as_numbers_are(limit: float) -> None:
-    """Answers below them come with their logarithms."""
+    """Check limits below the doubles: answers there carry their logarithms."""
     target = {"question": {"type": "delta", "epsilon": 2.0}, "at_most": limit}
     answer = calibrated(body(GAUSSIAN, target))
     assert (answer["status"], answer["no_witness"]) == ("met", None)

@@ -43,7 +43,7 @@ def gaussian(random: Generator) -> Spec:
 
 
 def few_steps(random: Generator) -> Spec:
-    """Runs on which searches of the practical attacker end at different widths than those of the worst case."""
+    """Return runs whose searches for the practical attacker and the worst case end at different widths."""
     return {
         "type": "dpsgd",
         "noise_multiplier": log_uniform(random, 0.6, 4.0),
@@ -213,7 +213,7 @@ RESOURCES = {
 
 
 def numbers(answer: Spec) -> Iterator[tuple[float, bool]]:
-    """The numbers of an answer: the safe endpoint, and whether it rises with the power of an attack."""
+    """Yield the safe bound of each number of an answer, and whether it increases with the power of an attack."""
     if answer["type"] == "trade_off":
         for point in answer["points"]:
             yield float(point["power"]["upper"]), True

@@ -42,7 +42,7 @@ def answers(mechanism: Spec, questions: list[Spec], **more: Any) -> list[Spec]:
 
 
 def drawn(random: Generator) -> list[Spec]:
-    """One mechanism of many kinds each, in ranges that people send."""
+    """Return one mechanism of each of many kinds, in common ranges."""
     noise, rate = random.uniform(0.6, 4), 10 ** random.uniform(-3, -0.5)
     laplace = {"type": "laplace", "noise_multiplier": random.uniform(0.5, 4)}
     gaussian = {"type": "gaussian", "noise_multiplier": noise}
@@ -63,7 +63,7 @@ def drawn(random: Generator) -> list[Spec]:
 
 
 def asked(kind: str, random: Generator) -> Spec:
-    """A question of this type, away from the ends of its ranges; a curve at one rate."""
+    """Return a question of this type, away from the endpoints of its ranges; a curve has one rate."""
     found = {"type": kind, **QUESTIONS[kind](random)}
     usual: Spec = {
         "false_positive_rates": [10 ** random.uniform(-6, -0.3)],
@@ -118,7 +118,7 @@ def test_verdicts_at_both_ends_and_between(seed: int, mechanism: Spec) -> None:
 
 
 def is_guaranteed(question: Spec, reads: str) -> bool:
-    """Written down once more: what is left to the defender is safe from below."""
+    """Return whether the lower bound is the safe one. The rule is independent of the implementation."""
     return (
         reads == "type_two_error"
         or question.get("side") == "at_least"
@@ -127,7 +127,7 @@ def is_guaranteed(question: Spec, reads: str) -> bool:
 
 
 def assert_attacks_beat_the_claims(mechanism: Spec, found: ClaimsResponse) -> None:
-    """The power of every attack is the one that the curve has, and above what the claim leaves."""
+    """Check that the power of every attack is that of the curve, and exceeds the claim."""
     shown = [claim.attack for claim in found.claims if claim.attack is not None and claim.attack.power is not None]
     assert shown
     for direction in ("add", "remove", "both"):
@@ -169,7 +169,7 @@ def number(lower: float, upper: float, log10: tuple[float, float] | None = None,
 
 @pytest.mark.parametrize("seed", range(20))
 def test_comparisons_are_exact(seed: int) -> None:
-    """One step of a double beside the bound decides."""
+    """Check that one unit in the last place of the bound decides."""
     random = np.random.default_rng(seed)
     lower = float(random.uniform(0.1, 10))
     tolerance = float(2.0 ** -random.integers(1, 40))
@@ -283,7 +283,7 @@ def test_the_bytes_are_those_of_the_response() -> None:
 
 
 def test_an_attack_that_is_expensive_to_find_is_not_looked_for() -> None:
-    """The verdict does not rest on it."""
+    """Check that the verdict does not depend on the search for the attack."""
     run = {"type": "dpsgd", "noise_multiplier": 0.3, "sample_rate": 0.05, "steps": 3}
     question = {"type": "positive_predictive_value", "prior": 0.1}
     found = checked_one(run, {"question": question, "value": 0.5})

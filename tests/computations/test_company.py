@@ -27,7 +27,7 @@ NARROW: Final = 1e-6
 """... where it is wider than this, relative to its upper end."""
 MOST_ALONE: Final = 6
 """Wide answers of a request that are asked again alone."""
-FEW: Final = 12
+FEW: Final = 4
 """Of 120 random requests, those known to be hurt: many numbers, each of which takes seconds. None should be, and no
 more may become so.
 """

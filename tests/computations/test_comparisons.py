@@ -38,7 +38,7 @@ TURNED: Final = {
 
 
 def compared(runs: dict[str, Spec], questions: list[Spec], **more: Any) -> ComparisonsResponse:
-    """Runs by their names; one with a `threat_model` and a `mechanism`, or a mechanism alone."""
+    """Return runs by name, each with a `threat_model` and a `mechanism`, or a mechanism alone."""
     sent = [
         {"name": name, **(run if "mechanism" in run and "type" not in run else {"mechanism": run})}
         for name, run in runs.items()
@@ -80,7 +80,7 @@ def test_the_order_of_runs_is_of_no_matter(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_signs_and_differences_hold_for_the_answers(seed: int) -> None:
-    """A sign is certain only where enclosures are apart, and the best run has the best safe end."""
+    """Check that a sign is certain only for disjoint enclosures, and that the best run has the best safe bound."""
     random = np.random.default_rng([7, seed])
     runs = dict(zip("abc", drawn(random)[seed : seed + 3], strict=True))
     response = compared(runs, usual_questions(random))
@@ -125,7 +125,7 @@ def test_a_run_equals_itself_under_another_name() -> None:
 
 
 def harder_and_easier(random: Generator) -> list[tuple[Spec, Spec]]:
-    """Pairs whose parameters decide: the first is at least as private."""
+    """Return pairs whose parameters decide: the first is at least as private."""
     noise, rate, steps = random.uniform(0.7, 3), 10 ** random.uniform(-2.5, -1), int(random.integers(20, 800))
     more, less = 1 + random.uniform(0, 0.5), 1 - random.uniform(0, 0.3)
 

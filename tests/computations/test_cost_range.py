@@ -62,7 +62,7 @@ def counted(number: int) -> tuple[CostRange, float] | None:
 
 @pytest.mark.parametrize("start", range(0, 132, 22))
 def test_what_is_counted_lies_in_the_range(start: int) -> None:
-    """22 requests in a row come from all parts of the space."""
+    """Check 22 successive requests, which come from all parts of the space."""
     found = [each for each in map(counted, range(3000 + start, 3022 + start)) if each is not None]
     assert len(found) > 5
     for each, cost in found:
@@ -71,7 +71,7 @@ def test_what_is_counted_lies_in_the_range(start: int) -> None:
 
 
 def test_every_range_is_ordered() -> None:
-    """Also where a quote exceeds the time limit, and where nothing but that limit ends a request."""
+    """Check quotes above the time limit, and requests that only that limit ends."""
     ranges: list[CostRange] = []
     for number in range(4000, 4400):
         name, body = request(number)

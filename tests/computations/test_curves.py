@@ -39,7 +39,7 @@ def request(mechanism: dict[str, Any], **more: Any) -> CurvesRequest:
 
 
 def compute(mechanism: dict[str, Any], **more: Any) -> CurvesResponse:
-    """The response, after a look at its bytes: they keep the schema, and reading them loses nothing."""
+    """Return the response after a check of its bytes: they fit the schema, and parsing loses nothing."""
     written = CURVES.body(request(mechanism, **more), DIGEST, "2026.01.01")
     body = json.loads(written)
     assert SCHEMA.is_valid(body), next(iter(SCHEMA.iter_errors(body))).message

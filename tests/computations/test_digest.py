@@ -85,7 +85,7 @@ def test_what_has_no_canonical_form_is_refused(value: Any) -> None:
 
 @pytest.mark.parametrize("value", [2**53, -(2**53), 2**63 - 1])
 def test_integers_that_no_double_holds_are_strings_of_digits(value: int) -> None:
-    """RFC 8785, appendix D: integers outside the safe range are to be represented as strings."""
+    """Check RFC 8785, appendix D: integers outside the safe range are represented as strings."""
     assert canonical_text(value).encode() == rfc8785.dumps(str(value))
 
 

@@ -30,7 +30,7 @@ def size(generator: np.random.Generator, low: float, high: float) -> float:
 
 
 def chance(generator: np.random.Generator) -> float:
-    """In (0, 1), near its ends as often as between."""
+    """Return a number in (0, 1), near its endpoints as often as between."""
     kind, small = int(generator.integers(0, 4)), size(generator, -16, 0)
     return min((small, 1 - small, size(generator, -300, 0), float(generator.uniform(0, 1)))[kind], 1 - 2.0**-53)
 
@@ -76,7 +76,7 @@ def questions(generator: np.random.Generator) -> list[dict[str, Any]]:
 
 
 def known_range(asked: dict[str, Any]) -> tuple[Any, Any]:
-    """Where the answer to a question lies whatever the mechanism is, exactly."""
+    """Return the exact range of the answer to a question over all mechanisms."""
     prior = Fraction(asked.get("prior", 0))
     match asked["type"]:
         case "epsilon" | "gdp_mu":
@@ -101,7 +101,7 @@ def known_range(asked: dict[str, Any]) -> tuple[Any, Any]:
 
 
 def inside(number: dict[str, Any], low: Any, high: Any) -> bool:
-    """Up to the neighbouring double, where an end of the range is none."""
+    """Return whether a number lies in a range, up to the neighbouring double of an inexact endpoint."""
     return math.nextafter(float(low), -1) <= number["lower"] <= number["upper"] <= math.nextafter(float(high), math.inf)
 
 
@@ -131,7 +131,7 @@ def test_curves_lie_where_they_must(seed: int) -> None:
 
 
 def monotone(generator: np.random.Generator) -> Iterator[tuple[list[dict[str, Any]], int]]:
-    """Questions along which answers rise (1) or fall (-1)."""
+    """Yield questions along which answers increase (1) or decrease (-1)."""
     chances = sorted({chance(generator) for _ in range(5)})
     sizes = sorted(size(generator, -6, 2) for _ in range(5))
     prior = chance(generator)
@@ -147,7 +147,7 @@ def monotone(generator: np.random.Generator) -> Iterator[tuple[list[dict[str, An
 
 @pytest.mark.parametrize("seed", range(6))
 def test_answers_rise_and_fall_with_what_is_asked(seed: int) -> None:
-    """No upper end lies below the lower end of a truth that is at most as large."""
+    """Check that no upper bound lies below the lower bound of a number that is at most as large."""
     generator = np.random.default_rng([53, seed])
     for mechanism in mechanisms(generator):
         for asked, sign in monotone(generator):
@@ -158,7 +158,7 @@ def test_answers_rise_and_fall_with_what_is_asked(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(6))
 def test_answers_fit_what_is_proved_beside_them(seed: int) -> None:
-    """One direction is at most both; predictive values at a rate at most those at any; accuracies likewise."""
+    """Check one direction against both, and predictive values and accuracies at a rate against those at any rate."""
     generator = np.random.default_rng([54, seed])
     for mechanism in mechanisms(generator):
         delta, epsilon, rate, prior = (
@@ -245,7 +245,7 @@ def test_stated_parameters_alone_are_a_hazard(mechanism: dict[str, Any], warned:
 
 
 def test_engines_are_named_where_they_were_asked() -> None:
-    """A line that is narrow says nothing of lattices, whatever was asked before it; one that is wide does."""
+    """Check that only a wide contour mentions lattices, whatever was requested before."""
     mechanism = {"type": "dpsgd", "noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 1000}
     narrow = {"type": "epsilon", "delta": 1e-5}
     wide = {"type": "delta", "epsilon": 1.0}

@@ -40,7 +40,7 @@ def curves(mechanism: dict[str, Any], **more: Any) -> CurvesResponse:
 
 
 def test_the_worst_case_stands_beside() -> None:
-    """Figure 9 of the paper: 2.943660 against 3.636734."""
+    """Check Figure 9 of the paper: 2.943660 against 3.636734."""
     questions = [EPSILON, {"type": "reconstruction", "baseline_success": 0.001}]
     found = compute(SEVENTY, GLRT, *questions)
     relaxed, _ = found.answers
@@ -78,7 +78,7 @@ def test_every_question_is_answered() -> None:
 
 
 def test_every_answer_about_fresh_directions_says_that_it_is_no_bound() -> None:
-    """Erratum 8 of the paper: 0.2135 where the averaging adversary has 2.9437."""
+    """Check erratum 8 of the paper: 0.2135, while the averaging adversary has 2.9437."""
     found = compute(SEVENTY, FRESH, {**EPSILON, "direction": "add"}, relative_tolerance=1e-4)
     [answer] = found.answers
     assert isinstance(answer, Enclosed)

@@ -1,4 +1,4 @@
-"""What libraries and papers state about mechanisms, each with its verdict."""
+"""Golden claims of libraries and papers about mechanisms, each with its verdict."""
 
 from __future__ import annotations
 

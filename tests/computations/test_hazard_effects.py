@@ -48,7 +48,7 @@ def limit(at_most: float) -> dict[str, Any]:
 
 
 def run(random: Generator) -> dict[str, Any]:
-    """A run of training, in one of the ways in which people describe it."""
+    """Return a training run in one of the common descriptions."""
     noise, rate, steps = float(random.uniform(0.8, 3)), float(random.uniform(0.02, 0.1)), int(random.integers(100, 300))
     sampled = {
         "type": "poisson_sampled",
@@ -73,7 +73,7 @@ def has_sizes(mechanism: dict[str, Any]) -> bool:
 
 
 def present(random: Generator, code: str, mechanism: dict[str, Any]) -> dict[str, Any] | None:
-    """A context in which a hazard is present; None where the mechanism leaves no room for it."""
+    """Return a context in which a hazard is present, or None if the mechanism excludes it."""
     match code:
         case "microbatches_double_sensitivity":
             return {"microbatch_size": int(random.integers(2, 64))}

@@ -55,7 +55,7 @@ def number(value: float | str) -> float:
 
 
 def check(found: list[dict[str, Any]]) -> None:
-    """Upper ends of delta fall in epsilon, those of epsilon in delta; those of powers rise, and lie below lines."""
+    """Check upper bounds: delta decreases in epsilon, epsilon in delta; powers increase and lie below chords."""
     proved = [each for each in found if each["evidence"] not in ("statistical", "asymptotic")]
     for direction in ("add", "remove", "both"):
         here = [each for each in proved if each["question"].get("direction") == direction]

@@ -51,7 +51,7 @@ def request(mechanism: dict[str, Any] | None = None, model: Any = MEMBERSHIP, **
 
 
 def answered(asked: BoundsRequest) -> BoundsResponse:
-    """The response, after a look at its bytes."""
+    """Return the response after a check of its bytes."""
     written = BOUNDS.body(asked, DIGEST, "2026.01.01")
     body = json.loads(written)
     assert SCHEMA.is_valid(body), next(iter(SCHEMA.iter_errors(body))).message
@@ -140,7 +140,7 @@ def test_a_record_added_or_removed_is_covered_where_batches_have_a_fixed_size() 
 )
 def test_what_is_refused_says_where(mechanism: dict[str, Any], more: dict[str, Any], pointer: str) -> None:
     def served(asked: BoundsRequest) -> None:
-        """As the service does: what has a price is refused by the engine."""
+        """Serve a request as the service does: the engine refuses requests that have a quote."""
         assert BOUNDS.quote(asked).cost > 0
         answered(asked)
 

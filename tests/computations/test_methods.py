@@ -49,7 +49,7 @@ def request(*questions: dict[str, Any], mechanism: dict[str, Any] = GAUSSIAN, **
 
 
 def compute(*questions: dict[str, Any], **more: Any) -> BoundsResponse:
-    """The response, after a look at its bytes: they keep the schema, and reading them loses nothing."""
+    """Return the response after a check of its bytes: they fit the schema, and parsing loses nothing."""
     written = BOUNDS.body(request(*questions, **more), DIGEST, "2026.01.01")
     body = json.loads(written)
     assert SCHEMA.is_valid(body), next(iter(SCHEMA.iter_errors(body))).message

@@ -29,7 +29,7 @@ CURVES: Final = pair(Gaussian(noise_multiplier=1.0))
 
 
 def read(lower: float, upper: float, evidence: Evidence = Evidence.CERTIFIED) -> EngineAnswer:
-    """An answer with these ends."""
+    """Return an answer with these bounds."""
     value = Enclosure(lower, upper, evidence)
     wide = value.relative_width() > TOLERANCE
     return EngineAnswer(

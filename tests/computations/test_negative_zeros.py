@@ -29,7 +29,7 @@ def read_number(text: str) -> float:
 
 
 def without_zeros(body: bytes) -> Any:
-    """The document, read by a parser that refuses negative zeros."""
+    """Return the document, parsed by a parser that refuses negative zeros."""
     return json.loads(body, parse_float=read_number, parse_int=read_number)
 
 
@@ -39,7 +39,7 @@ class Numbers(Response):
 
 
 def document(random: np.random.Generator, depth: int = 4) -> Any:
-    """Any JSON value, with many zeros of both signs, and texts that look like them."""
+    """Return any JSON value with many zeros of both signs, and texts that resemble them."""
     leaves = (
         0.0,
         -0.0,
@@ -89,7 +89,7 @@ def test_examples_have_no_negative_zero(computation: Computation[Any, Any]) -> N
 
 
 def pmp(random: np.random.Generator) -> tuple[str, dict[str, Any]]:
-    """Few objects and points, many of them equal."""
+    """Return few objects and points, many of them equal."""
     points = random.integers(-1, 2, (4, 1)).astype(float) * random.choice([1.0, -0.0])
     objects = random.integers(0, 2, (2, 1)).astype(float) * random.choice([1.0, 0.0])
     sent = {"points": points.tolist(), "objects": objects.tolist(), "clip_radius": 2.0}

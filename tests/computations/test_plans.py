@@ -45,7 +45,7 @@ NAMED = "sha256:" + "0" * 64
 
 
 def quoted(seed: int) -> Iterator[tuple[str, BaseModel, Quote]]:
-    """Every request of a seed that has a price."""
+    """Yield every request of a seed that has a quote."""
     for index in range(REQUESTS):
         name, sent = any_request(np.random.default_rng([seed, index]))
         try:
@@ -56,7 +56,7 @@ def quoted(seed: int) -> Iterator[tuple[str, BaseModel, Quote]]:
 
 
 def steps_of(spec: dict[str, Any]) -> Iterator[tuple[dict[str, Any], int]]:
-    """The steps of a mechanism as they were written, with their counts."""
+    """Yield the steps of a mechanism as written, with their counts."""
     match spec["type"]:
         case "repeated":
             yield from ((step, count * spec["steps"]) for step, count in steps_of(spec["mechanism"]))
@@ -84,7 +84,7 @@ def is_gaussian(step: dict[str, Any]) -> bool:
 
 
 def on_the_list(spec: dict[str, Any]) -> bool:
-    """One step of constant cost, or Gaussian steps."""
+    """Return whether the run is one step of constant cost, or consists of Gaussian steps."""
     known = list(steps_of(spec))
     alone = len(known) == 1 and known[0][1] == 1 and known[0][0]["type"] in ONE_STEP
     return alone or all(is_gaussian(step) for step, _ in known)
@@ -107,7 +107,7 @@ def test_what_runs_in_the_event_loop_is_on_the_closed_list(seed: int) -> None:
 
 
 def test_the_plans_of_a_quote_answer_the_same_in_another_process() -> None:
-    """The event loop and the workers compute what was planned for the quote."""
+    """Check that the event loop and the workers compute the plans of the quote."""
     answered = {True: 0, False: 0}
     for name, request, quote in quoted(0):
         if quote.prepared is None:
@@ -161,7 +161,7 @@ def test_a_worker_plans_nothing_again(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def outcome(computation: BodyProducer, request: BaseModel) -> bytes | tuple[str, str]:
-    """The answer, or what is wrong and where."""
+    """Return the answer, or the error with its pointer."""
     try:
         return computation.body(request, NAMED, "1")
     except PrivacyComputationError as error:
@@ -176,7 +176,7 @@ def test_everything_has_a_price_and_an_engine(seed: int) -> None:
 
 
 def test_who_was_chosen_answers() -> None:
-    """Or a closed form where nothing, or everything, is revealed; of a mixture one of those that were chosen."""
+    """Check the chosen engine, or a closed form for trivial runs; for a mixture, one of the chosen engines."""
     answered = 0
     for index in range(REQUESTS):
         sent = body(np.random.default_rng([9, index]))
@@ -199,7 +199,7 @@ def test_who_was_chosen_answers() -> None:
 
 
 def test_pricing_allocates_next_to_nothing() -> None:
-    """However many steps there are, and whatever they are asked."""
+    """Check the memory of a quote for any number of steps and questions."""
     run = {"type": "dpsgd", "noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 10**12}
     parts = [run, {"type": "laplace", "noise_multiplier": 2.0}, {"type": "exponential", "epsilon": 1.0}]
     longest = {"type": "repeated", "steps": 10**3, "mechanism": {"type": "composed", "mechanisms": parts[:1]}}
@@ -303,7 +303,7 @@ def test_mu_beside_a_stated_parameter_is_not_refused() -> None:
 
 
 def test_long_lists_of_long_runs_are_not_refused() -> None:
-    """On lattices a further point costs next to nothing, however long the run."""
+    """Check that a further point on a lattice costs next to nothing, however long the run."""
     sent = {
         "mechanism": {"type": "dpsgd", "noise_multiplier": 1.7, "sample_rate": 1e-9, "steps": 3_000_000},
         "threat_models": [{"type": "worst_case"}],
@@ -316,7 +316,7 @@ def test_long_lists_of_long_runs_are_not_refused() -> None:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_what_was_priced_far_too_high_is_not_refused(seed: int) -> None:
-    """Long lists and many questions on lines, and weak runs in balls: they were refused, and take seconds."""
+    """Check long lists and many questions on contours, and weak runs in balls, which take seconds."""
     random = np.random.default_rng([20261126, seed])
     deltas = [{"type": "delta", "epsilon": float(random.uniform(0, 5)), "direction": "both"} for _ in range(256)]
     laplace = {"type": "laplace", "noise_multiplier": float(random.uniform(0.5, 30))}
@@ -347,7 +347,7 @@ def test_doubt_is_of_refusals_alone_and_never_of_what_runs_in_the_event_loop() -
 
 
 def test_relations_enter_the_price() -> None:
-    """300 steps are in reach of exact sums where a record is added, and not where it is replaced."""
+    """Check that exact sums reach 300 steps if a record is added, and not if it is replaced."""
     laplace = {"type": "repeated", "steps": 300, "mechanism": {"type": "laplace", "noise_multiplier": 1.2}}
 
     def engine(relation: str) -> str:
@@ -388,7 +388,7 @@ def test_writing_many_answers_is_priced_in_full(seed: int) -> None:
 
 @pytest.mark.parametrize("kinds", [1, 8])
 def test_questions_on_a_ground_truth_share_the_cost_of_its_contour(kinds: int) -> None:
-    """Measured: 16 deltas take 1.2 times the CPU of one. Each alone was quoted before, up to 97 times too much."""
+    """Check a measured ratio: 16 deltas take 1.2 times the CPU time of one. Quotes were up to 97 times too high."""
     runs = [{"type": "dpsgd", "noise_multiplier": 1 + n / 9, "sample_rate": 0.01, "steps": 1000} for n in range(kinds)]
 
     def cost(count: int) -> int:

@@ -37,7 +37,7 @@ TABLE: dict[str, Any] = {"points": 2, "probabilities": [[0.3, 0.7, 0.0], [0.0, 0
 
 
 def answer(computation: Computation[Any, Any], body: dict[str, Any]) -> Any:
-    """The response, read back and held to its published schema and its own bytes."""
+    """Return the response, parsed and compared with its published schema and its own bytes."""
     request = computation.request_type.model_validate_json(json.dumps(body))
     written = computation.body(request, DIGEST, "v")
     validator = jsonschema_rs.validator_for(computation.response_type.model_json_schema(mode="serialization"))
@@ -69,7 +69,7 @@ def errors(model: Any, body: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def test_the_example_on_a_line() -> None:
-    """Case em_1d_n2_two of the reference, with the sensitivity (C + 1)/n that it states."""
+    """Check case em_1d_n2_two of the reference, with its stated sensitivity (C + 1)/n."""
     response = exponential()
     assert response.sensitivity == 5.5
     assert response.epsilon_pmp["value"] == pytest.approx(0.5289375914907049, abs=1e-10)
@@ -97,7 +97,7 @@ def test_readings_are_ordered() -> None:
 
 
 def test_the_worst_case_of_distances_does_not_exceed_what_objects_allow() -> None:
-    """Both ends of |w - x| - |v - x| are at most |w - v| = 2 from 0, so epsilon/(11) 2 of the stated 8."""
+    """Check that |w - x| - |v - x| is within |w - v| = 2 of 0: the bound is 2 epsilon/11 for the stated 8."""
     response = exponential()
     assert response.worst_case["epsilon"]["value"] == pytest.approx(8.0 * 2 / 11, rel=1e-12)
     assert any(note.startswith("worst_case: ") for note in response.notes)
@@ -106,7 +106,7 @@ def test_the_worst_case_of_distances_does_not_exceed_what_objects_allow() -> Non
 
 
 def test_a_stated_sensitivity_scales_the_weights_and_the_worst_case() -> None:
-    """Half of the true sensitivity is twice the epsilon."""
+    """Check that half of the true sensitivity doubles epsilon."""
     half, twice = exponential(sensitivity=2.75), exponential(epsilon=16.0)
     assert half.epsilon_pmp["value"] == pytest.approx(twice.epsilon_pmp["value"], rel=1e-12)
     assert half.worst_case["epsilon"]["value"] == pytest.approx(twice.worst_case["epsilon"]["value"], rel=1e-12)
@@ -264,7 +264,7 @@ def test_bad_losses_are_refused_with_their_place(change: dict[str, Any], pointer
 
 
 def test_a_table_of_one_record_is_differential_privacy() -> None:
-    """Erratum of Corollary 4: delta is 0.3 for both, not twice it."""
+    """Check the erratum of Corollary 4: delta is 0.3 for both, not twice that."""
     response: PmpFiniteResponse = answer(PMP_FINITE, TABLE)
     assert response.delta_pmp is not None
     assert response.worst_case["delta"] is not None

@@ -31,7 +31,7 @@ def size(generator: np.random.Generator, low: float, high: float) -> float:
 
 
 def rows(generator: np.random.Generator, count: int, dimension: int, largest: float) -> list[list[float]]:
-    """Vectors of this size, often around a common place of another size."""
+    """Return vectors of this size, often around a common center of another size."""
     place = size(generator, -9, 11) * generator.integers(0, 2)
     return np.clip(place + largest * generator.normal(size=(count, dimension)), -1e12, 1e12).tolist()
 
@@ -46,7 +46,7 @@ def distances(generator: np.random.Generator) -> dict[str, Any]:
 
 
 def losses(generator: np.random.Generator) -> dict[str, Any]:
-    """Losses with large offsets for objects and for points; their sensitivity, a bit more, or rounded down."""
+    """Return losses with large offsets for objects and points, with an exact, larger, or rounded sensitivity."""
     half, objects = int(generator.integers(1, 4)), int(generator.integers(2, 4))
     values = size(generator, -6, 6) * generator.normal(size=(objects, 2 * half))
     values += size(generator, -6, 11) * generator.normal(size=(objects, 1)) * generator.integers(0, 2)
@@ -57,7 +57,7 @@ def losses(generator: np.random.Generator) -> dict[str, Any]:
 
 
 def logits_of(body: dict[str, Any], sensitivity: float) -> list[list[Any]]:
-    """theta in many digits, of the doubles that were sent."""
+    """Return theta in many digits from the doubles of the request."""
     count = len(body["losses"][0] if "losses" in body else body["points"])
     records = 1 if body.get("aggregate") == "sum" else count // 2
     with mpmath.workdps(60):
@@ -92,7 +92,7 @@ def test_exponential(seed: int) -> None:
 @pytest.mark.parametrize("centre", [0.0, 1e-6, 1.0, 1e6])
 @pytest.mark.parametrize("far", [1.0, 1e3, 1e6, 1e9, 1e11])
 def test_far_objects_cost_no_digits(far: float, centre: float) -> None:
-    """Two objects on either side of two points that are close: epsilon_pmp is epsilon/2, to nearly all digits."""
+    """Check two objects on either side of two close points: epsilon_pmp is epsilon/2 to nearly all digits."""
     body = {
         "epsilon": 1.0,
         "points": [[centre + 0.5], [centre - 0.5]],
@@ -155,7 +155,7 @@ def test_simulations(experiment: str, budget: str, reading: str) -> None:
 
 
 def finite_truth(rows: list[list[Any]], points: int, epsilon: float) -> tuple[Any, Any, Any]:
-    """epsilon, delta at `epsilon` and Bayes success of rows that are divided by their sums, in 60 digits."""
+    """Return epsilon, delta at `epsilon` and Bayes success of rows divided by their sums, in 60 digits."""
     with mpmath.workdps(60):
         laws = [[mpmath.mpf(value) / mpmath.fsum(row) for value in row] for row in rows]
         subsets = list(combinations(range(points), points // 2))
@@ -180,7 +180,7 @@ def finite_truth(rows: list[list[Any]], points: int, epsilon: float) -> tuple[An
 
 @pytest.mark.parametrize("seed", range(40))
 def test_finite(seed: int) -> None:
-    """Rows that miss 1 by up to 1e-9 are divided by their sums, which is said; what is answered is that table's."""
+    """Check rows that miss 1 by up to 1e-9: they are divided by their sums, with a note."""
     generator = np.random.default_rng([10, seed])
     points, outputs = 2 * int(generator.integers(1, 4)), int(generator.integers(1, 5))
     count = math.comb(points, points // 2)

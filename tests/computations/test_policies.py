@@ -49,14 +49,14 @@ def rule(**limit: Any) -> dict[str, Any]:
 
 
 def limited(sent: dict[str, Any]) -> PolicyRule:
-    """A rule without the check that it decides something."""
+    """Return a rule without the check that it decides something."""
     return PolicyRule.model_construct(
         **{name: getattr(Limit.model_validate_json(json.dumps(sent)), name) for name in Limit.model_fields}
     )
 
 
 def held(sent: dict[str, Any], answer: ResponseFields) -> ResponseFields:
-    """The ruling of a run without hazards."""
+    """Return the ruling of a run without hazards."""
     run = AssessedRun.of(request(body()))
     return ruling(limited(sent), answer, RulingGrounds(run, RunWithHazards(run), (), lambda _: ()), lambda: answer)
 

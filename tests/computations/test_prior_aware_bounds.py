@@ -166,7 +166,7 @@ def test_subsampling_is_repeated_and_assumed() -> None:
 
 
 def test_answers_at_a_prior_rest_on_independent_inclusion() -> None:
-    """Records that are in together break the bounds: 0.881 in the place of 0.731 at epsilon 1 for two at once."""
+    """Check that jointly included records break the bounds: 0.881 instead of 0.731 at epsilon 1 for two records."""
 
     def said(*questions: dict[str, Any], **more: Any) -> bool:
         response = compute(*questions, **more)
@@ -181,7 +181,7 @@ def test_answers_at_a_prior_rest_on_independent_inclusion() -> None:
 
 
 def test_the_largest_rate_keeps_the_promise() -> None:
-    """T_max = a/(a + (1 - a) e^eps): at that rate an accusation is exactly as sure as allowed, whoever was in."""
+    """Check T_max = a/(a + (1 - a) e^eps): an accusation is then exactly as certain as allowed."""
     rate = 0.1 / (0.1 + 0.9 * 2.718281828459045)
     answer = number(PPV | {"prior": 1.0}, dataset_subsampling={"rate": rate})
     assert answer.value == pytest.approx(0.1, rel=1e-14)

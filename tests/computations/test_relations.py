@@ -60,7 +60,7 @@ def test_rows_of_another_computation_are_inside(row: dict[str, Any]) -> None:
 
 
 def profile(absent: list[Any], present: list[Any], epsilon: Any, digits: int = 40) -> Any:
-    """delta of two mixtures of (centre, weight), by halving for the threshold at so many digits."""
+    """Return delta of two mixtures of (center, weight), by bisection for the threshold in this many digits."""
     with mp.workdps(digits):
 
         def density(humps: list[Any], x: Any) -> Any:
@@ -77,7 +77,7 @@ def profile(absent: list[Any], present: list[Any], epsilon: Any, digits: int = 4
 
 @pytest.mark.parametrize("seed", range(12))
 def test_one_step_is_that_of_the_definition(seed: int) -> None:
-    """Random mixtures, groups and replaced records, in both directions."""
+    """Check random mixtures, groups and replaced records, in both directions."""
     random = np.random.default_rng([7, seed])
     rate, noise, k = float(random.uniform(0.01, 0.6)), float(random.uniform(0.4, 3)), int(random.integers(2, 6))
     replaced = bool(seed % 2)
@@ -121,7 +121,9 @@ def test_groups_move_noise_so_much_farther(base: Any, relation: NeighboringRelat
 @pytest.mark.parametrize("delta", [0.0, 1e-3])
 @pytest.mark.parametrize("records", [2, 5])
 def test_stated_guarantees_of_groups_hold_what_is_attained(records: int, delta: float) -> None:
-    """g(g(...(a))), g the largest power after one change (Dong, Roth, Su 2022, Theorem 2.14), is between both ends."""
+    """Check g(g(...(a))), with g the largest power after one change (Dong, Roth, Su 2022, Theorem 2.14), in the
+    enclosure.
+    """
     epsilon, rates = 0.7, np.array([1e-3, 0.1, 0.3, 0.6])
     spec = {"type": "approximate_dp", "epsilon": epsilon, "delta": delta}
     pair = choose.pair(built(spec), "auto", Neighbours(records=records))
@@ -143,7 +145,7 @@ def test_scores_that_move_farther_are_a_larger_epsilon() -> None:
 
 @pytest.mark.parametrize("seed", range(8))
 def test_little_noise_between_replaced_records(seed: int) -> None:
-    """Between humps far apart the loss is flatter around 0 than rounding is: there it is told by its sign alone."""
+    """Check losses that are flatter around 0 than rounding, between distant humps: only their sign is exact."""
     random = np.random.default_rng([11, seed])
     noise, rate = (float(10 ** random.uniform(*ends)) for ends in ((-4, -0.7), (-12, -0.3)))
     curve = choose.pair(built(sampled(rate, gaussian(noise))), "auto", ONE_REPLACED).both
@@ -160,7 +162,7 @@ def test_little_noise_between_replaced_records(seed: int) -> None:
 
 @pytest.mark.parametrize("left", [1e-17, 1e-30, 1e-300])
 def test_weights_that_leave_less_than_a_double_sees(left: float) -> None:
-    """Shifted but for once in 1/left steps: between the pair that is always shifted and nothing less that is seen."""
+    """Check a step that is shifted except once in 1/left times, against the pair that is always shifted."""
     spec = {"type": "gaussian_mixture", "noise_multiplier": 2.0, "shifts": [0.0, 1.0], "weights": [left, 1.0]}
     found, shifted = choose.pair(built(spec)), choose.pair(built(gaussian(2.0)))
     for curve in (found.add, found.remove):
@@ -238,7 +240,7 @@ def test_the_worst_of_several_is_exceeded_by_none() -> None:
 @pytest.mark.parametrize("exponent", [-9, -40, -160, -234, -299])
 @pytest.mark.parametrize("neighbours", [Neighbours(records=3), ONE_REPLACED], ids=str)
 def test_rates_that_no_loss_shows_are_answered(exponent: int, neighbours: Neighbours) -> None:
-    """One step: epsilon is 0 where delta is more than the chance to be drawn, else it encloses the truth."""
+    """Check one step: epsilon is 0 if delta exceeds the sampling probability, else the enclosure holds the truth."""
     rate, noise = 3.7 * 10.0**exponent, 1.2
     curves = choose.pair(built(sampled(rate, gaussian(noise))), "auto", neighbours)
     with mp.workdps(40 - 3 * exponent):

@@ -11,7 +11,7 @@ from numpy.random import Generator
 
 from api_schemas.long_sweeps import LongSweepsRequest
 from service.computations.abstract import BLOCK_POINTS
-from service.computations.sweeps import ahead
+from service.computations.sweeps import batch_evaluation
 from service.computations.sweeps.blocks import BLOCK_PARTS, block_points
 from service.computations.sweeps.chunks import CHUNKING
 from service.computations.sweeps.sweeping import SWEEPS
@@ -36,23 +36,23 @@ PHASES = RUN | {"noise_multiplier": [1.0, 2.0], "steps": [300, 400]}
 
 
 def whole(body: Spec) -> list[str]:
-    """The line of every point of a sweep that is asked at once."""
+    """Return the JSON line of every point of a sweep in one request."""
     return to_json_lines(swept(body)).splitlines()
 
 
 def cut(body: Spec, cuts: list[int]) -> list[str]:
-    """The same, by pieces of a job that end at these places."""
+    """Return the JSON lines from chunks of a job that end at these indices."""
     long = LongSweepsRequest.model_validate_json(json.dumps(body))
     lines: list[str] = []
     for stop in cuts:
-        ahead._read_together.cache_clear()  # as in a process of its own
+        batch_evaluation._read_together.cache_clear()  # as in a process of its own
         piece = CHUNKING.chunk_request(long, len(lines), stop)
         lines += CHUNKING.lines(SWEEPS.body(piece, NAMED, VERSION), len(lines)).decode().splitlines()
     return lines
 
 
 def some_cuts(random: Generator, count: int) -> list[int]:
-    """Single points, halves, neighbours of the ends of blocks, and any."""
+    """Return single points, halves, neighbours of block boundaries, and random indices."""
     drawn = {int(each) for each in random.integers(1, count, 3)}
     first = int(random.integers(count))
     beside = {BLOCK_POINTS + int(random.integers(-1, 2)), first + 1, first, count // 2}
@@ -60,7 +60,7 @@ def some_cuts(random: Generator, count: int) -> list[int]:
 
 
 def steps_of_few_runs(random: Generator) -> Spec:
-    """A product whose points share noise and rate, in more than a block."""
+    """Return a product whose points share noise and rate, in more than one block."""
     noises, rates = ([spread(random, *ends) for _ in range(2)] for ends in ((0.7, 5.0), (2e-3, 0.1)))
     return {
         "mechanism": RUN,
@@ -74,7 +74,7 @@ def steps_of_few_runs(random: Generator) -> Spec:
 
 
 def runs_of_all_kinds(random: Generator) -> Spec:
-    """Runs that differ in everything, some of which have problems and some of which are no runs of many steps."""
+    """Return runs that differ in everything. Some have problems, and some are not runs of many steps."""
     vary = training_runs(random, 60)
     vary[NOISE]["values"][3], vary[RATE]["values"][7], vary[STEPS]["values"][9] = -1.0, 1.0, 0.5
     near = {"type": "delta", "epsilon": float(random.uniform(0, 0.1))}  # farther ones of small runs take seconds
@@ -84,7 +84,7 @@ def runs_of_all_kinds(random: Generator) -> Spec:
 
 
 def any_step(random: Generator) -> Spec:
-    """Beyond what lines serve: rare records, little noise, few steps."""
+    """Return runs that contours do not serve: rare records, little noise, few steps."""
     values = {
         "/mechanism/mechanism/mechanism/noise_multiplier": [spread(random, 0.4, 20.0) for _ in range(12)],
         "/mechanism/mechanism/sample_rate": [spread(random, 1e-4, 0.5) for _ in range(12)],
@@ -101,7 +101,7 @@ def deltas(random: Generator) -> Spec:
 
 
 def small_deltas(random: Generator) -> Spec:
-    """Some truths are below all doubles: only these have logarithms."""
+    """Return deltas of which some are below all doubles: only these have logarithms."""
     vary = {"/questions/0/epsilon": {"from": 0.1, "to": 60.0, "count": 20}}
     mechanism = GAUSSIAN | {"noise_multiplier": spread(random, 0.6, 2.0)}
     return {"mechanism": mechanism, "vary": vary, "questions": [{"type": "delta", "epsilon": 1.0}]}

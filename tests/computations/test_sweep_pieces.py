@@ -25,12 +25,12 @@ def read(model: type[Model], sent: dict[str, Any]) -> Model:
 
 
 def asked(piece: SweepsRequest) -> list[tuple[float, ...]]:
-    """The points that a piece answers, among those of their blocks."""
+    """Return the points that a chunk answers, among those of their blocks."""
     return list(piece.points())[piece.asked_points.start : piece.asked_points.stop]
 
 
 def sweep(source: random.Random, combine: str) -> dict[str, Any]:
-    """Ranges and lists of odd lengths, of whole numbers and others."""
+    """Return ranges and lists of odd lengths, of integers and other numbers."""
     sizes = [source.randint(2, 9) for _ in range(3)] if combine == "product" else [source.randint(2, 40)] * 3
     listed = [source.uniform(0.5, 4.0) for _ in range(sizes[0])]
     vary = {

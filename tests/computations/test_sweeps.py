@@ -51,7 +51,7 @@ class _Fields:
 
 
 def assert_meets(lower: float, upper: float, other: Any) -> None:
-    """Two enclosures of one number; the ends of certified ones are computed differently, so they need not be equal."""
+    """Check that two enclosures of one number intersect. Certified bounds are computed differently and may differ."""
     assert lower <= other.upper * (1 + 1e-15) + 1e-300
     assert other.lower <= upper * (1 + 1e-15) + 1e-300
 
@@ -97,7 +97,7 @@ def test_whatever_is_not_read_together_is_what_it_is_alone(mechanism: Spec, poin
 
 
 def test_what_points_are_does_not_depend_on_spellings_and_orders() -> None:
-    """JSON objects have no order, and every field one meaning."""
+    """Check that JSON objects have no order, and that every field has one meaning."""
     noise, steps = {"values": [1.0, 2.0]}, {"from": 10, "to": 1000, "count": 3, "spacing": "log"}
     one = parsed(asked({NOISE: noise, "/mechanism/steps": steps}))
     other = parsed(asked({"/mechanism/count": steps, "/mechanism/sigma": noise}))

@@ -40,18 +40,18 @@ POINTS = {"type": "trade_off", "false_positive_rates": [0.1]}
 
 
 def exponentials(steps: int) -> dict[str, Any]:
-    """Several choices by score, one after the other."""
+    """Return several successive choices by score."""
     return {"type": "repeated", "steps": steps, "mechanism": {"type": "exponential", "epsilon": 0.1}}
 
 
 def answered(computation: Computation[Any, Any], **request: Any) -> dict[str, Any]:
-    """The body of an answer."""
+    """Return the body of an answer."""
     asked = computation.request_type.model_validate_json(json.dumps(request))
     return cast("dict[str, Any]", json.loads(computation.body(asked, DIGEST, "2026.01.01")))
 
 
 def with_evidence(node: Any) -> Iterator[dict[str, Any]]:
-    """Every object of a body that says how sure it is."""
+    """Yield every object of a body that has evidence."""
     if isinstance(node, dict):
         named = cast("dict[str, Any]", node)
         if "evidence" in named and "crossings" not in named:
@@ -64,7 +64,7 @@ def with_evidence(node: Any) -> Iterator[dict[str, Any]]:
 
 
 def consistent(body: dict[str, Any]) -> list[bool | None]:
-    """All values of `tight`, after a look at what stands beside each."""
+    """Return all values of `tight` after a check of the fields beside each."""
     found: list[bool | None] = []
     for node in with_evidence(body):
         unproved = node["evidence"] is None or node["evidence"] in UNPROVED
@@ -161,7 +161,7 @@ def test_parameters_of_practical_privacy_by_what_their_ends_rest_on() -> None:
 
 
 def pairs(relation: NeighboringRelation) -> Iterator[tuple[str, str, TradeOffPair]]:
-    """The curves of every case by every engine that has any, unread."""
+    """Yield the curves of every case by every engine that serves it, without evaluation."""
     for case in CASES:
         for method in choose.METHODS:
             try:
@@ -179,7 +179,7 @@ def test_no_pair_of_the_catalogue_is_a_bracket_but_composed_ones_of_replaced_bat
 
 
 def test_what_is_made_of_a_bracket_is_one() -> None:
-    """Mixtures of mechanisms and of adversaries, compositions, relaxed models beside it; by every engine."""
+    """Check mixtures of mechanisms and of adversaries, compositions, and relaxed models, by every engine."""
     replaced, added = WorstCase("replace_one"), WorstCase("add_or_remove_one")
     run, mixed = built(RUN), built(mixture((0.5, RUN), (0.5, gaussian(2.0))))
     composed = built({"type": "composed", "mechanisms": [noisy_sgd(4000, 2.5, 1), {"type": "pure_dp", "epsilon": 0.1}]})

@@ -57,7 +57,7 @@ def test_requests_are_answered_or_refused(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_steps_that_round_to_nothing_leave_a_run_of_the_others(seed: int) -> None:
-    """A rate too small for a weight is rounded to none: steps of two losses may be left alone, and have no lines."""
+    """Check a rate too small for a weight: steps of two losses remain alone and have no contour."""
     random = np.random.default_rng([20261123, seed])
     gone = {"type": "gaussian", "noise_multiplier": 10.0 ** random.uniform(0, 15)}
     parts = [{"type": "poisson_sampled", "sample_rate": 10.0 ** random.uniform(-300, -290), "mechanism": gone}]
@@ -75,7 +75,7 @@ def test_steps_that_round_to_nothing_leave_a_run_of_the_others(seed: int) -> Non
 
 @pytest.mark.parametrize("seed", range(3))
 def test_two_steps_with_losses_beyond_any_table_are_answered(seed: int) -> None:
-    """What steers their cells is no number there; what bounds them is."""
+    """Check cells whose steering quantity is not a number; their bounds are."""
     random = np.random.default_rng([20261128, seed])
     shifts = [10.0 ** random.uniform(13, 15), random.uniform(0, 1), random.uniform(1, 10)]
     far = {"type": "gaussian_mixture", "noise_multiplier": 0.9, "shifts": shifts, "weights": [0.1, 0.2, 0.7]}
@@ -90,7 +90,7 @@ def _no_number(constant: str) -> None:
 
 
 def _check(answer: dict[str, Any], sent: dict[str, Any]) -> None:
-    """Ends in order, and `tight` where ends are proved."""
+    """Check the order of the bounds, and `tight` for proved bounds."""
     assert (answer["tight"] is None) == (answer["evidence"] in UNPROVED), sent
     points = answer.get("points", ())
     for number in (answer, *(point[name] for point in points for name in ("power", "type_two_error"))):

@@ -105,7 +105,7 @@ def test_what_is_kept_for_others_is_counted_by_itself() -> None:
 
 
 def test_a_run_of_exponentials_is_the_same_work_at_hand_or_not() -> None:
-    """Else the same request could have two answers."""
+    """Check that cached results count the same work, so that a request has one answer."""
     counted: list[float] = []
     for _ in range(2):
         with at_most(1e9) as work:
@@ -130,7 +130,7 @@ def test_a_run_of_exponentials_that_is_not_begun_holds() -> None:
 
 
 def test_mu_that_is_cut_short_keeps_what_was_read() -> None:
-    """More work never makes its enclosure wider: cells have no more than those that they were cut from."""
+    """Check that more work never widens the enclosure: cells lie within the cells that they divide."""
     widths: list[float] = []
     for most in (2e3, 4e3, 1e6):
         curve = ExponentialRunTradeOff(((0.5, 4),), 1e-3)
@@ -189,7 +189,7 @@ def test_resources_that_read_much_have_one_allowance(name: str, most: float, mon
 @pytest.mark.parametrize("name", ASKED)
 @pytest.mark.parametrize("spent", [0.0, 2e4])
 def test_what_is_cut_short_holds(name: str, spent: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Both ends of an answer for next to no work stay true: they meet those for all the work, which are narrow."""
+    """Check that both bounds for next to no work are true: they meet the narrow ones for all the work."""
     mechanism, question = ASKED[name]
     body = {"mechanism": mechanism, "questions": [question]}
     full = answered(body)
@@ -208,7 +208,7 @@ def test_an_answer_that_was_cut_short_says_so(monkeypatch: pytest.MonkeyPatch) -
 
 
 def _finds(seed: int, count: int, most: float, monkeypatch: pytest.MonkeyPatch) -> int:
-    """How many of so many requests are answered, none by more work than it may, by a warning or by a failure."""
+    """Return how many requests are answered within their work, without a warning or failure."""
     for module in (bounds, curves):
         monkeypatch.setattr(module, "MOST_WORK", most)
     found = 0

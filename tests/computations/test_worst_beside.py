@@ -26,7 +26,7 @@ noise = spread(0.2, 20.0)
 
 
 def _plain(random: Generator) -> Spec:
-    """What both relations serve, and several adversaries."""
+    """Return a mechanism that both relations serve, and several adversaries."""
     kind = random.integers(6)
     if kind == 0:
         return {"type": "laplace", "noise_multiplier": noise(random)}
@@ -39,7 +39,7 @@ def _plain(random: Generator) -> Spec:
 
 
 def _batches(random: Generator) -> Spec:
-    """Runs on all records."""
+    """Return runs on all records."""
     size = int(random.integers(2, 1000))
     return {
         "type": "noisy_sgd",
@@ -64,7 +64,7 @@ def _adversary(random: Generator, mechanism: Spec) -> Spec:
 
 
 def _drawn(random: Generator) -> tuple[Spec, Spec]:
-    """A mechanism, and several adversaries who attack it, of whom one is rare or none is."""
+    """Return a mechanism with several adversaries, of whom one is rare or none is."""
     mechanism = (_plain, _batches)[random.integers(2)](random)
     weights = random.dirichlet([0.3] * int(random.integers(2, 4))).clip(1e-9)
     parts = [
@@ -74,7 +74,7 @@ def _drawn(random: Generator) -> tuple[Spec, Spec]:
 
 
 def _asked(random: Generator, mixture: Spec) -> Spec:
-    """Points of mixtures with chi-square laws take seconds each: their profiles are asked for."""
+    """Return questions. Points of mixtures with chi-square laws take seconds each: their profiles are evaluated."""
     cheap = all(part["threat_model"]["type"] == "worst_case" for part in mixture["components"])
     kinds = FREE if cheap else PROFILES
     kind = kinds[random.integers(len(kinds))]
@@ -103,7 +103,7 @@ def _end(answer: Spec, side: str) -> float:
 
 @pytest.mark.parametrize("seed", range(12))
 def test_nor_do_curves_that_are_drawn_beside_it(seed: int) -> None:
-    """Alone, or with another relaxed adversary whose own worst case is a lesser one."""
+    """Check a relaxed adversary alone, and with another one whose own worst case is weaker."""
     random = np.random.default_rng([82, seed])
     mechanism, mixture = _drawn(random)
     for part in mixture["components"]:
@@ -124,7 +124,7 @@ def test_nor_do_curves_that_are_drawn_beside_it(seed: int) -> None:
 
 
 def test_where_records_are_sampled_one_by_one_and_in_batches_the_served_worst_case_is_drawn() -> None:
-    """Replacing one has no curves there, and `bounds` names the other relation, too."""
+    """Check that replacing one record has no curves there, and that `bounds` names the other relation, too."""
     batches = {"type": "noisy_sgd", "dataset_size": 10, "batch_size": 10, "dimension": 3, "steps": 2, "noise_std": 0.1}
     sampled = {"type": "dpsgd", "noise_multiplier": 1.0, "sample_rate": 0.1, "steps": 3}
     mechanism = {"type": "composed", "mechanisms": [batches | {"max_grad_norm": 1.0}, sampled]}

@@ -18,7 +18,6 @@ NOT_YET: Final = (
     "service/computations",
     "service/jobs",
     "service/main.py",
-    "service/privacy/composition",
 )
 """Packages that are still to be rewritten. Nothing is added to this list."""
 

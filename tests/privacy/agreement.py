@@ -36,7 +36,7 @@ Ask = Callable[[], Enclosure]
 
 @dataclass(frozen=True)
 class Comparison:
-    """What two engines said of one number; `failure` where one of them found its own numbers contradictory."""
+    """Results of two engines for one number; `failure` where one of them found its own numbers contradictory."""
 
     family: str
     what: str
@@ -63,7 +63,7 @@ def meet(first: Enclosure, second: Enclosure) -> bool:
 
 
 def compared(family: str, what: str, engines: Iterable[tuple[str, Ask]]) -> Comparison:
-    """By the first two of the engines that can serve it: some know only when they read."""
+    """Compare the first two engines that can serve the question; some raise only when they evaluate."""
     read: dict[str, Enclosure] = {}
     for name, ask in engines:
         try:

@@ -78,7 +78,7 @@ CHANCE: Final = 1e-6
 
 @dataclass(frozen=True)
 class Asked:
-    """One row: what is asked of which mechanism, at which confidence."""
+    """Row of the sweep: a question on a mechanism, at a confidence."""
 
     mechanism: str
     question: str
@@ -91,7 +91,7 @@ def asked(mechanism: str, questions: Sequence[str], confidence: float) -> list[A
 
 
 def rows(seeds: int = SEEDS) -> list[tuple[Asked, int]]:
-    """What is asked, and of how many seeds."""
+    """Return the questions and their numbers of seeds."""
     plain = [name for name in MECHANISMS if name not in MIXED]
     found: list[tuple[Asked, int]] = []
     for confidence in CONFIDENCES:

@@ -1,8 +1,8 @@
-"""Decimal enclosures of ground truths against a second computation with many more digits.
+"""Decimal enclosures of ground truths, compared with a second computation in many more digits.
 
-One step and Gaussian steps: closed forms. Two steps: the profile of one, averaged over the loss of the other by
-quadrature, which shares nothing with line integrals. Longer runs: the same engine at more digits, which lays its lines
-and nodes differently.
+One step and Gaussian steps have closed forms. For two steps the profile of one step is averaged over the loss of the
+other by quadrature, which shares nothing with contour integrals. Longer runs use the same engine with more digits, and
+so other contours and nodes.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Checked:
 
 
 def checked(kinds: dict[str, int], questions: int, seed: int) -> Iterator[Checked]:
-    """So many random mechanisms of every kind, each at random digits and asked so many questions."""
+    """Yield the results of random mechanisms of every kind, each at random digits and with `questions` questions."""
     random = np.random.default_rng(seed)
     for kind, count in kinds.items():
         for _ in range(count):
@@ -92,7 +92,7 @@ def _ground_truth(spec: Spec, digits: int) -> TradeOffPair:
 
 
 def tail(x: Any) -> Any:
-    """P(N(0, 1) > x)."""
+    """Return P(N(0, 1) > x), the normal tail."""
     return mpmath.erfc(x / mpmath.sqrt(2)) / 2
 
 
@@ -217,7 +217,7 @@ def _two_steps(random: Generator, digits: int) -> tuple[Spec, Truth]:
 
 
 def _unless_tiny(value: Any) -> Any:
-    """What was cut off is below 10^-(digits + EXTRA + 10): beside numbers of some size."""
+    """Return None for small values, because the truncated part is only known to be below 10^-(digits + EXTRA + 10)."""
     return value if value > mpf(10) ** -8 else None
 
 

@@ -21,7 +21,7 @@ MOST_PARTS: Final = 6
 
 @dataclass(frozen=True)
 class MixedPoint:
-    """A composition, and what is asked of it."""
+    """Composition with the question on it."""
 
     spec: Spec
     question: RandomQuestion

@@ -1,4 +1,4 @@
-"""Slow, independent truth: hypotheses as distribution functions in mpmath, tests as thresholds, nothing shared."""
+"""Slow, independent truth: hypotheses as distribution functions in mpmath, and tests as thresholds."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ DIGITS = 60
 
 
 def normal_tail(y: Real) -> Real:
-    """P(N(0,1) > y)."""
+    """Return P(N(0,1) > y), the normal tail."""
     return mpmath.erfc(y / mpmath.sqrt(2)) / 2
 
 
 def laplace_tail(y: Real) -> Real:
-    """P(Laplace(1) > y)."""
+    """Return P(Laplace(1) > y), the Laplace tail."""
     return mpmath.exp(-y) / 2 if y >= 0 else 1 - mpmath.exp(y) / 2
 
 

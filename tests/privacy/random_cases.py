@@ -76,7 +76,7 @@ class RandomQuestion:
 
 @dataclass(frozen=True)
 class RandomCase:
-    """A mechanism, and what is asked of it. `choice` in [0, 1) says which of several second engines is asked."""
+    """Mechanism with its questions. `choice` in [0, 1) selects one of several second engines."""
 
     family: str
     spec: Spec
@@ -86,7 +86,7 @@ class RandomCase:
 
 
 def random_cases(mechanisms: int, questions: int, seed: int) -> list[RandomCase]:
-    """So many mechanisms of all families, each asked so many questions."""
+    """Return `count` mechanisms of all families, each with several questions."""
     random = np.random.default_rng(seed)
     names = list(FAMILIES)
     weights = np.array([FAMILIES[name][0] for name in names])

@@ -1,8 +1,8 @@
-"""Random mechanisms and questions for the relaxed threat models, by seed, with a second opinion of each.
+"""Random mechanisms and questions for the relaxed threat models, by seed, with an independent reference for each.
 
-Certified answers are held against what shares no formula with them: simulated tests of the adversary (draws of its
-statistic, from a library), another engine for the same curve, the curves of the parts of a mixture; and against the
-worst case of the same run, which no relaxed adversary exceeds.
+Certified answers are compared with references that share no formula with them. These are simulated tests of the
+adversary (draws of its statistic, from a library), another engine for the same curve, and the curves of the parts of a
+mixture. They are also compared with the worst case of the same run, which no relaxed adversary exceeds.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ Opinion = Callable[[RandomQuestion], Enclosure | None]
 
 @dataclass(frozen=True)
 class RelaxedCase:
-    """A mechanism against an adversary, what is asked, and who else knows: None where that says nothing."""
+    """Mechanism with an adversary, its questions, and its references, which are None for questions out of reach."""
 
     family: str
     mechanism: AbstractMechanism
@@ -51,19 +51,19 @@ class RelaxedCase:
     questions: tuple[RandomQuestion, ...]
     opinions: tuple[tuple[str, Opinion], ...]
     is_dominated: bool = True
-    """By the worst case: a stated parameter need not be."""
+    """Whether the worst case dominates the adversary, which need not hold for a stated parameter."""
 
 
 @dataclass(frozen=True)
 class Simulated:
-    """A test by a statistic that large values of the likelihood ratio make large, from draws of it."""
+    """Test by draws of a statistic that increases with the likelihood ratio."""
 
     absent: FloatArray
     present: FloatArray
 
     @cached_property
     def _tails(self) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-        """Lower and upper ends of the mass above every draw, and above all and none: H0, H1."""
+        """Lower and upper bounds of the mass above every draw, and above all and none: H0, H1."""
         band = DistributionBand.of(DRAWS, FAILURE / 2)
         at = np.concatenate(([-np.inf], np.sort(np.concatenate((self.absent, self.present))), [np.inf]))
         found: list[FloatArray] = []
@@ -73,14 +73,14 @@ class Simulated:
         return found[0], found[1], found[2], found[3]
 
     def profile(self, epsilon: float) -> tuple[float, float]:
-        """sup_c P1(T > c) - e^eps P0(T > c), c between neighbouring draws included."""
+        """Return bounds of sup_c P1(T > c) - e^eps P0(T > c), with c between neighbouring draws included."""
         least_absent, most_absent, least_present, most_present = self._tails
         factor = math.exp(epsilon)
         lower = max(float((least_present - factor * most_absent).max()), 0.0)
         return lower, float((most_present[:-1] - factor * least_absent[1:]).max())
 
     def power(self, rate: float) -> tuple[float, float]:
-        """Smallest power of the tests whose rate may be at least this, and largest of those within it."""
+        """Return the smallest power of the tests whose rate may be at least this, and the largest within it."""
         least_absent, most_absent, least_present, most_present = self._tails
         surely_within = most_absent <= rate
         surely_beyond = np.flatnonzero(least_absent >= rate)
@@ -88,7 +88,7 @@ class Simulated:
         return max(lower, rate), float(most_present[surely_beyond[-1]]) if surely_beyond.size else 1.0
 
     def opinion(self, question: RandomQuestion) -> Enclosure | None:
-        """What the draws say of one reading in one direction; of an epsilon they are no judge."""
+        """Return the enclosure of one number in one direction from the draws; None for an epsilon."""
         test = self if question.direction == "add" else Simulated(-self.present, -self.absent)
         if question.direction == "both" or question.reading == "epsilon":
             return None
@@ -102,13 +102,13 @@ class Simulated:
 
 
 def relaxed_cases(count: int, questions: int, seed: int) -> list[RelaxedCase]:
-    """So many cases of all families in turn, each asked so many questions."""
+    """Return `count` cases of all families in turn, each with several questions."""
     random = np.random.default_rng(seed)
     return [list(FAMILIES.values())[index % len(FAMILIES)](random, questions) for index in range(count)]
 
 
 def relaxed_comparisons(case: RelaxedCase) -> list[Comparison]:
-    """Every question by every opinion that there is of it, and against the worst case beside."""
+    """Compare the answer to every question with each reference, and with the worst case."""
     pair = case.model.curves(case.mechanism, "auto", LOOSE)
     worst_case = worst_case_beside(case.model, case.mechanism)
     worst = worst_case.curves(case.mechanism, "auto", LOOSE) if worst_case and case.is_dominated else None
@@ -129,7 +129,7 @@ def relaxed_comparisons(case: RelaxedCase) -> list[Comparison]:
 
 
 def _no_harder(question: RandomQuestion, worst: Enclosure) -> Enclosure:
-    """Everything that is no stronger than the worst case."""
+    """Return the enclosure of everything that is no stronger than the worst case."""
     if question.reading == "type_two_error":
         return Enclosure(worst.lower, 1.0, worst.evidence, worst.log_lower, 0.0)
     log_upper = worst.log_upper
@@ -241,7 +241,7 @@ def _practical(random: Generator, questions: int) -> RelaxedCase:
 
 
 class HarderOfTwo:
-    """The larger one of the curves of (epsilon, delta)-DP and of a Gaussian of this mu, from their formulas."""
+    """Larger of the curves of (epsilon, delta)-DP and of a Gaussian of this mu, from their formulas."""
 
     def __init__(self, epsilon: float, delta: float, mu: float) -> None:
         self.log_rates = np.linspace(-700.0, 0.0, 70_001)
@@ -258,7 +258,7 @@ class HarderOfTwo:
         return max(0.0, float((self._powers - np.exp(np.minimum(epsilon + self.log_rates, 700.0))).max()) - ROUNDING)
 
     def opinion(self, question: RandomQuestion) -> Enclosure | None:
-        """Exact for points of the curve; at least what some rate of a grid shows for the others."""
+        """Return the exact value for points of the curve, and a lower bound from a grid of rates for other numbers."""
         match question.reading:
             case "power" | "type_two_error":
                 power = float(self._power(np.array([question.at]))[0])
@@ -276,7 +276,7 @@ class HarderOfTwo:
                 return Enclosure(low, math.inf, Evidence.EXACT)
 
     def no_easier(self, question: RandomQuestion, stated: Enclosure) -> Enclosure | None:
-        """What the curve of the parameter alone says: all of it where that is the harder one, one end elsewhere."""
+        """Return the enclosure for the parameter alone where its curve is the harder one; elsewhere one bound only."""
         if question.reading not in ("power", "type_two_error"):
             return replace(stated, lower=0.0, log_lower=None)
         power = stated.upper if question.reading == "power" else 1 - stated.lower

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Any, Final, cast
 
 PREFIX: Final = "#/components/schemas/"
 SHOWN_ITEMS: Final = 3
@@ -37,14 +37,13 @@ def _visit(schema: dict[str, Any], value: Any, schemas: dict[str, Any]) -> None:
     if found is None:
         return
     if isinstance(value, list):
-        for item in value:
+        for item in cast("list[Any]", value):
             _visit(found.get("items", {}), item, schemas)
     elif isinstance(value, dict):
-        for name, inner in value.items():
-            described = found.get("properties", {}).get(name) or found.get("additionalProperties")
-            if isinstance(described, dict):
-                if name in found.get("properties", {}):
-                    _show(described, inner)
+        for name, inner in cast("dict[str, Any]", value).items():
+            described = found.get("properties", {}).get(name)
+            if described is not None:
+                _show(described, inner)
                 _visit(described, inner, schemas)
 
 
@@ -52,11 +51,12 @@ def _show(schema: dict[str, Any], value: Any) -> None:
     """Add a value as the example of a property that shows none."""
     if value is None or isinstance(value, dict) or SAYS_ITS_VALUES & schema.keys():
         return
-    if isinstance(value, list):
-        if not value or isinstance(value[0], (dict, list)):
-            return
-        value = value[:SHOWN_ITEMS]
-    schema["examples"] = [value]
+    if not isinstance(value, list):
+        schema["examples"] = [value]
+        return
+    items = cast("list[Any]", value)
+    if items and not isinstance(items[0], (dict, list)):
+        schema["examples"] = [items[:SHOWN_ITEMS]]
 
 
 def _matching(schema: dict[str, Any], value: Any, schemas: dict[str, Any]) -> dict[str, Any] | None:
@@ -71,8 +71,9 @@ def _matching(schema: dict[str, Any], value: Any, schemas: dict[str, Any]) -> di
         return schema if schema.get("type") == "array" else None
     if not isinstance(value, dict) or schema.get("type") != "object":
         return None
+    members = cast("dict[str, Any]", value)
     properties = schema.get("properties", {})
-    known = value.keys() <= properties.keys() or "additionalProperties" in schema
-    complete = set(schema.get("required", ())) <= value.keys()
+    known = members.keys() <= properties.keys() or "additionalProperties" in schema
+    complete = set(schema.get("required", ())) <= members.keys()
     kind = properties.get("type", {})
-    return schema if known and complete and kind.get("const", value.get("type")) == value.get("type") else None
+    return schema if known and complete and kind.get("const", members.get("type")) == members.get("type") else None

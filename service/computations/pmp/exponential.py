@@ -47,17 +47,13 @@ ADJACENT_NUMBERS, ADJACENT_NUMBERS_ON_REQUEST = 3e7, 1e9
 """Limits of the numbers that are compared for the exact epsilon of adjacent subsets."""
 
 FIXED_COST, LOSS_COST, OFFSET_COST, POINT_COST, SWAP_COST, SORTED_SWAP_COST = 500, 0.04, 1.0, 12.0, 0.003, 0.11
-"""Costs in microseconds. Setup: smallest request, coordinate of a distance, object. Swap bounds: point for an object,
-swap for a pair of objects, swap for an object. Enumeration of adjacent subsets: number. Sampling: point for an
-object, operation. Exact sums: subset, object with a subset, object with a subset of one half, object with a subset
-in log space."""
+"""Costs in microseconds: of the smallest request; of a coordinate of a distance, and of an object; of a point for an
+object; of a swap for a pair of objects, and for an object."""
 ADJACENT_COST, ENVELOPE_COST, SAMPLING_COST = 0.007, 30.0, 0.0003
+"""Costs of a number of adjacent subsets; of a point for an object before sampling; of an operation of sampling."""
 SUBSET_COST, OBJECT_COST, HALF_SUBSET_COST, LOG_SPACE_COST = 0.0022, 0.00035, 1.0, 0.06
-"""In microseconds: of the smallest request; of a coordinate of a distance, and of an object; of a point for an object;
-of a swap for a pair of objects, and for an object; of a number of adjacent subsets; of a point for an object before
-sampling, of an operation of sampling; of a subset, and of each object with it; of an object with a subset of one half;
-of an object with a subset in log space.
-"""
+"""Costs of a subset, and of each object with it; of an object with a subset of one half; of an object with a subset in
+log space."""
 
 WEIGHTS: Final = Assumption(
     code="weights_are_exponential",

@@ -1,7 +1,8 @@
-"""Points of a sweep in blocks that begin at fixed places of it, whose runs are read together.
+"""Blocks of points of a sweep. Blocks start at fixed indices, and the runs of a block are evaluated together.
 
-What is read together shares nodes, so that the last digits of a point follow from those beside it. A block is the same
-whatever is asked of it: all of a sweep, a piece of a job, or one point. So is every digit, however a job is cut.
+Jointly evaluated runs share nodes, so that the last digits of a point depend on the other points of its block. A block
+is the same for a whole sweep, a chunk of a job, and a single point. Therefore every digit is the same, however a job is
+divided.
 """
 
 from __future__ import annotations
@@ -20,19 +21,19 @@ from api_schemas.sweeps import SweepsRequest
 from service.computations.abstract import BLOCK_POINTS, ResponseFields
 from service.computations.bounds import ResolvedRequest, read_bounds
 from service.computations.estimates import parts_of
-from service.computations.sweeps.ahead import resolve_together
+from service.computations.sweeps.batch_evaluation import resolve_together
 from service.computations.violations import record_violation
 from service.privacy.errors import DeadlinePassed, NumericalFailure, PrivacyComputationError
 from service.privacy.numerics.work import is_late
 
 BLOCK_PARTS: Final = 2_048
-"""Parts of descriptions that are held at once, which bounds the memory."""
+"""Largest number of parts of descriptions in memory."""
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Point:
-    """`told`: the fields of the response to its request; None where there is none, but an `error`."""
+    """Answer to a point: the fields of its response, or None and an `error`."""
 
     fields: ResponseFields | None
     error: ValidationError | PrivacyComputationError | None = None
@@ -42,15 +43,15 @@ _LATE: Final = Point(None, DeadlinePassed())
 
 
 def block_points(request: SweepsRequest) -> int:
-    """How many points a block has: by the description alone, which is the same for a sweep and for its pieces."""
+    """Return the number of points of a block. It depends only on the description, shared by a sweep and its chunks."""
     if is_one_step(request.mechanism) or request.threat_model.type != "worst_case":
-        return 1  # nothing is read together
+        return 1  # no joint evaluation
     parts = parts_of(request.mechanism, (request.threat_model,))
     return max(1, min(BLOCK_POINTS, BLOCK_PARTS // parts))
 
 
 def evaluate_points(request: SweepsRequest) -> Iterator[tuple[tuple[float, ...], Point]]:
-    """The numbers of the points that are asked, in their order, and what is said there; a block is held at a time."""
+    """Yield the numbers and the answer of every requested point, in order. One block is in memory at a time."""
     places, numbers, asked = request.places, list(request.points()), request.asked_points
     size = block_points(request)
     for start in range(asked.start - asked.start % size, asked.stop, size):
@@ -62,7 +63,7 @@ def evaluate_points(request: SweepsRequest) -> Iterator[tuple[tuple[float, ...],
 def _read(
     request: SweepsRequest, places: Sequence[Place], block: Sequence[tuple[float, ...]], wanted: range
 ) -> Iterator[Point]:
-    """Some points of a block, which is read together as far as that goes; problems once the deadline has passed."""
+    """Yield the answers to the points `wanted` of a block. Points after the deadline have problems."""
     if is_late():
         yield from repeat(_LATE, len(wanted))
         return
@@ -81,7 +82,7 @@ def _read(
 
 
 def _evaluate_point(asked: BoundsRequest, resolved: ResolvedRequest | None) -> Point:
-    """Return one point; where the deadline passed meanwhile, its answer may be wide only for that, and is left out."""
+    """Return the answer to one point, or a problem if the deadline passed: the answer may then be needlessly wide."""
     try:
         point = Point(read_bounds(asked, resolved)[0])
     except PrivacyComputationError as error:

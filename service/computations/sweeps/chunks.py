@@ -1,4 +1,4 @@
-"""A sweep a piece at a time: a piece is a sweep of its own, with the numbers of its points listed."""
+"""Chunks of a sweep. A chunk is a sweep of its own that lists the numbers of its points."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from service.rendering.tables.sweeps import cells_of_json_line, to_json_lines
 
 
 def points_of(request: LongSweepsRequest) -> int:
-    """Number of points."""
+    """Return the number of points."""
     return request.point_count
 
 
 def max_chunk_points(request: LongSweepsRequest) -> int:
-    """So many points make a sweep, with the rest of their blocks."""
+    """Return the largest number of points of a chunk: with the rest of their blocks, they form a sweep."""
     return max(1, min(LARGEST_POINTS - 2 * BLOCK_POINTS, LARGEST_SWEPT_NUMBERS // request.quantity_count))
 
 
 def chunk_request(request: LongSweepsRequest, start: int, stop: int) -> SweepsRequest:
-    """The points from `start` up to `stop`, and the others of their blocks: zipped, whatever the whole is."""
+    """Return the points `start` to `stop - 1` and the others of their blocks as a zipped sweep."""
     held = request.__dict__
     sent = {name: held[name] for name in SweepsRequest.model_fields if held[name] is not None}
     size = block_points(request)
@@ -35,7 +35,7 @@ def chunk_request(request: LongSweepsRequest, start: int, stop: int) -> SweepsRe
 
 
 def lines_of(body: bytes, start: int) -> bytes:
-    """The response to a piece as lines of JSON."""
+    """Return the response to a chunk as JSON lines."""
     return to_json_lines(SweepsResponse.model_validate_json(body), start).encode()
 
 

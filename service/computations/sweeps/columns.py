@@ -1,4 +1,4 @@
-"""Answers of many points as columns, to which a point is added after the other."""
+"""Answers of many points as columns, which grow point by point."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _NOTHING_BESIDE: Final = (None,) * len(BESIDE)
 _numbers_of, _beside_of = itemgetter(*NUMBERS), itemgetter(*BESIDE)
 
 Answers = Sequence[ResponseFields] | None
-"""The answers of a point, as of `/v1/bounds`; None where it has none."""
+"""Answers of a point in the format of `/v1/bounds`; None if it has none."""
 
 
 @final
 class Quantity(NamedTuple):
-    """A number that is read of every point, and what it is called. `point`, `reads`: of a question of trade_off."""
+    """Number of every point, with its label. `point` and `reads` select a number of a question of type trade_off."""
 
     place: int
     label: str
@@ -33,12 +33,12 @@ class Quantity(NamedTuple):
     reads: str | None = None
 
     def of(self, answer: ResponseFields) -> Mapping[str, Any]:
-        """The number in an answer to the question."""
+        """Return the number in an answer to the question."""
         return answer if self.point is None else answer["points"][self.point][self.reads]
 
 
 def quantities(questions: Sequence[QuestionSpec], varied: Collection[Place]) -> Iterator[Quantity]:
-    """What is read of every point, in the order of the questions. `varied`: places of numbers that differ."""
+    """Yield the quantities of the questions, in order. `varied` are the places of varying numbers."""
     for index, question in enumerate(questions):
         inside = [place for place in varied if place.steps[:2] == ("questions", index)]
         fields = {place.name for place in inside}
@@ -53,7 +53,7 @@ def quantities(questions: Sequence[QuestionSpec], varied: Collection[Place]) -> 
 
 @final
 class Column:
-    """One number of all points: nothing else is kept of their answers."""
+    """One number of all points. The rest of their answers is not stored."""
 
     def __init__(self, quantity: Quantity) -> None:
         self._quantity = quantity
@@ -64,7 +64,7 @@ class Column:
         self._sources, self._notes = dict[str, None](), dict[str, None]()
 
     def add(self, answers: Answers) -> None:
-        """The number of the next point."""
+        """Append the number of the next point."""
         if answers is None:
             self._numbers.append(_NO_NUMBERS)
             self._beside.append(_NOTHING_BESIDE)
@@ -82,7 +82,7 @@ class Column:
 
     @property
     def response_fields(self) -> ResponseFields:
-        """The column as it is sent."""
+        """Column in the format of responses."""
         place, label, point, reads = self._quantity
         names = (*NUMBERS, *LOGARITHMS) if self._is_small else NUMBERS
         numbers: ResponseFields = dict(zip(names, zip(*self._numbers, strict=True), strict=False))

@@ -1,4 +1,4 @@
-"""What a sweep costs."""
+"""Cost of a sweep."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ from service.privacy.mechanisms.mixture import Mixture
 from service.privacy.threat_models.worst_case import WorstCase
 
 SAMPLED: Final = 24
-"""Points that are looked at for the price of a sweep: pricing one costs some 0.1 ms."""
+"""Points whose quotes determine the quote of a sweep. A quote takes about 0.1 ms."""
 SAMPLED_PARTS: Final = 150
-"""Parts of all these points together, beyond which there are fewer of them."""
+"""Largest number of parts of all these points together. Larger descriptions use fewer points."""
 POINT_COST: Final = 300
-"""Of a point that has no answer, or none that costs anything, in units of cost: it is validated and written."""
+"""Cost of validating and writing a point, in microseconds."""
 
 OF_MANY, OF_MIXTURES = 1 / 20, 1 / 4
-"""Share of the cost of a run alone that each run of a batch costs, for each kind of steps: sampled Gaussian steps, and
-mixtures. The first run of a batch has its whole cost.
-"""
+"""Ratio of the cost of a run in a batch to its cost alone, for each kind of steps: sampled Gaussian steps, and
+mixtures. The first run of a batch has its whole cost."""
 
 
 def sweeps_quote(request: SweepsRequest) -> Quote:
-    """Return the cost of a sweep from some of its points, which are spread over all of them. Never for the event loop.
+    """Return the cost of a sweep from the quotes of some points. A sweep never runs in the event loop.
 
-    Runs of a batch cost the first of them, and a share of each.
+    The points are spread over the whole sweep. The first run of a batch has its whole cost, and each further run a
+    share of it.
     """
     count = request.point_count
     parts = parts_of(request.mechanism, (request.threat_model,))
@@ -53,7 +53,7 @@ def sweeps_quote(request: SweepsRequest) -> Quote:
 
 
 def _asked(request: SweepsRequest, places: Any, numbers: tuple[float, ...]) -> Quote:
-    """Return the cost of a point; nothing where it has a problem."""
+    """Return the quote of a point, or no cost if the point has a problem."""
     try:
         return bounds_quote(request.asked(places, numbers))
     except (ValidationError, PrivacyComputationError):
@@ -61,7 +61,7 @@ def _asked(request: SweepsRequest, places: Any, numbers: tuple[float, ...]) -> Q
 
 
 def _share(quote: Quote) -> float:
-    """Return the share of the cost of a point alone that it has in a batch; 1 where its run is evaluated alone."""
+    """Return the ratio of the cost of a point in a batch to its cost alone; 1 if its run is evaluated alone."""
     if quote.engine != CONTOUR or quote.prepared is None:
         return 1.0
     resolved: ResolvedRequest = quote.prepared.plans

@@ -1,4 +1,4 @@
-"""Why a point of a sweep has no answer, as the service says of requests that have none."""
+"""Problems of points of a sweep, in the format of problems of requests."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from service.privacy.errors import (
 
 
 class Kind(NamedTuple):
-    """The type and the title of a problem, as `service/problems.py` has them; a test holds the two together."""
+    """Type and title of a problem. A test compares them with those of `service/problems.py`."""
 
     type: ProblemType
     title: str
@@ -39,7 +39,7 @@ NO_NUMBER: Final = "A check of the computation failed, so no number is given."
 
 
 def problem_of(point: int, error: Exception) -> ResponseFields:
-    """The problem of a point. Raises the error itself where it is none of a request."""
+    """Return the problem of a point. Raises the error itself if it is not an error of a request."""
     kind, errors = _kind_and_errors(error)
     return {"point": point, **kind._asdict(), "errors": errors}
 

@@ -1,4 +1,4 @@
-"""`POST /v1/sweeps`: every point is a request for bounds of its own, many of which are read at once."""
+"""`POST /v1/sweeps`: each point is a request for bounds of its own. Many points are evaluated together."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from service.privacy.numerics.work import is_late
 
 
 def compute_sweeps(request: SweepsRequest, digest: str, engine_version: str) -> ResponseFields:
-    """Ask at every point. A point that fails has a problem in its place; raises for nothing that is about one alone.
+    """Evaluate every point. A failed point has a problem in its place.
 
-    Points after the deadline have problems as well. Raise DeadlinePassed where it passed before any point was answered.
+    Points after the deadline have problems as well. Raises DeadlinePassed if the deadline passed before any answer.
     """
     places = request.places
     is_relaxed = request.threat_model.type != "worst_case"
@@ -55,7 +55,7 @@ def compute_sweeps(request: SweepsRequest, digest: str, engine_version: str) -> 
 
 @final
 class _SweepRows:
-    """What is said of the points, added one after the other: the rest of what each says is let go of."""
+    """Collected answers of the points. The rest of each response is dropped."""
 
     def __init__(self, read: tuple[Quantity, ...], *, is_relaxed: bool) -> None:
         self.points = 0
@@ -67,7 +67,7 @@ class _SweepRows:
         self._models: list[ThreatModelSpec] = []
 
     def add(self, point: Point) -> None:
-        """The next point. Raises its error where it is none of a request."""
+        """Add the next point. Raises its error if it is not an error of a request."""
         answers = beside = None
         if point.error is not None:
             self.problems.append(problem_of(self.points, point.error))
@@ -78,7 +78,7 @@ class _SweepRows:
             if point.fields["worst_case"] is not None:
                 beside, model = point.fields["worst_case"]["answers"], point.fields["worst_case"]["threat_model"]
                 if model not in self._models:
-                    self._models = [*self._models, model][:2]  # more than one is all that is asked
+                    self._models = [*self._models, model][:2]  # two suffice to know that they differ
         for column in self.columns:
             column.add(answers)
         for column in self._beside:
@@ -87,7 +87,7 @@ class _SweepRows:
 
     @property
     def worst_case(self) -> ResponseFields | None:
-        """What stands beside a relaxed threat model."""
+        """Answers of the worst case that accompany a relaxed threat model."""
         if not self._models:
             return None
         model = self._models[0] if len(self._models) == 1 else None

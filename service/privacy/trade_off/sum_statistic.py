@@ -101,12 +101,15 @@ def _rounded_terms(edges: FloatArray, weights: FloatArray, mu: float, count: int
     x = np.concatenate([edges[:1], 0.5 * (edges[1:] + edges[:-1]), edges[-1:]])
     term = np.exp(mu * x - mu * mu / 2) * np.expm1(mu * x - 1.5 * mu * mu)
     expected = count * np.cumsum(weights[::-1])[::-1]
-    bulk = np.minimum(term, term[int(np.argmax(expected <= MANY))])
+    cells = np.arange(len(term))
+    common = int(np.argmax(expected <= MANY))
+    bulk = term[np.minimum(cells, common)]
     mean = float(weights @ bulk)
     deviation = math.sqrt(float(weights @ (bulk - mean) ** 2) * count)
     spacing = max(deviation / min(max(math.sqrt(count), FEWEST_CELLS), MOST_CELLS), 1e-300)
     above = np.abs(term - mean)
     rules = ((expected <= JUMPS) & (above >= RULES * deviation)) | (above >= MOST_OF_A_TERM * spacing)
+    rules &= cells >= common
     threshold = min(int(np.argmax(rules)) if rules.any() else len(term), len(term) - 2)
     index = np.floor((term[:threshold] - mean) / spacing).astype(np.intp)
     return index - index.min()

@@ -102,7 +102,7 @@ ENGINE: Final = Recipe(
     (
         Place(
             "service/privacy/composition/planning/engines.py",
-            (('"""By their names on the wire', 'ENGINES["rehearsed"] = ENGINES["clt"]\n'),),
+            (('"""Engines by their names on the wire', 'ENGINES["rehearsed"] = ENGINES["clt"]\n'),),
             f"{OPTIONS}:test_both_sides_know_the_same_methods_evidence_and_verdicts",
         ),
         Place(

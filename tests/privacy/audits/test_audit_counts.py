@@ -1,4 +1,4 @@
-"""What counts prove: the region against exact binomial sums, mu and epsilon against their definitions."""
+"""Tests of audits from counts: the region against exact binomial sums, mu and epsilon against their definitions."""
 
 from __future__ import annotations
 

@@ -116,7 +116,7 @@ def test_the_ends_are_looked_at(side: int, root: float) -> None:
 
 @given(served=st.floats(0.1, 10), root=st.floats(0.001, 1000), side=st.sampled_from([-1, 1]))
 def test_what_is_not_served_ends_the_search(served: float, root: float, side: int) -> None:
-    """The last numbers that are served are found, and nothing is said beyond them."""
+    """Check that the search returns the last served numbers, and nothing beyond them."""
     scale = Scale(low=1e-4, high=1e4, whole=False, side=side, tolerance=1e-4)
     condition = Counted("power", root, scale, (served / 3, served * 3))
     found = searched(condition, served)

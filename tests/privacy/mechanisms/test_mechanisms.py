@@ -90,7 +90,7 @@ def test_the_total_number_of_steps_is_bounded() -> None:
 
 
 def test_parts_together_are_the_whole() -> None:
-    """The same steps written differently give the same curve."""
+    """Check that equal steps in different notations give the same curve."""
     pairs = [
         (dpsgd(2.0, 0.1, 100), repeated(sampled(0.1, gaussian(2.0)), 100)),
         (dpsgd(2.0, 0.1, 100), composed(dpsgd(2.0, 0.1, 60), dpsgd(2.0, 0.1, 40))),

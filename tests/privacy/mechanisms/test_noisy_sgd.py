@@ -275,7 +275,7 @@ def test_the_price_of_a_bracket_is_that_of_lattices() -> None:
 
 
 def test_mu_of_a_curve_known_from_two_sides_holds_for_every_curve_between() -> None:
-    """Also where the easier side leaves the range that mu is asked over: the truth may then be 0, or up to a corner."""
+    """Check also the case that the easier side leaves the range of mu, where the truth may still be."""
     shifts = (1.0, 1.02, 1.3, 2.0, 3.0)
     between = Bracketed(gaussian_curve(Enclosure.point(shifts[0])), gaussian_curve(Enclosure.point(shifts[-1])))
     for rate, error in ((1e-9, 1e-9), (0.3, 0.3), (0.3, 1e-3), (0.0, 0.0), (0.1, 0.4)):

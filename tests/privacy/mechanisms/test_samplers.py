@@ -264,7 +264,7 @@ def test_weights_between_doubles_are_read_once(replacement: bool, reading: str) 
 
 @pytest.mark.parametrize("run", [(1.0, 0.01, 500), (0.7, 0.3, 20), (30.0, 0.1, 100_000), (5.0, 0.9, 40)])
 def test_a_cap_of_epsilon_is_no_lower(run: tuple[float, float, int]) -> None:
-    """So that the smaller direction need not be searched: `both` is the larger one all the same."""
+    """Check that a bound of epsilon spares the search in the smaller direction, and `both` is still the larger one."""
     noise, rate, steps = run
     pair = curves(DpSgd(noise_multiplier=noise, sample_rate=rate, steps=steps), "add_or_remove_one", 3)
     for delta in (0.3, 1e-3, 1e-9):

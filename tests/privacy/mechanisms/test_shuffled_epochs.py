@@ -10,6 +10,7 @@ import pytest
 from scipy import stats
 
 from service.privacy.composition.planning import choose
+from service.privacy.enclosure import Enclosure
 from service.privacy.mechanisms.batches.shuffled_epochs import LargestOfEpoch, SumsOfEpochs
 from service.privacy.mechanisms.composed import Composed
 from service.privacy.mechanisms.dpsgd import DpSgd
@@ -23,6 +24,7 @@ from service.privacy.questions.gaussian_dp import mu
 from service.privacy.trade_off.losses_on_lattice import TwoLaws
 from service.privacy.trade_off.pair import TradeOffPair
 from service.privacy.trade_off.polygon import PolygonTradeOff
+from service.privacy.trade_off.shifted.gaussian import gaussian_curve
 from service.privacy.trade_off.sum_statistic import sum_laws
 
 EPSILONS = np.array([-1.0, 0.0, 0.01, 0.1, 0.5, 2.0, 6.0])
@@ -153,3 +155,17 @@ def test_an_extreme_run_of_epochs_has_ordered_bounds() -> None:
         for found in (bounds.epsilon(1e-5), bounds.profile_at(0.1), bounds.power_at(1e-3)):
             assert found.lower <= found.upper
     assert SumsOfEpochs(shift=1.0, batches=2, epochs=10**9).curves().add.epsilon(1e-5).lower > 100
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_sums_say_no_more_than_a_revealed_order(seed: int) -> None:
+    """Draw shifts, batches and epochs over the whole range in which sums are computed."""
+    rng = np.random.default_rng(200 + seed)
+    for _ in range(25):
+        shift, batches = float(np.exp(rng.uniform(-6, 2.07))), int(np.exp(rng.uniform(0.7, 10)))
+        epochs = int(np.exp(rng.uniform(0, 8)))
+        found = SumsOfEpochs(shift=shift, batches=batches, epochs=epochs).curves()
+        revealed = gaussian_curve(Enclosure.point(math.sqrt(epochs) * shift))
+        for curve in (found.add, found.remove):
+            assert (curve.profile(EPSILONS).lower <= revealed.profile(EPSILONS).upper * (1 + 1e-9)).all()
+            assert (curve.points(RATES).power.lower <= revealed.points(RATES).power.upper * (1 + 1e-9)).all()

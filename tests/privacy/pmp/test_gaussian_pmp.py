@@ -173,7 +173,7 @@ TRUTH = "service.privacy.pmp.gaussian.lower_bound"
 @pytest.mark.parametrize("noise_std", [0.3, 1.0, 5.0])
 @pytest.mark.parametrize("size", [1, 4, 6, 11])
 def test_three_lower_ends_keep_their_order(size: int, noise_std: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where subsets can be written out, their truth is above that of half-lines, and this above bounds by moments."""
+    """Check the order of lower bounds: subsets written out, half-lines, and moments, from the largest."""
     values = [*RANDOM.standard_normal(11).tolist(), 6.0]
     placed = QueryPoints.of(np.array(values)[:, None], None, 1 / noise_std)
     bound = exposure_upper_bound(placed, 1e-3)

@@ -28,7 +28,7 @@ def modular_sums(values: list[int], modulus: int) -> tuple[Rows, list[tuple[int,
 
 
 def counted_sums(size: int) -> MembershipTable:
-    """The same for the values 0 to 2n - 1 modulo 2n by counting: a point in the data shifts the sums of the others."""
+    """Count sums of the values 0 to 2n - 1 modulo 2n: a point in the data shifts the sums of the others."""
     modulus = 2 * size
     sums: list[list[list[int]]] = [[], []]
     for point in range(modulus):

@@ -235,7 +235,7 @@ def test_unbounded_ratios_leave_no_capacity(spec: dict[str, Any]) -> None:
 
 
 def largest_mu(curve: AbstractTradeOff, low: float, high: float) -> float:
-    """sup of Phi^-1(power) - Phi^-1(alpha) by dense search and refinement, uncertified, without slopes."""
+    """Compute sup of Phi^-1(power) - Phi^-1(alpha) by dense search and refinement, uncertified, without slopes."""
 
     def negative(x: float) -> float:
         points = curve.points(np.array([special.ndtr(x)]))
@@ -326,7 +326,7 @@ def test_values_outside_the_domain_are_refused(
 
 
 def test_a_mu_over_an_empty_range_says_so() -> None:
-    """Everything is revealed: there is no point with a type II error of 1e-9, and mu 0 would read as its opposite."""
+    """Check that the answer is no number where everything is revealed: mu 0 would mean the opposite."""
     revealed = gaussian_dp.mu(add_of({"type": "approximate_dp", "epsilon": 0.0, "delta": 1.0}), 1e-9, 1e-9)
     assert (revealed.value.upper, revealed.global_mu.lower) == (0.0, math.inf)
     assert revealed.notes == (gaussian_dp.NOTHING_IN_RANGE,)
@@ -336,7 +336,7 @@ def test_a_mu_over_an_empty_range_says_so() -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_a_mu_over_a_range_that_may_be_empty_is_not_said_to_be_zero(seed: int) -> None:
-    """Of two sides one reveals everything: what is between may have points in the range."""
+    """Check two bounds of which one reveals everything, so that curves between them may have points in the range."""
     generator = np.random.default_rng([20261202, seed])
     revealing = add_of({"type": "approximate_dp", "epsilon": 10.0 ** generator.uniform(2, 6), "delta": 0.5})
     for least in (add_of(gaussian(10.0 ** generator.uniform(-1, 2))), revealing):

@@ -1,4 +1,4 @@
-"""What the GLRT adversary's curves refuse, rest on and cost."""
+"""Domain, assumptions and cost of the GLRT adversary's curves."""
 
 from __future__ import annotations
 

@@ -257,7 +257,7 @@ def test_sampled_steps_are_composed_as_the_paper_run() -> None:
 
 @pytest.mark.thorough
 def test_lines_and_lattices_meet() -> None:
-    """Random runs on samples, both directions, by two engines that have next to nothing in common."""
+    """Check random sampled runs in both directions by two engines that have next to nothing in common."""
     source, compared = random.Random(6), 0
     while compared < 3:
         dimension, batch = (int(math.exp(source.uniform(2, math.log(1e3)))) for _ in range(2))
@@ -275,7 +275,7 @@ def test_lines_and_lattices_meet() -> None:
 
 
 def test_engines_of_sampled_steps() -> None:
-    """Lines, and lattices beside them or alone: where a step tells all, or the effective batch is two records."""
+    """Check contours, and lattices beside them or alone, for steps that reveal everything or batches of two records."""
     assert MEMBERSHIP.plan(sgd(400, 4000, steps=9)).engine == "contour"
     assert MEMBERSHIP.plan(sgd(400, 4000, steps=9), "discretised").engine == "discretised"
     for run in (sgd(2, 4000, steps=9), sgd(10, 4000, dimension=10**5, steps=9)):
@@ -483,7 +483,7 @@ def test_prices_rise_with_the_work() -> None:
 
 
 def test_runs_of_gaussian_steps_are_priced_as_the_runs_they_are() -> None:
-    """Rare sampling makes lines long, in the run and in each part of a mixture."""
+    """Check the cost of rare sampling, which makes contours long, in the run and in each part of a mixture."""
     run = sgd(60, 37_313, dimension=50, steps=100)
     same = Repeated(
         mechanism=PoissonSampled(
@@ -503,7 +503,7 @@ def test_runs_of_gaussian_steps_are_priced_as_the_runs_they_are() -> None:
 
 
 def test_the_price_of_a_profile_covers_the_search_for_a_crossing() -> None:
-    """Where neither curve rules the crossing takes dozens of points of both."""
+    """Check the cost where neither curve dominates, so that the crossing takes dozens of points of both."""
     noisy = sgd(16, 20, dimension=4, noise_std=2e-3, max_grad_norm=18.0)
     alone, beside = (
         MEMBERSHIP.plan(replace(noisy, noise_std=0.0)).cost,

@@ -199,7 +199,7 @@ def test_its_premises_cannot_be_seen_from_the_mechanism() -> None:
 
 
 def test_a_stated_parameter_alone_is_not_said_to_be_attained() -> None:
-    """By a mechanism that may show less: of it, and of what replacing a record shows, nothing is known."""
+    """Check that no mechanism is said to attain a stated parameter, because a mechanism may reveal less."""
     pair = practical(3.0).curves(built(sampled(0.1, laplace(1.0))))
     assert pair.bracket is not None
     assert "no release of this mechanism" in pair.bracket

@@ -1,4 +1,4 @@
-"""What a prior changes: Theorem 1 and Corollary 1 to the last digits, where Thudi et al. are wrong as printed, laws."""
+"""Effect of a prior: Theorem 1 and Corollary 1 to the last digits, errors in print of Thudi et al., and laws."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ DIGITS = 60
 
 
 def log_0f1_truth(order: float, z: float) -> mpf:
-    """By the definition of I_nu, or by the series where the order is large."""
+    """Compute ln 0F1 by the definition of I_nu, or by the series where the order is large."""
     with mp.workdps(DIGITS):
         a, z_exact = mpf(order), mpf(z)
         if z == 0 or order > 1e4:
@@ -108,7 +108,7 @@ def glrt(dimension: int, noise: float) -> TradeOffPair:
 
 
 def delta_truth(dimension: int, noise: float, eps: float, direction: str) -> mpf:
-    """By the tails at the root of the likelihood ratio, all with 60 digits."""
+    """Compute delta by the tails at the root of the likelihood ratio, with 60 digits."""
     with mp.workdps(DIGITS):
         noncentrality = 1 / mpf(noise) ** 2
         a, level = mpf(dimension) / 2, (eps if direction == "add" else -eps) + noncentrality / 2

@@ -65,7 +65,7 @@ def width(bounds: EnclosureArray, index: int) -> float:
 
 
 def tail(x: mpf) -> mpf:
-    """P(N(0, 1) > x)."""
+    """Return P(N(0, 1) > x), the normal tail."""
     return mpmath.erfc(x / mpmath.sqrt(2)) / 2
 
 
@@ -237,7 +237,7 @@ def test_epsilon_where_one_part_never_comes_down() -> None:
 
 @pytest.mark.parametrize("spec", [gaussian(1.0), laplace(0.5), pure(1.0), sampled(0.3, gaussian(1.0))])
 def test_mixing_equals_changes_nothing(spec: dict[str, Any]) -> None:
-    """As mechanisms they are merged; as curves they are mixed, and give the same."""
+    """Check that equal parts are merged as mechanisms, are mixed as curves, and give equal results."""
     alone = WorstCase().curves(built(spec))
     for same in (curves((1.0, spec)), curves((0.25, spec), (0.75, mixture((0.5, spec), (0.5, spec))))):
         assert type(same.add) is type(alone.add)
@@ -335,7 +335,10 @@ def test_components_on_lattices_are_enclosed() -> None:
 
 
 def test_parts_that_are_known_by_profiles_are_mixed_before_the_search() -> None:
-    """The same part twice is that part; beside another the profile at every level bounds the power, one tightly."""
+    """Check that a part mixed with itself is that part.
+
+    For different parts the profile at every level bounds the power, and tightly at one level.
+    """
     shifted = {"type": "composed", "mechanisms": [laplace(1.0), pure(0.3)]}
     alone, twice = curves((1.0, shifted)).add, curves((0.25, shifted), (0.75, shifted)).add
     rates = np.array([1e-12, 1e-3, 0.5, 0.999])

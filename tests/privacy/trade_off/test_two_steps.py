@@ -1,4 +1,4 @@
-"""Two shifted steps against integrals in many digits: every number that a curve is asked for, in both directions."""
+"""Two shifted steps against integrals in many digits: every number of a curve, in both directions."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Step:
         return 1 - self.rate + self.rate * mp.exp(base)
 
     def threshold(self, ratio: Any) -> Any:
-        """Where the ratio of the likelihoods is so large; minus or plus infinity where it is nowhere."""
+        """Return where the likelihood ratio has this value; minus or plus infinity where it never has it."""
         base = (ratio - 1 + self.rate) / self.rate
         if base <= 0 or (not self.normal and mp.log(base) <= -self.shift):
             return -mp.inf

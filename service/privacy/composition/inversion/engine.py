@@ -1,18 +1,19 @@
-"""The `contour` engine: certified curves of runs of Gaussian, Laplace, Poisson-sampled and two-point steps, and of
-sampled steps with a chi-square statistic, of any length.
+"""Engine `contour`: certified curves of runs of any length.
 
-Every number is evaluated on a contour of the grid that is near its saddle point; `straight.py` has the integrals and
-their errors. At a threshold c the test "S > c" is a point of the curve and e^c the slope of a tangent, so for ANY c
+The engine serves runs of Gaussian, Laplace, Poisson-sampled and two-point steps, and of sampled steps with a chi-square
+statistic. Every number is evaluated on a contour of the grid that is near its saddle point. `straight.py` has the
+integrals and their errors. At a threshold c the test "S > c" is a point of the curve and e^c is the slope of a tangent.
+So for every c
 
-    power(alpha) <= power(c) + e^c (alpha - alpha(c)),      type II error >= beta(c) + e^c (alpha(c) - alpha),
+    power(alpha) <= power(c) + e^c (alpha - alpha(c)),      type II error >= beta(c) + e^c (alpha(c) - alpha).
 
-and with a proved alpha(c2) <= alpha the chord gives the other end:
+With a proved alpha(c2) <= alpha the chord gives the other bound:
 
     power(alpha) >= power(c) - e^{c2} (alpha(c) - alpha)_+.
 
-Solving for c therefore needs no error bound of its own. What is still wide is intersected with bounds that need no line
-(`fallback.py`), so that a reading outside the engine's reach is wide, never missing; and runs of few kinds of sampled
-steps are read on deformed contours then (`composition/inversion/deformed/run.py`).
+Solving for c therefore needs no error bound of its own. Wide results are intersected with bounds that need no contour
+(`fallback.py`), so that a number outside the engine's reach is wide, never missing. Runs of few kinds of sampled steps
+are then evaluated on deformed contours (`composition/inversion/deformed/run.py`).
 """
 
 from __future__ import annotations
@@ -47,8 +48,18 @@ def contour_pair(
 ) -> tuple[ContourTradeOff, ContourTradeOff]:
     """Return the add and remove curves of a run.
 
-    `gaussian_mu_squared`: sum of N/sigma^2 over plain Gaussian steps (0 without any), within 1e-14 of its value.
-    Source: composition of dominating pairs (Zhu, Dong, Wang 2022, Theorems 10 and 11).
+    Parameters
+    ----------
+    gaussian_mu_squared : float
+        Sum of N/sigma^2 over plain Gaussian steps (0 without any), within 1e-14 of its value.
+    summands : iterable of Summand
+        All other steps.
+    accuracy : Accuracy
+        Relative width that the engine aims at.
+
+    References
+    ----------
+    Zhu, Dong, Wang 2022, Theorems 10 and 11 (composition of dominating pairs).
     """
     run = ContourRun.of(gaussian_mu_squared, summands)
     add = ContourTradeOff(run, accuracy, reflected=False)
@@ -57,11 +68,14 @@ def contour_pair(
 
 @final
 class ContourTradeOff(AbstractTradeOff):
-    """One direction of a run, evaluated on the contours of its tilt grids.
+    """Trade-off curve of one direction of a run, evaluated on the contours of its tilt grids.
 
-    Relative width: 1e-13 to 1e-11 for runs whose sampled-step count and noise keep the loss unimodal (tested on the
-    reference cases and on random runs); 1e-10 to 1e-6 on deformed contours, where one rare step dominates (tiny rates,
-    small noise, small alpha); wider, and so labelled, where these fail or a run mixes several kinds of steps.
+    Notes
+    -----
+    The relative width is 1e-13 to 1e-11 for runs whose number of sampled steps and noise keep the loss unimodal (tested
+    on the reference cases and on random runs). It is 1e-10 to 1e-6 on deformed contours, where one rare step dominates
+    (tiny rates, small noise, small alpha). It is wider, and so labelled, where deformed contours fail or a run mixes
+    several kinds of steps.
     """
 
     evidence = EVIDENCE
@@ -70,7 +84,7 @@ class ContourTradeOff(AbstractTradeOff):
     def __init__(
         self, run: ContourRun, accuracy: Accuracy, *, reflected: bool, inverse: ContourTradeOff | None = None
     ) -> None:
-        """`inverse`: the curve that this one was made of, whose contours may bound this one."""
+        """Store the run; `inverse` is the curve of the other direction, whose contours may bound this one."""
         self.run, self._accuracy, self._reflected, self._inverse = run, accuracy, reflected, inverse
 
     @cached_property
@@ -81,7 +95,7 @@ class ContourTradeOff(AbstractTradeOff):
     @property
     @override
     def largest_log_ratio(self) -> Enclosure:
-        """See `RunContours`, here and below."""
+        """Largest log-likelihood ratio, with the bounds of `RunContours`."""
         return self.contours.largest_log_ratio
 
     @property
@@ -92,8 +106,9 @@ class ContourTradeOff(AbstractTradeOff):
     @property
     @override
     def global_gdp_mu(self) -> Enclosure | None:
-        """sqrt(sum N/sigma^2) whatever the rates: sampling only helps, and its help vanishes as alpha -> 0. Of the
-        shifts of a mixture the largest counts then. Not known where other steps are there, or mirrored mixtures.
+        """sqrt(sum N/sigma^2) for all sampling rates: sampling only helps, and its effect vanishes as alpha -> 0.
+
+        For mixtures the largest shift counts. None for mirrored mixtures and runs with other steps.
         """
         mirrored = any(summand.is_symmetric for summand in self.run.summands)
         return around(self.run.global_mu) if self.run.is_gaussian and not mirrored else None

@@ -10,22 +10,22 @@ from service.privacy.composition.inversion.run_contours import RunContours
 from service.privacy.numerics.arrays import FloatArray
 
 _CAP_TILTS = np.geomspace(1.0, 12.0, 8)
-"""Distances of tilts from 1, in about the inverse deviation of the loss, at which a first bound of epsilon is taken."""
+"""Distances of tilts from 1, in approximate inverse deviations of the loss, of a first bound of epsilon."""
 _CAP_JUMPS = np.geomspace(0.25, 16.0, 6)
 _CAP_SLACK = 1e-11
-"""Far above the rounding of that bound, far below its looseness."""
+"""Relative slack of that bound, far above its rounding and far below its looseness."""
 _SMALLEST_DEVIATION = 1e-12
 
 
 @np.errstate(all="ignore")
 def epsilon_cap(contours: RunContours, delta: float) -> float:
-    """Return the least Chernoff bound of epsilon(delta) at a few tilts, at most the largest loss, in nats."""
+    """Return the smallest Chernoff bound of epsilon(delta) at a few tilts, at most the largest loss, in nats."""
     most = max(contours.largest_log_ratio.upper, 0.0)
     first = contours.run.levels(delta, abs(float(ndtri(delta))))[0]
     transform = contours.run.transform(TRUNCATION_DIGITS[first], reflected=contours.reflected)
     if transform is None:
         return most
-    # In units of the core, and in nats, where few jumps rule.
+    # Tilts in units of the core, and in nats where few jumps dominate.
     s = 1 + np.concatenate([_CAP_TILTS / max(contours.run.deviation, _SMALLEST_DEVIATION), _CAP_JUMPS])
     cumulants = transform.cumulants(s)
     dropped = np.array([transform.log_dropped[1]])
@@ -38,9 +38,19 @@ def chernoff_caps(
 ) -> FloatArray:
     """Return upper bounds of epsilon(delta) of R runs, in nats, shape (R,).
 
-    delta(eps) <= e^{K(s) - (s-1) eps} (1/s)(1-1/s)^{s-1}, plus the truncated mass of H1, is solved for eps at tilts
-    s > 1 (`fallback.py`). `tilts`, K there and its `error`: shape (S, R), NaN where unknown; `log_dropped`: ln of the
-    truncated mass.
+    Parameters
+    ----------
+    tilts, value, error : (S, R)
+        Tilts s > 1, K there and its error; NaN where unknown.
+    log_dropped : (R,)
+        ln of the truncated mass of H1.
+    delta : float or (R,)
+        Values of delta.
+
+    Notes
+    -----
+    delta(eps) <= e^{K(s) - (s-1) eps} (1/s)(1-1/s)^{s-1}, plus the truncated mass of H1, is solved for eps at each tilt
+    (`fallback.py`).
     """
     left = delta * (1 - _CAP_SLACK) - np.exp(log_dropped)
     parts = np.stack([value, error, -np.log(tilts), (tilts - 1) * np.log1p(-1 / tilts)])
@@ -56,9 +66,19 @@ def chernoff_missed(
 ) -> FloatArray:
     """Return upper bounds of the type II errors of R runs at the rates `alpha`, shape (R,).
 
-    The test S > c of the rate alpha has a type II error E0[e^S; S <= c] <= e^{K(s) + (1-s) c}, and e^c <= 1/alpha, as
-    the power is at most 1; plus the truncated mass of H1. `tilts` 0 < s < 1, K there and its `error`: shape (S, R), NaN
-    where unknown; `log_dropped`: ln of the truncated mass.
+    Parameters
+    ----------
+    tilts, value, error : (S, R)
+        Tilts 0 < s < 1, K there and its error; NaN where unknown.
+    log_dropped : (R,)
+        ln of the truncated mass of H1.
+    alpha : (R,)
+        Rates in (0, 1).
+
+    Notes
+    -----
+    The test S > c of the rate alpha has the type II error E0[e^S; S <= c] <= e^{K(s) + (1-s) c}. As the power is at
+    most 1, e^c <= 1/alpha. The truncated mass of H1 is added.
     """
     parts = np.stack([value, error, (tilts - 1) * np.log(alpha)])
     found = parts.sum(axis=0) + _CAP_SLACK * np.abs(parts).sum(axis=0)

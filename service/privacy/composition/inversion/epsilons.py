@@ -19,19 +19,19 @@ from service.privacy.numerics.roots import bisected
 from service.privacy.numerics.work import is_spent
 
 _ROUNDS, _FEW_ROUNDS = 60, 20
-"""Rounds of bisections for an epsilon; few where no contour has an end, and all evaluations are wide."""
+"""Rounds of a bisection for an epsilon. Few rounds suffice where no contour has an end and all numbers are wide."""
 
 _LARGEST_EPSILON = 1e24
-"""Nats beyond which no upper bound is looked for. That of all Gaussian steps without sampling is about mu^2/2."""
+"""Nats beyond which no upper bound is searched for. The bound for Gaussian steps without sampling is about mu^2/2."""
 
 _SHARED = 0.1
-"""Share of a good width above which a root on the shared contour is solved on its best contour as well."""
+"""Share of a good width above which a root on the shared contour is also solved on its best contour."""
 
 _CLOSE = 1e-12
 """Relative width at which a bisection ends."""
 
 _MANY_NODES = 256
-"""Several times the nodes of a contour without rare jumps."""
+"""Number of nodes several times that of a contour without rare jumps."""
 
 
 @np.errstate(all="ignore")
@@ -49,7 +49,10 @@ def evaluate_epsilon(run: RunContours, delta: float) -> Enclosure:
 
 
 def _straight_first(run: RunContours, delta: float, *, tried: bool) -> Enclosure:
-    """Return epsilon on straight contours, and on deformed ones where these are wide. `tried`: deformed ones were."""
+    """Return epsilon on straight contours, and on deformed contours where these are wide.
+
+    `tried` is whether deformed contours were tried before.
+    """
     best: Enclosure | None = None
     wide, rounds = run.accuracy.deformed, _FEW_ROUNDS
     order = run.run.levels(delta, abs(float(ndtri(delta))))
@@ -89,15 +92,15 @@ def _straight_first(run: RunContours, delta: float, *, tried: bool) -> Enclosure
 
 
 def _on_deformed_contours(run: RunContours, delta: float, known: Enclosure) -> Enclosure | None:
-    """Return what deformed contours prove within what is known; None where they prove nothing."""
+    """Return what deformed contours prove within the known bounds; None where they prove nothing."""
     proved = None if run.deformed is None else run.deformed.epsilon(delta, known.lower, known.upper)
     return None if proved is None else known.intersected(Enclosure(*proved, EVIDENCE))
 
 
 def epsilon_on_contour(grid: TiltGrid, tilt: Tilt, delta: float, good_width: float) -> Enclosure | None:
-    """Return the root of delta(eps) = delta, proved from both sides on the nearest contour; None where it cannot.
+    """Return the root of delta(eps) = delta, proved from both sides on the nearest contour; None where the proof fails.
 
-    `tilt`: where the search begins, as of `TiltGrid.for_delta`.
+    The search begins at `tilt`, as from `TiltGrid.for_delta`.
     """
     level = np.array([delta])
     threshold = solve_profile(tilt.contour, level)
@@ -124,18 +127,18 @@ def _proved(tilt: Tilt, threshold: FloatArray, level: FloatArray) -> Enclosure |
 
 
 def _near_core(grid: TiltGrid, tilt: Tilt, delta: float) -> Enclosure | None:
-    """Return the root on a contour nearer to the core, as far modes are evaluated (`_Thresholds.bound`)."""
+    """Return the root on a contour nearer to the core, as in `_Thresholds.bound`."""
     nearer, level = grid.near_core(tilt.theta), np.array([delta])
     return None if nearer is None else _proved(nearer, solve_profile(nearer.contour, level), level)
 
 
 def _is_zero(run: RunContours, delta: float) -> bool:
-    """Whether delta(0), the largest of all, is proved to be at most `delta`."""
+    """Return whether delta(0), the largest delta, is proved to be at most `delta`."""
     return bool(evaluate_profile(run, np.zeros(1)).upper[0] <= delta)
 
 
 def _by_bisection(run: RunContours, delta: float, rounds: int) -> Enclosure:
-    """Return bounds from enclosures of the profile by straight contours, however wide: one bisection for each bound."""
+    """Return bounds from enclosures of the profile by straight contours, with a bisection for each bound."""
     level = math.log(delta)
     slack = 1e-15 * (1 + abs(level))
 

@@ -1,8 +1,9 @@
 """Points of a run's curve and its profile, evaluated on the contours of its tilt grids.
 
-Rates and thresholds share one plan: a list is first evaluated on few contours; every number that is still wide, on the
-best contour and its neighbours, at one truncation level after the other. Hopeless ones have the bounds that need no
-contour, and deformed contours, before further levels are tried; then come these bounds and contours for the rest.
+Rates and thresholds follow one plan. A list is first evaluated on few contours. Every number that is still wide is
+evaluated on its best contour and the neighbours, at one truncation level after the other. Numbers without a useful
+contour get the bounds that need no contour, and deformed contours, before further levels are tried. Finally these
+bounds and contours serve all numbers that are still wide.
 """
 
 from __future__ import annotations
@@ -28,25 +29,34 @@ from service.privacy.numerics.work import is_spent
 from service.privacy.trade_off.abstract import CurvePoints
 
 _SLACK_OF_LISTS = 4.0
-"""Nats (less than two digits) that a number of a list may lose for the sake of fewer contours."""
+"""Nats (less than two digits) that a number of a list may lose so that fewer contours serve the list."""
 
 _SLACK_OF_ROUGH_LISTS, _ROUGH_DIGITS = 11.0, 6.0
-"""The same (five digits) where few digits are wanted, and how many digits above the truncated mass they lie. What is
-wide is not evaluated again.
+"""Nats (five digits) that a number may lose where few digits are needed, and digits between it and the truncated mass.
+
+Wide results are not evaluated again.
 """
 
 _LEVELS_SHARED = 2
-"""Numbers of a list whose first truncation levels are at most so much shallower than the deepest begin with that one:
-every level has contours of its own.
+"""Number of truncation levels by which a number's first level may be shallower than the deepest of its list.
+
+Such numbers begin with the deepest one, because every level has its own contours.
 """
 
 
 class _Query(ABC):
-    """Numbers of one kind: what is `known` of them, and how contours evaluate them.
+    """Numbers of one kind, their `known` enclosures, and how contours evaluate them.
 
-    `at`: the rates or thresholds, shape (n,); `open`: indices of those not known from the start; `levels`: indices of
-    truncation levels in the order in which each number tries them, shape (n, L), filled up with -1; `rows`: how many
-    rows of `known` are to be narrow.
+    Attributes
+    ----------
+    at : (n,)
+        Rates or thresholds.
+    open : array
+        Indices of the numbers that are not known from the start.
+    levels : (n, L)
+        Indices of truncation levels in the order of each number's attempts, filled with -1.
+    rows : int
+        Number of rows of `known` that should be narrow.
     """
 
     def __init__(self, run: RunContours, at: FloatArray, known: Readings, levels: IndexArray, rows: int) -> None:
@@ -55,13 +65,13 @@ class _Query(ABC):
 
     @abstractmethod
     def tilts(self, grid: TiltGrid, where: IndexArray, slack: float) -> list[Tilt]:
-        """Return the best tilt for each number; `slack`: as of `TiltGrid.for_thresholds`."""
+        """Return the best tilt for each number; `slack` is that of `TiltGrid.for_thresholds`."""
 
     @abstractmethod
     def are_ready(self, grid: TiltGrid, tilts: list[Tilt], where: IndexArray, level: int, last: BoolArray) -> BoolArray:
-        """Return whether the truncation level serves each number, or whether it should wait for a deeper one.
+        """Return whether the truncation level serves each number; other numbers wait for a deeper level.
 
-        `last`: whether no other level follows.
+        `last` is whether no other level follows.
         """
 
     @abstractmethod
@@ -74,10 +84,10 @@ class _Query(ABC):
 
     @abstractmethod
     def bound(self, where: IndexArray) -> None:
-        """Tighten what is known of some numbers by bounds that need no contour through their saddle point."""
+        """Intersect some enclosures with bounds that need no contour through their saddle point."""
 
     def answer(self, *, deformed: bool = True) -> Readings:
-        """Return enclosures as narrow as contours can make them; `deformed`: whether deformed ones may be used."""
+        """Return enclosures as narrow as contours can make them; `deformed` is whether deformed contours may serve."""
         if len(self.open) > 1:
             first = self.levels[:, 0]
             deepest = first.max()
@@ -110,7 +120,7 @@ class _Query(ABC):
         return at[self.known.width(self.rows)[at] > least]
 
     def _deform(self, tried: IndexArray, width: float) -> IndexArray:
-        """Evaluate what is wider than `width` and was not tried on deformed contours; return the indices."""
+        """Evaluate numbers wider than `width` that were not tried on deformed contours; return their indices."""
         where = self.run.to_deform(self.known, self.rows, width)
         where = np.setdiff1d(where, tried) if len(where) and len(tried) else where
         for index in where.tolist():
@@ -121,8 +131,8 @@ class _Query(ABC):
     def _evaluate_at(self, levels: IndexArray, where: IndexArray, following: int) -> bool:
         """Evaluate each of some numbers at its truncation level.
 
-        `following`: the attempt after this one, or 0 for a list on few contours, none of whose neighbours are tried.
-        Returns False where contours of a mixed run have no end: those of another level have none either.
+        `following` is the index of the next attempt, or 0 for a list on few contours without their neighbours. Return
+        False where contours of a mixed run have no end, because those of another level have none either.
         """
         ended = True
         chosen_levels: list[int] = levels[where].tolist()
@@ -139,13 +149,13 @@ class _Query(ABC):
         return ended
 
     def evaluate_on(self, tilts: list[Tilt], where: IndexArray, grid: TiltGrid | None = None) -> bool:
-        """Evaluate each number on the contour of its tilt, and what is wide then on the neighbours of it in the `grid`.
+        """Evaluate each number on the contour of its tilt, and wide numbers on the tilt's neighbours in the `grid`.
 
-        Returns False where a contour of a mixed run has no end: its neighbours have none either.
+        Return False where a contour of a mixed run has no end, because its neighbours have none either.
         """
         ended = True
         for tilt in dict.fromkeys(tilts):
-            if is_spent():  # what is known without a contour stays
+            if is_spent():  # bounds that need no contour remain
                 return False
             at = where[[chosen is tilt for chosen in tilts]]
             self.known.tighten(at, self.evaluate(tilt.contour, at))
@@ -176,7 +186,7 @@ class _Rates(_Query):
 
     @override
     def are_ready(self, grid: TiltGrid, tilts: list[Tilt], where: IndexArray, level: int, last: BoolArray) -> BoolArray:
-        # Beyond the end of a grid contours of a deeper level are nearer; those of mixtures are long there.
+        # Beyond the last tilt of a grid, contours of a deeper level are nearer, but those of mixtures are long there.
         return grid.reaches_rates(self.at[where]) | last | self.run.run.is_straight
 
     @override
@@ -193,7 +203,7 @@ class _Rates(_Query):
 
 
 class _Thresholds(_Query):
-    """The profile, ln delta at finite epsilons."""
+    """Profile at finite epsilons, as ln delta."""
 
     def __init__(self, run: RunContours, epsilon: FloatArray, levels: IndexArray | None = None) -> None:
         beyond = epsilon >= run.largest_log_ratio.upper
@@ -236,9 +246,9 @@ class _Thresholds(_Query):
 # Underflow, overflow and empty logarithms are part of the bounds: NaN never passes `Readings.tighten`.
 @np.errstate(all="ignore")
 def evaluate_points(run: RunContours, alpha: FloatArray, rows: int) -> CurvePoints:
-    """Return points; their power (`rows` 1), or power and type II error (2), as narrow as contours can make them.
+    """Return points: their power (`rows` 1), or power and type II error (2), as narrow as contours can make them.
 
-    The point at a single rate is kept: several questions need it.
+    The point at a single rate is cached, because several numbers need it.
     """
     key = (float(alpha[0]), rows) if len(alpha) == 1 else None
     if key in run.points:
@@ -248,7 +258,7 @@ def evaluate_points(run: RunContours, alpha: FloatArray, rows: int) -> CurvePoin
     points = CurvePoints(type_two_error, power, EnclosureArray(known.lower[2], known.upper[2]))
     if key is not None:
         run.points[key] = points
-        if rows == 1 and known.width()[0] <= run.good_width:  # so narrow, it is what `rows` 2 evaluates
+        if rows == 1 and known.width()[0] <= run.good_width:  # narrow enough for `rows` 2 as well
             run.points[key[0], 2] = points
     return points
 
@@ -268,8 +278,9 @@ def straight_profile(run: RunContours, epsilon: float) -> tuple[float, float]:
 
 @np.errstate(all="ignore")
 def evaluate_roughly(run: RunContours, epsilon: FloatArray, rate: float) -> EnclosureArray:
-    """Return delta at epsilons by the fewest contours that reach all of them, at the truncation level at which the
-    point at `rate` is evaluated, or a deeper one.
+    """Return delta at epsilons by the fewest contours that reach all of them.
+
+    The truncation level is that of the point at `rate`, or a deeper one.
     """
     levels = run.run.levels(min(rate, 1 - rate), abs(float(ndtri(rate))))
     query = _Thresholds(run, epsilon, np.array([levels]))

@@ -1,25 +1,27 @@
 """Bounds of a run that need no inversion contour: always valid, seldom tight.
 
-With q = prod (1 - p_i)^{N_i}, the chance that no step samples the record, and g the curve of the run's Gaussian steps
-alone (g = identity without any): H1 = q G1 + (1 - q) R for some law R, and forgetting the sampled steps is data
-processing. So
+Let q = prod (1 - p_i)^{N_i} be the probability that no step samples the record. Let g be the curve of the run's
+Gaussian steps alone (g = identity without any). H1 = q G1 + (1 - q) R for some law R, and forgetting the sampled steps
+is data processing. So:
 
-    power_g(alpha) <= power_add(alpha)    <= q power_g(alpha) + 1 - q
-    power_g(alpha) <= power_remove(alpha) <= power_g(alpha / q)
-    delta_g(eps)   <= delta_add(eps)      <= q delta_g(eps) + 1 - q
-    delta_g(eps)   <= delta_remove(eps)   <= delta_g(eps + ln q)
+    power_g(alpha) <= power_add(alpha)    <= q power_g(alpha) + 1 - q;
+    power_g(alpha) <= power_remove(alpha) <= power_g(alpha / q);
+    delta_g(eps)   <= delta_add(eps)      <= q delta_g(eps) + 1 - q;
+    delta_g(eps)   <= delta_remove(eps)   <= delta_g(eps + ln q).
 
-Sampling only helps, so that the run of the same Gaussian steps without it, of mu^2 = sum N/sigma^2, dominates: power <=
-power_mu(alpha) and delta(eps) <= delta_mu(eps), in both directions, which is what bounds runs that reveal everything.
+Sampling only helps. Hence the run of the same Gaussian steps without sampling, of mu^2 = sum N/sigma^2, dominates:
+power <= power_mu(alpha) and delta(eps) <= delta_mu(eps) in both directions. These bounds serve runs that reveal
+everything.
 
-Chernoff and Hoelder add, for tilts s > 1, power <= alpha^{1-1/s} e^{K(s)/s} and
-delta(eps) <= e^{K(s) - (s-1) eps} (1/s)(1-1/s)^{s-1}; and for 0 < s < 1, by Markov at the threshold ln(1/alpha),
+Chernoff and Hoelder add bounds for tilts s > 1: power <= alpha^{1-1/s} e^{K(s)/s} and
+delta(eps) <= e^{K(s) - (s-1) eps} (1/s)(1-1/s)^{s-1}. For 0 < s < 1, Markov at the threshold ln(1/alpha) gives
 beta(alpha) <= e^{K(s)} alpha^{-(1-s)}, and 1 - delta(eps) = E0 min(w, e^eps) <= e^{K(s) + (1-s) eps}. The moments are
-those of the law cut at far jumps; each of these bounds holds for what the cut keeps, and the mass of H1 beyond it is
-added.
+those of the law truncated at far jumps. Each of these bounds holds for the truncated law, and the truncated mass of H1
+is added.
 
-In the remove direction the loss S' has a largest value, and small rates are read next to it: with thresholds c_i such
-that prod P1(L'_i > c_i)^{N_i} >= alpha, P1(S' > c) >= alpha for c = sum N_i c_i, so power(alpha) >= e^c alpha.
+In the remove direction the loss S' has a largest value, and small rates have thresholds next to it. Choose thresholds
+c_i such that prod P1(L'_i > c_i)^{N_i} >= alpha. Then P1(S' > c) >= alpha for c = sum N_i c_i, so that
+power(alpha) >= e^c alpha.
 """
 
 from __future__ import annotations
@@ -44,8 +46,22 @@ _SLACK = 1e-12
 
 
 class FallbackBounds:
-    """See the module; `log_prob_never_sampled` is ln q (where it is -inf, bounds by q say nothing). `transform` may be
-    None where the moments cannot be evaluated.
+    """Bounds of one direction of a run without contours.
+
+    Parameters
+    ----------
+    gaussian_mu_squared : float
+        Sum of mu^2 over the Gaussian steps without sampling.
+    log_prob_never_sampled : float
+        ln q; bounds by q are trivial where it is -inf.
+    reflected : bool
+        Whether the direction is remove.
+    transform : LossTransform or None
+        Moments of the run; None where they cannot be evaluated.
+    steps : tuple of SampledGaussianSteps
+        All sampled Gaussian steps, if the run has no others except Gaussian steps.
+    global_mu : float
+        mu of all steps without sampling, infinite where not all are Gaussian.
     """
 
     def __init__(
@@ -57,9 +73,6 @@ class FallbackBounds:
         steps: tuple[SampledGaussianSteps, ...] = (),
         global_mu: float = math.inf,
     ) -> None:
-        """`steps`: all sampled Gaussian steps, where there are no others but Gaussian ones. `global_mu`: mu of all
-        steps without sampling, infinite where not all are Gaussian.
-        """
         mu = math.sqrt(gaussian_mu_squared)
         slack = 400 * UNIT_ROUNDOFF
         self._gaussian = gaussian_curve(Enclosure(mu * (1 - slack), mu * (1 + slack), Evidence.CERTIFIED))
@@ -82,7 +95,7 @@ class FallbackBounds:
         return tilts, np.where(np.isfinite(cumulants.error), cumulants.value + cumulants.error, np.inf)
 
     def points(self, alpha: FloatArray) -> Readings:
-        """ln power, ln type II error and ln slope (unknown) at rates strictly between 0 and 1."""
+        """Return ln power, ln type II error and ln slope (unknown) at rates strictly between 0 and 1."""
         with np.errstate(all="ignore"):
             power_low, power_high = self._log_power(alpha)
             beta_low, beta_high = self._log_type_two_error(alpha)
@@ -90,7 +103,7 @@ class FallbackBounds:
         return Readings(np.stack([power_low, beta_low, -infinite]), np.stack([power_high, beta_high, infinite]))
 
     def _log_power(self, alpha: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Lower and upper bound of ln power at rates strictly between 0 and 1."""
+        """Return the lower and upper bound of ln power at rates strictly between 0 and 1."""
         points = self._gaussian.points(alpha)
         lower = np.maximum(np.log(points.power.lower), np.log(-np.expm1(self._log_missed(alpha))) - _SLACK)
         if self._reflected:
@@ -112,7 +125,10 @@ class FallbackBounds:
         return lower, np.minimum(upper + _SLACK, 0.0)
 
     def _next_to_the_largest_loss(self, alpha: FloatArray) -> FloatArray:
-        """ln alpha + c, see the module: every step takes the same share alpha^{1/N} from (1 - p_i) Phi alone."""
+        """Return ln alpha + c, as in the module's docstring.
+
+        Every step takes the same share alpha^{1/N} from (1 - p_i) Phi alone.
+        """
         level = np.log(alpha)
         if not self._steps:
             return np.full_like(level, -np.inf)
@@ -128,13 +144,13 @@ class FallbackBounds:
         return np.where(np.isnan(total), -np.inf, total - _SLACK * size)
 
     def _boosted(self, alpha: FloatArray) -> FloatArray:
-        """alpha / q from above, at most 1."""
+        """Return an upper bound of alpha / q, at most 1."""
         logs = np.log(alpha) - self._log_prob_never_sampled
         # Between subnormal numbers the slack is lost; the next one is above.
         return np.minimum(np.exp(np.minimum(logs + _SLACK * (1 + np.abs(logs)), 0.0)) + SMALLEST, 1.0)
 
     def _log_type_two_error(self, alpha: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Lower and upper bound of the logarithm of the smallest type II error at rates strictly between 0 and 1."""
+        """Return the lower and upper bound of ln of the smallest type II error at rates strictly between 0 and 1."""
         points = self._gaussian.points(alpha)
         missed = self._log_missed(alpha)
         upper = np.minimum(np.log(points.type_two_error.upper), missed + _SLACK * (1 + np.abs(missed)))
@@ -160,7 +176,7 @@ class FallbackBounds:
         return -math.inf if self._transform is None else self._transform.log_dropped[1]
 
     def profile(self, epsilon: FloatArray) -> Readings:
-        """Lower and upper bound of ln delta(eps) for finite eps."""
+        """Return the lower and upper bound of ln delta(eps) for finite eps."""
         gaussian = self._gaussian.profile(epsilon)
         with np.errstate(divide="ignore"):
             lower = np.log(gaussian.lower) if gaussian.log_lower is None else gaussian.log_lower

@@ -11,8 +11,9 @@ from service.privacy.composition.inversion.run_contours import RunContours
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
 
 _LARGEST_INVERSE, _FARTHEST_INVERSE = 600.0, 5.0
-"""Largest |epsilon|, in nats, at which contours bound the profile of the inverse curve, and most deviations of -epsilon
-from the centre of a contour that was laid out for epsilon.
+"""Largest |epsilon| (nats) at which contours bound the inverse curve's profile, and largest distance of -epsilon.
+
+The distance, in deviations, counts from the centre of a contour that was laid out for epsilon.
 """
 
 
@@ -21,7 +22,8 @@ def cap_inverse_profile(run: RunContours, epsilon: float) -> float:
     """Return an upper bound of the inverse curve's profile at epsilon; 1 where no bound is known.
 
     delta(eps) = 1 - e^eps (1 - delta'(-eps)), where delta' is the profile of this run. The contour on which this run
-    evaluates delta' at eps serves -eps as well if both are near its saddle point. Else the best one for -eps serves.
+    evaluates delta' at eps serves -eps as well if both are near its saddle point. Otherwise the best contour for -eps
+    serves.
     """
     at = np.array([epsilon])
     levels: list[int] = run.run.level_orders_for_thresholds(at)[0].tolist()

@@ -1,4 +1,4 @@
-"""The shape of the loss of a run, roughly: it steers the choice between engines, and estimates of their cost."""
+"""Approximate shape of the loss of a run. It steers the choice between engines, and estimates of their cost."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ from service.privacy.mechanisms.abstract import (
 DIRECT_NOISE: Final = 0.5
 """Noise multiplier of a sampled step below which the contour of two steps is long, and often wide."""
 SMOOTH_NOISE: Final = 1.25
-"""Noise, over the shift, from which contours of two mixtures are short and narrow, where both hypotheses are mixed: no
-loss has a limit then, beside which its law is dense.
+"""Noise over the shift from which contours of two mixtures are short and narrow, where both hypotheses are mixtures.
+
+No loss then has a limit beside which its law is dense.
 """
 LARGEST_LOSS: Final = 30.0
-"""Standard deviations of the loss of a run, roughly, from which it gives everything away."""
+"""Approximate deviation of the loss of a run from which the run reveals everything."""
 MOST_JUMPS, LEAST_JUMPS = 5.0, 1e-7
-"""Expected jumps of a run that are rare, and that are there at all."""
+"""Largest expected number of jumps of a run that are rare, and smallest number that counts."""
 FEW_STEPS: Final = 30
 """Number of sampled steps, or of steps of two losses, up to which their loss has several modes."""
 LEAST_FEW: Final = 1e-2
@@ -30,22 +31,22 @@ LEAST_FEW: Final = 1e-2
 LARGEST_RATE: Final = 0.25
 """Largest rate of a step whose jumps are rare."""
 SMOOTH: Final = 1.0
-"""mu of Gaussian steps from which nothing beside them has jumps."""
+"""mu of Gaussian steps from which no other step has visible jumps."""
 LEAST_LAPLACE: Final = 0.05
 """Loss of a sampled Laplace step below which its transform has many nodes."""
 WIDE_JUMP: Final = 6.0
-"""A jump this much larger than what smooths the loss leaves modes apart: contours are as long as it is wide."""
+"""Ratio of a jump to the deviation of the rest from which modes are separate and contours as long as the ratio."""
 FARTHEST: Final = 6.0
-"""Standard deviations of the noise to which jumps are looked at."""
+"""Deviations of the noise up to which jumps are considered."""
 LONG_RUN: Final = 10_000
-"""Steps from which sampled Laplace steps have no modes apart."""
+"""Number of steps from which sampled Laplace steps have no separate modes."""
 
 Shape = Literal["smooth", "jumps", "everything"]
-"""One mode; rare large jumps; far beyond any threshold of practical interest."""
+"""Kinds of a loss: one mode; rare large jumps; far beyond any threshold of practical interest."""
 
 
 def is_direct(parts: tuple[Counted, ...]) -> bool:
-    """Whether the contour of two steps is long, and often wide, so that their closed form is read first."""
+    """Return whether the contour of two steps is long, and often wide, so that their closed form is evaluated first."""
     jumping = [part for part, _ in parts if isinstance(part, SampledGaussianPart | GaussianMixturePart)]
     if any(part.noise_between_shifts < DIRECT_NOISE for part in jumping):
         return True
@@ -55,14 +56,14 @@ def is_direct(parts: tuple[Counted, ...]) -> bool:
 
 
 def has_distant_shifts(parts: tuple[Counted, ...]) -> bool:
-    """Whether few steps have shifts that are many deviations of the noise apart: no contour is short, or deformed."""
+    """Return whether few steps have shifts many deviations of the noise apart: no contour is short, or deformed."""
     mixtures = [(part, count) for part, count in parts if isinstance(part, GaussianMixturePart)]
     distant = any(part.noise_between_shifts < DIRECT_NOISE for part, _ in mixtures)
     return distant and sum(count for _, count in mixtures) <= FEW_STEPS
 
 
 def shape_of(parts: tuple[Counted, ...]) -> tuple[Shape, float]:
-    """Return the shape of the loss, and the expected number of steps that take a record."""
+    """Return the shape of the loss, and the expected number of steps that use a record."""
     gaussian = math.sqrt(
         min(math.fsum(count * mu.upper**2 for part, count in parts if (mu := part.gaussian_shift) is not None), 1e300)
     )
@@ -85,7 +86,10 @@ def shape_of(parts: tuple[Counted, ...]) -> tuple[Shape, float]:
 
 
 def _smooth_noise(part: GaussianMixturePart) -> float:
-    """Return the noise from which contours of two mirrored mixtures are narrow: deformed ones serve one rare shift."""
+    """Return the noise from which contours of two mirrored mixtures are narrow.
+
+    Deformed contours serve one rare shift, so that less noise suffices there.
+    """
     return DIRECT_NOISE if len(part.shifts) == 2 and part.weights[1] < LARGEST_RATE else SMOOTH_NOISE
 
 

@@ -14,7 +14,7 @@ from service.privacy.numerics.rounding import UNIT_ROUNDOFF
 
 @dataclass(frozen=True)
 class LossTransform:
-    """The loss S of a run under H0: Gaussian with mean -mu^2/2 and variance mu^2, plus the summands.
+    """Transform of the loss S of a run under H0: Gaussian with mean -mu^2/2 and variance mu^2, plus the summands.
 
     `reflected` swaps the hypotheses: the loss of H1 against H0 is -S under H1, and its transform is K(1 - z).
     """
@@ -46,7 +46,7 @@ class LossTransform:
 
     @property
     def log_dropped(self) -> tuple[float, float]:
-        """ln of the mass of H0 and of H1 that the truncation leaves out, at most (in this direction)."""
+        """Upper bounds of ln of the truncated mass of H0 and of H1, in this direction."""
         dropped = [summand.log_dropped for summand in self.summands]
         null, alternative = (_log_sum([each[side] for each in dropped]) for side in (0, 1))
         return (alternative, null) if self.reflected else (null, alternative)
@@ -58,12 +58,12 @@ class LossTransform:
 
     @property
     def is_gaussian(self) -> bool:
-        """Whether all steps are Gaussian or mixtures of Gaussians: where a contour is long there are cheaper ways."""
+        """Whether all steps are Gaussian or mixtures of Gaussians. Other methods are faster for their long contours."""
         return all(summand.is_gaussian for summand in self.summands)
 
     @property
     def work(self) -> int:
-        """Array elements of one evaluation of K on a contour."""
+        """Number of array elements of one evaluation of K on a contour."""
         return 1 + sum(summand.line_size for summand in self.summands)
 
     @property
@@ -84,7 +84,7 @@ def _log_sum(logs: list[FloatArray]) -> float:
 
 
 class TransformOnContour:
-    """A run's K on the contour Re z = theta, relative to K(theta)."""
+    """Transform K of a run on the contour Re z = theta, relative to K(theta)."""
 
     def __init__(self, transform: LossTransform, theta: float) -> None:
         self._transform = transform
@@ -104,7 +104,7 @@ class TransformOnContour:
         return value, error + 4 * UNIT_ROUNDOFF * abs(value)
 
     def work(self, height: float) -> int:
-        """Return array elements of one evaluation of K on a contour up to this height."""
+        """Return the array elements of one evaluation of K on a contour up to this height."""
         return self._transform.work + sum(line.work(height) for line in self._lines)
 
     def values(self, step: float, nodes: int) -> LineValues:
@@ -119,11 +119,12 @@ class TransformOnContour:
         return LineValues(np.conj(difference) if self._transform.reflected else difference, error)
 
     def log_majorants(self, heights: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Upper bounds of Re K(theta + it) - K(theta), t >= each height, and the least that one sampled step adds.
+        """Return upper bounds of Re K(theta + it) - K(theta) for t >= each height, and the least of one sampled step.
 
-        Without that step the first less the second bounds the rest of the run. The majorants are laid out for the
-        first height. Where no summand decays, the transform is that without its atomic part, which falls like 1/t from
-        some height on: there is no such step, and the second is what makes the tail of an integral that of the first.
+        The first result minus the second bounds the rest of the run without that step. The majorants are laid out for
+        the first height. Where no summand decays, the transform is that without its atomic part, which falls like 1/t
+        from some height on. There is no such step then. The second result makes the tail of an integral that of the
+        first.
         """
         total = -0.5 * self._transform.gaussian_mu_squared * heights**2 * (1 - 600 * UNIT_ROUNDOFF)
         strongest = np.zeros_like(heights)
@@ -133,7 +134,10 @@ class TransformOnContour:
         return (total, strongest) if self._decays else self._without_atoms(heights, total)
 
     def _without_atoms(self, heights: FloatArray, total: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """|M^N - atoms^N| <= |M|^N + A^N, and far out at most (A + V/t)^N - A^N, over all steps together."""
+        """Return majorants of |M^N - atoms^N| over all steps together.
+
+        It is at most |M|^N + A^N, and at large heights at most (A + V/t)^N - A^N.
+        """
         atoms = sum(line.log_atoms for line in self._lines)
         last = max(line.last_height for line in self._lines)
         gap = np.minimum(atoms - total, -1e-300)
@@ -144,6 +148,6 @@ class TransformOnContour:
     def log_variation(self) -> float:
         """Return ln V with |M(theta + it)/M(theta)| <= V/t for one of the sampled steps; +inf without any.
 
-        0 where no summand decays, see `log_majorants`.
+        The result is 0 where no summand decays, for `log_majorants`.
         """
         return min((line.log_variation() for line in self._lines), default=np.inf) if self._decays else 0.0

@@ -1,12 +1,13 @@
 """Evaluation of many runs together, each of a few kinds of steps of one law (`ContourRun.unit`).
 
-A single run pays the overhead of many small arrays; arrays with one entry for each run pay it once. Contours, errors
-and enclosures are those of single runs (`straight.py`, `readings/`). This module chooses the contours of all runs:
+A single run pays the overhead of many small arrays. Arrays with one entry for each run pay the overhead once. Contours,
+errors and enclosures are those of single runs (`straight.py`, `readings/`). This module chooses the contours of all
+runs:
 
-- runs that take equal steps share the nodes of their transforms, and a table of cumulants of one step at some tilts;
-- every run has a contour at the tilt of the table that serves its numbers best. Numbers that are near each other share
-  a contour, because a contour loses few digits a deviation or two beside its saddle point;
-- numbers that stay wide are left to the run alone, which has other levels, neighbouring contours and deformed contours.
+- Runs that take equal steps share the nodes of their transforms, and a table of cumulants of one step at some tilts.
+- Every run has a contour at the tilt of the table that serves its numbers best. Numbers that are near each other share
+  a contour, because a contour loses few digits a deviation or two beside its saddle point.
+- Numbers that stay wide are left to the run alone, which has other levels, neighbouring contours and deformed contours.
 """
 
 from __future__ import annotations
@@ -34,13 +35,13 @@ from service.privacy.trade_off.combinators.intersected import Intersected
 from service.privacy.trade_off.combinators.prefetched import Known
 
 _SHARE = 0.5
-"""Share of the time of a request after which no more is evaluated together: runs need the rest one by one."""
+"""Share of the time of a request after which nothing more is evaluated together. Single runs need the rest."""
 
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class Wanted:
-    """Numbers of one run to evaluate, and what is `known` of them in the end."""
+    """Numbers of one run to evaluate, and their enclosures in `known` at the end."""
 
     run: ContourRun
     readings: tuple[Known, ...]
@@ -58,8 +59,13 @@ def run_of(curve: AbstractTradeOff) -> ContourRun | None:
 def evaluate_together(wanted: Iterable[Wanted], width: float) -> None:
     """Evaluate numbers together, and keep those narrower than the relative `width` in `known` of each run.
 
-    Where epsilon is needed in both directions, a bound of that of the remove direction is kept as well. The remove
-    direction is evaluated only where its bound is not below epsilon of the add direction. Raise DeadlinePassed.
+    Where epsilon is needed in both directions, a bound of epsilon of the remove direction is kept as well. The remove
+    direction is evaluated only where that bound is not below epsilon of the add direction.
+
+    Raises
+    ------
+    DeadlinePassed
+        When a share of the time of the request has passed.
     """
     wanted = tuple(wanted)
     tasks = [task for each in wanted for task in _tasks(each)]
@@ -84,13 +90,13 @@ def _tasks(wanted: Wanted) -> Iterator[Task]:
 
 
 def _is_below(task: Task) -> bool:
-    """Whether epsilon of the remove direction is at most that of add."""
+    """Return whether epsilon of the remove direction is at most epsilon of the add direction."""
     cap, first = task.known.get(task.wanted._replace(quantity="epsilon_cap")), task.known_first
     return cap is not None and first is not None and cap.upper <= first.lower
 
 
 def _read_at_levels(tasks: Sequence[Task], width: float) -> None:
-    """Evaluate all tasks at the first level of each, and those that are wide then at the second."""
+    """Evaluate all tasks at the first level of each, and the wide ones at the second level."""
     if tasks:
         shallow, light = _levels(tasks)
         _read(tasks, shallow, width)
@@ -99,7 +105,7 @@ def _read_at_levels(tasks: Sequence[Task], width: float) -> None:
 
 
 def _read(tasks: Sequence[Task], levels: IndexArray, width: float) -> None:
-    """Evaluate all tasks, some steps at a time. `levels`: indices in `TRUNCATION_DIGITS`."""
+    """Evaluate all tasks in blocks of steps; `levels` are indices in `TRUNCATION_DIGITS`."""
     if not tasks:
         return
     by_direction: dict[tuple[int, bool], list[int]] = {}
@@ -115,7 +121,7 @@ def _read(tasks: Sequence[Task], levels: IndexArray, width: float) -> None:
 
 
 def _read_units(by_unit: dict[UnitAtLevel, list[list[Task]]], width: float) -> None:
-    """Evaluate tasks of runs of one law and as many kinds of steps."""
+    """Evaluate tasks of runs of one law with an equal number of kinds of steps."""
     steps, runs = Steps.of(by_unit), list(by_unit.values())
     for block in steps.blocks():
         indices: list[int] = block.tolist()
@@ -130,7 +136,7 @@ def _read_units(by_unit: dict[UnitAtLevel, list[list[Task]]], width: float) -> N
 
 
 def _levels(tasks: Sequence[Task]) -> tuple[IndexArray, IndexArray]:
-    """Return the shallowest level of `ContourRun.levels`, and the first whose end is negligible, for each task."""
+    """Return the shallowest level of `ContourRun.levels`, and the first with a negligible last node, for each task."""
     at = np.array([task.wanted.at for task in tasks])
     deviation = np.maximum(np.array([task.run.deviation for task in tasks]), 1e-290)
     by_threshold = np.array([task.wanted.quantity == "profile" for task in tasks])
@@ -149,12 +155,12 @@ def _levels(tasks: Sequence[Task]) -> tuple[IndexArray, IndexArray]:
 
 
 def _ends_are_light(tasks: Sequence[Task], theta: FloatArray) -> BoolArray:
-    """Return whether the ends of the nodes of each level are negligible at the tilts, shape (levels, tasks)."""
+    """Return whether the last nodes of each level are negligible at the tilts, shape (levels, tasks)."""
     digits = np.array(TRUNCATION_DIGITS)
     light = np.ones((len(digits), len(tasks)), dtype=bool)
     by_law: dict[type[Summand], list[int]] = {}
     for place, task in enumerate(tasks):
-        if not task.is_rare:  # those of rare runs are near the core at every level, and the shallowest has fewest jumps
+        if not task.is_rare:  # tilts of rare runs are near the core at every level
             by_law.setdefault(type(task.unit[0]), []).append(place)
     for law, places in by_law.items():
         light[:, places] = law.ends_are_light([tasks[place].run.summands for place in places], digits, theta[places])

@@ -1,4 +1,7 @@
-"""Contours of many runs that are laid out alike, and their tasks; see `many.py`."""
+"""Contours of many runs that are laid out alike, and their tasks.
+
+The method is described in `many.py`.
+"""
 
 from __future__ import annotations
 
@@ -23,18 +26,24 @@ from service.privacy.numerics.rounding import UNIT_ROUNDOFF
 from service.privacy.trade_off.combinators.prefetched import Known
 
 LONGEST: Final = 6_000
-"""Nodes of a contour beyond which a run is evaluated alone."""
+"""Number of nodes of a contour beyond which a run is evaluated alone."""
 
 GROUPS_TOGETHER, CONTOURS_TOGETHER = 32, 96
-"""Most steps, or groups of contours, and most contours that are evaluated together: their arrays fit into caches."""
+"""Maximal number of steps, or groups of contours, and of contours that are evaluated together.
+
+Their arrays fit into caches.
+"""
 
 _LOG_ACCURACY, _RARE = 44.0, 38.0
-"""-ln of what contours leave out, and of rare runs, whose long contours end at a tenth of their relative width."""
+"""-ln of the part that contours leave out, and that of rare runs.
+
+The long contours of rare runs end at a tenth of their relative width.
+"""
 
 _OF_POINTS: Final = ("point", "type_two_error", "log_slope")
 
 _ALIKE = 1.6
-"""Largest ratio of the numbers of steps of contours that share nodes: each has up to 1.3 times the nodes it needs."""
+"""Largest ratio of the numbers of steps of contours that share nodes. Each has up to 1.3 times the nodes it needs."""
 
 
 UnitAtLevel = tuple[tuple[Summand, ...], int, bool]
@@ -44,8 +53,9 @@ UnitAtLevel = tuple[tuple[Summand, ...], int, bool]
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class Task:
-    """One number of a run that takes the steps `unit` so many `times`. `is_second`: epsilon of the remove direction,
-    where that of add is evaluated as well.
+    """One number of a run that takes the steps `unit` several `times`.
+
+    `is_second` marks epsilon of the remove direction where epsilon of the add direction is evaluated as well.
     """
 
     run: ContourRun
@@ -57,12 +67,12 @@ class Task:
 
     @property
     def is_first(self) -> bool:
-        """Whether it is epsilon of the add direction."""
+        """Whether the task is epsilon of the add direction."""
         return self.wanted.quantity == "epsilon" and not self.wanted.reflected
 
     @property
     def is_rare(self) -> bool:
-        """Whether few steps use the record: the law has a core and rare jumps, and the contour is long."""
+        """Whether few steps use the record, so that the law has a core and rare jumps, and the contour is long."""
         return sum(step.sampled for step in self.unit) * self.times < FEW_SAMPLED
 
     @property
@@ -72,15 +82,15 @@ class Task:
 
     @property
     def known_first(self) -> Enclosure | None:
-        """epsilon of the add direction."""
+        """Enclosure of epsilon of the add direction, or None."""
         return self.known.get(self.wanted._replace(reflected=False))
 
 
 @final
 class PlannedContour(NamedTuple):
-    """One contour: its tasks, and its layout.
+    """Contour with its tasks and its layout.
 
-    `row`: of the tilt `theta` in the table, the same for contours of equal steps that have the same.
+    `row` is the index of the tilt `theta` in the table, equal for contours of equal steps at one tilt.
     """
 
     tasks: list[Task]
@@ -99,9 +109,9 @@ class PlannedContour(NamedTuple):
 
 
 def grouped(contours: Sequence[PlannedContour], rates: FloatArray) -> Iterator[list[list[PlannedContour]]]:
-    """Yield contours of one step at one tilt, as groups that are about as long, some at a time.
+    """Yield batches of groups: contours of one step at one tilt, with groups of similar lengths in a batch.
 
-    `rates`: sampling rates of the steps, which steer.
+    `rates` are the sampling rates of the steps, which steer.
     """
     groups: list[list[PlannedContour]] = []
     for contour in sorted(contours, key=lambda contour: (contour.part, contour.row, contour.number)):
@@ -127,14 +137,14 @@ def grouped(contours: Sequence[PlannedContour], rates: FloatArray) -> Iterator[l
 
 @final
 class ContourBatch:
-    """Contours that are evaluated together: all on the same side of the poles, and with tasks of the same kinds."""
+    """Contours that are evaluated together, all on one side of the poles and with tasks of the same kinds."""
 
     def __init__(self, parts: NormalTrapezoid, groups: Sequence[Sequence[PlannedContour]], *, reflected: bool) -> None:
-        """`groups`: contours of one unit of steps at one tilt, by rising numbers of steps."""
+        """Store `groups`: contours of one unit of steps at one tilt, by increasing numbers of steps."""
         self._parts, self._groups, self._reflected = parts, groups, reflected
 
     def evaluate(self, width: float) -> None:
-        """Evaluate all tasks, and keep the numbers that are narrow enough. Raises NumericalFailure."""
+        """Evaluate all tasks, and keep the numbers that are narrow enough. Raise NumericalFailure if a proof fails."""
         planned = [each for group in self._groups for each in group]
         part, count, theta, center, deviation, reach = (
             np.array(column) for column in zip(*(each[2:] for each in planned), strict=True)
@@ -164,7 +174,7 @@ class ContourBatch:
 
     @staticmethod
     def _keep(tasks: Sequence[Task], found: Sequence[EnclosureArray], width: float) -> None:
-        """Keep what is found of each task where it is narrow: a number, or the three of a point."""
+        """Keep the enclosures of each task where they are narrow: one number, or the three of a point."""
         wanted = _OF_POINTS if tasks[0].wanted.quantity == "point" else (tasks[0].wanted.quantity,)
         narrow = np.ones(len(tasks), dtype=bool)
         for bounds in found[: min(len(wanted), 2)]:
@@ -178,7 +188,7 @@ class ContourBatch:
 
 @final
 class Groups(NamedTuple):
-    """Consecutive contours in groups: indices of first and last of each group, and the group of each contour."""
+    """Consecutive contours in groups: indices of the first and last of each group, and the group of each contour."""
 
     first: IndexArray
     last: IndexArray
@@ -186,7 +196,7 @@ class Groups(NamedTuple):
 
     @staticmethod
     def of(sizes: Sequence[int]) -> Groups:
-        """Return groups of so many contours."""
+        """Return groups of the given sizes."""
         lengths = np.array(sizes, dtype=np.intp)
         ends = lengths.cumsum()
         return Groups(ends - lengths, ends - 1, np.repeat(np.arange(len(sizes)), lengths))
@@ -194,11 +204,11 @@ class Groups(NamedTuple):
 
 @final
 class ManyRuns:
-    """`RunsOnContours` of steps of one law, in one direction.
+    """Runs of steps of one law in one direction, as `RunsOnContours`.
 
-    K of N steps is N times that of one step. The contours of a group are at one tilt, so they share their nodes and the
-    transform of one step there, which costs most. The transform is computed for the most steps of the group; a share of
-    it serves fewer steps, with three roundings more.
+    K of N steps is N times that of one step. The contours of a group are at one tilt, so that they share their nodes
+    and the transform of one step there, the most expensive part. The transform is computed for the largest number of
+    steps of the group. A share of it serves fewer steps, with three roundings more.
     """
 
     def __init__(
@@ -211,7 +221,10 @@ class ManyRuns:
         *,
         reflected: bool,
     ) -> None:
-        """`part`, `count` and `theta`: the unit of each contour, how often it is taken, and its tilt, shape (R,)."""
+        """Lay out the contours; all arrays have the shape (R,).
+
+        `part` is the unit of each contour, `count` is how many times it is taken, and `theta` is the tilt.
+        """
         self._groups, self._reflected = groups, reflected
         self.theta = mirrored_exactly(theta) if reflected else theta
         self._count, self._share = count, count / count[groups.last][groups.place]
@@ -224,7 +237,7 @@ class ManyRuns:
 
     @property
     def origin(self) -> tuple[FloatArray, FloatArray]:
-        """See `RunsOnContours`, here and below."""
+        """K(theta) and a bound of its error."""
         value, error = (self._shared(each) for each in self._contour.origins)
         error = error + 8 * UNIT_ROUNDOFF * np.abs(value)
         return value, error + (unmirrored(self.theta) if self._reflected else 0.0)
@@ -238,16 +251,16 @@ class ManyRuns:
 
     @property
     def log_variation(self) -> FloatArray:
-        """ln V."""
+        """ln V with |M(theta + it)/M(theta)| <= V/t for one of the steps."""
         return self._parts.least_of_run(self._contour.log_variations())[self._groups.place]
 
     @property
     def most_nodes(self) -> FloatArray:
-        """`LONGEST`: runs with longer contours are evaluated alone."""
+        """Maximal number of nodes, `LONGEST`, because runs with longer contours are evaluated alone."""
         return np.full_like(self.theta, float(LONGEST))
 
     def few_nodes(self, step: FloatArray) -> FloatArray:
-        """Return 4: what such short contours enclose is wide, and not kept."""
+        """Return 4: the wide enclosures of such short contours are not kept."""
         return np.full_like(step, 4.0)
 
     def is_affordable(self, heights: FloatArray, step: FloatArray) -> BoolArray:
@@ -259,7 +272,7 @@ class ManyRuns:
         return np.maximum.reduceat(periods, self._groups.first)[self._groups.place]
 
     def atomic_mass(self, _: FloatArray) -> float:
-        """Return 0: sampled Gaussian steps have no atoms."""
+        """Return 0, because sampled Gaussian steps have no atoms."""
         return 0.0
 
     def log_bounds(self, tilts: FloatArray) -> FloatArray:
@@ -281,11 +294,17 @@ class ManyRuns:
         return LineValues(np.conj(difference) if self._reflected else difference, error)
 
     def log_majorants(self, heights: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return majorants above the heights of each group, by its fewest steps, as every step only lowers them."""
+        """Return majorants above the heights of each group, by its smallest number of steps.
+
+        Every further step only lowers them.
+        """
         first, place = self._groups.first, self._groups.place
         whole, single = self._contour.log_majorants(heights[:, first])
         return (whole * self._share[first])[:, place], single[:, place]
 
     def _shared(self, values: FloatArray) -> FloatArray:
-        """Return what is proportional to the number of steps, for every contour, from that of the most steps."""
+        """Return values proportional to the number of steps, for every contour.
+
+        `values` are those of the largest number of steps of each group.
+        """
         return values[..., self._groups.place] * self._share

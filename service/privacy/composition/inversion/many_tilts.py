@@ -1,4 +1,7 @@
-"""Contours of many runs: a table of tilts for all runs of equal steps, and a contour for each; see `many.py`."""
+"""Contours of many runs: a table of tilts for all runs of equal steps, and a contour for each run.
+
+The method is described in `many.py`.
+"""
 
 from __future__ import annotations
 
@@ -29,55 +32,67 @@ from service.privacy.numerics.arrays import BoolArray, FloatArray, IndexArray
 from service.privacy.trade_off.combinators.prefetched import Known
 
 _MOST_NODES = 5_000
-"""Nodes of a grid beyond which a run is left to itself."""
+"""Number of nodes of a grid beyond which a run is evaluated alone."""
 
 _ALIKE = 1.6
-"""Largest ratio of the nodes of grids that are evaluated together: shorter ones are filled up."""
+"""Largest ratio of the nodes of grids that are evaluated together. Shorter grids are padded."""
 
 _LEAST_SPREAD = 1e-140
-"""Deviation of the loss below which a run is left to itself: its variance may underflow."""
+"""Deviation of the loss below which a run is evaluated alone, because its variance may underflow."""
 
 _NEAREST_TILT, _FARTHEST_TILT, _RATIO = 0.35, 11.0, 1.22
-"""Tilts of the table: their distances from 1/2, and at last from the poles, in inverse deviations of the loss, and how
-they grow.
+"""Smallest and largest distance of the tilts of the table from 1/2, and the ratio of neighbouring distances.
+
+The unit of the distances is the inverse deviation of the loss. The largest distance counts from the poles.
 """
 
 _FIRST_OF_RARE, _RATIO_OF_RARE = 1.0, 1.35
-"""Distance from 1/2 of the first tilt of rare runs, as farther ones have jumps that rule the tilted law; and how the
-distances grow, as many lie between.
+"""Distance from 1/2 of the first tilt of rare runs, and the ratio of neighbouring distances.
+
+Jumps dominate the tilted law at farther first tilts. The ratio is larger because many tilts lie between.
 """
 
 _FROM_POLES, _WEAK = 0.25, 0.2
-"""Least distance of a contour from the poles, in inverse deviations; of weak losses in inverses of the second number.
+"""Smallest distance of a contour from the poles, in inverse deviations.
+
+The second number is the smallest deviation that counts, for weak losses.
 """
 
 _LARGEST_CANCELLATION = 13.0
-"""Nats that a number may lose on a short contour: rounding leaves more digits than are needed here."""
+"""Nats that a number may lose on a short contour: rounding leaves more digits than these evaluations need."""
 
 _NEAR = 3.5
-"""Deviations within which thresholds share a contour."""
+"""Largest distance of thresholds that share a contour, in deviations."""
 
 _FARTHEST = 40.0
-"""Most deviations from its saddle point that a contour serves: rare jumps rule farther thresholds."""
+"""Largest distance from the saddle point that a contour serves, in deviations. Rare jumps dominate beyond it."""
 
 _MARGIN = 0.9
-"""Deviations beside the guessed thresholds for which a contour is laid out."""
+"""Margin beside the estimated thresholds for which a contour is laid out, in deviations."""
 
 _SURE = 1e-9
 """Type II error up to which a power is known well enough without a contour."""
 
 _ADD_ONE = 1e-15
-"""Rounding of a number of steps times the cumulant of one."""
+"""Relative rounding of a number of steps times the cumulant of one step."""
 
 _LEAST_RIGHT = -2.0
-"""ln delta from which a profile is read on the right of both poles, where it keeps its digits."""
+"""ln delta below which a profile is evaluated on the right of both poles, where it keeps its digits."""
 
 
 @final
 @dataclass(frozen=True)
 class Steps:
-    """Different units of steps of one law, arrays (P,): `most` and `least` how often they are taken, `spread` about the
-    standard deviation of their loss, `digits` where their laws are cut.
+    """Different units of steps of one law; arrays (P,).
+
+    Attributes
+    ----------
+    spread
+        Approximate standard deviation of the loss of each unit.
+    digits
+        Truncation levels of the laws.
+    most, least
+        Largest and smallest number of times that a unit is taken.
     """
 
     units: tuple[tuple[Summand, ...], ...]
@@ -97,14 +112,17 @@ class Steps:
         return Steps(units, np.sqrt(squares), digits, most, least)
 
     def parts(self, places: IndexArray) -> NormalTrapezoid:
-        """Return their transforms, with the most steps of each: nodes that serve the most steps serve fewer."""
+        """Return the transforms of some units, with the largest number of steps of each.
+
+        Nodes that serve the largest number of steps also serve fewer steps.
+        """
         chosen: list[int] = places.tolist()
         steps = tuple(step for place in chosen for step in self.units[place])
         deviation = np.sqrt(self.least) * self.spread
         return separately_truncated(steps, deviation[places], self.digits[places], self.most[places])
 
     def blocks(self) -> Iterator[IndexArray]:
-        """Yield indices of steps whose grids are about as long, some at a time."""
+        """Yield indices of steps in blocks whose grids have similar lengths."""
         nodes: IndexArray = self.parts(np.arange(len(self.units))).lengths.reshape(len(self.units), -1).max(axis=1)
         order = np.argsort(nodes, kind="stable")
         order = order[(nodes <= _MOST_NODES)[order] & (self.spread >= _LEAST_SPREAD)[order]]
@@ -118,7 +136,10 @@ class Steps:
 
 @final
 class Table:
-    """Cumulants of single steps at some tilts s around 1/2, by `law`, arrays (S, P); `parts` are for contours."""
+    """Cumulants of single steps at some tilts s around 1/2, arrays (S, P).
+
+    `law` has the nodes of the table, and `parts` has the nodes of contours.
+    """
 
     def __init__(self, steps: Steps, places: IndexArray) -> None:
         self.parts = steps.parts(places)
@@ -142,9 +163,9 @@ class Table:
         self.error = found.error / most + _ADD_ONE * np.abs(self.value)
 
     def batches(self, runs: Sequence[tuple[int, Sequence[Task]]]) -> Iterator[ContourBatch]:
-        """Yield the contours that serve the tasks of all runs, those that are alike together.
+        """Yield the contours that serve the tasks of all runs, with similar contours in one batch.
 
-        `runs`: the index of each run's step, and its tasks, all in one direction.
+        `runs` has the index of each run's step, and the tasks of the run, all in one direction.
         """
         for reflected in (False, True):
             chosen = [(part, tasks) for part, tasks in runs if tasks[0].wanted.reflected is reflected]
@@ -169,7 +190,7 @@ class Table:
 
 @final
 class _Runs:
-    """Runs in one direction with their tasks, and what the table says about them: arrays (S, R) by rising theta."""
+    """Runs in one direction with their tasks and their columns of the table, arrays (S, R) by increasing theta."""
 
     def __init__(self, table: Table, runs: Sequence[tuple[int, Sequence[Task]]], reflected: bool) -> None:
         self._parts, self._reflected = table.parts, reflected
@@ -188,7 +209,7 @@ class _Runs:
         self._log_dropped = np.log(self._count) + dropped[self._part]
 
     def batches(self) -> Iterator[ContourBatch]:
-        """Yield the contours, those on one side of the poles and with as many tasks of each kind together."""
+        """Yield the contours, with those on one side of the poles and equal kinds of tasks in one batch."""
         self._keep_sure_powers()
         if all(task.is_known for tasks in self._tasks for task in tasks):
             return
@@ -201,7 +222,7 @@ class _Runs:
                 yield ContourBatch(self._parts, groups, reflected=self._reflected)
 
     def _keep_sure_powers(self) -> None:
-        """Keep powers that are next to 1: a truncated law has no digits of their type II errors."""
+        """Keep powers that are nearly 1, because a truncated law has no digits of their type II errors."""
         listed = [(run, task) for run, tasks in enumerate(self._tasks) for task in tasks]
         listed = [(run, task) for run, task in listed if task.wanted.quantity == "power"]
         run, alpha = (
@@ -215,7 +236,7 @@ class _Runs:
                 task.known[task.wanted] = Enclosure(1 - 1.01 * max(most, 1e-13), 1.0, Evidence.CERTIFIED)
 
     def _placed(self) -> Iterator[PlannedContour]:
-        """Return a contour for every run, or several where its readings are far apart."""
+        """Yield a contour for every run, or several contours where its numbers are far apart."""
         owner, guesses, asked = self._guesses()
         low, high = np.full(len(self._core), np.inf), np.full(len(self._core), -np.inf)
         np.minimum.at(low, owner, guesses)
@@ -239,7 +260,7 @@ class _Runs:
                 yield PlannedContour([asked[place] for place in places], *layout)
 
     def _guesses(self) -> tuple[IndexArray, FloatArray, list[Task]]:
-        """Return the run of each task, about its threshold, and the tasks."""
+        """Return the run of each task, its approximate threshold, and the tasks."""
         listed = [(run, task) for run, tasks in enumerate(self._tasks) for task in tasks if not task.is_known]
         owner, tasks = np.array([run for run, _ in listed]), [task for _, task in listed]
         at = np.array([task.wanted.at for task in tasks])
@@ -258,9 +279,9 @@ class _Runs:
         return owner[known], found[known], [task for task, is_known in zip(tasks, known, strict=True) if is_known]
 
     def _threshold_at(self, rising: FloatArray, wanted: FloatArray, run: IndexArray) -> FloatArray:
-        """Return where something that rises with the tilt reaches a value, by linear interpolation.
+        """Return where a function that increases with the tilt reaches a value, by linear interpolation.
 
-        Where it does not, the threshold of the last usable tilt.
+        Where it does not, the result is the threshold of the last usable tilt.
         """
         usable, threshold = self._usable[:, run], self._threshold[:, run]
         reached = usable & (rising >= wanted)
@@ -273,7 +294,10 @@ class _Runs:
         return threshold[before, places] + share * (threshold[after, places] - threshold[before, places])
 
     def _rows(self, run: IndexArray, center: FloatArray, right: BoolArray) -> IndexArray:
-        """Return the index of the tilt of each contour in the table; -1 where none serves. `right`: of both poles."""
+        """Return the index of the tilt of each contour in the table, or -1 where none serves.
+
+        `right` is whether the contour has to lie on the right of both poles.
+        """
         theta, deviation = self._theta[:, run], self._deviation[:, run]
         apart = np.minimum(np.abs(theta), np.abs(theta - 1)) * np.maximum(deviation, _WEAK) >= _FROM_POLES
         serves = self._usable[:, run] & apart & ((theta > 1) | ~right)

@@ -1,4 +1,4 @@
-"""Single numbers that a question needs of a curve, recorded by a curve that has none."""
+"""Single numbers that a request needs of a curve, recorded by a curve without values."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from service.privacy.trade_off.combinators.prefetched import Known
 from service.privacy.trade_off.pair import TradeOffPair
 
 _LONGEST_LIST = 32
-"""Points of a list that are evaluated ahead: longer lists share contours alone."""
+"""Number of points of a list that are evaluated ahead. Longer lists share contours alone."""
 
 _ABOUT = Enclosure(0.5, 0.5, Evidence.ASYMPTOTIC)
 
 
 class _NoSingleNumber(Exception):
-    """Raised where a question needs more than single numbers and one list of points."""
+    """Raised where a request needs more than single numbers and one list of points."""
 
 
 def recorded_queries_of(read: Callable[[TradeOffPair], Any]) -> tuple[Known, ...]:
@@ -37,7 +37,7 @@ def recorded_queries_of(read: Callable[[TradeOffPair], Any]) -> tuple[Known, ...
 
 @final
 class _RecordingCurve(AbstractTradeOff):
-    """A curve that records the numbers it is evaluated at, and returns arbitrary values."""
+    """Curve that records the arguments of its evaluations, and returns arbitrary values."""
 
     evidence = Evidence.ASYMPTOTIC
     method = "contour"

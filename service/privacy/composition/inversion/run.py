@@ -1,4 +1,4 @@
-"""The summands of a run, grouped for evaluation, and the truncation levels of far jumps."""
+"""Summands of a run, grouped for evaluation, and the truncation levels of far jumps."""
 
 from __future__ import annotations
 
@@ -20,36 +20,36 @@ from service.privacy.composition.summands.sampled_step import SampledStep
 from service.privacy.numerics.arrays import BoolArray, FloatArray, IndexArray
 
 TRUNCATION_DIGITS = (22.0, 40.0, 80.0, 160.0, 330.0, 1000.0)
-"""Truncation levels: far jumps of mass 10^-digits are left out of the moments."""
+"""Truncation levels: the moments leave out far jumps of mass 10^-digits."""
 
 MOST_KINDS: Final = 4
-"""Kinds of steps of a run that is evaluated together with other runs. More kinds share their exponentials alone."""
+"""Maximal number of kinds of steps of a run that is evaluated together with others. More kinds share exponentials."""
 
 _DEEP = 100.0
-"""Digits from which a level is tried after the shallowest one."""
+"""Number of digits from which a level is tried after the shallowest one."""
 
 _LEVELS_TRIED = 3
-"""Levels with negligible ends that are tried, each deeper than the one before."""
+"""Number of levels with negligible last nodes that are tried, each deeper than the one before."""
 
 _LARGEST_GRID = 150_000
-"""Nodes (times parts) above which no moment is evaluated: only noise multipliers below about 0.002 need more."""
+"""Nodes (times parts) above which no moment is evaluated. Only noise multipliers below about 0.002 need more."""
 
 _FARTHEST_SCORE = 40
-"""In standard deviations: no tail that doubles hold is farther."""
+"""Largest score, in standard deviations. No tail in the range of doubles is farther."""
 
 _SHARED_SCORE = 5
-"""In standard deviations. Nearer thresholds have the level of this score, so that questions share contours."""
+"""Score, in standard deviations, whose level serves all nearer thresholds, so that requests share contours."""
 
 
 @dataclass(frozen=True)
 class ContourRun:
-    """What both directions share: the summands, and their moments truncated at several levels."""
+    """Run as both directions share it: its summands, and their moments truncated at several levels."""
 
     gaussian_mu_squared: float
     groups: tuple[tuple[Summand, ...], ...]
     """Summands of one law that share arrays."""
     deviation: float
-    """About the standard deviation of the loss, from below."""
+    """Approximate standard deviation of the loss, from below."""
     _truncated: dict[tuple[int, float], TruncatedSummand] = field(
         default_factory=dict[tuple[int, float], TruncatedSummand]
     )
@@ -82,7 +82,7 @@ class ContourRun:
 
     @cached_property
     def unit(self) -> tuple[tuple[Summand, ...], int] | None:
-        """The steps that the run takes several times, and how often; None where no batch of runs takes it."""
+        """Steps that the run takes several times, and how many times; None where such runs are evaluated alone."""
         steps, laws = self.summands, {step.batch for step in self.summands}
         if len(laws) != 1 or None in laws or len(steps) > MOST_KINDS or self.gaussian_mu_squared > 0:
             return None
@@ -91,13 +91,14 @@ class ContourRun:
 
     @cached_property
     def log_prob_never_sampled(self) -> float:
-        """ln of the probability that no step but the Gaussian ones uses the record."""
+        """ln of the probability that no step, except the Gaussian ones, uses the record."""
         return math.fsum(summand.log_prob_never_sampled for summand in self.summands)
 
     @cached_property
     def global_mu(self) -> float:
-        """sqrt(sum N mu^2), mu of a step without sampling, of a mixture that of its largest shift, twice that where it
-        is mirrored; infinite where a step has no such mu.
+        """sqrt(sum N mu^2) with mu of each step without sampling; infinite where a step has no such mu.
+
+        For a mixture mu is that of its largest shift, and twice that if the mixture is mirrored.
         """
         squares = math.fsum(summand.gdp_mu_squared for summand in self.summands)
         return math.sqrt(self.gaussian_mu_squared + squares)
@@ -109,12 +110,12 @@ class ContourRun:
 
     @cached_property
     def is_straight(self) -> bool:
-        """Whether rare jumps are read on straight contours, too: no deformed one serves a law with a density."""
+        """Whether rare jumps are evaluated on straight contours, as no deformed contour serves a law with a density."""
         return any(summand.decays and summand.sampled_step is None for summand in self.summands)
 
     @property
     def sampled_steps(self) -> tuple[SampledStep, ...] | None:
-        """The summands as deformed contours serve them; None where they do not serve all."""
+        """Summands as deformed contours evaluate them; None where deformed contours do not serve all of them."""
         known = tuple(step for summand in self.summands if (step := summand.sampled_step) is not None)
         return known if len(known) == len(self.summands) else None
 
@@ -128,23 +129,25 @@ class ContourRun:
 
     @property
     def reach_error(self) -> float:
-        """What the errors of weights may add to the infimum of the loss, nats."""
+        """Bound of the error of the infimum of the loss that comes from errors of weights, nats."""
         return math.fsum(summand.reach_error for summand in self.summands)
 
     @property
     def is_symmetric(self) -> bool:
-        """Whether both directions are the same, as the loss of every step has a symmetric law and one a density."""
+        """Whether both directions are equal: the loss of every step has a symmetric law, and one has a density."""
         summands = self.summands
         return all(each.is_symmetric for each in summands) and any(each.decays for each in summands)
 
     @property
     def most_together(self) -> int:
-        """Number of different steps with a density that share arrays, at most."""
+        """Maximal number of different steps with a density that share arrays."""
         return max((len(group) for group in self.groups if group[0].decays), default=0)
 
     def transform(self, digits: float, *, reflected: bool) -> LossTransform | None:
-        """Return the moments without less than 10^-digits of the mass; None where their grids would be too large, or
-        where no summand decays but those that are rounded to nothing.
+        """Return the moments of the law without at most 10^-digits of its mass.
+
+        The result is None where the grids would be too large, or where no summand decays except those that are rounded
+        to nothing.
         """
         summands = tuple(self._truncate(index, digits) for index in range(len(self.groups)))
         if any(summand.decays and summand.size > _LARGEST_GRID for summand in summands):
@@ -184,15 +187,28 @@ class ContourRun:
         return any(summand.decays for summand in self.summands)
 
     def level_orders(self, values: FloatArray, scores: FloatArray, *, every: bool = False) -> IndexArray:
-        """Return indices in `TRUNCATION_DIGITS` of the levels to try, in order; shape (n, levels), filled with -1.
+        """Return the truncation levels to try for each number, in order, as indices in `TRUNCATION_DIGITS`.
 
-        `values`: the probabilities to evaluate, shape (n,); levels lie 12 digits below them. `scores`: their tails in
-        standard deviations. `every`: whether all other levels follow. The choice costs time, never validity.
+        Parameters
+        ----------
+        values : (n,)
+            Probabilities to evaluate; levels lie 12 digits below them.
+        scores : (n,)
+            Tails of the probabilities in standard deviations.
+        every : bool
+            Whether all other levels follow.
 
-        At a tilt theta the end y of the grid weighs about N e^{-y^2/2 + theta L(y)}. Tilts grow with the score, up to
-        where jumps inside the truncated law take over. The first level is one whose end is negligible by then, and
-        deeper ones follow. Where that level is very deep, the shallowest comes first: jumps beyond it make contours
-        longer than necessary.
+        Returns
+        -------
+        (n, levels)
+            Indices, filled with -1. The choice affects the cost, never validity.
+
+        Notes
+        -----
+        At a tilt theta the last node y of the grid has the weight N e^{-y^2/2 + theta L(y)}, approximately. Tilts grow
+        with the score, up to where jumps inside the truncated law dominate. The first level is the one whose last node
+        is negligible at that tilt, and deeper levels follow. Where that level is very deep, the shallowest level comes
+        first, because jumps beyond it make contours longer than necessary.
         """
         if len(values) == 1 or not self.is_truncated:
             order = self._levels_of(float(values[0]), float(scores[0]), every=every)
@@ -222,14 +238,14 @@ class ContourRun:
         return tuple(dict.fromkeys((*shallow, *deeper, *rest)))
 
     def level_orders_for_thresholds(self, epsilons: FloatArray) -> IndexArray:
-        """Return the `level_orders` of the profile, all levels; tails as of a Gaussian loss of this deviation."""
+        """Return the `level_orders` of the profile with all levels, for the scores of a Gaussian of this deviation."""
         deviation = max(self.deviation, 1e-290)
         scores = np.minimum((np.abs(epsilons) + 0.5 * deviation**2) / deviation, 36.0)
         return self.level_orders(0.5 * erfc(scores / math.sqrt(2)), scores, every=True)
 
     def _ends_are_light(self, digits: FloatArray, theta: float) -> BoolArray:
-        """Whether the ends of all grids for each of some truncation levels weigh nothing at the tilt."""
-        # A deeper level has jumps of other sizes, too, which rule at smaller tilts: the first is as good as any.
+        """Return where the last nodes of all grids have negligible weight at the tilt, for each truncation level."""
+        # A deeper level has jumps of other sizes, which dominate at smaller tilts. The first level is as good as any.
         several = any(summand.has_several_jumps for summand in self.summands)
         light = np.ones(len(digits), dtype=bool)
         for group in () if several else self.groups:

@@ -1,4 +1,4 @@
-"""The contours of one direction of a run: a tilt grid for each truncation level, and bounds where they are wide."""
+"""Contours of one direction of a run: a tilt grid for each truncation level, and bounds for wide numbers."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ EVIDENCE: Final = Evidence.CERTIFIED
 """Evidence of all numbers."""
 
 _MANY = 8
-"""Different steps of one kind from which rounding of their shared sums decides the width, and contours cost more."""
+"""Number of different steps of one kind from which rounding of shared sums limits the width, and contours cost more."""
 
 HOPELESS: Final = 1e-4
-"""Relative width above which deformed contours are tried after the first straight ones, before other levels are."""
+"""Relative width above which deformed contours are tried right after the first straight ones."""
 
 _MOST_WIDE = 8
-"""Most numbers of a list for which deformed contours are used: each serves one and takes .1 to 1 second."""
+"""Maximal number of wide numbers of a list for deformed contours: each takes 0.1 to 1 second."""
 
 _SMALLEST_VARIANCE = 1e-200
-"""Losses that vary less are below the range in which tilts and thresholds can be represented."""
+"""Variance of the loss below which tilts and thresholds are out of the range of doubles."""
 
 
 @final
@@ -49,14 +49,14 @@ class RunContours:
 
     @cached_property
     def fallback(self) -> FallbackBounds:
-        """Bounds that need no contour. Laplace and two-point steps are never without information on the record."""
+        """Bounds that need no contour. Laplace and two-point steps always reveal information on the record."""
         transform = self.run.transform(TRUNCATION_DIGITS[-1], reflected=self.reflected)
         steps, never = self.run.sampled_gaussian or (), self.run.log_prob_never_sampled
         return FallbackBounds(self.run.gaussian_mu_squared, never, self.reflected, transform, steps, self.run.global_mu)
 
     @cached_property
     def deformed(self) -> DeformedRun | None:
-        """Deformed contours of runs of few kinds of sampled Gaussian steps, with Gaussian ones or not; else None."""
+        """Deformed contours of runs of few kinds of sampled Gaussian steps, with or without Gaussian steps, or None."""
         steps, squares = self.run.sampled_steps, self.run.gaussian_mu_squared
         return None if steps is None else deformed_run(steps, squares, self.accuracy, reflected=self.reflected)
 
@@ -67,7 +67,7 @@ class RunContours:
         return steps is not None and are_deformed_first(steps) and self.deformed is not None
 
     def to_deform(self, known: Readings, rows: int, width: float) -> IndexArray:
-        """Return the indices of what is wider than `width`, if deformed contours serve it and it is not too much."""
+        """Return the indices of numbers wider than `width`, if deformed contours serve them and they are few."""
         wide = np.flatnonzero(known.width(rows) > width)
         served = 0 < len(wide) <= _MOST_WIDE and self.deformed is not None and not is_spent()
         return wide if served else wide[:0]
@@ -90,25 +90,30 @@ class RunContours:
 
     @property
     def largest_log_ratio(self) -> Enclosure:
-        """+inf for add where Gaussian noise is, else a sum over the steps; for remove -sum N ln(1 - p + p e^-e), e
-        infinite for Gaussian noise, unless a Gaussian step is there.
+        """Largest log-likelihood ratio of this direction.
+
+        For add it is +inf with Gaussian noise, else a sum over the steps. For remove it is -sum N ln(1 - p + p e^-e),
+        with e infinite for Gaussian noise, unless the run has a Gaussian step without sampling.
         """
         low, high = self.run.reach
         return around(-low, self.run.reach_error) if self.reflected else around(high)
 
     @property
     def smallest_log_ratio(self) -> Enclosure:
-        """The negative of the other direction's largest."""
+        """Negative of the largest log-likelihood ratio of the other direction."""
         low, high = self.run.reach
         return around(-high) if self.reflected else around(low, self.run.reach_error)
 
     def has_end(self, tilt: Tilt) -> bool:
-        """Return whether other contours beside this one are worth trying: in runs of Gaussian steps they always are."""
+        """Return whether contours beside this one are worth trying, as in all runs of Gaussian steps."""
         return self.run.is_gaussian or bool(tilt.contour.ends.all())
 
 
 def around(value: float, error: float = 0.0) -> Enclosure:
-    """Return bounds of a sum of at most 256 rounded terms, or of its root: 600 u covers it. `error`: of the terms."""
+    """Return bounds of a sum of at most 256 rounded terms, or of its root: 600 u covers the rounding.
+
+    `error` is the error of the terms.
+    """
     if math.isinf(value):
         return Enclosure.point(value)
     slack = 600 * UNIT_ROUNDOFF * abs(value) + error

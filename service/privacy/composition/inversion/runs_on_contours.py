@@ -13,38 +13,48 @@ from service.privacy.numerics.work import count_work
 
 _LARGEST_NODES = 200_000
 _LARGEST_WORK = 10_000_000
-"""Most nodes of a contour, and most nodes times array elements of one evaluation of K: they bound its time."""
+"""Maximal number of nodes of a contour, and of nodes times array elements of one evaluation of K.
+
+Both bound the time of a contour.
+"""
 
 _AN_ELEMENT = 3e-3
-"""Work of an array element of one evaluation of K, in microseconds."""
+"""Work of an array element of one evaluation of K, microseconds."""
 
 _MOST_WORK = 1_000_000_000
-"""Most work with the nodes of sampled Laplace steps that the height of a contour needs: about a second."""
+"""Maximal work with the nodes of sampled Laplace steps that the height of a contour needs: about a second."""
 
 _WORK_WITHOUT_END = 150_000_000
-"""Most such work of a contour that leaves out too much for many digits."""
+"""Maximal work of a contour whose truncation error allows few digits."""
 
 _FEWEST = 16
 _FEW_NODES, _LITTLE_WORK = 4_000, 2_500_000
-"""Nodes and work of a contour that would need more, and leaves out too much for many digits; and most nodes and work of
-contours of Gaussian steps.
+"""Nodes and work of a contour that would need more, and whose truncation error allows few digits.
+
+They also limit the contours of Gaussian steps.
 """
 
 _FEWEST_OF_MANY, _MANY_STEPS = 250, 300
-"""Nodes that a contour of more different steps than this may always have; each step adds work."""
+"""Number of nodes that a contour always may have with more different steps than the second number.
+
+Each different step adds work.
+"""
 
 
 class RunsOnContours(Protocol):
-    """R runs with a contour each, at the tilts `theta`; the last axis of every array has one entry for each run."""
+    """Protocol of R runs with a contour each, at the tilts `theta`.
+
+    The last axis of every array has one entry for each run.
+    """
 
     @property
     def theta(self) -> FloatArray:
-        """Where the contours cross the real axis."""
+        """Tilts at which the contours cross the real axis."""
         ...
 
     @property
     def log_accuracy(self) -> float | FloatArray:
-        """-ln of what the layout of contours leaves out, relative to their scales: it steers."""
+        """-ln of the part that the layout of contours leaves out, relative to their scales; it steers."""
         ...
 
     @property
@@ -69,19 +79,19 @@ class RunsOnContours(Protocol):
 
     @property
     def most_nodes(self) -> FloatArray:
-        """Most nodes of a contour."""
+        """Maximal number of nodes of each contour."""
         ...
 
     def few_nodes(self, step: FloatArray) -> FloatArray:
-        """Return the nodes of a contour with these steps where `most_nodes` are not enough."""
+        """Return the number of nodes of a contour with these steps where `most_nodes` are not enough."""
         ...
 
     def is_affordable(self, heights: FloatArray, step: FloatArray) -> BoolArray:
-        """Return whether a contour up to these heights is not too much work."""
+        """Return whether the work of a contour up to these heights is within the limit."""
         ...
 
     def longest(self, periods: FloatArray) -> FloatArray:
-        """Return the periods of contours, shape (R,): contours that share their nodes have the longest of theirs."""
+        """Return the periods of contours, shape (R,); contours that share nodes have the longest of their periods."""
         ...
 
     def atomic_mass(self, tilts: FloatArray, /) -> float | FloatArray:
@@ -93,8 +103,9 @@ class RunsOnContours(Protocol):
         ...
 
     def values(self, step: FloatArray, counts: IndexArray) -> LineValues:
-        """Return K(theta + i k step) - K(theta), k = 0..the largest count, and bounds of the errors, which hold up to
-        the count of each contour; shape (R, nodes + 1).
+        """Return K(theta + i k step) - K(theta), k = 0..the largest count, and bounds of the errors; (R, nodes + 1).
+
+        The bounds hold up to the count of each contour.
         """
         ...
 
@@ -119,7 +130,7 @@ def unmirrored(tilts: FloatArray) -> FloatArray:
 
 @final
 class RunOnContour:
-    """The transform of one run on one contour."""
+    """Transform of one run on one contour."""
 
     log_accuracy = 44.0
 
@@ -130,7 +141,7 @@ class RunOnContour:
 
     @property
     def origin(self) -> tuple[FloatArray, FloatArray]:
-        """See `RunsOnContours`, here and below."""
+        """K(theta) and a bound of its error."""
         value, error = self._contour.origin()
         return np.array([value]), np.array([error]) + (unmirrored(self.theta) if self._transform.reflected else 0.0)
 
@@ -142,19 +153,19 @@ class RunOnContour:
 
     @property
     def log_variation(self) -> FloatArray:
-        """ln V."""
+        """ln V with |M(theta + it)/M(theta)| <= V/t for one of the steps."""
         return np.array([self._contour.log_variation()])
 
     @property
     def most_nodes(self) -> FloatArray:
-        """Few for runs of Gaussian steps, which have other truncation levels and deformed contours."""
+        """Maximal number of nodes: few for runs of Gaussian steps, which have other levels and deformed contours."""
         transform = self._transform
         if transform.is_gaussian:
             return np.array([float(self._few)])
         return np.array([float(max(_FEWEST, min(_LARGEST_NODES, _LARGEST_WORK // transform.work)))])
 
     def few_nodes(self, step: FloatArray) -> FloatArray:
-        """Return fewer nodes where sampled Laplace steps, whose nodes rise with the height, have many."""
+        """Return fewer nodes where sampled Laplace steps, whose nodes increase with the height, have many."""
         few, between = self._few, float(step[0])
         while few > _FEWEST and few * self._contour.work(few * between) > _WORK_WITHOUT_END:
             few = max(few // 2, _FEWEST)
@@ -167,14 +178,14 @@ class RunOnContour:
         return max(least, min(_FEW_NODES, _LITTLE_WORK // transform.work))
 
     def is_affordable(self, heights: FloatArray, step: FloatArray) -> BoolArray:
-        """Return whether the contour, with the nodes of its sampled Laplace steps, is not too much work."""
+        """Return whether the work of the contour, with the nodes of its sampled Laplace steps, is within the limit."""
         height = float(heights[0])
         if not np.isfinite(height):
             return np.array([False])
         return np.array([height / float(step[0]) * self._contour.work(height) <= _MOST_WORK])
 
     def longest(self, periods: FloatArray) -> FloatArray:
-        """Return the periods: one contour shares no nodes."""
+        """Return the periods unchanged, because one contour shares no nodes."""
         return periods
 
     def atomic_mass(self, tilts: FloatArray) -> float | FloatArray:
@@ -196,6 +207,6 @@ class RunOnContour:
         return LineValues(found.difference[None], found.error[None])
 
     def log_majorants(self, heights: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return majorants above the heights, see `RunsOnContours`."""
+        """Return the majorants above the heights, as described in `RunsOnContours`."""
         whole, single = self._contour.log_majorants(heights[:, 0])
         return whole[:, None], single[:, None]

@@ -3,16 +3,16 @@
 Contours of R runs are evaluated together: the last axis of arrays has one entry for each contour. A single contour is
 an array of one.
 
-With kernels 1/z, 1/(z-1), 1/(z(z-1)) the inversion integrals are
+The inversion integrals have the kernels 1/z, 1/(z-1) and 1/(z(z-1)):
 
-    I0(c) = (1/2 pi i) int e^{K(z) - z c} dz/z                 = P0(S > c),  or  -P0(S <= c) for theta < 0
-    I1(c) = (1/2 pi i) int e^{K(z) - (z-1) c} dz/(z-1)         = P1(S > c),  or  -P1(S <= c) for theta < 1
+    I0(c) = (1/2 pi i) int e^{K(z) - z c} dz/z                 = P0(S > c),  or  -P0(S <= c) for theta < 0;
+    I1(c) = (1/2 pi i) int e^{K(z) - (z-1) c} dz/(z-1)         = P1(S > c),  or  -P1(S <= c) for theta < 1;
     ID(c) = (1/2 pi i) int e^{K(z) - (z-1) c} dz/(z(z-1))      = delta(c)  (theta > 1),  delta(c) - 1  (0 < theta < 1),
-                                                                 delta(c) - 1 + e^c  (theta < 0)
+                                                                 delta(c) - 1 + e^c  (theta < 0).
 
-The trapezoid sum with nodes t_k = k h is, exactly, sum_m e^{(theta - p) m T} I(c + m T) with T = 2 pi/h (Poisson),
-where p is 0 for I0 and 1 for I1 and ID. The alias terms m != 0 are moved to a tilt s further out, where |I_s(x)| <=
-e^{K(s) - s x} (Chernoff); the poles passed on the way are known and subtracted.
+The trapezoid sum with nodes t_k = k h is exactly sum_m e^{(theta - p) m T} I(c + m T) with T = 2 pi/h (Poisson). Here p
+is 0 for I0 and 1 for I1 and ID. The alias terms m != 0 are moved to a tilt s further out, where
+|I_s(x)| <= e^{K(s) - s x} (Chernoff). The poles between the tilts are known and subtracted.
 """
 
 from __future__ import annotations
@@ -33,48 +33,55 @@ _POLES_AT = np.array([[0.0], [1.0], [0.0], [1.0]])
 _POLES_RESIDUE = np.array([[1.0], [1.0], [-1.0], [1.0]])
 _POLES_ALONG: FloatArray = _POLES_AT[:, None]
 _POLES_SCALED = np.array([[[0.0]], [[0.0]], [[1.0]], [[0.0]]])
-"""The poles of the kernels: integral (tail under H0, tail under H1, profile), place, residue, whether e^c scales it."""
+"""Poles of the kernels: integral (tail under H0, tail under H1, profile), position, residue, whether e^c scales it."""
 
 _SIDES = np.array([[[0]], [[1]]])
 """Indices of the right and the left side of a contour."""
 
 _SCALE_POLES = np.array([[[0.0]], [[1.0]], [[1.0]], [[0.0]]])
-"""Integral q carries the scale e^{K(theta) - (theta - pole) c}; the fourth is the density under H0."""
+"""Poles of the scales: integral q has the scale e^{K(theta) - (theta - pole) c}. The fourth is the density under H0."""
 
 _ALIAS_DISTANCES = np.geomspace(0.03, 13.0, 15)
 _FEW_ALIAS_DISTANCES = np.array([2.2, 4.5, 8.0])
-"""Distances |s - theta| of the Chernoff tilts, over 1/deviation of the tilted loss; few serve near-Gaussian losses.
-Near ones serve losses with rare jumps, which are much larger than the deviation of the core.
+"""Distances |s - theta| of the Chernoff tilts, over 1/deviation of the tilted loss.
+
+Few tilts serve near-Gaussian losses. Near tilts serve losses with rare jumps, which are much larger than the deviation
+of the core.
 """
 
 _SHORT_PERIOD = 14.0
-"""Standard deviations: a period that the few tilts bring below this needs no more tilts."""
+"""Period, in standard deviations, below which no more tilts than the few are tried."""
 
 _HEIGHTS_TRIED = np.array([1.0, 1.15, 1.35, 1.7, 1.95, 2.3, 2.9])
 _HEIGHT_ROUNDS, _FINE_ROUNDS = 7, 2
-"""Multiples of a Gaussian loss's height at which a contour may end, how often they are raised, and how often by fine
-steps: transforms that decay slowly end at a hundred times the height or more.
+"""Multiples of a Gaussian loss's height at which a contour may end, rounds of larger heights, and rounds of fine steps.
+
+Transforms that decay slowly need contours of a hundred times the height or more.
 """
 
 _BLOCK_RATIO = 8.0
 _BLOCKS = np.array([1.0, _BLOCK_RATIO, _BLOCK_RATIO**2])
 _BLOCK_ROUNDS = 5
-"""Blocks of heights [t, 8t] behind the last node are bounded two at a time."""
+"""Blocks of heights [t, 8t] beyond the last node, which are bounded two at a time."""
 
 _MOST_OF_A_POLE = 4.0
-"""Times the sum of the moduli of a contour's terms, which bounds sums and, nearly, integrals and their difference."""
+"""Multiple of the sum of the moduli of a contour's terms.
+
+It bounds sums and, nearly, integrals and their difference.
+"""
 
 
 class StraightContour:
     """Nodes of contours and bounds of their truncation errors; `integrals` evaluates them at any thresholds.
 
-    Thresholds of one contour are any array; those of R contours are an array (..., R), one for each.
+    Thresholds of one contour are any array. Thresholds of R contours are an array (..., R), with one column for each.
     """
 
     def __init__(self, runs: RunsOnContours, center: FloatArray, deviation: FloatArray, reach: FloatArray) -> None:
-        """Lay out contours at `runs.theta` for thresholds center +- reach (valid, if wider, beyond); all of shape (R,).
+        """Lay out contours at `runs.theta` for thresholds center +- reach; all arrays have the shape (R,).
 
-        `center` = K'(theta) and `deviation` = sqrt K''(theta) steer the layout; nothing is proved from them.
+        The contours are valid for farther thresholds too, but wider. `center` = K'(theta) and `deviation` = sqrt
+        K''(theta) steer the layout; no bound depends on them.
         """
         self.theta, self.center, self.deviation = runs.theta, center, deviation
         self.score_tables: dict[int, tuple[FloatArray, FloatArray, FloatArray]] = {}
@@ -107,7 +114,7 @@ class StraightContour:
             uncertain = np.where(error < 1, uncertain, np.exp(log_size + error))
         sizes = shares * np.maximum(size, SMALLEST)
         self._size, self._phase_size = sizes.sum(axis=-1), (sizes * t).sum(axis=-1)
-        # The transform of what is summed has no atomic part: that of the run has, at every node.
+        # The summed transform has no atomic part. The transform of the run has one at every node.
         atomic = runs.atomic_mass(self.theta) * (1 + shares.sum(axis=-1))
         node_error = ((shares * uncertain).sum(axis=-1) + atomic) * (1 + 1e-9)
         self._fixed_error = node_error + _truncation(runs, self.step, (self.counts + 1) * self.step)
@@ -133,7 +140,7 @@ class StraightContour:
         highest = runs.most_nodes * self.step
         heights = _height(runs, sd, goal, highest)
         self.ends = np.isfinite(heights) & (heights <= highest) & runs.is_affordable(heights, self.step)
-        """Whether the transform becomes next to nothing within reach: else no contour of the run has many digits."""
+        """Mask of contours whose transform becomes negligible within reach; others have few digits."""
         nodes = heights / self.step
         if not self.ends.all():
             nodes = np.where(self.ends, nodes, runs.few_nodes(self.step))
@@ -158,11 +165,11 @@ class StraightContour:
         # Of t, of its products with the center and with the shift, and of the shift itself.
         phases = (self._center_size + 2 * np.abs(shift)) * self._phase_rounding
         error = (self._fixed_error + arithmetic)[:, None] + phases + alias
-        # Pole terms are exponentials of rounded exponents, for a law of mass 1 instead of that of the cut law.
+        # Pole terms are exponentials of rounded exponents, for a law of mass 1 instead of the truncated law.
         exponents = np.abs(log_scale) + np.abs(c) + self._largest_pole_log
         pole_error = self._pole_error + 4 * UNIT_ROUNDOFF * exponents
         error = error + pole_error * known_size + np.exp(self._log_cut(c) - log_scale)
-        # e^{K(theta)} scales the sums, not the pole terms: its error acts on what was summed, before anything cancels.
+        # e^{K(theta)} scales the sums, not the pole terms: its error acts on the sums, before anything cancels.
         scale_error = self._value_rounding + 4 * UNIT_ROUNDOFF * np.abs(moved)
         margin = error + (np.abs(sums) + error) * np.expm1(scale_error)
         middle = sums - known
@@ -173,12 +180,15 @@ class StraightContour:
         return Integrals(log_scale.reshape(whole), *ends, density.reshape(thresholds.shape))
 
     def approximate(self, thresholds: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """I0, I1, ID and the P0-density of S, shape (4, ...), and ln of their scales: to find roots, without bounds."""
+        """Return I0, I1, ID and the P0-density of S, shape (4, ...), and ln of their scales, without bounds.
+
+        These values serve to find roots.
+        """
         c = thresholds.reshape(-1, len(self.theta))
         sums = self._sums.real(c - self.center)
         log_scale = self.value - self._slopes * c
         terms = self._pole_terms(c, log_scale)
-        # A pole that no alias term is moved across is in no sum, nor is one beyond what a sum and its integral can be.
+        # A pole that no alias term crosses is in no sum, nor is a term larger than any sum or integral.
         within = self._crossing(c)[1]
         within &= np.abs(terms) <= self._most_of_poles
         sums[:3] -= _by_integral(np.where(within, terms, 0.0))
@@ -191,7 +201,7 @@ class StraightContour:
         self._center_size, self._phase_rounding = np.abs(self.center), 4 * UNIT_ROUNDOFF * self._phase_size[:, None]
         self._largest_pole_log = np.abs(self._pole_logs[:, 0]).max(axis=0)
         self._value_rounding = self.value_error + 1e-15 + 4 * UNIT_ROUNDOFF * np.abs(self.value)
-        # The moments are those of the law cut at far jumps: what it leaves out is added back as an uncertainty.
+        # The moments are those of the truncated law. The truncated mass is added as an uncertainty.
         null, alternative = runs.log_dropped
         self._log_null, self._log_alternative = null, alternative
         self._log_cut_beyond = np.stack([null, alternative, alternative + math.log(2)])[:, None]
@@ -212,16 +222,16 @@ class StraightContour:
         return left_out
 
     def _pole_terms(self, c: FloatArray, log_scale: FloatArray) -> FloatArray:
-        """What each pole adds to the trapezoid sum of its integral, relative to that integral's scale; (4, M, R)."""
+        """Return the term of each pole in the trapezoid sum of its integral, relative to its scale; (4, M, R)."""
         return self._pole_signs * np.exp(_POLES_SCALED * c - log_scale[_POLES_ROW] + self._pole_logs)
 
     def _prepare_aliases(self) -> None:
-        """What the bounds of the alias terms need of the tilts, of the period and of the poles."""
+        """Compute the properties of tilts, period and poles that bound the alias terms."""
         period = 2 * math.pi / self.step
         distance = np.abs(self._tilts - self.theta)
         base = self._log_bound - self.value - distance * period - np.log(-np.expm1(-distance * period))
-        # On the right of theta, then on its left: tilts s, and s - theta and what the exponents of their bounds have in
-        # common, with an axis for thresholds; (2, S, R).
+        # Tilts s right of theta, then left of it. s - theta and the common part of the exponents of the bounds have an
+        # axis for thresholds; (2, S, R).
         sides = (2, len(base) // 2, len(self.theta))
         self._side_tilts = self._tilts.reshape(sides)[::-1]
         self._side_offsets = (self._side_tilts - self.theta)[:, :, None]
@@ -234,8 +244,9 @@ class StraightContour:
         self._pole_logs = (-np.abs(gaps) * period - np.log(-np.expm1(-np.abs(gaps) * period)))[:, None]
 
     def _crossing(self, c: FloatArray) -> tuple[FloatArray, BoolArray]:
-        """ln of the best Chernoff bounds of the alias terms on either side, (2, M, R), and the poles on the way to
-        their tilts, (4, M, R), which are known terms.
+        """Return ln of the best Chernoff bounds of the alias terms on either side, (2, M, R), and the poles on the way.
+
+        The poles between the contour and the tilts of these bounds, (4, M, R), are known terms.
         """
         exponents = self._side_bases - self._side_offsets * c
         chosen: FloatArray = self._side_tilts[_SIDES, exponents.argmin(axis=1), self._runs]
@@ -250,8 +261,9 @@ def _by_integral(poles: FloatArray) -> FloatArray:
 
 
 def _height(runs: RunsOnContours, deviation: FloatArray, goal: FloatArray, highest: FloatArray) -> FloatArray:
-    """Heights above which the majorant is about e^-goal; infinite where a few tries find none up to the highest: they
-    steer, nothing rests on them.
+    """Return heights above which the majorant is about e^-goal.
+
+    The height is infinite where a few tries find none up to the highest. Heights steer; no bound depends on them.
     """
     heights = _HEIGHTS_TRIED[:, None] * np.sqrt(2 * goal) / deviation
     found = np.full_like(goal, np.inf)
@@ -269,7 +281,7 @@ def _height(runs: RunsOnContours, deviation: FloatArray, goal: FloatArray, highe
 
 
 def _first_at(goal: FloatArray, reached: FloatArray, heights: FloatArray) -> FloatArray:
-    """Return the heights at which a goal is reached, by linear interpolation; `reached` rises; (T, R)."""
+    """Return the heights at which a goal is reached, by linear interpolation of the increasing `reached`; (T, R)."""
     above = np.argmax(reached > goal, axis=0)
     after, before = above, np.maximum(above - 1, 0)
     runs = np.arange(len(goal))
@@ -279,10 +291,11 @@ def _first_at(goal: FloatArray, reached: FloatArray, heights: FloatArray) -> Flo
 
 
 def _truncation(runs: RunsOnContours, step: FloatArray, first: FloatArray) -> FloatArray:
-    """Bound of the nodes from height `first` on, for the three kernels, relative to their scales; shape (3, R).
+    """Return a bound of the nodes from height `first` on, for the three kernels, relative to their scales; (3, R).
 
-    |F| is below a majorant that decreases, so blocks [t, 8t] contribute (1/pi) e^{U(t)} (ln 8 + h/t); beyond the
-    last block one step's decay V/t, or the Gaussian part's, closes the sum. The third kernel gains a factor 1/t.
+    |F| is below a decreasing majorant e^U, so that blocks [t, 8t] contribute at most (1/pi) e^{U(t)} (ln 8 + h/t).
+    Beyond the last block the decay V/t of one step, or that of the Gaussian part, bounds the sum. The third kernel has
+    an additional factor 1/t.
     """
     log_variation, squares = runs.log_variation, runs.gaussian_mu_squared
     plain, profile, height = np.zeros_like(first), np.zeros_like(first), first

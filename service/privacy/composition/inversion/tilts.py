@@ -1,10 +1,10 @@
-"""Tilts of inversion contours and of lattices: a grid of tilts for each run, and the tilt that serves a number best.
+"""Tilts of inversion contours and of lattices: a grid of tilts for each run, and the best tilt for a number.
 
-A contour at the tilt theta evaluates a threshold c with the factor e^{K(theta) - theta c}, which is least at the saddle
-point K'(theta) = c. The logarithm by which another tilt exceeds the least factor is the number of nats that the
-evaluation loses to cancellation. Everything here steers: no enclosure depends on which tilt is chosen.
+A contour at the tilt theta evaluates a threshold c with the factor e^{K(theta) - theta c}. The factor is smallest at
+the saddle point K'(theta) = c. The logarithm by which another tilt exceeds the smallest factor is the number of nats
+that the evaluation loses to cancellation. Tilts steer: no enclosure depends on the choice of a tilt.
 
-The grid depends on the run alone, never on earlier questions, so that equal questions have equal answers to the byte.
+The grid depends on the run alone, never on earlier requests, so that equal requests have equal answers to the byte.
 """
 
 from __future__ import annotations
@@ -25,29 +25,34 @@ from service.privacy.numerics.arrays import BoolArray, FloatArray, IndexArray
 from service.privacy.numerics.work import is_spent
 
 LARGEST_TRUNCATION = 1e-12
-"""Largest truncation error of K at a usable tilt. Beyond it the truncated far jumps rule the tilted law."""
+"""Largest truncation error of K at a usable tilt. For larger errors the truncated far jumps dominate the tilted law."""
 
 _SPACING = 2.0
 """Distance of neighbouring tilts in standard deviations of the tilted loss."""
 
 _FARTHEST = _SPACING * (1 + 1e-9)
-"""Most distance of candidates that become neighbours, with room for rounding."""
+"""Maximal distance of candidates that become neighbours, with room for rounding."""
 
 _REACH = 1.75
-"""Distance from the saddle point for which a contour is laid out, in the same unit: more than half way to the next
-tilt, as far as a threshold on the shared contour may be.
+"""Distance from the saddle point for which a contour is laid out, in the unit of `_SPACING`.
+
+It is more than half of the distance to the next tilt, and as far as a threshold on the shared contour may be.
 """
 
 _SHARED_SCORE, _SHARED_DISTANCE, _SHARED_SLACK = 4.2, 2.5, 1.25
-"""Rates and deltas from about 1e-3 to 1e-8 share the contour at the tilt whose score is nearest to the first number,
-where they lose at most the third number of nats by it. Making a contour costs several times what evaluating it costs.
-Thresholds whose best tilt has a score farther away than the second number do not use it.
+"""Score of the shared tilt, farthest score of numbers that use it, and nats that they may lose.
+
+Rates and deltas from about 1e-3 to 1e-8 share the contour at the tilt with the score nearest to the first number.
+Thresholds whose best tilt has a score farther away than the second number do not use it. Making a contour costs several
+times as much as evaluating it.
 """
 
 _SHORT, _LARGEST_CANCELLATION = 2.0, 8.0
-"""Contours whose tilted loss deviates by more than the first number times the core's are a second choice: rare large
-jumps dominate there, the law is bimodal and the contour long. A contour nearer to the core serves where it loses at
-most the second number of nats (about 3.5 digits).
+"""Ratio of deviations of a short contour, and nats that a threshold may lose on it.
+
+A contour is long where its tilted loss deviates by more than the first number times the core's: rare large jumps
+dominate there, and the law is bimodal. A short contour nearer to the core serves where it loses at most the second
+number of nats (about 3.5 digits).
 """
 
 _LARGEST_GROWTH = 1.4
@@ -57,23 +62,23 @@ _SMALLEST_SPACING = 0.04
 """Distance of neighbours, in the unit of `_SPACING`, below which the grid ends."""
 
 _NEARER = 3
-"""Contours near the core that are tried where contours at saddle points have no end."""
+"""Number of contours near the core that are tried where contours at saddle points have no end."""
 
 _POLES = np.array([0.0, 1.0])
-"""Between the poles, and on either side, contours evaluate different members of each pair of complements directly."""
+"""Poles 0 and 1. Contours between the poles, and on either side, evaluate different members of complements directly."""
 
 _HALVINGS = 12
-"""How often the first tilt of a weak loss may be moved closer to the middle where jumps rule it."""
+"""Maximal number of times that the first tilt of a weak loss moves closer to the middle where jumps dominate it."""
 
 _SCAN = np.concatenate([[1 / 32, 1 / 16], np.arange(1, 17) / 8])
-"""Distances, over the spacing at a tilt, of the candidates for the tilts after it, which are evaluated together."""
+"""Distances of the candidates for the next tilts, over the spacing at a tilt. The candidates are evaluated together."""
 
 _OUTWARD, _INWARD = 60, 20
-"""Most tilts on one side of the middle, and most between a pole and the middle."""
+"""Maximal number of tilts on one side of the middle, and between a pole and the middle."""
 
 
 class Cumulants(Protocol):
-    """A loss by its cumulants at real tilts."""
+    """Protocol of a loss that has cumulants at real tilts."""
 
     def cumulants(self, tilts: FloatArray) -> RealCumulants:
         """Return K, K', K'' at tilts of shape (S,)."""
@@ -83,7 +88,7 @@ class Cumulants(Protocol):
 def tail_scores(theta: FloatArray, value: FloatArray, threshold: FloatArray, deviation: FloatArray) -> FloatArray:
     """Return about -Phi^{-1}(P0(S > threshold)), by Barndorff-Nielsen's r* at the saddle point theta.
 
-    `value`: K(theta), `threshold`: K'(theta), `deviation`: sqrt K''(theta); arrays of one shape.
+    `value` is K(theta), `threshold` is K'(theta), and `deviation` is sqrt K''(theta); arrays of one shape.
     """
     root = np.copysign(np.sqrt(np.maximum(2 * (theta * threshold - value), 1e-300)), theta)
     with np.errstate(all="ignore"):
@@ -91,7 +96,7 @@ def tail_scores(theta: FloatArray, value: FloatArray, threshold: FloatArray, dev
 
 
 def log_profiles(theta: FloatArray, value: FloatArray, threshold: FloatArray, deviation: FloatArray) -> FloatArray:
-    """Return about ln delta(threshold) at the saddle point theta; arguments as of `tail_scores`."""
+    """Return about ln delta(threshold) at the saddle point theta; the arguments are those of `tail_scores`."""
     damping = np.maximum(theta - 1, 0.0) * np.maximum(theta, 1.0) * deviation
     tail = np.where(theta > 1, np.minimum(value - (theta - 1) * threshold, 0.0), 0.0)
     return tail - np.log1p(2.5 * damping)
@@ -107,9 +112,18 @@ def cancellation(
 ) -> FloatArray:
     """Return the nats that each threshold loses at each tilt, shape (tilts, thresholds).
 
-    Infinite at tilts with long contours where a short one serves. `theta`, K there (infinite where the tilt cannot
-    serve) and `deviation` have a column for all thresholds, or one for each; `core`: the deviation of the core;
-    `largest`: the most nats that a threshold loses on a short contour.
+    The result is infinite at tilts with long contours where a short contour serves.
+
+    Parameters
+    ----------
+    theta, value, deviation : (tilts, 1) or (tilts, thresholds)
+        Tilts, K there (infinite where the tilt is not usable), and sqrt K''.
+    core : float or (thresholds,)
+        Standard deviation of the core of the loss.
+    thresholds : (thresholds,)
+        Thresholds to evaluate.
+    largest : float
+        Maximal loss of nats on a short contour.
     """
     lost = value - theta * thresholds
     lost -= lost.min(axis=0)
@@ -118,16 +132,17 @@ def cancellation(
 
 
 def _deviations(cumulants: RealCumulants) -> FloatArray:
-    """Return sqrt K'', NaN where a tilt cannot serve."""
+    """Return sqrt K'', NaN where a tilt is not usable."""
     usable = (cumulants.truncation < LARGEST_TRUNCATION) & (cumulants.second > 0) & np.isfinite(cumulants.first)
     return np.sqrt(np.where(usable, cumulants.second, np.nan))
 
 
 def _spaced(deviations: FloatArray, offsets: FloatArray, deviation: float) -> list[int]:
-    """Return the candidates that become tilts: each the farthest within the spacing of the one before, up to the first
-    that cannot serve or deviates too much more.
+    """Return the candidates that become tilts.
 
-    `offsets`: distances of the candidates from a tilt of the `deviation`, increasing.
+    Each tilt is the farthest candidate within the spacing of the previous tilt, up to the first candidate that is not
+    usable or deviates too much more. `offsets` are the increasing distances of the candidates from a tilt of the
+    `deviation`.
     """
     candidates = list(zip(deviations.tolist(), offsets.tolist(), strict=True))
     chosen: list[int] = []
@@ -146,16 +161,16 @@ def _spaced(deviations: FloatArray, offsets: FloatArray, deviation: float) -> li
 
 
 class Tilt:
-    """One tilt of a grid with its cumulants. Its contour is built on first use."""
+    """Tilt of a grid with its cumulants. Its contour is built on first use."""
 
     def __init__(self, transform: Cumulants, columns: tuple[float, ...]) -> None:
-        """`columns`: theta, K, K' (the threshold with this saddle point), sqrt K'', tail score, ln delta."""
+        """Store `columns`: theta, K, K' (the threshold with this saddle point), sqrt K'', tail score, ln delta."""
         self._transform = transform
         self.theta, self.value, self.threshold, self.deviation, self.score, self.log_profile = columns
 
     @cached_property
     def contour(self) -> StraightContour:
-        """The contour at this tilt, laid out for thresholds near its saddle point."""
+        """Contour at this tilt, laid out for thresholds near its saddle point."""
         if not isinstance(self._transform, LossTransform):
             raise NumericalFailure("only a loss with a complex transform has inversion contours")
         deviation = np.array([self.deviation])
@@ -169,15 +184,15 @@ class Tilt:
         return "contour" in self.__dict__
 
     def excess_cancellation(self, threshold: float, other: Tilt) -> float:
-        """Return how many nats more the threshold loses at this tilt than at another."""
+        """Return how many more nats the threshold loses at this tilt than at another tilt."""
         return self.value - other.value - (self.theta - other.theta) * threshold
 
 
 class TiltGrid:
-    """The tilts of one run in one direction, built outwards from the poles as far as thresholds need."""
+    """Tilts of one run in one direction, built outwards from the poles as far as thresholds need."""
 
     def __init__(self, transform: Cumulants, variances: FloatArray) -> None:
-        """`variances`: K'' of the transform at 0, 1/2 and 1, positive."""
+        """Build the first tilts; `variances` is K'' of the transform at 0, 1/2 and 1, positive."""
         self._transform = transform
         at_zero, middle, at_one = self._known = tuple(math.sqrt(float(variance)) for variance in variances)
         self.core_deviation = middle
@@ -207,7 +222,7 @@ class TiltGrid:
         return all(self._sides.values())
 
     def _start_nearer(self, side: int) -> None:
-        """Add the first tilt of a weak loss where jumps rule it a standard deviation from the middle."""
+        """Add the first tilt of a weak loss where jumps dominate it a standard deviation from the middle."""
         offsets = np.unique(np.maximum(0.5 ** np.arange(1, _HALVINGS) / self.core_deviation, 0.75))[::-1]
         tilts = 0.5 + side * offsets
         known = self._transform.cumulants(tilts)
@@ -219,7 +234,7 @@ class TiltGrid:
     def _inward(self, theta: float, sign: float) -> list[float]:
         """Return tilts from a pole towards 1/2, where a strong loss leaves room between the poles.
 
-        Deviations between are about those of the parabola through the known ones.
+        A parabola through the known deviations approximates those between them.
         """
         at_zero, middle, at_one = self._known
         slope, bend = at_one - at_zero, 2 * (at_zero + at_one) - 4 * middle
@@ -241,7 +256,7 @@ class TiltGrid:
         self._sides[side] += [Tilt(self._transform, row) for row in rows]
 
     def _extend(self, side: int) -> bool:
-        """Add tilts outwards; False where the transform cannot be evaluated further out or the grid is long enough."""
+        """Add tilts outwards; return False where the transform has no values further out or the grid is long enough."""
         tilts = self._sides[side]
         if side in self._ended or len(tilts) >= _OUTWARD:
             return False
@@ -261,7 +276,7 @@ class TiltGrid:
         return tilts[-1] is not last
 
     def _reach(self, name: str, lowest: float, highest: float) -> None:
-        """Extend both sides until a property of the outermost tilts is beyond its range, or to the ends of the grid."""
+        """Extend both sides until a property of the outermost tilts is beyond its range, or as far as the grid can."""
         for side, wanted in ((1, highest), (-1, -lowest)):
             while not side * getattr(self._sides[side][-1], name) >= wanted and self._extend(side):
                 pass
@@ -278,11 +293,18 @@ class TiltGrid:
         return lost, lost.argmin(axis=0)
 
     def for_thresholds(self, thresholds: FloatArray, slack: float = 0.0, *, shared: bool = True) -> list[Tilt]:
-        """Return the best tilt for each threshold: the nearest to its saddle point, or a shorter contour that loses
-        few digits.
+        """Return the best tilt for each threshold.
 
-        `shared`: whether a single threshold may use the contour that most questions share. `slack`: nats that a
-        threshold of a list may lose beyond its best, so that few contours serve the list.
+        It is the nearest to the saddle point, or a tilt with a shorter contour that loses few digits.
+
+        Parameters
+        ----------
+        thresholds : (n,)
+            Thresholds to evaluate.
+        slack : float
+            Nats that a threshold of a list may lose beyond its best tilt, so that few contours serve the list.
+        shared : bool
+            Whether a single threshold may use the contour that most requests share.
         """
         self._reach("threshold", float(thresholds.min()), float(thresholds.max()))
         tilts = self.tilts
@@ -295,8 +317,10 @@ class TiltGrid:
         return [tilts[index] for index in chosen]
 
     def beyond_the_poles(self, thresholds: FloatArray, slack: float) -> list[Tilt]:
-        """Return tilts right of the poles, where contours evaluate the profile itself: the best for the largest
-        threshold, or the shared one, then for the largest that loses more nats by it than `slack`, and so on.
+        """Return tilts right of the poles, where contours evaluate the profile itself.
+
+        The first tilt is the best for the largest threshold, or the shared one. The next serves the largest threshold
+        that loses more than `slack` nats by the first, and so on.
         """
         self._reach("threshold", float(thresholds.min()), float(thresholds.max()))
         tilts = [tilt for tilt in self._sides[1] if tilt.theta > 1]
@@ -316,7 +340,7 @@ class TiltGrid:
         return [tilts[index] for index in chosen.tolist()]
 
     def _shared(self, best: Tilt, threshold: float, slack: float = _SHARED_SLACK) -> Tilt:
-        """Return the tilt that most questions share, where it serves a threshold nearly as well as the best one."""
+        """Return the tilt that most requests share, where it serves a threshold nearly as well as the best tilt."""
         if abs(best.score - _SHARED_SCORE) > _SHARED_DISTANCE:
             return best
         self._reach("score", math.inf, _SHARED_SCORE)
@@ -341,22 +365,22 @@ class TiltGrid:
         return (scores <= self._sides[1][-1].score + 1) & (scores >= self._sides[-1][-1].score - 1)
 
     def for_rates(self, false_positive_rates: FloatArray, slack: float = 0.0) -> list[Tilt]:
-        """Return the best tilt for each rate; `slack` as of `for_thresholds`.
+        """Return the best tilt for each rate; `slack` is that of `for_thresholds`.
 
-        The threshold is guessed from the tilt whose tail P0(S > c) is nearest and its deviation.
+        The threshold is estimated from the deviation of the tilt whose tail P0(S > c) is nearest.
         """
         scores = -ndtri(false_positive_rates)
         self._reach("score", float(scores.min()), float(scores.max()))
         centers, thresholds, deviations = np.array([(t.score, t.threshold, t.deviation) for t in self.tilts]).T
         nearest = np.argmin(np.abs(scores[:, None] - centers), axis=1)
-        # Score and tilt may turn apart where jumps rule: no guess leaves its tilt by more than half way to the next.
+        # Scores and tilts may diverge where jumps dominate. No estimate is nearer to the next tilt than to its own.
         half_way = 0.5 * np.diff(thresholds, prepend=-np.inf, append=np.inf)
         moved = (scores - centers[nearest]) * deviations[nearest]
         moved = np.clip(moved, -np.maximum(half_way[nearest], 0.0), np.maximum(half_way[nearest + 1], 0.0))
         return self.for_thresholds(thresholds[nearest] + moved, slack)
 
     def for_delta(self, delta: float) -> Tilt:
-        """Return the best tilt with theta > 0 for a delta, its threshold guessed between those of two tilts."""
+        """Return the best tilt with theta > 0 for a delta, whose threshold is estimated between those of two tilts."""
         level = math.log(delta)
         while not self._sides[1][-1].log_profile <= level and self._extend(1):
             pass
@@ -372,15 +396,18 @@ class TiltGrid:
         return chosen if chosen.theta > 0 else nearest
 
     def for_root(self, tilt: Tilt, threshold: float) -> Tilt:
-        """Return the tilt to prove a root at that was found at `threshold` on another: the best, or the other one where
-        it loses hardly more.
+        """Return the tilt at which a root that was found at `threshold` is proved.
+
+        The result is `tilt`, at which the root was found, where it loses hardly more than the best tilt; else the best
+        tilt.
         """
         best = self.for_thresholds(np.array([threshold]))[0]
         return tilt if best.theta <= 0 or tilt.excess_cancellation(threshold, best) <= _SHARED_SLACK else best
 
     def near_core(self, below: float = math.inf) -> Tilt | None:
-        """Return the outermost tilt, right of the pole at 0 and smaller than `below`, whose contour is short and has an
-        end; None where none of the first few has one.
+        """Return the outermost tilt right of the pole at 0 and below `below` whose contour is short and has an end.
+
+        The result is None where none of the first few contours has an end.
         """
         longest = _SHORT * self.core_deviation
         short = [tilt for tilt in self.tilts if 0 < tilt.theta < below and tilt.deviation <= longest]
@@ -404,7 +431,7 @@ class TiltGrid:
 def _few(lost: FloatArray, chosen: IndexArray, slack: float) -> IndexArray:
     """Return few of the chosen tilts, so that one of them serves each threshold within the slack of its own choice.
 
-    `lost`: shape (tilts, thresholds), infinite where a tilt cannot stand in for the chosen one.
+    `lost` has the shape (tilts, thresholds). It is infinite where a tilt cannot replace the chosen one.
     """
     serves = lost <= lost[chosen, np.arange(len(chosen))] + slack
     kept = np.zeros(len(lost), dtype=bool)

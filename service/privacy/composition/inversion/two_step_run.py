@@ -15,12 +15,15 @@ from service.privacy.trade_off.shifted.gaussian_mixture import GaussianMixtureTr
 
 
 def is_two_steps(steps: Steps) -> bool:
-    """Whether there are two, whatever they are."""
+    """Return whether the run has exactly two steps of any kind."""
     return sum(count for _, count in steps) == 2
 
 
 def two_steps_curve(steps: Steps) -> TwoSteps | None:
-    """The curve of the add direction; None where there are not two steps, or one is of another kind."""
+    """Return the curve of the add direction.
+
+    The result is None where the run does not have two steps, or one step is of another kind.
+    """
     if not is_two_steps(steps):
         return None
     alone = [step.curves() for step, count in steps for _ in range(count)]
@@ -33,7 +36,7 @@ def two_steps_curve(steps: Steps) -> TwoSteps | None:
 
 
 def two_steps_pair(steps: Steps) -> TradeOffPair | None:
-    """Both directions; None as for `two_steps_curve`."""
+    """Return the curves of both directions, or None as `two_steps_curve` does."""
     curve = two_steps_curve(steps)
     if curve is None:
         return None

@@ -1,6 +1,6 @@
-"""The relative width that a request asks for, and the widths at which each engine stops.
+"""Relative width that a request asks for, and the widths at which each engine stops.
 
-Every width here steers: it decides which contours, grids and engines are tried. Enclosures hold whatever it is.
+Every width here steers: it decides which contours, grids and engines are tried. Enclosures hold for every width.
 """
 
 from __future__ import annotations
@@ -9,49 +9,52 @@ from dataclasses import dataclass
 from typing import Final, final
 
 DEFAULT_TOLERANCE: Final = 1e-6
-"""Relative tolerance of a request that gives none. Coarser requests do not make the contour engine read less."""
+"""Relative tolerance of a request without one. Coarser requests do not make the contour engine evaluate less."""
 
 SECOND_ENGINE: Final = 1e-6
-"""Finest width for which a second engine is asked. A finer lattice costs seconds for every number."""
+"""Finest width for which a second engine is used. A finer lattice costs seconds for every number."""
 
 MIXTURE: Final = 1e-6
 """Finest width of the components of a mixture: a root search evaluates each of them many times."""
 
 BRACKET: Final = (1e-4, 1e-6)
-"""Finest widths of the attained composition, and of lattices, of a run between two theorems. Theorems leave more open
-than these widths. Lattices, where they are needed, cost seconds each.
+"""Finest widths of the attained composition, and of lattices, of a run between two theorems.
+
+The gap between the theorems is wider than these widths. Lattices cost seconds each where they are needed.
 """
 
 SMOOTHED_RESPONSES: Final = 1e-3
-"""Finest width of lattices beside a run that is smoothed with a little noise: where losses are far apart, lattices are
-hardly better.
+"""Finest width of lattices for a run that is smoothed with a little noise.
+
+Lattices are hardly better than contours where losses are far apart.
 """
 
 GLRT_STEPS: Final = 1e-6
-"""Finest width of lattices of steps whose directions are unrelated: finer ones cost ten seconds for every number."""
+"""Finest width of lattices of steps with unrelated directions: finer lattices cost ten seconds for every number."""
 
 MEMBERSHIP_STEPS: Final = 1e-5
 """Finest width of lattices of steps against the membership adversary: every node needs tails of two chi-square laws."""
 
 POPULATION: Final = 1e-3
-"""Finest width of composed curves of a law of susceptibilities: its intervals leave more open."""
+"""Finest width of composed curves of a law of susceptibilities, whose intervals leave a wider gap."""
 
 _STRAIGHT, _STRAIGHT_OF_MANY = 1e-9, 1e-8
-"""Relative widths that neighbouring straight contours may improve. In runs of many different steps the rounding of
-shared sums leaves the second width deep in the tail, on every contour.
+"""Relative widths that neighbouring straight contours may improve.
+
+In runs of many different steps the rounding of shared sums leaves the second width deep in the tail, on every contour.
 """
 
 _MARGIN: Final = 5
 """Quotient of the tolerance and the width at which the search for a better deformed contour ends."""
 
 _FINEST: Final = 1e-10
-"""Finest tolerance that the contour engine works for: rounding leaves hardly less."""
+"""Finest tolerance of the contour engine: rounding hardly allows a finer one."""
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Accuracy:
-    """The relative width that an engine aims at, `relative_tolerance` > 0."""
+    """Relative width that an engine aims at, `relative_tolerance` > 0."""
 
     relative_tolerance: float = DEFAULT_TOLERANCE
 
@@ -62,7 +65,7 @@ class Accuracy:
 
     @property
     def straight_of_many(self) -> float:
-        """The width `straight` for runs of many different steps."""
+        """Width `straight` for runs of many different steps."""
         return min(_STRAIGHT_OF_MANY, self.deformed)
 
     @property

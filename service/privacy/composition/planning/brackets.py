@@ -1,4 +1,4 @@
-"""Runs whose composed pairs bound the worst case from above alone, and what bounds it from below."""
+"""Runs whose composed pairs give only an upper bound, and the attained runs that give the lower bound."""
 
 from __future__ import annotations
 
@@ -7,24 +7,25 @@ from typing import Final
 from service.privacy.mechanisms.abstract import AbstractStep, Steps, merged
 
 ENGINES_OF_BRACKETS: Final = ("auto", "discretised")
-"""Those that compose a dominating pair which has no line, no law of its loss, and is no ground truth."""
+"""Methods that can compose a dominating pair that has neither a contour nor a law of one loss."""
 
 
 def is_single(steps: Steps) -> bool:
-    """Whether nothing is composed."""
+    """Return whether the run has one step only, so that nothing is composed."""
     return len(steps) == 1 and steps[0][1] == 1
 
 
 def is_bracket(steps: Steps) -> bool:
-    """Whether no one choice is known that attains the steps' pairs in all of them: what composes them is an upper end
-    then, and `attained` a lower one.
+    """Return whether no single pair of data sets is known to attain the worst case of every step.
+
+    If so, composing the dominating pairs gives only an upper bound, and `attained` gives the lower bound.
     """
     found = [known for step, _ in steps if (known := step.attained()) is not None]
     return any(known.alone is not None for known in found) if is_single(steps) else bool(found)
 
 
 def either_way(steps: Steps) -> bool:
-    """Whether what is attained in one direction is in the other one."""
+    """Return whether the attained runs of one direction also attain the other direction."""
     return all(known is None or known.either_way for step, _ in steps for known in [step.attained()])
 
 
@@ -46,11 +47,11 @@ def _choices(step: AbstractStep, count: int) -> tuple[Steps, ...]:
 
 
 def dominating(steps: Steps) -> Steps:
-    """The steps with their own pairs, and parameters that are doubles and reveal no less."""
+    """Return the steps with their own pairs, and with parameters that are doubles and reveal no less."""
     return merged((step.rounded(1), count) for step, count in steps)
 
 
 def sentence(steps: Steps) -> str:
-    """What names both theorems, for all steps whose pairs are not attained."""
+    """Return the sentences that name both theorems, for all steps whose pairs are not attained."""
     found = (step.attained() for step, _ in steps)
     return " ".join(dict.fromkeys(known.bracket for known in found if known is not None))

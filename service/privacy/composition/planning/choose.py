@@ -1,4 +1,4 @@
-"""Which engine composes a mechanism, and why: one decision for the curves and for their price."""
+"""Choice of the engine that composes a mechanism: one decision for the curves and for their cost."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ from service.privacy.trade_off.combinators.easiest import EasiestOf
 from service.privacy.trade_off.pair import TradeOffPair
 
 METHODS: Final = ("auto", "closed_form", "contour", *engines.ENGINES)
-"""`auto`, then every engine by its name on the wire, strongest evidence first among equals."""
+"""`auto`, then every engine by its name on the wire, with the strongest evidence first."""
 ALONE: Final = ("auto", "closed_form")
-"""Those that read the curve of a single step as it is."""
+"""Methods that evaluate the curve of a single step directly."""
 CERTAIN: Final = ("auto", "closed_form", "contour", "discretised")
-"""Engines whose answers are bounds of what they compose."""
+"""Methods whose answers are bounds."""
 MOST_PRICED: Final = 16
-"""Components of a mixture that are looked at for its price; further ones are taken to cost as much."""
+"""Maximal number of components of a mixture that are planned for its cost. Further components cost about as much."""
 
 
 def plan(
@@ -48,24 +48,48 @@ def plan(
     neighbours: Neighbours = ONE_ADDED,
     options: EngineOptions = DEFAULT_OPTIONS,
 ) -> Plan:
-    """The worst-case curves of a mechanism, and what reading them costs; from its description alone, so that nothing is
-    allocated in proportion to step counts.
+    """Return the plan of the worst-case curves of a mechanism: the engine, the cost, and how to make the curves.
 
-    `closed_form` serves one step of any kind, any number of Gaussian and gdp steps, runs of `pure_dp` and
-    `approximate_dp` steps of few kinds, and runs of equal Laplace steps that are not too long for exact sums, or one
-    step or such a run beside few steps of two losses (pure and approximate DP); `contour` any mix of Gaussian, gdp and
-    Laplace steps, sampled or not, and of steps of two losses, unless no Gaussian is among them and the Laplace steps
-    are so few that atoms rule, and steps of two losses alone that are too many for sums; `discretised` any steps.
-    `auto` takes the first that can, and asks `discretised` too where `contour` is wide. A mixture has the mixed curves
-    of its components, each by the same method.
-    Raises UnsupportedCombination with field `method` when the engine asked for cannot, with field `threat_model` when
-    the relation has no known curve; either here or when the curves are made.
+    The decision uses the description of the mechanism only. No memory is allocated in proportion to step counts.
+
+    Parameters
+    ----------
+    mechanism : AbstractMechanism
+        Steps to compose, or a mixture of mechanisms.
+    method : str
+        One of `METHODS`.
+    neighbours : Neighbours
+        Neighbouring relation of the data sets.
+    options : EngineOptions
+        Options of the engines.
+
+    Returns
+    -------
+    Plan
+        Plan whose `curves` are made when they are first evaluated.
+
+    Raises
+    ------
+    UnsupportedCombination
+        With field `method` when that engine cannot serve the mechanism, and with field `threat_model` when the relation
+        has no known curve. The error is raised here or when the curves are made.
+
+    Notes
+    -----
+    `closed_form` serves one step of any kind, any number of Gaussian and gdp steps, and runs of `pure_dp` and
+    `approximate_dp` steps of few kinds. It also serves runs of equal Laplace steps that are short enough for exact
+    sums. Finally, it serves one step or such a run beside few steps of two losses (pure and approximate DP). `contour`
+    serves any mix of Gaussian, gdp and Laplace steps, sampled or not, and of steps of two losses. It does not serve a
+    mix without a Gaussian step whose Laplace steps are so few that atoms dominate. It serves steps of two losses alone
+    where they are too many for sums. `discretised` serves any steps. `auto` takes the first of these that can serve,
+    and adds `discretised` where `contour` is wide. A mixture has the mixed curves of its components, each by the same
+    method.
     """
     if method not in METHODS:
         raise UnsupportedCombination("method", f"method {method!r}", "no engine has that name.", METHODS)
     if type(mechanism) in closed_forms.PLAIN and method in ALONE:
         step = cast("AbstractStep", mechanism).under(neighbours)
-        if type(step) in closed_forms.PLAIN:  # what follows would end here too, after steps were merged and counted
+        if type(step) in closed_forms.PLAIN:  # fast path: no merging and counting of steps
             return closed_forms.one_step(step)
     if isinstance(mechanism, Mixture):
         return _mixture(mechanism, method, neighbours, options)
@@ -82,7 +106,7 @@ def _in_both_directions(known: Plan, steps: Steps) -> TradeOffPair:
     return replace(pair, remove=pair.add)
 
 
-@lru_cache(maxsize=256)  # asked for by every engine of a request, and again when it is computed
+@lru_cache(maxsize=256)  # needed by every engine of a request, and again for its computation
 def steps_of(mechanism: AbstractMechanism, neighbours: Neighbours) -> Steps:
     """Return the steps of a mechanism, each with its worst pair under the relation."""
     return merged((step.under(neighbours), count) for step, count in mechanism.elementary_steps())
@@ -99,12 +123,11 @@ def pair(
     neighbours: Neighbours = ONE_ADDED,
     options: EngineOptions = DEFAULT_OPTIONS,
 ) -> TradeOffPair:
-    """The curves of the `plan`."""
+    """Return the curves of the `plan`."""
     return plan(mechanism, method, neighbours, options).curves
 
 
 def _composition(steps: Steps, kind: str, method: str, options: EngineOptions) -> Plan:
-    """`plan` of the steps of a mechanism of this kind."""
     if method in ALONE and is_single(steps) and type(steps[0][0]) in closed_forms.PLAIN:
         return closed_forms.one_step(steps[0][0])
     if any(step.sides() is not None for step, _ in steps):
@@ -138,7 +161,10 @@ def _composition(steps: Steps, kind: str, method: str, options: EngineOptions) -
 
 
 def _on_lattices(steps: Steps, options: EngineOptions) -> Plan:
-    """Lattices, which leave the few numbers of two steps to their closed form; no lower than the parts of the run."""
+    """Return the plan of lattices, bounded from below by the parts of the run.
+
+    The closed form serves the few numbers of two steps.
+    """
     known = engines.lattices(steps, options)
     return replace(known, build=partial(_beside_parts, known, steps))
 
@@ -150,8 +176,8 @@ def _beside_parts(known: Plan, steps: Steps) -> TradeOffPair:
 def _bracket(steps: Steps, kind: str, method: str, options: EngineOptions) -> Plan:
     """Plan the worst case between the attacks on one choice in every step and the composition of all pairs.
 
-    Where the choice may be read in either direction, like the step's own pair, both directions of what is attained are
-    lower ends of both curves.
+    Where the choice serves either direction, like the step's own pair, both directions of the attained runs are lower
+    bounds of both curves.
     """
     if method not in ENGINES_OF_BRACKETS:
         reason = (
@@ -192,7 +218,7 @@ def _strongest(pairs: Sequence[TradeOffPair]) -> TradeOffPair:
 
 
 def _between(steps: Steps, kind: str, method: str, options: EngineOptions) -> Plan:
-    """Steps that are known from two sides: one composition of what is attained, and one of what dominates."""
+    """Plan steps with separate bounds: one composition of attained pairs, and one of dominating pairs."""
     sides = [(step.sides() or (((step, 1),), step, None), count) for step, count in steps]
     above = merged((dominating, count) for (_, dominating, _), count in sides)
     sentences = dict.fromkeys(bracket for (_, _, bracket), _ in sides if bracket)
@@ -229,7 +255,7 @@ def _mixture(mechanism: Mixture, method: str, neighbours: Neighbours, options: E
 def _mixed(
     mechanism: Mixture, priced: list[Plan], method: str, neighbours: Neighbours, options: EngineOptions
 ) -> TradeOffPair:
-    """Return the mixed curves of all components: of the first ones by the plans that were priced."""
+    """Return the mixed curves of all components, with the plans that were made for the cost of the first ones."""
     from service.privacy.trade_off.mixture.curve import mixed
 
     drawn = _drawn(mechanism)

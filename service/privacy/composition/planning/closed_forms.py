@@ -30,18 +30,18 @@ from service.privacy.trade_off.pair import TradeOffPair
 from service.privacy.trade_off.shifted.gaussian import gaussian_curve
 
 PLAIN: Final = (Gaussian, Gdp, Laplace, PureDp, ApproximateDp)
-"""Steps whose pair is known and attained, whatever their parameters: alone, they have no other engine to look for."""
+"""Steps whose pair is known and attained for all parameters. Alone, they need no other engine."""
 COSTS: Final[dict[type[AbstractStep], tuple[CostModel, Ceiling | None]]] = {
     **dict.fromkeys((*PLAIN, Exponential), (cost.ONE_CURVE, cost.CEILING_OF_ONE_CURVE)),
     PoissonSampled: (cost.SAMPLED_STEP, cost.CEILING_OF_SAMPLED_STEP),
     ShiftedMixtureStep: (cost.MIXTURE_STEP, None),
     SumsOfEpochs: (cost.SUMS_OF_EPOCHS, None),
 }
-"""Costs of single steps; ceilings of those whose curves cost the same whatever their parameters."""
+"""Costs of single steps, with ceilings for those whose curves cost the same for all parameters."""
 
 
 def one_step(step: AbstractStep) -> Plan:
-    """A single step, which has an exact curve."""
+    """Return the plan of a single step, which has an exact curve."""
     build = partial(_one_step, step)
     model, ceiling = COSTS.get(type(step), (cost.ONE_CURVE, None))
     if type(step) not in COSTS and len(dict.fromkeys(step.rounded(side) for side in (-1, 1))) > 1:
@@ -61,7 +61,7 @@ def _one_step(step: AbstractStep) -> TradeOffPair:
 
 
 def gaussian_sum(parts: tuple[Counted, ...] | None) -> Plan | None:
-    """Steps all of which are Gaussian."""
+    """Return the plan of a run of Gaussian steps; None for other runs."""
     shifts = tuple((mu, count) for part, count in parts or () if (mu := part.gaussian_shift) is not None)
     if parts is None or len(shifts) < len(parts):
         return None
@@ -80,7 +80,7 @@ def _composed_gaussians(shifts: tuple[tuple[Enclosure, int], ...]) -> TradeOffPa
 
 
 def summed(steps: Steps) -> Plan | None:
-    """A run whose law of losses can be summed up exactly; None for others."""
+    """Return the plan of a run whose law of losses has exact sums; None for other runs."""
     responses = responses_of(steps)
     if responses is not None:
         return Plan(CLOSED_FORM, cost.response_sums(responses), partial(_responses, responses))
@@ -112,7 +112,10 @@ def _composed_laplace(steps: Steps) -> TradeOffPair:
 
 
 def beside_two_points(steps: Steps) -> Plan | None:
-    """Steps of two losses beside others in closed form; None where the others have none, or the losses are many."""
+    """Return the plan of steps of two losses beside other steps in closed form.
+
+    The result is None where the other steps have no closed form, or the losses are too many.
+    """
     found = shifts_beside(steps)
     if found is None:
         return None
@@ -139,7 +142,7 @@ def shifted(steps: Steps, others: Steps) -> TradeOffPair:
 
 
 def root_of_squares(shifts: Iterable[tuple[float, int]]) -> float:
-    """sqrt(sum N mu^2) within 6 u, scaled so that no square under- or overflows."""
+    """Return sqrt(sum N mu^2) within 6 u, scaled so that no square under- or overflows."""
     listed = tuple(shifts)
     largest = max(mu for mu, _ in listed)
     if largest == 0:

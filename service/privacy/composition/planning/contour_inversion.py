@@ -30,20 +30,37 @@ from service.privacy.trade_off.pair import TradeOffPair
 
 CONTOUR: Final = "contour"
 SMALLEST_SECOND: Final = 1e-6
-"""Standard deviation of the loss, roughly, below which there is no second engine: such runs reveal next to nothing."""
+"""Approximate deviation of the loss below which there is no second engine: such runs reveal next to nothing."""
 MOST_ON_LATTICES: Final = 128
-"""Most different steps for which there is a second engine: each has a law of its own on every lattice, some 10 ms."""
+"""Maximal number of different steps with a second engine. Each step costs about 10 ms on every lattice."""
 
 MOST_LOSSES: Final = 32
-"""Most losses that steps of two losses have together beside the closed form of another step, which is read for each."""
+"""Maximal number of losses of all steps of two losses together, beside the closed form of another step.
+
+The closed form is evaluated for each of these losses.
+"""
 
 Lattices = Callable[[Steps, EngineOptions], TradeOffPair]
 
 
 def invert(steps: Steps, parts: tuple[Counted, ...], options: EngineOptions, lattices: Lattices | None) -> Plan:
-    """Plan contour inversion of a run. `parts`: of the steps. `lattices`: the second engine, or None.
+    """Plan contour inversion of a run.
 
-    Raises UnsupportedCombination for a relation under which a sampled step has no pair.
+    Parameters
+    ----------
+    steps : Steps
+        Steps of the run.
+    parts : tuple of Counted
+        Parts of the steps, for the contour engine.
+    options : EngineOptions
+        Options of the engines.
+    lattices : callable or None
+        The second engine, or None.
+
+    Raises
+    ------
+    UnsupportedCombination
+        For a relation under which a sampled step has no pair.
     """
     limit = _why_one_engine(steps, parts, lattices)
     if limit is not None:
@@ -54,7 +71,7 @@ def invert(steps: Steps, parts: tuple[Counted, ...], options: EngineOptions, lat
 
 
 def _why_one_engine(steps: Steps, parts: tuple[Counted, ...], lattices: Lattices | None) -> WidthLimit | None:
-    """Return why no second engine is asked, None where one is."""
+    """Return why no second engine is used, or None where there is one."""
     if len(steps) > MOST_ON_LATTICES:
         return WidthLimit.MANY_STEPS
     if closed_forms.root_of_squares((part.spread, count) for part, count in parts) < SMALLEST_SECOND:
@@ -93,7 +110,7 @@ def _on_contours(
 
 
 def few_of_two_steps(steps: Steps, lattices: TradeOffPair) -> TradeOffPair:
-    """Return the curves of lattices. Few numbers of a run of two steps are evaluated by its closed form."""
+    """Return the curves of lattices, with the closed form for few numbers of a run of two steps."""
     direct = two_steps_pair(steps) if is_two_steps(steps) else None
     if direct is None:
         return lattices
@@ -102,7 +119,7 @@ def few_of_two_steps(steps: Steps, lattices: TradeOffPair) -> TradeOffPair:
 
 
 def beside_a_little_noise(run: Responses, steps: Steps, options: EngineOptions, lattices: Lattices | None) -> Plan:
-    """Plan a run of too many responses for exact sums: it is inverted beside a little Gaussian noise."""
+    """Plan a run of too many responses for exact sums by inversion beside a little Gaussian noise."""
     return Plan(CONTOUR, cost.smoothed(len(run.answers)), partial(_smoothed, run, steps, options, lattices))
 
 
@@ -121,7 +138,7 @@ def _inverted(
 ) -> TradeOffPair:
     """Return the curves of a run, with the second engine where there is one.
 
-    `parts`: of the run, with bounds of the errors of their doubles. `ends`: the roundings of its steps.
+    `parts` are those of the run, with bounds of the errors of their doubles. `ends` are the roundings of its steps.
     """
     inverted = _contour(parts, options.accuracy)
     if lattices is None:
@@ -130,7 +147,7 @@ def _inverted(
 
 
 def _contour(parts: tuple[Counted, ...], accuracy: Accuracy = DEFAULT_ACCURACY) -> TradeOffPair:
-    # Imported when first needed: closed forms answer without it.
+    # Imported when first needed, because closed forms do not need it.
     from service.privacy.composition.inversion.engine import contour_pair
     from service.privacy.composition.summands.catalogue import described_run
 
@@ -151,7 +168,7 @@ def _with_second(
 ) -> TradeOffPair:
     options = options.no_finer_than(SECOND_ENGINE)
     tolerance = options.relative_tolerance
-    direct = _directly(ends)
+    direct = _closed_form_of(ends)
     if direct is not None and is_direct(contour_parts(ends[0]) or ()):
         return _few_first(direct, inverted, "closed_form", tolerance)
 
@@ -162,12 +179,12 @@ def _with_second(
 
     if direct is None and has_distant_shifts(contour_parts(ends[0]) or ()):
         return _few_first(replace(inverted, add=second(), notes=()), inverted, "discretised", tolerance)
-    asked = SecondEngine(_also("contour", "discretised" if direct is None else "closed_form", tolerance))
+    asked = SecondEngine(_note_of_second("contour", "discretised" if direct is None else "closed_form", tolerance))
     add = Intersected(inverted.add, second, tolerance, asked)
     return replace(inverted, add=add, remove=add.reversed(), second=asked)
 
 
-def _directly(ends: tuple[Steps, ...]) -> TradeOffPair | None:
+def _closed_form_of(ends: tuple[Steps, ...]) -> TradeOffPair | None:
     """Return the closed form of few steps between their roundings; None where one of them has none."""
     pairs = [pair for end in ends if (pair := _of_few_steps(end)) is not None]
     if len(pairs) < len(ends):
@@ -185,28 +202,31 @@ def _of_few_steps(steps: Steps) -> TradeOffPair | None:
 
 
 def _few_first(first: TradeOffPair, inverted: TradeOffPair, name: str, tolerance: float) -> TradeOffPair:
-    """Return curves of a run whose contours are long: another engine, but inversion of long lists and wide numbers."""
-    asked = SecondEngine(_also(name, "contour", tolerance))
+    """Return curves of a run with long contours.
+
+    Another engine serves few numbers; inversion serves long lists and wide numbers.
+    """
+    asked = SecondEngine(_note_of_second(name, "contour", tolerance))
     add = BySizeOfQuery(Intersected(first.add, lambda: inverted.add, tolerance, asked), inverted.add)
     return replace(inverted, add=add, remove=add.reversed(), notes=(*inverted.notes, *first.notes), second=asked)
 
 
-def _also(first: str, second: str, tolerance: float) -> str:
+def _note_of_second(first: str, second: str, tolerance: float) -> str:
     return f"{second}: also asked, since {first} was wider than {tolerance:g}; both enclosures hold."
 
 
 def beside_parts(whole: TradeOffPair, steps: Steps) -> TradeOffPair:
-    """Return the curves of a run, where they are wide no lower than those of parts with a closed form or a contour."""
-    return with_parts(whole, steps, _cheaply)
+    """Return the curves of a run, bounded from below where they are wide by parts with a closed form or a contour."""
+    return with_parts(whole, steps, _inexpensive_curves)
 
 
-def _cheaply(part: Steps) -> TradeOffPair | None:
+def _inexpensive_curves(part: Steps) -> TradeOffPair | None:
     if len(part) == 1 and part[0][1] == 1:
         return part[0][0].curves()
     summed = closed_forms.summed(part)
     if summed is not None:
         return summed.curves
-    part = tuple((step.rounded(-1), count) for step, count in part)  # revealing no more
+    part = tuple((step.rounded(-1), count) for step, count in part)  # roundings that reveal no more
     known = contour_parts(part)
     if known is None:
         return None

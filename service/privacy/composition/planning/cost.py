@@ -1,6 +1,7 @@
-"""Cost models of the engines, measured in a warm process, and how they grow with the run.
+"""Cost models of the engines, measured in a warm process, and their growth with the run.
 
-`CEILING_OF_ONE_CURVE` and `CEILING_OF_SAMPLED_STEP` hold over the whole range of all arguments. All else are estimates.
+`CEILING_OF_ONE_CURVE` and `CEILING_OF_SAMPLED_STEP` hold over the whole range of all arguments. All other numbers are
+estimates.
 """
 
 from __future__ import annotations
@@ -35,9 +36,9 @@ SUMS_OF_EPOCHS: Final = CostModel(50_000, 250, 5)
 CONTOUR: Final = CostModel(1_000, 7_000, 45)
 TWO_STEPS: Final = CostModel(3_000, 170_000, 5_000)
 LATTICES: Final = CostModel(6_000, 18_000, 80, search_mu=5_000_000)
-"""Points of mu deep in the tails have lattices of their own."""
+"""Points of mu deep in the tails need additional lattices (`search_mu`)."""
 LONGEST_SEARCH: Final = 7_000_000
-"""Largest cost of that search, however long the run: it ends with the allowance of work."""
+"""Largest cost of the search for mu, however long the run: the search ends with the allowance of work."""
 RECURSION: Final = CostModel(500, 1_000, 600, one_curve=True)
 SERIES: Final = CostModel(2_500, 300, 10)
 SADDLEPOINT: Final = CostModel(9_000, 7_000, 120)
@@ -57,7 +58,7 @@ _CEILING_OF_ONE: Final = ReadingCosts(
     limit=700,
 )
 CEILING_OF_ONE_CURVE: Final = Ceiling(200, _CEILING_OF_ONE, _CEILING_OF_ONE)
-"""One step, or Gaussian steps: a closed form, the same in both directions."""
+"""Ceiling of one step or of Gaussian steps: a closed form, equal in both directions."""
 CEILING_OF_SAMPLED_STEP: Final = Ceiling(
     300,
     ReadingCosts(
@@ -81,34 +82,36 @@ CEILING_OF_SAMPLED_STEP: Final = Ceiling(
         limit=1_000,
     ),
 )
-"""One sampled step: a closed form for each direction."""
+"""Ceiling of one sampled step: a closed form for each direction."""
 
 LONGER, MOST_TIMES_LONGER, LEAST_HITS = 1.0, 6.0, 0.1
-"""Ratio of the cost of a contour to that of a short one, where the loss has rare large jumps and the record is expected
-to be taken once; and the largest ratio, of runs that hardly take it.
+"""Ratio of the cost of a contour to that of a short one, for a loss with rare large jumps.
+
+The first number holds where the record is expected to be used once. The ratio grows for runs that use it less, up to
+the second number; the third is the smallest expected number of uses.
 """
 VERY_FEW, OF_VERY_FEW = 10, 10.0
-"""Equal steps up to which the modes of such a loss are apart, and the ratio of the cost of their contours."""
+"""Number of equal steps up to which the modes of such a loss are separate, and the ratio of their cost."""
 MOST_PARTS: Final = 64
-"""Every different step adds its own transform to each contour; of many the sums are shared."""
+"""Maximal number of different steps that each add their own transform to a contour. More steps share sums."""
 LONG, LONGEST = 60, 120
-"""Steps for which lattices are twice as long as for one, and from which on they are as long as they may be."""
+"""Number of steps that doubles the cost of lattices, and the number from which the cost no longer grows."""
 BESIDE_EXPONENTIALS: Final = 5.0
-"""Ratio of the cost of lattices beside an adaptive composition: each of its two bounds has a law of its own."""
+"""Ratio of the cost of lattices beside an adaptive composition, whose two bounds each have their own law."""
 FINER: Final = 4.0
 """Ratio of the cost of lattices for a tolerance below the default."""
 SHARE_OF_A_PART: Final = 1 / 10
 """Share of the cost that every further kind of step adds."""
 LONGEST_RECURSION, MOST_TABLES, TABLE = 100, 4_000, 1_000
-"""Steps that a recursion takes one by one; tables of runs with several epsilons, and the cost of each."""
+"""Maximal number of steps of a recursion; number and cost of tables of runs with several epsilons."""
 CHUNK, DRAWN_CHUNK = 2**18, 20_000
-"""Draws at a time, and their cost."""
+"""Number of draws of a chunk, and its cost."""
 LEAST_STEPS, LEAST_NOISE, LEAST_LOSS, LARGE_LOSS = 100, 0.5, 0.1, 6.0
-"""Steps, noise and standard deviations of the loss of runs whose contours in ball arithmetic are short."""
+"""Ranges of steps, noise and standard deviation of the loss of runs with short contours in ball arithmetic."""
 WEAK_LOSS: Final = 1e-6
-"""Standard deviation of the loss below which they are short whatever the shifts."""
+"""Standard deviation of the loss below which these contours are short for all shifts."""
 TERMS_AT_ONCE: Final = 20
-"""Shifts of a mixture that take as long as all else of it."""
+"""Number of shifts of a mixture that cost as much as the rest of its evaluation."""
 LONG_BALLS: Final = 10.0
 """Ratio of the cost of other contours in ball arithmetic."""
 
@@ -116,7 +119,7 @@ LONG_BALLS: Final = 10.0
 def mixture_of_shifts(losses: int, count: int, loss: float) -> CostModel:
     """Return the cost of one step, or of `count` Laplace steps of this `loss`, beside steps of two losses each.
 
-    The curve is evaluated at two thresholds for each of their `losses`.
+    The curve is evaluated at two thresholds for each of the `losses`.
     """
     profile = 200.0 + 4 * losses
     if count > 1:
@@ -128,8 +131,8 @@ def mixture_of_shifts(losses: int, count: int, loss: float) -> CostModel:
 def response_sums(run: Responses) -> CostModel:
     """Return the cost of exact sums of responses.
 
-    Equal steps: sums over about ten standard deviations of the number of true answers. Different ones: a search in a
-    list of losses.
+    Equal steps need sums over about ten standard deviations of the number of true answers. Different steps need a
+    search in a list of losses.
     """
     if len(run.answers) > 1:
         losses = max(losses_of(half) for half in halves(run.answers))
@@ -139,14 +142,14 @@ def response_sums(run: Responses) -> CostModel:
 
 
 def laplace_sums(steps: int, loss: float) -> CostModel:
-    """Return the cost of sums of splines: coefficients once, then some hundred of their multiples for each point."""
+    """Return the cost of sums of splines: coefficients once, then some hundred multiples of them for each point."""
     uniforms = uniforms_kept(steps, loss)
     build = 2_000 + 10 * steps + steps * uniforms**2 // 150
     return CostModel(build, 4_000 + 20 * uniforms, 200 + 6 * uniforms, one_curve=True)
 
 
 def contour(parts: tuple[Counted, ...], roundings: int, *, beside_lattices: bool) -> CostModel:
-    """Return the cost of contour inversion. `roundings`: how many roundings of the parameters are computed."""
+    """Return the cost of contour inversion; `roundings` is the number of evaluated roundings of the parameters."""
     shape, hits = shape_of(parts)
     steps = sum(count for _, count in parts)
     if steps == 2 and beside_lattices and (shape == "jumps" or is_direct(parts)):
@@ -159,7 +162,7 @@ def contour(parts: tuple[Counted, ...], roundings: int, *, beside_lattices: bool
 
 
 def smoothed(different: int) -> CostModel:
-    """Return the cost of so many different responses beside a little noise: contours of some 100,000 nodes."""
+    """Return the cost of `different` responses beside a little noise: contours of some 100,000 nodes."""
     return CostModel(10_000, 300_000 + 3_000 * different, 300, one_curve=True)
 
 
@@ -173,7 +176,7 @@ def lattices(steps: Steps, options: EngineOptions) -> CostModel:
 
 
 def _reveals_all(step: AbstractStep) -> bool:
-    """Whether nearly all losses of a step are beyond the range of lattices, so that no mu is searched for on them."""
+    """Return whether nearly all losses of a step are beyond the range of lattices, where no mu is searched for."""
     match step.covered():
         case LaplacePart() as part:
             return part.sample_rate * part.loss > LARGEST_LOSS

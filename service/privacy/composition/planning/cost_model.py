@@ -1,6 +1,7 @@
-"""Estimates of computing time: three numbers of an engine, in microseconds of CPU.
+"""Cost models of computing time: three numbers of an engine, in microseconds of CPU.
 
-Estimates order queues, quote waits and refuse what surely exceeds the limits. No bound rests on them.
+Estimates order queues, announce waiting times, and reject requests that surely exceed the limits. No bound depends on
+them.
 """
 
 from __future__ import annotations
@@ -11,27 +12,28 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, Final, final
 
 LIST_EVALUATIONS: Final = 2.0
-"""Evaluations that a list of points takes beside its points, at most."""
+"""Maximal number of evaluations of a list of points in addition to its points."""
 SEARCH_EVALUATIONS: Final = 1.5
-"""Evaluations that an epsilon takes, or a type II error at a rate next to 1."""
+"""Evaluations of a search for an epsilon, or for a type II error at a rate next to 1."""
 LIMIT_EVALUATIONS: Final = 0.1
-"""The same for the largest likelihood ratio."""
+"""Evaluations of the largest likelihood ratio."""
 MU_POINTS: Final = 300
-"""Points of the list that mu of Gaussian DP is searched in."""
+"""Number of points of the list that is searched for mu of Gaussian DP."""
 POINTS_OF_BOTH, PROFILES_OF_BOTH = 2.5, 1.25
-"""Ratios of the cost of the worst of two directions to the cost of one: of points, and of all else, for which the
-larger one of two numbers suffices.
+"""Ratios of the cost of the worst of two directions to the cost of one: for points, and for all other numbers.
+
+The larger of two numbers suffices for all numbers but points.
 """
 SEARCH_OF_MIXTURE: Final = (12.0, 0.5)
-"""Evaluations of each component that one evaluation of a mixture takes, and each point of a list."""
+"""Evaluations of each component for one evaluation of a mixture, and for each point of a list."""
 SEARCH_OF_SHARED_LEVELS: Final = (4.0, 8.0)
-"""The same where all components are evaluated at the same levels: evaluations, and points of the components."""
+"""Evaluations, and points of the components, where all components are evaluated at equal levels."""
 
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadingCosts:
-    """Costs of the readings of one curve, each in microseconds."""
+    """Costs of single numbers of one curve, each in microseconds."""
 
     point: float
     """Power or type II error at one rate."""
@@ -39,27 +41,38 @@ class ReadingCosts:
     """Largest cost of a list of points beside the cost of its points."""
     listed_point: float
     profile: float
-    """delta at an epsilon."""
+    """Cost of delta at an epsilon."""
     epsilon: float
     complement: float
-    """The type II error at 1 - a, for an a whose complement is not a number."""
+    """Cost of the type II error at 1 - a, for an a whose complement is not a double."""
     gdp_mu: float
     limit: float
-    """The largest or smallest log-likelihood ratio, and the mass beyond all of them."""
+    """Cost of the largest or smallest log-likelihood ratio, and of the mass beyond all of them."""
 
     def points(self, count: int) -> float:
-        """Return the cost of `count` points that are read together."""
+        """Return the cost of `count` points that are evaluated together."""
         return min(self.list_start, self.point * count) + self.listed_point * count
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class CostModel:
-    """Cost of the readings of an engine's curves, in microseconds.
+    """Cost of numbers of an engine's curves, in microseconds.
 
-    `build`: once for every direction that is read. `evaluate`: one number. `per_point`: each point of a list.
-    `one_curve`: whether both directions have the same curve. `reuse`: share of its cost that each further reading of a
-    request costs, as contours and lattices are kept. `search_mu`: what mu of Gaussian DP costs besides its list.
+    Attributes
+    ----------
+    build : float
+        Cost of each direction, once.
+    evaluate : float
+        Cost of one number.
+    per_point : float
+        Cost of each point of a list.
+    one_curve : bool
+        Whether both directions have the same curve.
+    reuse : float
+        Share of its cost that each further number of a request costs, as contours and lattices are kept.
+    search_mu : float
+        Cost of mu of Gaussian DP in addition to its list.
     """
 
     build: float
@@ -70,7 +83,7 @@ class CostModel:
     search_mu: float = 0.0
 
     def readings(self, *, both: bool = False) -> ReadingCosts:
-        """Return the costs of readings of one direction, or of the worst of both."""
+        """Return the costs of numbers of one direction, or of the worst of both directions."""
         points, profiles = (POINTS_OF_BOTH, PROFILES_OF_BOTH) if both and not self.one_curve else (1.0, 1.0)
         return ReadingCosts(
             point=points * self.evaluate,
@@ -97,9 +110,10 @@ class CostModel:
 @final
 @dataclass(frozen=True, slots=True)
 class Ceiling:
-    """Largest costs of all readings of a closed form, over the whole range of its arguments.
+    """Largest costs of all numbers of a closed form, over the whole range of its arguments.
 
-    They decide what the event loop computes itself: as `CostModel`, with `directed` and `worst` measured one by one.
+    They decide what the event loop computes itself. The attributes are those of `CostModel`, with `directed` and
+    `worst` measured separately.
     """
 
     build: float
@@ -113,7 +127,7 @@ class Ceiling:
         return self.directed is self.worst
 
     def readings(self, *, both: bool = False) -> ReadingCosts:
-        """Return the largest costs of readings of one direction, or of the worst of both."""
+        """Return the largest costs of numbers of one direction, or of the worst of both directions."""
         return self.worst if both else self.directed
 
 
@@ -130,9 +144,9 @@ def summed(models: Sequence[CostModel]) -> CostModel:
 
 
 def mixed(models: Sequence[CostModel], *, shared: bool) -> CostModel:
-    """Return the cost model of a mixture: every point is searched for by levels of the likelihood ratio.
+    """Return the cost model of a mixture, whose points are searched for by levels of the likelihood ratio.
 
-    `shared`: whether all components are evaluated at the same levels.
+    `shared` is whether all components are evaluated at equal levels.
     """
     parts = summed(models)
     (alone, listed), point = (

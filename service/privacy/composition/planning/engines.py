@@ -1,4 +1,4 @@
-"""The engines that can be asked for by name: each as a plan. They are imported when curves are first made."""
+"""Engines with a name on the wire, each as a plan. They are imported when curves are first made."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from service.privacy.mechanisms.abstract import Steps
 from service.privacy.trade_off.pair import TradeOffPair
 
 Build = Callable[[Steps, EngineOptions], TradeOffPair]
-"""(steps, options) -> curves; UnsupportedCombination with field `method` for what it cannot serve."""
+"""Function of steps and options that returns curves. It raises UnsupportedCombination with field `method`."""
 
 
 def discretised(steps: Steps, options: EngineOptions) -> TradeOffPair:
@@ -59,7 +59,7 @@ def _ground_truth(steps: Steps, options: EngineOptions) -> TradeOffPair:
 
 @dataclass(frozen=True, slots=True)
 class Engine:
-    """How its curves are made, and what reading them costs."""
+    """Engine of the registry: how its curves are made, and the cost of their numbers."""
 
     build: Build
     cost: Callable[[Steps, EngineOptions], CostModel]
@@ -73,11 +73,11 @@ ENGINES: Final[dict[str, Engine]] = {
     "monte_carlo": Engine(_monte_carlo, cost.monte_carlo),
     "ground_truth": Engine(_ground_truth, cost.ground_truth),
 }
-"""By their names on the wire, strongest evidence first."""
+"""Engines by their names on the wire, with the strongest evidence first."""
 
 
 def by_name(method: str, steps: Steps, options: EngineOptions) -> Plan | None:
-    """Return the plan of the engine that `method` names; None where it names none.
+    """Return the plan of the engine with the name `method`; None where no engine has that name.
 
     Several exponential steps have an engine of their own.
     """
@@ -105,7 +105,7 @@ def _several_exponentials(method: str, steps: Steps, options: EngineOptions) -> 
     if method not in ENGINES:
         return None
     engine = ENGINES[method]
-    ends = 2 if method == "monte_carlo" else 1  # from different draws
+    ends = 2 if method == "monte_carlo" else 1  # the bounds use different draws
     return Plan(method, engine.cost(steps, options).scaled(ends), partial(_approximation, method, steps, options))
 
 

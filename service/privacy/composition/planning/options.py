@@ -1,4 +1,4 @@
-"""Options of the engines that take any."""
+"""Options of the engines that a request may set."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from service.privacy.composition.planning.accuracy import DEFAULT_TOLERANCE, MIX
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineOptions:
-    """What a request may say about how to compute; each engine reads its own fields and ignores the others."""
+    """Options of a request for all engines. Each engine uses its own fields and ignores the others."""
 
     order: int = 4
-    """edgeworth: order of the series, 0 to 4."""
+    """Order of the series of `edgeworth`, 0 to 4."""
     samples: int = 100_000
-    """monte_carlo: draws of the loss of a whole run, for each hypothesis."""
+    """Number of draws of `monte_carlo`: losses of a whole run, for each hypothesis."""
     seed: int = 0
-    """monte_carlo: of the generator; the same seed gives the same numbers."""
+    """Seed of the generator of `monte_carlo`. Equal seeds give equal numbers."""
     confidence: float = 0.999
-    """monte_carlo: probability that all enclosures of an answer hold together."""
+    """Probability with which all enclosures of an answer of `monte_carlo` hold together."""
     digits: int = 25
-    """ground_truth: decimal digits, 15 to 50."""
+    """Decimal digits of `ground_truth`, 15 to 50."""
     relative_tolerance: float = DEFAULT_TOLERANCE
-    """contour, discretised: relative width aimed at. auto: width above which the next engine is asked as well."""
+    """Relative width that `contour` and `discretised` aim at; `auto` adds another engine above this width."""
 
     @property
     def accuracy(self) -> Accuracy:
-        """The width that every engine aims at."""
+        """Width that every engine aims at."""
         return Accuracy(self.relative_tolerance)
 
     def no_finer_than(self, width: float) -> EngineOptions:
@@ -35,7 +35,10 @@ class EngineOptions:
         return self if self.relative_tolerance >= width else replace(self, relative_tolerance=width)
 
     def for_parts(self, count: int) -> EngineOptions:
-        """For each of the curves that are mixed: enclosures that hold with some probability must all hold together."""
+        """Return the options of each of `count` curves that are mixed.
+
+        The enclosures of all curves must hold together, so that the error probability of each curve is smaller.
+        """
         if count == 1:
             return self
         return replace(self, confidence=1 - (1 - self.confidence) / count).no_finer_than(MIXTURE)

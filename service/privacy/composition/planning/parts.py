@@ -1,4 +1,4 @@
-"""Which runs the contour engine serves."""
+"""Runs that the contour engine serves."""
 
 from __future__ import annotations
 
@@ -10,26 +10,27 @@ from service.privacy.mechanisms.abstract import AbstractStep, LaplacePart, Part,
 from service.privacy.mechanisms.laplace import Laplace
 
 LARGEST_LAPLACE: Final = 20.0
-"""Losses (nats) of Laplace steps above which one step reveals nearly everything, and lines cost seconds."""
+"""Loss (nats) of a Laplace step above which the step reveals nearly everything, and contours cost seconds."""
 LARGEST_DEVIATION: Final = 1_000.0
-"""About the standard deviation of the loss of a run with Laplace steps from which lines lose their digits."""
+"""Approximate standard deviation of the loss of a run with Laplace steps above which contours lose their digits."""
 MOST_LAPLACE: Final = 64
-"""Different Laplace steps: each has nodes and majorants of its own on every line."""
+"""Maximal number of different Laplace steps; each has its own nodes and majorants on every contour."""
 FROZEN: Final = 80.0
-"""Nats: what Laplace steps alone leave of a transform that does not fall must be smaller than e^-this."""
+"""Nats. Without other steps, the part of the transform of Laplace steps that does not fall must be below e^-FROZEN."""
 MOST_SHIFTS: Final = (10_000, 300)
-"""Losses of steps of two losses, all together, beside a single step, and beside a sum of Laplace steps: every reading
-takes twice as many of the other's.
+"""Maximal number of losses of all steps of two losses, beside a single step and beside a sum of Laplace steps.
+
+Every number needs twice as many numbers of the other steps' curve.
 """
 
 Counted = tuple[Part, int]
 
 
 def contour_parts(steps: Steps) -> tuple[Counted, ...] | None:
-    """What the steps add to a composition that the contour engine reads; None where it cannot, or would be wide.
+    """Return the parts of the steps for the contour engine; None where it cannot serve them, or would be wide.
 
-    A Gaussian step, sampled or not, makes the transform of any run fall in the end; so do many Laplace steps, whose
-    atoms together have next to no mass. Steps of two losses never do.
+    A Gaussian step, sampled or not, makes the transform of any run fall for large heights. So do many Laplace steps,
+    whose atoms together have next to no mass. Steps of two losses never do.
     """
     found = tuple((step.part(), count) for step, count in steps)
     known = tuple((part, count) for part, count in found if part is not None)
@@ -48,8 +49,10 @@ def contour_parts(steps: Steps) -> tuple[Counted, ...] | None:
 
 
 def shifts_beside(steps: Steps) -> tuple[tuple[AbstractStep, int], int] | None:
-    """The only steps whose curve is in closed form beside steps of two losses, and how many losses these have together;
-    None where there are others, or too many.
+    """Return the only other step beside steps of two losses, with its count, and the number of their losses.
+
+    The curve of the other step or of its sum is in closed form. The result is None where there are several other steps,
+    or too many losses.
     """
     others: list[tuple[AbstractStep, int]] = []
     losses = 1
@@ -73,12 +76,14 @@ def loss_of_sum(step: AbstractStep, count: int) -> float | None:
 
 
 def several_exponentials(steps: Steps) -> bool:
-    """Whether the shift of an exponential step can depend on the outcome of another: its worst case alone, the pair of
-    `bounded_range.py`, then dominates the run but is not attained. One exponential step may come last, and attains it.
+    """Return whether the shift of an exponential step can depend on the outcome of another exponential step.
+
+    The worst case of each step alone, the pair of `bounded_range.py`, then dominates the run but is not attained. A
+    single exponential step may come last, and attains its pair.
     """
     return sum(count for epsilon, count in exponentials(steps) if epsilon > 0) > 1
 
 
 def exponentials(steps: Steps) -> list[tuple[float, int]]:
-    """Return epsilon and the count of exponential steps."""
+    """Return the epsilon and the count of each kind of exponential step."""
     return [(known, count) for step, count in steps if (known := step.adaptive_range) is not None]

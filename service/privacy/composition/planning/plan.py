@@ -1,4 +1,4 @@
-"""A decision about who answers: made once, from a description alone, before any work is done."""
+"""Plan of a mechanism: which engine answers, decided once from a description before any work."""
 
 from __future__ import annotations
 
@@ -16,12 +16,21 @@ CLOSED_FORM: Final = "closed_form"
 @final
 @dataclass(frozen=True)
 class Plan:
-    """The curves of a mechanism that one engine makes, and what their readings cost.
+    """Engine of a mechanism's curves, the curves themselves, and the cost of their numbers.
 
-    `engine`: the method that answers will name; of curves that are mixed, that of the most expensive. `ceiling`: of a
-    closed form whose readings cost about the same whatever the arguments. `build` is called when the curves are first
-    read, and may raise UnsupportedCombination for what only the engine itself can find out. `worst_case`: the plan of
-    the worst case that stands beside the curves of a weaker attacker; None where it is not served.
+    Attributes
+    ----------
+    engine : str
+        Method that answers name; for mixed curves, the method of the most expensive curve.
+    cost : CostModel
+        Estimated cost.
+    build : callable
+        Function that makes the curves when they are first used. It may raise UnsupportedCombination for limits that
+        only the engine itself can find.
+    ceiling : Ceiling or None
+        Largest costs of a closed form whose numbers cost about the same for all arguments.
+    worst_case : Plan or None
+        Plan of the worst case beside the curves of a weaker attacker; None where it is not served.
     """
 
     engine: str
@@ -32,12 +41,12 @@ class Plan:
 
     @cached_property
     def curves(self) -> TradeOffPair:
-        """Made once."""
+        """Curves of the mechanism, made once."""
         return self.build()
 
 
 def mixed_plan(parts: Sequence[Plan], build: Callable[[], TradeOffPair]) -> Plan:
-    """Return the plan of curves that are mixed: their points are searched for, so that they have no ceiling."""
+    """Return the plan of mixed curves, which have no ceiling because their points are searched for."""
     most = max(parts, key=lambda part: part.cost.evaluate)
     shared = any(part.engine != CLOSED_FORM for part in parts)
     return Plan(most.engine, mixed([part.cost for part in parts], shared=shared), build)

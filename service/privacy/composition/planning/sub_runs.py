@@ -1,4 +1,7 @@
-"""The parts of a run whose own curves cost little: what a composition is at least as easy to attack as."""
+"""Lower bounds of a run by those of its parts whose own curves cost little.
+
+A composition is at least as easy to attack as each of its parts.
+"""
 
 from __future__ import annotations
 
@@ -14,16 +17,17 @@ from service.privacy.trade_off.combinators.data_processing_bound import DataProc
 from service.privacy.trade_off.pair import TradeOffPair
 
 MOST_PARTS: Final = 16
-"""Most parts that are looked at, the first of longer lists: each is read wherever the whole is wide."""
+"""Maximal number of parts, the first of longer lists. Each part is evaluated wherever the whole is wide."""
 
-Cheaply = Callable[[Steps], TradeOffPair | None]
-"""Curves of a part of a run by a closed form or a line; None where it has neither."""
+CurvesOfPart = Callable[[Steps], TradeOffPair | None]
+"""Function that returns the curves of a part of a run by a closed form or a contour; None where it has neither."""
 
 
-def with_parts(whole: TradeOffPair, steps: Steps, cheaply: Cheaply) -> TradeOffPair:
-    """The curves of a run, where they are wide no lower than those of its parts; the same where there is no part.
+def with_parts(whole: TradeOffPair, steps: Steps, curves_of: CurvesOfPart) -> TradeOffPair:
+    """Return the curves of a run, bounded from below where they are wide by the curves of its parts.
 
-    Parts: what lines compose, taken together; every equal step with its count; and a single one of it.
+    The parts are: all steps that contours compose, taken together; every group of equal steps; and a single step of
+    each group. Without parts the curves are returned unchanged.
     """
     if sum(count for _, count in steps) == 1 or not whole.add.evidence.is_certain:
         return whole
@@ -32,7 +36,7 @@ def with_parts(whole: TradeOffPair, steps: Steps, cheaply: Cheaply) -> TradeOffP
         found: list[AbstractTradeOff] = []
         for group in _groups(steps):
             try:
-                known = cheaply(group)
+                known = curves_of(group)
             except UnsupportedCombination:
                 continue
             if known is not None and known.add.evidence.is_certain:
@@ -45,7 +49,7 @@ def with_parts(whole: TradeOffPair, steps: Steps, cheaply: Cheaply) -> TradeOffP
 
 
 def _groups(steps: Steps) -> list[Steps]:
-    """Parts of a run that are not all of it."""
+    """Return the parts of a run that are not the whole run."""
     if len(steps) == 1:
         step, count = steps[0]
         return [((step, 1),)] if count > 1 else []

@@ -79,7 +79,7 @@ class MixtureTerms:
 
     @property
     def log_weight(self) -> FloatArray:
-        """ln w_i, -inf at unused places."""
+        """ln w_i, -inf for unused terms."""
         with np.errstate(divide="ignore"):
             return np.log(self.weight)
 
@@ -289,7 +289,7 @@ def _cell_moments(
     shift = terms.shift[:, :, None]
     mean = (responsibility * shift).sum(axis=1)
     distance = np.abs(shift - mean[:, None])
-    # The responsibility of shift 0 is what the others leave, where it is there at all; 1e-14: their rounding.
+    # The responsibility of shift 0, if it has weight, is the rest of the others; 1e-14 covers their rounding.
     none = np.where(terms.rest[:, None] > 0, np.maximum(1 - responsibility.sum(axis=1), 0.0), 0.0)
     none = (none + 1e-14) * np.exp(0.5 * h * mean)
     exponent = 0.5 * h[:, None] * distance

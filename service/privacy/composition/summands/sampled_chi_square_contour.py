@@ -129,7 +129,7 @@ class ChiSquareMajorants:
             return []
         field, half = contour.field(etas), 0.5 * grid.spacing
         flat = contour.log_weights + half * field.size_slope + field.growth * etas[:, None] ** 2
-        # From the real axis to the path at both ends.
+        # Vertical paths from the real axis to Im s = -eta at the first and last node.
         sides = np.exp(grid.at_ends(flat + field.log_largest)[:, 0]).sum(axis=-1) * etas[:, 0] / grid.spacing
         all_terms, all_turns = flat + field.log_size, np.maximum(field.turn - half * field.turn_slope, 0.0)
         found: list[tuple[FloatArray, FloatArray, float]] = []
@@ -161,7 +161,7 @@ class ChiSquareMajorants:
         number, left_out = float(contour.parts.count[0]), float((contour.cut + contour.omitted)[0])
         loss, weights = contour.grid.loss[0], contour.weights[0]
         centred = loss - float(weights @ loss)
-        # The sum is a trapezoid sum too: on the strips |L - m| is larger by at most what ln |w| changes and pi.
+        # The sum is a trapezoid sum too. On the strips |L - m| exceeds its real value by the change of ln |w| and pi.
         farthest = float(np.abs(centred).max()) + 40.0
         missed = float(self._trapezoid_error(np.zeros(1))[0]) + left_out
         variance = float(weights @ centred**2) * (1 + 1e-9) + missed * farthest**2

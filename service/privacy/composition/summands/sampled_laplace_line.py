@@ -124,7 +124,7 @@ class SampledLaplaceLine(LineSummand):
         linear = (self._weights * relative * np.abs(self._centred)).sum(axis=-1)[:, None]
         bounded = 2 * (self._weights * relative).sum(axis=-1)[:, None]
         through_loss = (self._weights * self._loss_error).sum(axis=-1)[:, None] * t
-        # The bound of the rule's error rises with the height: each height has that of the next of a few.
+        # The bound of the rule's error increases with the height, so that each height has that of the next of a few.
         heights = float(t.max()) * np.linspace(0.0, 1.0, _RULE_HEIGHTS)
         log_rule = parts.log_quadrature_error(np.array([self.theta]), heights[None])[0] - self._log_total
         rule = np.exp(np.minimum(log_rule, 700.0))

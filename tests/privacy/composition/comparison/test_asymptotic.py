@@ -104,7 +104,7 @@ def test_errors_are_the_known_ones(inputs: list[str], printed: str, method: str,
     [(2.5, "0.012788475", 70_000, "1e-7", 5), (9.4, "0.08192", 2000, "1e-5", 8), (4.0, "0.01", 10_000, "1e-12", 20)],
 )
 def test_lugannani_rice_at_thirty_digits(sigma: float, rate: str, steps: int, kappa: str, start: int) -> None:
-    """The same formula from an independent generating function, in 30 digits."""
+    """Compare with the formula for an independent generating function, in 30 digits."""
     with mpmath.workdps(30):
         p, mu, h = mpf(rate), 1 / mpf(sigma), mpf(1) / 8
         points = [h * j for j in range(-130, 220)]

@@ -118,7 +118,7 @@ COVERED = [
 
 
 def test_coverage_is_what_was_asked_for() -> None:
-    """A small part of `benchmarks/sweeps/coverage.py`, which asks every question 500 times."""
+    """Check a small part of `benchmarks/sweeps/coverage.py`, which evaluates every question 500 times."""
     seeds = range(16)
     found = misses(COVERED, seeds)
     assert {row: count for row, count in found.items() if count > allowed(len(seeds), row.confidence)} == {}
@@ -263,7 +263,7 @@ def test_cost_rises_with_steps_and_samples() -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_losses_whose_squares_are_no_doubles_are_drawn(seed: int) -> None:
-    """The width of their law is found, and next to nothing can be told from them."""
+    """Check that the width of the law is found, and that the draws give nearly trivial bounds."""
     random = np.random.default_rng(seed)
     rate, noise = 10 ** random.uniform(-300, -155), 10 ** random.uniform(-0.5, 15)
     options = EngineOptions(samples=1_000)

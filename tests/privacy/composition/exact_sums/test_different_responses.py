@@ -50,7 +50,7 @@ def curve_of(kinds: list[Kind], deltas: list[float] | None = None) -> AbstractTr
 
 @pytest.mark.parametrize("kinds", RUNS[1:4])
 def test_readings_are_counted_as_work(kinds: list[Kind]) -> None:
-    """What is not is not bounded: a mixture asks for thousands of points at a time, again and again."""
+    """Check that evaluations are counted as work: a mixture requests thousands of points, many times."""
     curve, counted = curve_of(kinds), list[float]()
     for number in (1000, 4000):
         rates = np.linspace(0.01, 0.99, number)

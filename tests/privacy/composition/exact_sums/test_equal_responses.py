@@ -37,7 +37,7 @@ RATES = [1e-300, 1e-100, 1e-30, 1e-12, 1e-6, 1e-3, 0.03, 0.2, 0.4999, 0.5, 0.500
 
 
 def digits(epsilon: float) -> int:
-    """Rates of 1e-300 have complements, and exponentials of epsilon are near 1."""
+    """Compute in enough digits for the complements of rates of 1e-300 and exponentials near 1."""
     return 1000 if epsilon < 1e-200 else 360
 
 
@@ -48,7 +48,7 @@ def exact(steps: int, epsilon: float) -> Atoms:
 
 
 def holds(truth: Any, found: Enclosure, width: float) -> None:
-    """Inside, by value and by logarithm, and not too wide."""
+    """Return whether the truth is inside, by value and by logarithm, and the enclosure is not too wide."""
     assert found.lower <= truth <= found.upper
     if found.log_lower is not None and found.log_upper is not None:
         log = mpmath.log(truth) if truth > 0 else -mpmath.inf
@@ -72,7 +72,7 @@ def test_points(steps: int, epsilon: float) -> None:
 
 @pytest.mark.parametrize(("steps", "epsilon"), RUNS)
 def test_points_beside_and_on_vertices(steps: int, epsilon: float) -> None:
-    """Where rounding does not tell the segment, both ends still hold."""
+    """Check both bounds where rounding does not determine the segment."""
     curve, truth = EqualResponses(steps, epsilon), exact(steps, epsilon)
     with mpmath.workdps(digits(epsilon)):
         vertices = [float(alpha) for alpha, _ in truth.vertices[:: max(1, steps // 8)]]
@@ -149,7 +149,7 @@ def test_long_runs_by_regularised_incomplete_betas(steps: int, epsilon: float) -
 
 
 def inside(truth: arb, found: Enclosure, width: float) -> None:
-    """Most of its digits are known, and it lies inside."""
+    """Check that most digits of the truth are known, and that it lies inside."""
     assert truth.rel_accuracy_bits() > 60
     assert found.lower <= truth <= found.upper
     assert found.relative_width() <= width

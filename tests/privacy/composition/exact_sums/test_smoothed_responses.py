@@ -34,7 +34,7 @@ LEVELS = [1e-100, 1e-12, 1e-5, 0.01, 0.3, 0.7, 0.95]
 
 
 def random_kinds(random: np.random.Generator, parts: int) -> list[Kind]:
-    """Parts of about one size, or of all sizes; some of them several times."""
+    """Return parts of about one size, or of all sizes; some of them several times."""
     low, high = [(0.05, 1.0), (1e-4, 1e-2), (1e-6, 10.0), (1.0, 4.0), (5.0, 10.0)][int(random.integers(5))]
     epsilons = np.exp(random.uniform(math.log(low), math.log(high), parts))
     return [(float(epsilon), int(random.choice([1, 1, 1, 2, 5]))) for epsilon in epsilons]
@@ -56,7 +56,7 @@ def assert_meet(found: EnclosureArray, known: EnclosureArray, what: object) -> N
 
 
 def assert_agree(found: AbstractTradeOff, known: AbstractTradeOff, what: object) -> None:
-    """Every reading of one enclosure meets that of the other, which is as narrow as the truth."""
+    """Check that every number of one enclosure meets that of the other, which is as narrow as the truth."""
     points, others = found.points(np.array(RATES)), known.points(np.array(RATES))
     assert_meet(points.power, others.power, what)
     assert_meet(points.type_two_error, others.type_two_error, what)
@@ -231,7 +231,7 @@ def test_losses_beyond_the_range_of_doubles(kinds: list[Kind]) -> None:
 
 @pytest.mark.parametrize("kinds", [[(1e6, 900), (1.0, 100)], [(1e6, 100), (9e5, 100), (3e5, 1)]], ids=str)
 def test_losses_of_which_noise_leaves_nothing(kinds: list[Kind]) -> None:
-    """What lines cannot read lies between a part of the run and the sum of all."""
+    """Check that numbers without a contour lie between those of a part of the run and the sum of all losses."""
     curve, part = SmoothedResponses(tuple(kinds)), EqualResponses(kinds[0][1], kinds[0][0])
     rates = np.array([1e-300, 0.3, 1 - 1e-12])
     points, others = curve.points(rates), part.points(rates)

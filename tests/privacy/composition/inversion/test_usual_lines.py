@@ -1,4 +1,4 @@
-"""Questions at usual places share a line, and no answer depends on what was asked before."""
+"""Numbers in common ranges share a contour, and no answer depends on earlier requests."""
 
 from __future__ import annotations
 

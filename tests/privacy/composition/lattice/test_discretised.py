@@ -184,7 +184,7 @@ def test_published_compositions(row: dict[str, Any]) -> None:
 
 
 def _meet(first: EnclosureArray, second: EnclosureArray, rounding: float = 1e-14) -> None:
-    """Two enclosures of the same numbers, each with its ends in order."""
+    """Check that two enclosures of the same numbers meet, each with its bounds in order."""
     (low, high), (other_low, other_high) = log_ends(first), log_ends(second)
     assert (low <= high).all()
     with np.errstate(invalid="ignore"):  # both ends minus infinity: the number is 0
@@ -364,7 +364,7 @@ def test_a_step_that_reveals_everything() -> None:
 
 @pytest.mark.parametrize("rest", [2.0**-53, 1e-15, 1e-12])
 def test_a_step_that_reveals_next_to_everything(rest: float) -> None:
-    """What is left of its law may be no mass at all after rounding."""
+    """Check a step whose law may have no mass left after rounding."""
     for other in (pure_dp(20.0), laplace(1.0)):
         curve = discretised(composed(approximate_dp(0.4, 1 - rest), repeated(other, 2))).add
         delta = curve.profile_at(0.5)
@@ -431,7 +431,7 @@ def test_thresholds_among_rare_jumps_are_read() -> None:
 
 @pytest.mark.parametrize("seed", range(6))
 def test_cheap_caps_lie_above_what_is_searched(seed: int) -> None:
-    """Markov's inequality for the upper law, and the profile on the first lattice, in both directions."""
+    """Check Markov's inequality for the upper law, and the profile on the first lattice, in both directions."""
     chosen = random.Random(seed)
     step = sampled(chosen.uniform(0.05, 0.9), laplace(chosen.uniform(0.5, 5.0)))
     parts = [repeated(step, chosen.randint(2, 60)), *([approximate_dp(0.3, 1e-4)] * (seed % 2))]
@@ -445,7 +445,7 @@ def test_cheap_caps_lie_above_what_is_searched(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_both_ends_of_epsilon_have_the_level_of_the_profile(seed: int) -> None:
-    """Delta at the ends of epsilon(delta) is on its two sides, wherever among the thresholds the search ends."""
+    """Check that delta at both bounds of epsilon(delta) is on its two sides, wherever the search ends."""
     chosen = random.Random(seed)
     curve = discretised(repeated(sampled(chosen.uniform(0.05, 0.9), laplace(chosen.uniform(0.5, 5.0))), 20)).add
     for delta in (1e-1, 1e-3, 1e-8):
@@ -482,7 +482,7 @@ def test_powers_of_transforms_err_by_no_more_than_is_said(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_first_bounds_of_epsilon_for_any_number_of_steps(seed: int) -> None:
-    """However often a step of any kind is taken, and whatever its laws lack: the bound holds, or there is none."""
+    """Check that the bound holds, or does not exist, for any number of steps of any kind."""
     random = np.random.default_rng(seed)
     tells = 10.0 ** -random.uniform(1, 12)
     parts = [built(approximate_dp(random.uniform(0.1, 2.0), tells)), built(laplace(random.uniform(1.0, 9.0)))]
@@ -513,7 +513,7 @@ def _directions(step: AbstractStep) -> tuple[AbstractTradeOff, AbstractTradeOff]
 
 @pytest.mark.parametrize("seed", range(3))
 def test_sums_that_were_forgotten_are_made_again(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever memory they may take: the same ends to the last bit, and no more is kept than that."""
+    """Check that sums computed again are equal to the last bit, and that no more than the limit is kept."""
     generator = np.random.default_rng([20261203, seed])
     runs = [laplace(generator.uniform(1, 4)), sampled(0.1, laplace(generator.uniform(0.5, 2))), pure_dp(0.3)]
     spec = composed(*(repeated(run, int(generator.integers(2, 9))) for run in runs))

@@ -286,7 +286,7 @@ def test_the_distribution_of_a_mixture_is_that_of_its_noise_at_the_place_of_the_
 
 @pytest.mark.parametrize("seed", range(6))
 def test_a_mixture_that_hardly_shifts_has_all_digits_of_its_loss(seed: int) -> None:
-    """What a record that is seldom drawn reveals is far below 1, where ln of a density near 1 has no digits."""
+    """Check losses far below 1 of a record that is seldom sampled, where ln of a density near 1 has no digits."""
     generator = np.random.default_rng([20261128, seed])
     number = int(generator.integers(1, 5))
     distances = np.sort(generator.uniform(0.01, 3, number))
@@ -315,7 +315,7 @@ def test_a_sampled_step_too_rare_for_a_weight_adds_no_loss(seed: int, method: st
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("method", ["saddlepoint", "edgeworth", "clt", "monte_carlo"])
 def test_humps_that_no_nodes_hold_are_refused_with_the_methods_that_serve_them(seed: int, method: str) -> None:
-    """Such laws ended in errors, or in numbers of a law that was none."""
+    """Check that such laws are rejected, with the methods that serve them."""
     generator = np.random.default_rng([20261125, seed])
     shifts = [generator.uniform(0, 5), 10.0 ** generator.uniform(8, 15)]
     mechanism = built({"type": "gaussian_mixture", "noise_multiplier": 3.0, "shifts": shifts, "weights": [0.9, 0.1]})

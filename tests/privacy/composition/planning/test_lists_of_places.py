@@ -1,4 +1,4 @@
-"""Lists of rates and thresholds share lines: what they say meets what is said of each place alone, on random runs."""
+"""Lists of rates and thresholds share contours: the enclosures meet those of single numbers, on random runs."""
 
 from __future__ import annotations
 

@@ -173,7 +173,7 @@ def test_replacing_is_symmetric() -> None:
 
 
 def test_errors_of_weights_are_in_the_enclosure() -> None:
-    """Both ends of the weights lie in the enclosure of those in the middle, which is as wide as they make it."""
+    """Check that results for both bounds of the weights lie in the enclosure for the middle, without waste of width."""
     error = 1e-7
     part = GaussianMixturePart(1.2, (0.0, 1.0, 2.0), (0.97, 0.02, 0.01), weight_error=error)
     whole = _run(part, 500)[0].epsilon(1e-5)
@@ -223,7 +223,7 @@ def test_different_mixtures_share_a_run(remove: bool) -> None:
 @pytest.mark.parametrize("mirrored", [False, True])
 @pytest.mark.parametrize("seed", range(2))
 def test_many_humps_need_little_memory(seed: int, mirrored: bool) -> None:
-    """Nodes are looked at in blocks: all at once were a gigabyte beside a method that asks several engines."""
+    """Check that nodes are evaluated in blocks: all nodes at once would need a gigabyte."""
     source = random.Random(seed)
     part = _binomial(source.uniform(0.18, 0.22), source.randint(110, 130), source.uniform(0.4, 0.6), mirrored=mirrored)
     tracemalloc.start()

@@ -141,7 +141,7 @@ def test_majorants_hold_at_every_height() -> None:
 
 
 def _is_too_large(steps: ChiSquareSteps) -> bool:
-    """For the closed form."""
+    """Return whether the case is too large for the closed form."""
     return steps.effective_batch_size * steps.susceptibility * steps.count > 1e12 or steps.dimension * steps.count > 1e9
 
 

@@ -1,4 +1,4 @@
-"""What steps of two losses add to a line, against many digits."""
+"""Steps of two losses on a contour, compared with computations in many digits."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""One deformed contour: tails and profile of the loss near one threshold, with every error bounded.
+"""Deformed contour of a run: tails and profile of the loss near one threshold, with every error bounded.
 
-It offers what `StraightContour` offers to the readings of `composition/inversion/readings/`: the integrals of
+It has the interface of `StraightContour` for `composition/inversion/readings/`. The integrals are those of
 `composition/inversion/straight.py` for a contour that crosses the real axis at theta > 1.
 """
 
@@ -34,15 +34,15 @@ ComplexLongArray = NDArray[np.complexfloating[Any, Any]]
 
 _SCALE_POLES = np.array([[0.0], [1.0], [1.0], [0.0]])
 _FAR = 2.0
-"""Largest |ln (1 - p)^x| at the far end of a contour: beyond it what M is next to 1 by loses its digits."""
+"""Largest |ln (1 - p)^x| at the far end of a contour. For larger values the base of M - 1 loses its digits."""
 
 _MOST_TERMS = 3_000_000
-"""Terms of the double sums that one contour may have: bounds its time."""
+"""Maximal number of terms of the double sums of one contour, which bounds its time."""
 
 
 @cache
 def _rule() -> tuple[NDArray[np.longdouble], NDArray[np.longdouble]]:
-    """Nodes and weights of Gauss-Legendre quadrature on [-1, 1] as long doubles, within 2^-64."""
+    """Return nodes and weights of Gauss-Legendre quadrature on [-1, 1] as long doubles, within 2^-64."""
     with ctx.workprec(200):
         pairs = [arb.legendre_p_root(NODES, k, weight=True) for k in range(NODES)]
 
@@ -63,10 +63,10 @@ class ContourNodes:
 
 
 class DeformedContour:
-    """The nodes of the panels of one contour; see the module."""
+    """Nodes of the panels of one contour, with the values of the integrand there."""
 
     def __init__(self, contour: Contour, deviation: float, kind: Float) -> None:
-        """`deviation`: of the core of the loss (steers)."""
+        """Evaluate the nodes of a contour; `deviation` is that of the core of the loss, which steers."""
         self.theta, self.center, self.deviation = contour.bend.theta, contour.center, deviation
         self._contour, self._value, self._kind = contour, contour.value, kind
         self.score_tables: dict[int, tuple[FloatArray, FloatArray, FloatArray]] = {}
@@ -81,7 +81,7 @@ class DeformedContour:
         self.usable = self._evaluate(self._nodes())
 
     def _nodes(self) -> ContourNodes:
-        """The nodes of all panels."""
+        """Return the nodes of all panels."""
         kind, panels = self._kind, self._contour.panels
         x = _rule()[0].astype(kind)
         low, high = panels.start.real[:, None].astype(kind), panels.end.real[:, None].astype(kind)
@@ -102,7 +102,7 @@ class DeformedContour:
         return True
 
     def _moments(self, kind: int, plans: list[tuple[RealArray, float, float]], nodes: ContourNodes) -> Moments:
-        """The moments of one kind of step at all nodes."""
+        """Return the moments of one kind of step at all nodes."""
         found: list[Moments] = []
         for panel, (tau, spacing, log_error) in enumerate(plans):
             path = self._contour.panels.paths[kind].chosen(np.array([panel]))
@@ -119,7 +119,7 @@ class DeformedContour:
         )
 
     def _plan(self, kind: int, panel: int) -> tuple[RealArray, float, float]:
-        """Nodes tau of the trapezoid sum of one kind on a panel's path, its spacing, ln of the bound of its error."""
+        """Return the trapezoid sum of one kind on a panel's path: nodes tau, spacing, and ln of the error bound."""
         contour, panels, grid = self._contour, self._contour.panels, self._contour.grids[kind]
         least, count = float(self._least[kind]), grid.step.count
         ends = np.array([panels.start[panel], panels.end[panel]])
@@ -148,14 +148,14 @@ class DeformedContour:
         grown = np.maximum((z.real * ratio.real - z.imag * ratio.imag).max(axis=0), 0.0) + weight
         small = grown < goal - 12
         first, last = int(np.argmin(small)), len(small) - int(np.argmin(small[::-1]))
-        # What is left out was cut at the ends only: the terms of a sum and of the 1, each at most e^grown.
+        # Omitted nodes are at both ends only. Each omits a term of the sum and of the 1, at most e^grown.
         left_out = np.concatenate([grown[:first], grown[last:]])
         omitted = math.log(2.1) + float(np.logaddexp.reduce(left_out)) if len(left_out) else -math.inf
         kept = self._kind(low) + self._kind(spacing) * np.arange(first, last).astype(self._kind)
         return kept, spacing, float(np.logaddexp(log_error, omitted))
 
     def _collect(self, nodes: ContourNodes, kinds: list[Moments]) -> None:
-        """Weighted values of F at the center, for each kernel, and what each is uncertain by."""
+        """Store the weighted values of F at the center for each kernel, and their error bounds."""
         kind, unit, theta = self._kind, roundoff(self._kind), self._kind(self.theta)
         x, t = nodes.x - theta, nodes.t
         # (1 - p)^{N z} on top, or of z -> 1 - conj(z).
@@ -197,7 +197,7 @@ class DeformedContour:
         self._phase_errors = spread * size * (24 * unit * reach)
 
     def _log_moments(self, sums: Moments) -> tuple[tuple[RealArray, RealArray], FloatArray]:
-        """ln|M| and arg M at the nodes, and the relative error of M."""
+        """Return ln|M| and arg M at the nodes, and the relative error of M."""
         unit = roundoff(self._kind)
         square = 2 * sums.real + (sums.real**2 + sums.imag**2)
         modulus = np.hypot(1 + sums.real, sums.imag)
@@ -210,7 +210,7 @@ class DeformedContour:
         return (log_modulus, np.arctan2(sums.imag, 1 + sums.real)), relative
 
     def _sums(self, shift: FloatArray) -> RealArray:
-        """I0, I1, ID and the density at center + shift, shape (4, C), relative to their scales."""
+        """Return I0, I1, ID and the density at center + shift, shape (4, C), relative to their scales."""
         moved = shift.astype(self._kind)[:, None]
         turn = np.exp(-self._x * moved)
         cosine, sine = np.cos(self._t * moved), np.sin(self._t * moved)
@@ -218,7 +218,7 @@ class DeformedContour:
         return (turn * (terms.imag * cosine - terms.real * sine)).sum(axis=-1)
 
     def integrals(self, thresholds: FloatArray) -> Integrals:
-        """Enclosures of I0(c), I1(c), ID(c) for each threshold c, shape (C,)."""
+        """Return enclosures of I0(c), I1(c), ID(c) for each threshold c, shape (C,)."""
         shift = thresholds - self.center
         found = self._sums(shift).astype(np.float64)
         sums, density = found[:3], found[3]
@@ -236,9 +236,9 @@ class DeformedContour:
         return Integrals(log_scale, lower, upper, density)
 
     def log_scale(self, thresholds: FloatArray) -> FloatArray:
-        """ln of the scales of I0, I1, ID and the density, shape (4, C)."""
+        """Return ln of the scales of I0, I1, ID and the density, shape (4, C)."""
         return self._value - (self.theta - _SCALE_POLES) * thresholds
 
     def approximate(self, thresholds: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """I0, I1, ID and the P0-density of the loss, shape (4, C), and ln of their scales, without error bounds."""
+        """Return I0, I1, ID and the P0-density of the loss, shape (4, C), and ln of their scales, without bounds."""
         return self._sums(thresholds - self.center).astype(np.float64), self.log_scale(thresholds)

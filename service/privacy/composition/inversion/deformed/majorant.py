@@ -1,15 +1,15 @@
 """Majorants B_G(z) = int_G |g w^z| |dv| >= |M(z)| of one sampled Gaussian step, with every error bounded.
 
-On a path G of `paths.py` |w^z| = exp(x ln|w| - t arg w), z = x + it, so ln B_G is convex in (x, t): a bound at the
-vertices of a polygon holds all over it. For mirrored steps g stands for g b, the density of H0. The trapezoid sums of M
-and of B over G err by at most
+On a path G of `paths.py`, |w^z| = exp(x ln|w| - t arg w) with z = x + it, so that ln B_G is convex in (x, t). A bound
+at the vertices of a polygon therefore holds on the whole polygon. For mirrored steps g stands for g b, the density of
+H0. The trapezoid sums of M and of B over G err by at most:
 
-    |M_h - M| <= (B_{G + i alpha} + B_{G - i alpha}) / (e^{2 pi alpha/h} - 1),
-    |B_h - B| <= 2 sqrt(B_{G + i alpha} B_{G - i alpha}) / (e^{2 pi alpha/h} - 1):
+    |M_h - M| <= (B_{G + i alpha} + B_{G - i alpha}) / (e^{2 pi alpha/h} - 1);
+    |B_h - B| <= 2 sqrt(B_{G + i alpha} B_{G - i alpha}) / (e^{2 pi alpha/h} - 1).
 
-the integrand f of M is analytic on |Im tau| <= alpha, that of B continues to |f(tau + iq) f(tau - iq)|^{1/2} there. Of
-the strip integrals the order of magnitude is enough: sums over cells in which ln|f| varies by at most its Lipschitz
-bound.
+The integrand f of M is analytic on |Im tau| <= alpha, and that of B continues to |f(tau + iq) f(tau - iq)|^{1/2} there.
+The order of magnitude of the strip integrals is enough. They are sums over cells in which ln|f| varies by at most its
+Lipschitz bound.
 """
 
 from __future__ import annotations
@@ -33,22 +33,22 @@ from service.privacy.numerics.arrays import BoolArray, FloatArray
 from service.privacy.numerics.work import count_work
 
 _SHIFTS = np.array([0.8, 0.45, 0.2, 0.04])
-"""Half-widths of strips, in units of the largest."""
+"""Half-widths of strips, relative to the largest."""
 
 _STRIP_DEVIATIONS = 9.0
-"""A strip wider than so many standard deviations of v gains nothing."""
+"""Half-width of a strip, in standard deviations of v, beyond which wider strips gain nothing."""
 
 _ROUGHLY = 0.48
-"""Spacing of the nodes that choose contours and paths; nothing is proved from them."""
+"""Spacing of the nodes that choose contours and paths; no bound depends on them."""
 
 _LEFTWARDS = 1.0
-"""How far left of 0 majorants of mirrored steps are wanted, over how far right of 1 a contour begins."""
+"""Distance left of 0 to which majorants of mirrored steps are needed, over the distance of a contour from 1."""
 
 _CHUNK = 400_000
-"""Exponents evaluated at once: bounds the memory."""
+"""Number of exponents that are evaluated together, which bounds the memory."""
 
 _ROUNDING = 6.4e-14
-"""Rounding of a majorant's logarithm per nat of its exponents: hundreds of units of what they are made of."""
+"""Rounding of a majorant's logarithm per nat of its exponents: hundreds of units of their terms."""
 
 
 _AN_EXPONENTIAL, _A_PATH_NODE, _A_ROUGH_NODE = 0.012, 0.4, 0.02
@@ -57,8 +57,9 @@ _AN_EXPONENTIAL, _A_PATH_NODE, _A_ROUGH_NODE = 0.012, 0.4, 0.02
 
 @dataclass(frozen=True, slots=True)
 class Strips:
-    """Strip integrals of some paths at some points: shifts (A, P), ln of the integrals (A, P, V) on either side, and ln
-    of what lies beyond the ends of the grid (P, V).
+    """Strip integrals of some paths at some points.
+
+    They are shifts (A, P), ln of the integrals (A, P, V) on either side, and ln of the mass beyond the grid (P, V).
     """
 
     shift: FloatArray
@@ -72,16 +73,16 @@ class Strips:
         return np.asarray(np.isfinite(self.above + self.below).all(axis=-1).any(axis=0))
 
     def from_point(self, first: int) -> Strips:
-        """The strips at the points from this number on."""
+        """Return the strips at the points from this index on."""
         return Strips(self.shift, self.above[..., first:], self.below[..., first:], self.tail[:, first:])
 
     def chosen(self, index: NDArray[np.intp]) -> Strips:
-        """The strips of some of the paths."""
+        """Return the strips of some of the paths."""
         return Strips(self.shift[:, index], self.above[:, index], self.below[:, index], self.tail[index])
 
     @staticmethod
     def joined(parts: list[Strips]) -> Strips:
-        """The strips of all paths of all parts."""
+        """Return the strips of all paths of all parts."""
         return Strips(
             np.concatenate([part.shift for part in parts], axis=1),
             np.concatenate([part.above for part in parts], axis=1),
@@ -92,7 +93,7 @@ class Strips:
 
 @dataclass(frozen=True, slots=True)
 class _RoughValues:
-    """Some paths at few nodes: ln|w|, -arg w and the logarithm of the weight, shape (3, P * J), and at their ends."""
+    """Values of some paths at few nodes, shape (3, P * J): ln|w|, -arg w and ln of the weight; and at the ends."""
 
     paths: Paths
     columns: FloatArray
@@ -114,12 +115,12 @@ def _spacing(step: SampledStep, fineness: float) -> float:
 
 
 def least_real(step: SampledStep, tilt: float) -> float:
-    """Return the least Re z at which majorants are wanted: those of mirrored steps grow to the left as well."""
+    """Return the smallest Re z at which majorants are needed: those of mirrored steps grow to the left as well."""
     return _LEFTWARDS * (1 - max(tilt, 1.0)) if step.mirrored else -math.inf
 
 
 def _reach(step: SampledStep, need: float, tilt: float) -> tuple[float, float]:
-    """The ends of a grid."""
+    """Return the first and the last tau of a grid."""
     reach = math.sqrt(2 * need) / step.sigma
     low = step.mean - reach
     if step.mirrored:
@@ -128,11 +129,13 @@ def _reach(step: SampledStep, need: float, tilt: float) -> tuple[float, float]:
 
 
 class MajorantGrid:
-    """The trapezoid grid tau_j of one step that serves majorants."""
+    """Trapezoid grid tau_j of one step that serves majorants."""
 
     def __init__(self, step: SampledStep, need: float, tilt: float, fineness: float = 1.0) -> None:
-        """`need`: what lies beyond the ends of the grid should be below e^-need of the whole for Re z up to about
-        `tilt` (they steer). `fineness` narrows the spacing.
+        """Lay out the grid.
+
+        `need` and `tilt` steer: the mass beyond the grid should be below e^-need of the whole for Re z up to about
+        `tilt`. `fineness` narrows the spacing.
         """
         self.step = step
         self.spacing = _spacing(step, fineness)
@@ -143,23 +146,23 @@ class MajorantGrid:
 
     @staticmethod
     def size(step: SampledStep, need: float, tilt: float, fineness: float = 1.0) -> float:
-        """How many nodes it would have, about."""
+        """Return the approximate number of nodes of a grid."""
         low, high = _reach(step, need, tilt)
         return (high - low) / _spacing(step, fineness)
 
     @property
     def rough_tau(self) -> FloatArray:
-        """The nodes that choose contours and paths, shape (1, J)."""
+        """Nodes that choose contours and paths, shape (1, J)."""
         return self.tau[None, :: self._stride]
 
     @property
     def log_rough_spacing(self) -> float:
-        """ln of their distance."""
+        """ln of the distance of `rough_tau`."""
         return math.log(self._stride * self.spacing)
 
     @cached_property
     def family(self) -> Paths:
-        """All paths tried."""
+        """All paths that are tried."""
         return path_family(self.step)
 
     @cached_property
@@ -171,14 +174,14 @@ class MajorantGrid:
         return _RoughValues.of(self, lower_family(self.family))
 
     def estimates(self, z: ComplexArray) -> FloatArray:
-        """About ln B_G(z) for every path and every point z (shape (Z,)); shape (P, Z). Nothing is proved from it."""
+        """Return about ln B_G(z) for every path and every point z (Z,), shape (P, Z). No bound depends on it."""
         return self._estimates(self._family_values, z)
 
     def provable(self, z: ComplexArray) -> FloatArray:
-        """About what `log_bounds` will prove of them: on low paths strips reach below the real line, where |w^z| grows
-        with t, or are too narrow for the grid.
+        """Return about the bounds that `log_bounds` will prove.
 
-        A path moved by -i alpha is about the one of the same ramp that is alpha lower.
+        On low paths, strips reach below the real line, where |w^z| grows with t, or are too narrow for the grid. A path
+        moved by -i alpha is about the path of the same ramp that is alpha lower.
         """
         plain = self.estimates(z)
         values = self._family_values.paths
@@ -208,7 +211,7 @@ class MajorantGrid:
         return np.logaddexp(result, self._tails(values.paths, values.ends, np.zeros((paths, 1)), z[None]))
 
     def plain(self, paths: Paths, z: ComplexArray) -> FloatArray:
-        """About ln B_G(z) for each path at its own points z, shape (P, V): the sum without error terms."""
+        """Return about ln B_G(z) for each path at its own points z, shape (P, V): the sum without error terms."""
         return np.concatenate(
             [self._plain(paths.chosen(some), z[some]) for some in _batches(z, self.rough_tau.size, _A_ROUGH_NODE)]
         )
@@ -223,7 +226,7 @@ class MajorantGrid:
         return np.logaddexp(plain, self._tails(paths, ends, zero, z))
 
     def log_bounds(self, paths: Paths, z: ComplexArray) -> tuple[FloatArray, Strips]:
-        """Upper bounds of ln B_G(z) for each path G (P of them) and its own points z, shape (P, V), and the strips."""
+        """Return upper bounds of ln B_G(z) for each of P paths G and its own points z, shape (P, V), and the strips."""
         parts = [self._log_bounds(paths.chosen(some), z[some]) for some in _batches(z, self.tau.size, _A_PATH_NODE)]
         return np.concatenate([bounds for bounds, _ in parts]), Strips.joined([strips for _, strips in parts])
 
@@ -243,7 +246,7 @@ class MajorantGrid:
         return np.where(np.isnan(bound), np.inf, bound), strips
 
     def strips(self, paths: Paths, z: ComplexArray) -> Strips:
-        """Bounds of the integrals on G +- i alpha for several alpha."""
+        """Return bounds of the integrals on G +- i alpha for several alpha."""
         largest = np.minimum(paths.largest_shift(), _STRIP_DEVIATIONS / self.step.sigma)
         shift = _SHIFTS[:, None] * largest[:, 0]
         above = np.stack([self._integral(paths, row[:, None], z) for row in shift])
@@ -253,7 +256,7 @@ class MajorantGrid:
         return Strips(shift, above, below, tail)
 
     def _integral(self, paths: Paths, shift: FloatArray, z: ComplexArray) -> FloatArray:
-        """ln of an upper bound of int |g w^z| |dv| on G + i shift, by cells around the nodes; shape (P, V)."""
+        """Return ln of an upper bound of int |g w^z| |dv| on G + i shift, by cells around the nodes; shape (P, V)."""
         values = PathValues.along(self.step, paths, self.tau[None], shift)
         fastest = 1 + paths.slope
         move = 0.5 * fastest * self.spacing
@@ -270,7 +273,7 @@ class MajorantGrid:
         return np.where(np.isnan(bound), np.inf, bound)
 
     def _tails(self, paths: Paths, ends: PathValues, shift: FloatArray, z: ComplexArray) -> FloatArray:
-        """ln of an upper bound of the integral over G + i shift beyond both ends of the grid, shape (P, V).
+        """Return ln of an upper bound of the integral over G + i shift beyond both sides of the grid, shape (P, V).
 
         Sums over further nodes have the same bound, because the bounding functions fall outwards.
         """
@@ -279,8 +282,10 @@ class MajorantGrid:
         return np.where(np.isnan(tail), np.inf, tail)
 
     def _left_tail(self, paths: Paths, ends: PathValues, shift: FloatArray, z: ComplexArray) -> FloatArray:
-        """Left of the grid 1 - p - p e^tau <= |w| <= 1 - p + p e^tau, or |d ln|w|| <= p e^tau/(1 - p) on paths without
-        a ramp; |arg w| <= e^u times the largest |Im v| <= pi/2, or (pi/2) e^u. Only the sign of t arg w matters.
+        """Return ln of an upper bound of the integral left of the grid.
+
+        There 1 - p - p e^tau <= |w| <= 1 - p + p e^tau, or |d ln|w|| <= p e^tau/(1 - p) on paths without a ramp. |arg
+        w| is at most e^u times the largest |Im v| <= pi/2, or (pi/2) e^u. Only the sign of t arg w matters.
         """
         step, end, slope = self.step, float(self.tau[0]), paths.slope
         reach = end + slope * np.abs(shift)  # |Re v - tau| <= k |shift|
@@ -300,9 +305,11 @@ class MajorantGrid:
         return np.minimum(plain, steep) + growth
 
     def _left_hump(self, paths: Paths, shift: FloatArray, z: ComplexArray, lag: float = 0.0) -> FloatArray:
-        """`_left_tail` of mirrored steps. For Re z >= 0 |w| is below 1, and largest at the end. |b| is little above
-        e^u of its exponent u, |arg b| <= |Im v|, so that |g b^y| is a normal density. `lag`: the integrand is
-        multiplied with something that grows outwards by at most so much.
+        """Return `_left_tail` of mirrored steps.
+
+        For Re z >= 0 |w| is below 1, and largest at the first node. |b| is little above e^u of its exponent u, and |arg
+        b| <= |Im v|, so that |g b^y| is bounded by a normal density. `lag` is the largest slope of the logarithm of a
+        further factor of the integrand that grows outwards.
         """
         step, end, x = self.step, float(self.tau[0]), z.real
         reach = end + paths.slope * np.abs(shift)
@@ -322,8 +329,10 @@ class MajorantGrid:
     def _right_tail(
         self, paths: Paths, ends: PathValues, shift: FloatArray, z: ComplexArray, lag: float = 0.0
     ) -> FloatArray:
-        """Right of the grid d ln|f|/dtau = Re((-sigma^2 (v - m) + z r) v') is below a negative constant, or that of
-        |g| |w|^x alone is, or nothing is known. `lag`: f is multiplied with something that grows by at most so much.
+        """Return ln of an upper bound of the integral right of the grid.
+
+        Either d ln|f|/dtau = Re((-sigma^2 (v - m) + z r) v') is below a negative constant there, or that of |g| |w|^x
+        alone is, or no bound is known. `lag` is the largest slope of the logarithm of a further factor of f.
         """
         step, end, size, slope = self.step, float(self.tau[-1]), np.abs(shift), paths.slope
         x, t = z.real, z.imag
@@ -364,9 +373,9 @@ class MajorantGrid:
         return np.where(near > self.step.log_odds + 1e-3, size / (1 - size), np.inf)
 
     def log_variation(self, paths: Paths, z: ComplexArray) -> FloatArray:
-        """ln V with |M(x + i t')| <= V/t' for all t' >= t, z = x + it; shape (P, V).
+        """Return ln V with |M(x + i t')| <= V/t' for all t' >= t, z = x + it; shape (P, V).
 
-        By parts with r = d ln w/dv, M(z) = -(1/z) int (g b/r)' w^z dv, by cells as before, and
+        Let r = d ln w/dv. Integration by parts gives M(z) = -(1/z) int (g b/r)' w^z dv, which is bounded by cells. Here
         (g b/r)' = (g b/r) (-sigma^2 (v - m) + (ln b)' - r'/r).
         """
         step = self.step
@@ -397,9 +406,10 @@ class MajorantGrid:
         return np.where(np.isnan(bound), np.inf, bound)
 
     def _left_variation(self, paths: Paths, z: ComplexArray, first: FloatArray, distance: FloatArray) -> FloatArray:
-        """ln of what lies left of the grid. `first`: of the first node, `distance`: |v - m| there.
+        """Return ln of the part of the variation left of the grid.
 
-        Of mirrored steps 1/|r| <= 1.5 and |r| + |r'/r| <= 4 there, where |d ln a/dv| < .01 and |d ln b/dv| > .8.
+        `first` is the part of the first node, and `distance` is |v - m| there. For mirrored steps 1/|r| <= 1.5 and
+        |r| + |r'/r| <= 4 there, where |d ln a/dv| < .01 and |d ln b/dv| > .8.
         """
         step, fastest, end = self.step, 1 + paths.slope, float(self.tau[0])
         odds = math.exp(end + step.log_odds)
@@ -414,19 +424,22 @@ class MajorantGrid:
 
 
 def _exponents(values: PathValues, z: ComplexArray) -> FloatArray:
-    """ln|w^z| along each path at its own points: shape (P, V, J)."""
+    """Return ln|w^z| along each path at its own points: shape (P, V, J)."""
     ratio = values.log_ratio[:, None]
     return z.real[..., None] * ratio.real - z.imag[..., None] * ratio.imag
 
 
 def _log_kernel(shift: FloatArray, spacing: FloatArray | float) -> FloatArray:
-    """ln 1/(e^{2 pi shift/spacing} - 1)."""
+    """Return ln 1/(e^{2 pi shift/spacing} - 1) without overflow."""
     turns = 2 * math.pi * shift / spacing
     with np.errstate(divide="ignore"):
         return -turns - np.log(-np.expm1(-turns))
 
 
 def _batches(z: ComplexArray, nodes: int, work: float) -> list[NDArray[np.intp]]:
-    """Return the numbers of the paths that are evaluated together, on so many nodes each, with this work for each."""
+    """Return the indices of the paths that are evaluated together.
+
+    `work` is counted for each of the `nodes` at each point.
+    """
     count_work(work * z.size * nodes)
     return np.array_split(np.arange(len(z)), min(len(z), math.ceil(z.size * nodes / _CHUNK)))

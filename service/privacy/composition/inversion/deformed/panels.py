@@ -1,17 +1,19 @@
-"""The deformed contour of a run in z: straight panels along a hyperbola, each read by Gauss-Legendre quadrature.
+"""Deformed contour of a run in z: straight panels along a hyperbola with Gauss-Legendre quadrature.
 
-F(z) = prod M_k(z)^{N_k} e^{mu^2 (z^2 - z)/2 - (z - theta) c}, for kinds k of steps and a Gaussian part of shift mu,
-satisfies ln|F| <= U(z) = sum N_k ln B_{G_k}(z) + mu^2 (x^2 - t^2 - x)/2 - (x - theta) c for any paths G_k. Without the
-Gaussian part U is convex: its maximum over a polygon is at a vertex. With it U exceeds the larger of its values at the
-ends of an edge (dx, dt) by at most mu^2 (dt^2 - dx^2)/8 on that edge, and |F| is largest on the boundary. For a panel
-with a Bernstein ellipse E_rho inside a polygon that leaves the poles out, n nodes err by at most
+The integrand is F(z) = prod M_k(z)^{N_k} e^{mu^2 (z^2 - z)/2 - (z - theta) c}, for kinds k of steps and a Gaussian part
+of shift mu. For any paths G_k it satisfies ln|F| <= U(z), where
+U(z) = sum N_k ln B_{G_k}(z) + mu^2 (x^2 - t^2 - x)/2 - (x - theta) c.
 
-    8 |d| rho^{1 - 2n}/(rho - 1) max_E |F kernel|,    d: half the panel,
+Without the Gaussian part U is convex, and its maximum over a polygon is at a vertex. With the Gaussian part, U on an
+edge (dx, dt) exceeds the larger of its values at both vertices by at most mu^2 (dt^2 - dx^2)/8. |F| is largest on the
+boundary. Take a panel with a Bernstein ellipse E_rho inside a polygon without poles. The error of n nodes is at most:
 
-because the rule is exact up to degree 2n - 1 and a Chebyshev series truncated there errs by at most
-2 rho^{1 - 2n}/(rho - 1) max|F|.
-Panels are halved until that is small; each takes the path whose largest U at the vertices is least. Beyond the last
-panel the exact contour goes on vertically, where B_G falls with t on every path with arg w >= 0.
+    8 |d| rho^{1 - 2n}/(rho - 1) max_E |F kernel|,    d: half the panel.
+
+The rule is exact up to degree 2n - 1, and a Chebyshev series truncated there errs by at most
+2 rho^{1 - 2n}/(rho - 1) max|F|. Panels are halved until the bound is small. Each panel uses the path whose largest U at
+the vertices is smallest. Beyond the last panel the exact contour continues vertically, where B_G falls with t on every
+path with arg w >= 0.
 """
 
 from __future__ import annotations
@@ -27,27 +29,27 @@ from service.privacy.composition.inversion.deformed.paths import ComplexArray, P
 from service.privacy.numerics.arrays import FloatArray, IndexArray
 
 NODES = 40
-"""Nodes of every panel."""
+"""Number of nodes of every panel."""
 
 _RADII = np.array([1.4, 1.8, 2.4, 3.2, 4.5, 6.5, 10.0])
-"""Bernstein radii tried."""
+"""Bernstein radii that are tried."""
 
 _CORNERS = 8
 _CORNER = np.exp(2j * math.pi * (np.arange(_CORNERS) + 0.5) / _CORNERS) / math.cos(math.pi / _CORNERS)
 """Corners of the octagon around the unit circle."""
 
 _BREADTH = 0.68
-"""Half the breadth of the octagon around the ellipse that most panels have, over half the panel."""
+"""Half of the breadth of most octagons around the ellipse, over half of the panel."""
 
 _ENOUGH = 15.0
-"""Nats below the goal from which |F| needs not be smaller at all."""
+"""Nats below the goal at which |F| is small enough."""
 
 _SPARE = 8.0
-"""Nats below the goal that a panel's error is planned for."""
+"""Nats below the goal for which a panel's error is planned."""
 
 _ROUNDS = 5
 _EXTENSIONS = 3
-"""Panels that are added beyond the end that was planned, one at a time."""
+"""Maximal number of panels that are added beyond the planned end, one at a time."""
 
 _MOST_PANELS = 80
 _DOUBLINGS = 40
@@ -58,7 +60,7 @@ Grids = tuple[MajorantGrid, ...]
 
 @dataclass(frozen=True, slots=True)
 class Bend:
-    """Where a contour runs: z = theta + side b sin(psi) (cosh u - 1) + i b cos(psi) sinh u, side 1 to the right."""
+    """Shape of a contour: z = theta + side b sin(psi) (cosh u - 1) + i b cos(psi) sinh u, with side 1 to the right."""
 
     theta: float
     width: float
@@ -66,12 +68,12 @@ class Bend:
     side: float
 
     def points(self, u: FloatArray) -> ComplexArray:
-        """Points of the contour."""
+        """Return the points of the contour at u."""
         across = self.side * self.width * math.sin(self.angle) * (np.cosh(u) - 1)
         return self.theta + across + 1j * self.width * math.cos(self.angle) * np.sinh(u)
 
     def places(self) -> FloatArray:
-        """Where panels begin, in u: their heights double."""
+        """Return the values of u at which panels begin, with doubling heights."""
         rises = math.ceil(math.log2(max(self.width / self.theta, 1.0)))
         near = 0.5 * self.width * 2.0 ** np.arange(-rises, 1.0)
         return np.concatenate([[0.0], np.arcsinh(near / self.width), 1.0 + 0.7 * np.arange(36)])
@@ -79,11 +81,18 @@ class Bend:
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """Panels [start, end] with what is proved of them: arrays whose first axis is the panel.
+    """Panels [start, end] with their proved bounds; the first axis of all arrays is the panel.
 
-    `corners`: of the octagons, with the bounds of sum N ln B there; `distances` (., 2) of the octagons from 0 and 1;
-    `rule`: ln of the factor of max|F kernel|. Of each kind of step: its `paths`, `end_bounds` (., 2) of ln B at both
-    ends, `strips` at both ends and at 0.
+    Attributes
+    ----------
+    paths, end_bounds, strips : tuples
+        For each kind of step: its paths, bounds (., 2) of ln B at both ends, and strips at both ends and at 0.
+    corners, corner_bounds : (., 8)
+        Corners of the octagons, and the bounds of sum N ln B there.
+    distances : (., 2)
+        Distances of the octagons from 0 and 1.
+    rule : (.,)
+        ln of the factor of max|F kernel|.
     """
 
     start: ComplexArray
@@ -97,7 +106,7 @@ class Panel:
     rule: FloatArray
 
     def chosen(self, index: IndexArray) -> Panel:
-        """Some of the panels."""
+        """Return some of the panels."""
         return Panel(
             self.start[index],
             self.end[index],
@@ -112,7 +121,7 @@ class Panel:
 
     @staticmethod
     def joined(parts: list[Panel]) -> Panel:
-        """The panels of all parts, in their order on the contour."""
+        """Return the panels of all parts, in their order on the contour."""
         columns = ("start", "end", "corners", "corner_bounds", "distances", "rule")
         joined = {name: np.concatenate([getattr(part, name) for part in parts]) for name in columns}
         kinds = range(len(parts[0].paths))
@@ -126,7 +135,7 @@ class Panel:
 
 
 class Contour:
-    """The panels of one contour and the bounds of what they leave out, for thresholds near `center`."""
+    """Panels of one contour and the bounds of their errors, for thresholds near `center`."""
 
     def __init__(
         self,
@@ -138,35 +147,54 @@ class Contour:
         reflected: bool,
         gaussian_mu_squared: float = 0.0,
     ) -> None:
-        """`grids`: of each kind of step; `value` = about ln F(theta) less the exponent in c, `log_goal`: error wanted
-        relative to e^value (steers).
+        """Store the shape of a contour.
+
+        Parameters
+        ----------
+        grids : Grids
+            Grid of majorants of each kind of step.
+        bend : Bend
+            Shape of the contour.
+        center : float
+            Threshold for which the contour is laid out.
+        log_goal : float
+            ln of the error aimed at, relative to e^value; it steers.
+        value : float
+            Approximate ln F(theta) without the exponent in c.
+        reflected : bool
+            Whether the hypotheses are swapped.
+        gaussian_mu_squared : float
+            mu^2 of the Gaussian part.
         """
         self.grids, self.bend, self.center, self.goal = grids, bend, center, log_goal
         self.value, self.reflected, self.gaussian_mu_squared = value, reflected, gaussian_mu_squared
 
     def on(self, grids: Grids) -> Contour:
-        """The same contour with other grids."""
+        """Return this contour with other grids."""
         given = self.bend, self.center, self.goal, self.value, self.reflected, self.gaussian_mu_squared
         return Contour(grids, *given)
 
     def moments_at(self, z: ComplexArray) -> ComplexArray:
-        """Where the moments of H0 are wanted: z, or 1 - conj(z), whose moment is the conjugate, if reflected."""
+        """Return where the moments of H0 are evaluated: z, or if reflected 1 - conj(z), with the conjugate moment."""
         return 1 - np.conj(z) if self.reflected else z
 
     def log_sizes(self, log_majorants: FloatArray, z: ComplexArray, shift: FloatArray | float) -> FloatArray:
-        """U(z) - value at the threshold center + shift, from sum N ln B."""
+        """Return U(z) - value at the threshold center + shift, from sum N ln B."""
         gaussian = 0.5 * self.gaussian_mu_squared * (z.real**2 - z.imag**2 - z.real)
         if self.gaussian_mu_squared > 0:  # mu^2 and its products are rounded
             gaussian = gaussian + 1e-12 * self.gaussian_mu_squared * np.abs(z) ** 2
         return log_majorants + gaussian - self.value - (z.real - self.bend.theta) * (self.center + shift)
 
     def _bulge(self, polygons: ComplexArray) -> FloatArray:
-        """By how much U may exceed its vertex values on an edge, because of the Gaussian part; (..., 8) -> (...)."""
+        """Return how much U may exceed its vertex values on an edge because of the Gaussian part; (..., 8) -> (...)."""
         edge = np.roll(polygons, -1, axis=-1) - polygons
         return 0.125 * self.gaussian_mu_squared * np.maximum(edge.imag**2 - edge.real**2, 0.0).max(axis=-1)
 
     def cost(self) -> float:
-        """A figure that ranks contours: panels, humps of |F| on them, and how far their goal is below their height."""
+        """Return a number that ranks contours.
+
+        It counts panels, humps of |F| on the panels, and the depth of their goal below their height.
+        """
         corners, size = self._corners
         if len(corners) < 2:
             return math.inf
@@ -177,12 +205,15 @@ class Contour:
 
     @cached_property
     def _least_real(self) -> float:
-        """Least Re z at which majorants are wanted."""
+        """Smallest Re z at which majorants are needed."""
         return max(least_real(grid.step, self.bend.theta) for grid in self.grids)
 
     @cached_property
     def _corners(self) -> tuple[ComplexArray, FloatArray]:
-        """Points of the contour up to where it may end, and about the least U there; one where it cannot end."""
+        """Points of the contour up to its possible end, and approximate smallest U there.
+
+        One point only where the contour cannot end.
+        """
         corners = self.bend.points(self.bend.places())
         there = self.moments_at(corners)
         least = sum(grid.step.count * grid.estimates(there).min(axis=0) for grid in self.grids)
@@ -193,7 +224,7 @@ class Contour:
         return corners[: end + 1], size[: end + 1]
 
     def lay_out(self) -> bool:
-        """Cut the contour into panels and prove their bounds; False where that fails."""
+        """Divide the contour into panels and prove their bounds; return False where that fails."""
         corners = self._corners[0]
         starts, ends, further = corners[:-1], corners[1:], self.bend.points(self.bend.places())[len(corners) :]
         proved: list[Panel] = []
@@ -209,7 +240,7 @@ class Contour:
         return False
 
     def _prove_panels(self, starts: ComplexArray, ends: ComplexArray, proved: list[Panel]) -> bool:
-        """Append the panels from each start to its end, halved as often as need be; False where that fails."""
+        """Append the panels from each start to its end, halved as often as needed; return False where that fails."""
         for _ in range(_ROUNDS):
             if len(starts) == 0 or sum(len(part.start) for part in proved) + len(starts) > _MOST_PANELS:
                 break
@@ -228,7 +259,7 @@ class Contour:
         return len(starts) == 0 and bool(proved)
 
     def _plan(self, starts: ComplexArray, ends: ComplexArray) -> tuple[list[IndexArray], IndexArray, FloatArray]:
-        """The paths of each kind and the radius (their numbers) that serve a panel best, and about ln of its error."""
+        """Return the indices of the best paths of each kind and of the best radius, and about ln of the error."""
         paths = self._chosen_paths(starts, ends)
         polygons = _polygons(starts, ends, _RADII)
         there = self.moments_at(polygons.reshape(len(starts), -1))
@@ -241,25 +272,28 @@ class Contour:
         error = _log_quadrature(starts, ends, _RADII) + sizes + self._bulge(polygons)
         error = error - np.log(np.maximum(kernel, 1e-300))
         error = np.where((kernel > 0) & ~np.isnan(error), error, np.inf)
-        # Narrow ellipses are easier to prove than wide ones: what they leave need not be smaller than this.
+        # Narrow ellipses are easier to prove than wide ones. An error below this is small enough.
         enough = error < self.goal - _SPARE
         radius = np.argmin(np.where(enough, np.arange(len(_RADII)), len(_RADII) + error - error.min()), axis=1)
         return paths, radius, error[np.arange(len(starts)), radius]
 
     def _chosen_paths(self, starts: ComplexArray, ends: ComplexArray) -> list[IndexArray]:
-        """For each kind the path on which |F| is small at the tips of each panel's ellipse, others at their best."""
+        """Return for each kind the path with small |F| at the tips of each panel's ellipse.
+
+        The other kinds use the best path at each tip.
+        """
         tips = _polygons(starts, ends, np.array([2.4]))[:, 0, ::2]
         tips = np.asarray(np.maximum(tips.real, self._least_real) + 1j * tips.imag, dtype=np.complex128)
         there = self.moments_at(tips.ravel())
         sizes = [(grid.step.count * grid.provable(there)).reshape(-1, *tips.shape) for grid in self.grids]
         best = [one.min(axis=0) for one in sizes]
         rest = self.log_sizes(np.asarray(sum(best)), tips, 0.0)
-        # Smaller than need be is no merit: what is proved of such paths rests on tails that nobody made so small.
+        # Smaller errors than needed gain nothing, because the tails of the grid limit the proof of such paths.
         totals = ((one + (rest - least)).max(axis=-1) for one, least in zip(sizes, best, strict=True))
         return [np.maximum(total, self.goal - _ENOUGH).argmin(axis=0) for total in totals]
 
     def _prove(self, starts: ComplexArray, ends: ComplexArray, path: list[IndexArray], radius: IndexArray) -> Panel:
-        """Bounds at the corners of each panel's polygon, at its ends and at 0."""
+        """Return the panels with bounds at the corners of each panel's polygon, at both ends and at 0."""
         every = np.arange(len(starts))
         polygons = _polygons(starts, ends, _RADII)[every, radius]
         both = np.stack([starts, ends], axis=1)
@@ -284,7 +318,7 @@ class Contour:
         )
 
     def _prove_rest(self, last: ComplexArray) -> None:
-        """Bounds on the vertical rest, whose paths are those of the last panel."""
+        """Prove bounds on the vertical rest, whose paths are those of the last panel."""
         self._beyond = last.real + 1j * last.imag * 2.0 ** np.arange(_DOUBLINGS)
         there = self.moments_at(self._beyond)[None]
         total, closing = np.zeros(_DOUBLINGS), np.full(_DOUBLINGS, np.inf)
@@ -296,21 +330,25 @@ class Contour:
         self._beyond_bounds, self._closing = total, closing
 
     def _log_rules(self, panels: Panel, shift: FloatArray) -> FloatArray:
-        """ln of the quadrature error of each panel, for the kernels of I0, I1, ID; shape (3, Q, C)."""
+        """Return ln of the quadrature error of each panel, for the kernels of I0, I1, ID; shape (3, Q, C)."""
         size = self.log_sizes(panels.corner_bounds[..., None], panels.corners[..., None], shift).max(axis=1)
         zero, one = np.maximum(panels.distances.T, 0.0)
         kernel = -np.log(np.stack([zero, one, zero * one]))[..., None]
         return panels.rule[:, None] + size + kernel - math.log(math.pi)
 
     def log_errors(self, shift: FloatArray) -> FloatArray:
-        """ln of what quadrature and the end leave out of I0, I1, ID at thresholds center + shift (C,), relative to
-        e^{value - (theta - pole) c}; shape (3, C).
+        """Return ln of the errors of I0, I1, ID by quadrature and truncation, at thresholds center + shift (C,).
+
+        The errors are relative to e^{value - (theta - pole) c}; shape (3, C).
         """
         rule = np.logaddexp.reduce(self._log_rules(self.panels, shift), axis=1)
         return np.logaddexp(rule, self._log_rest(shift))
 
     def _log_rest(self, shift: FloatArray) -> FloatArray:
-        """The vertical rest: (1/pi) int |F| dt/t by blocks [t, 2t], the last closed by |M| <= V/t of one step."""
+        """Return ln of the vertical rest (1/pi) int |F| dt/t.
+
+        It is bounded by blocks [t, 2t], the last of which uses |M| <= V/t of one step.
+        """
         sizes = self.log_sizes(self._beyond_bounds[:, None], self._beyond[:, None], shift)
         heights = np.log(self._beyond.imag)[:, None]
         closing = sizes + self._closing[:, None] - heights
@@ -323,7 +361,7 @@ class Contour:
 
 
 def _polygons(starts: ComplexArray, ends: ComplexArray, radii: FloatArray) -> ComplexArray:
-    """Octagons around the Bernstein ellipses of each panel and radius, shape (Q, R, 8)."""
+    """Return octagons around the Bernstein ellipses of each panel and radius, shape (Q, R, 8)."""
     middle, half = 0.5 * (starts + ends), 0.5 * (ends - starts)
     wide, high = 0.5 * (radii + 1 / radii)[:, None], 0.5 * (radii - 1 / radii)[:, None]
     shape = wide * _CORNER.real + 1j * high * _CORNER.imag
@@ -331,13 +369,13 @@ def _polygons(starts: ComplexArray, ends: ComplexArray, radii: FloatArray) -> Co
 
 
 def _distance(polygons: ComplexArray, pole: float) -> FloatArray:
-    """A lower bound of the distance of a pole from each polygon, not positive where it may be inside."""
+    """Return a lower bound of the distance of a pole from each polygon, not positive where the pole may be inside."""
     along = np.roll(polygons, -1, axis=-1) - polygons
     normal = along / (1j * np.abs(along))
     return ((pole - polygons) * np.conj(normal)).real.max(axis=-1) * (1 - 1e-9)
 
 
 def _log_quadrature(starts: ComplexArray, ends: ComplexArray, radii: FloatArray) -> FloatArray:
-    """ln(8 |d| rho^{1 - 2n}/(rho - 1)), shape (Q, R)."""
+    """Return ln(8 |d| rho^{1 - 2n}/(rho - 1)), shape (Q, R)."""
     half = 0.5 * np.abs(ends - starts)
     return np.log(8 * half)[:, None] + (1 - 2 * NODES) * np.log(radii) - np.log(radii - 1)

@@ -1,18 +1,18 @@
-"""Paths for the moments of one Poisson-sampled Gaussian step, bent away from where w^z oscillates.
+"""Paths for the moments of one Poisson-sampled Gaussian step, deformed away from regions where w^z oscillates.
 
-Notation of `composition/summands/sampled_gaussian.py` in the variable v = y/sigma - 1/(2 sigma^2): under H0
-v ~ N(m, 1/sigma^2) with m = -1/(2 sigma^2) and density g, w = 1 - p + p e^v, rho = p/(1 - p), and M(z) = int g w^z dv
+The notation is that of `composition/summands/sampled_gaussian.py` in the variable v = y/sigma - 1/(2 sigma^2). Under H0
+v ~ N(m, 1/sigma^2) with m = -1/(2 sigma^2) and density g, w = 1 - p + p e^v, and rho = p/(1 - p). M(z) = int g w^z dv
 over every path G below the first zero v = -ln rho + i pi of w. With 0 <= arg w on G the modulus of w^{it} is
-e^{-t arg w}, so that nothing oscillates. The family is
+e^{-t arg w}, so that nothing oscillates. The family of paths is
 
-    v(tau) = tau + i (eta + (k/2) ln(1 + e^{2 (tau - off + ln rho)})),   0 <= k < 1:
+    v(tau) = tau + i (eta + (k/2) ln(1 + e^{2 (tau - off + ln rho)})),   0 <= k < 1.
 
-`eta` serves the core of the law, the ramp of slope k its far jumps. tau -> tau + i alpha, |alpha| < pi/4, gives the
-neighbouring paths G + i alpha that bound trapezoid sums over G.
+`eta` serves the core of the law, and the ramp of slope k serves its far jumps. The shift tau -> tau + i alpha,
+|alpha| < pi/4, gives the neighbouring paths G + i alpha that bound trapezoid sums over G.
 
 Mirrored steps (`SampledStep`) have w = a/b with b(v) = a(-v), and M(z) = int g b w^z dv. Above the real line
 arg b <= 0, so that paths there serve w as well. The zeros of b have the abscissa ln rho' < 0, where ramps are lower
-than at those of a, at -ln rho'; rho' = rho e^offset.
+than at those of a, at -ln rho'. Here rho' = rho e^offset.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ from service.privacy.numerics.arrays import FloatArray, IndexArray
 ComplexArray = NDArray[np.complex128]
 
 _RAMPS = ((0.0, 0.0), (0.8, 0.5), (0.85, -1.8), (0.75, -2.5), (0.45, -5.0), (0.28, -8.5))
-"""Slope k and offset of the ramps."""
+"""Slopes k and offsets of the ramps."""
 
 _LARGEST_ETA = 2.6
 _RATIO = 1.6
 _HIGHEST_AT_ZERO = 2.75
-"""Largest Im v at the abscissa of the zero of w: it must stay below pi, less the shift."""
+"""Largest Im v at the abscissa of the zero of w, which must stay below pi minus the shift."""
 
 _BELOW = np.array([-0.05, -0.2, -0.6])
-"""Im v, ramps aside, of paths below the real line."""
+"""Values of Im v, without ramps, of paths below the real line."""
 
 LARGEST_SHIFT = 0.75
-"""Largest shift of a ramp, below pi/4: there |1 + e^{-X}| >= 1 for |Im X| <= 2 alpha."""
+"""Largest shift of a ramp, below pi/4, so that |1 + e^{-X}| >= 1 for |Im X| <= 2 alpha."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +52,12 @@ class Paths:
     offset: FloatArray
 
     def chosen(self, index: NDArray[np.intp]) -> Paths:
-        """The paths of these numbers."""
+        """Return the paths with these indices."""
         return Paths(self.eta[index], self.slope[index], self.offset[index])
 
     @staticmethod
     def joined(parts: list[Paths]) -> Paths:
-        """All paths of all parts."""
+        """Return all paths of all parts."""
         return Paths(
             np.concatenate([part.eta for part in parts]),
             np.concatenate([part.slope for part in parts]),
@@ -65,14 +65,14 @@ class Paths:
         )
 
     def height(self, tau: FloatArray, log_odds: float) -> FloatArray:
-        """Im v at real tau."""
+        """Return Im v at real tau."""
         return self.eta + 0.5 * self.slope * np.logaddexp(0.0, 2 * (tau - self.offset + log_odds))
 
     def largest_shift(self) -> FloatArray:
-        """Largest |alpha| for which no path in between meets a zero of w; shape (P, 1).
+        """Return the largest |alpha| for which no path between G and G + i alpha meets a zero of w; shape (P, 1).
 
-        With s = tau + ln rho, |Re v - tau| <= k alpha, so the abscissa of the zeros is met at s <= k alpha only, where
-        |Im v| <= eta + alpha + (k/2) ln(1 + e^{2 (k alpha - off)}): below pi for what is returned.
+        With s = tau + ln rho, |Re v - tau| <= k alpha, so that a path meets the abscissa of the zeros at s <= k alpha
+        only. There |Im v| <= eta + alpha + (k/2) ln(1 + e^{2 (k alpha - off)}). The result keeps this bound below pi.
         """
         shift = np.where(self.slope > 0, LARGEST_SHIFT, 1.5)
         height = np.full_like(shift, np.inf)
@@ -86,7 +86,7 @@ REAL_LINE = Paths(np.zeros((1, 1)), np.zeros((1, 1)), np.zeros((1, 1)))
 
 
 def path_family(step: SampledStep) -> Paths:
-    """All paths that are tried, the real line first."""
+    """Return all paths that are tried, the real line first."""
     least = 0.1 / (math.sqrt(step.count) * max(step.sigma, 0.5))
     rises = math.ceil(math.log(_LARGEST_ETA / least) / math.log(_RATIO))
     etas = [0.0, *(_LARGEST_ETA * _RATIO ** (j - rises) for j in range(rises + 1))]
@@ -101,7 +101,7 @@ def path_family(step: SampledStep) -> Paths:
 
 
 def lower_family(family: Paths) -> Paths:
-    """Paths of the same ramps that run below the real line: what strips around low paths reach."""
+    """Return paths with the same ramps below the real line, which strips around low paths reach."""
     ramps = np.unique(np.concatenate([family.slope, family.offset], axis=1), axis=0)
     slope, offset = (np.repeat(ramps[:, column], len(_BELOW))[:, None] for column in range(2))
     return Paths(np.tile(_BELOW, len(ramps))[:, None], slope, offset)
@@ -109,8 +109,9 @@ def lower_family(family: Paths) -> Paths:
 
 @dataclass(frozen=True, slots=True)
 class MixtureValues:
-    """ln a (continued along the path), r = d ln a/dv and 1 - r along paths, shape (P, J); or those of b(v) = a(-v) as a
-    function of -v.
+    """Values along paths, shape (P, J): ln a (continued along the path), r = d ln a/dv and 1 - r.
+
+    For b(v) = a(-v) they are the values as functions of -v.
     """
 
     log: ComplexArray
@@ -132,7 +133,7 @@ class MixtureValues:
         )
 
     def nearby(self, move: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return bounds of |r| and |1 - r| within `move` of each v, inf where none is known.
+        """Return bounds of |r| and |1 - r| within `move` of each v, infinite where no bound is known.
 
         |1 + e^u| >= |1 + e^u0| - |e^u0| (e^move - 1), and r = e^u / (1 + e^u).
         """
@@ -148,7 +149,10 @@ class MixtureValues:
 
 @dataclass(frozen=True, slots=True)
 class PathValues:
-    """Along G + i alpha at real tau, shape (P, J): v, dv/dtau, `present` of a, and `absent` of b of mirrored steps."""
+    """Values along G + i alpha at real tau, shape (P, J): v, dv/dtau, and those of a and b.
+
+    `absent`, the values of b, is None unless the steps are mirrored.
+    """
 
     v: ComplexArray
     speed: ComplexArray
@@ -161,7 +165,10 @@ class PathValues:
 
     @staticmethod
     def along(step: SampledStep, paths: Paths, tau: FloatArray, shift: FloatArray) -> PathValues:
-        """`tau` of shape (1, J), `shift` of shape (P, 1). Paths that are there several times are computed once."""
+        """Return the values at `tau` of shape (1, J) on paths with the `shift` of shape (P, 1).
+
+        Equal paths are computed once.
+        """
         if len(paths.eta) > 1:
             rows = np.concatenate(
                 [paths.eta, paths.slope, paths.offset, np.broadcast_to(shift, paths.eta.shape)], axis=1
@@ -182,33 +189,33 @@ class PathValues:
 
     @property
     def mixtures(self) -> tuple[MixtureValues, ...]:
-        """a, and b of mirrored steps."""
+        """Values of a, and of b for mirrored steps."""
         return (self.present,) if self.absent is None else (self.present, self.absent)
 
     @property
     def log_ratio(self) -> ComplexArray:
-        """ln w = ln a - ln b."""
+        """Logarithm ln w = ln a - ln b."""
         return self.present.log if self.absent is None else self.present.log - self.absent.log
 
     @property
     def log_ratio_slope(self) -> ComplexArray:
-        """d ln w/dv."""
+        """Derivative d ln w/dv."""
         own = self.present.responsibility
         return own if self.absent is None else own + self.absent.responsibility
 
     def log_gaussian(self, step: SampledStep) -> FloatArray:
-        """ln |g(v)|, without |dv|."""
+        """Return ln |g(v)|, without |dv|."""
         distance = self.v - step.mean
         modulus = -0.5 * step.sigma**2 * (distance.real**2 - distance.imag**2)
         return modulus + math.log(step.sigma / math.sqrt(2 * math.pi))
 
     def log_density(self, step: SampledStep) -> FloatArray:
-        """ln |g b|, the density of H0, without |dv|."""
+        """Return ln |g b|, the density of H0, without |dv|."""
         plain = self.log_gaussian(step)
         return plain if self.absent is None else plain + self.absent.log.real
 
 
 def log1p(q: ComplexArray) -> ComplexArray:
-    """ln(1 + q), principal value, with few units of rounding of its modulus for small q."""
+    """Return ln(1 + q), principal value, with few units of rounding of its modulus for small q."""
     square = 2 * q.real + (q.real**2 + q.imag**2)
     return 0.5 * np.log1p(square) + 1j * np.arctan2(q.imag, 1 + q.real)

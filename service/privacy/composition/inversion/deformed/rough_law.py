@@ -1,4 +1,7 @@
-"""About the law of the loss of a run under H0, on a lattice: where contours are laid out first. Nothing rests on it."""
+"""Approximate law of the loss of a run under H0, on a lattice.
+
+It steers where contours are laid out first. No bound depends on it.
+"""
 
 from __future__ import annotations
 
@@ -14,33 +17,33 @@ from service.privacy.numerics.arrays import FloatArray
 
 _CELLS = 1 << 14
 _SCORES = np.linspace(-14.0, 14.0, 11_201)
-"""Ends of the cells of the normal law of one step."""
+"""Boundaries of the cells of the normal law of one step."""
 
 _LEFTMOST = -9.0
-"""First of these ends for steps whose law is normal."""
+"""First of these boundaries for steps whose law is normal."""
 
 _FINE = 8.0
-"""Losses of so few cells are known by three cumulants: on nodes they would vary too much."""
+"""Size of a loss in cells up to which three cumulants represent it: on nodes it would vary too much."""
 
 _BELOW, _ABOVE = 12.0, 4.0
-"""Ends of the lattice: so many deviations of the core below its mean, and times the distance of a first guess above."""
+"""Range of the lattice: deviations of the core below its mean, and multiples of a first guess's distance above."""
 
 _SMOOTH = 2.7
-"""Cells by which all is smoothed: a core that is narrower than a cell would ring."""
+"""Cells by which the law is smoothed, because a core narrower than a cell would oscillate."""
 
 _FULL = 0.75
-"""Share of the lattice beyond whose end jumps count as just there."""
+"""Share of the lattice at which larger jumps are placed."""
 
 _LEAST = 1e-13
-"""Smallest tail that is left of rounding."""
+"""Smallest tail above the rounding."""
 
 
 def rough_threshold(
     steps: Sequence[SampledStep], gaussian_mu_squared: float, alpha: float, core: tuple[float, float], guess: float
 ) -> float:
-    """About the c with P0(S > c) = alpha; NaN where the lattice does not have it.
+    """Return the approximate c with P0(S > c) = alpha; NaN where the lattice does not reach it.
 
-    `core`: mean and deviation of the sum of the losses without far jumps; `guess`: a threshold that is not far below.
+    `core` is the mean and deviation of the sum of the losses without far jumps. `guess` is a threshold not far below c.
     """
     mean, deviation = core
     low, high = mean - _BELOW * deviation, mean + max(_ABOVE * max(guess - mean, -mean), _BELOW * deviation)
@@ -59,7 +62,7 @@ def rough_threshold(
 
 
 def _spectrum(step: SampledStep, cell: float, turns: FloatArray) -> ComplexArray:
-    """Fourier transform of the law of one loss in units of a cell."""
+    """Return the Fourier transform of the law of one loss in units of a cell."""
     ends = _SCORES if step.mirrored else _SCORES[_SCORES >= _LEFTMOST]
     mass = _normal_masses(ends)
     if step.mirrored:
@@ -86,7 +89,7 @@ def _normal_masses(ends: FloatArray) -> FloatArray:
 
 
 def _quantile(tail: FloatArray, alpha: float) -> float:
-    """Node from which on the tail P(S >= node) is below alpha, by interpolation of logarithms."""
+    """Return the node from which the tail P(S >= node) is below alpha, by interpolation of logarithms."""
     at = int(np.argmax(tail < alpha))
     if not (0 < at < _FULL * _CELLS and tail[at] > 0.1 * alpha):
         return math.nan

@@ -1,9 +1,10 @@
-"""Deformed contours for runs of few kinds of sampled Gaussian steps (`SampledStep`), where straight lines are wide.
+"""Deformed contours for runs of few kinds of sampled Gaussian steps (`SampledStep`), where straight contours are wide.
 
-Straight lines are long where the loss has two scales: a core of deviation p sqrt(N)/sigma and rare jumps of size one.
-A contour that bends away from the imaginary direction, with moments on deformed paths too, needs a few hundred nodes
-whatever the scales (`panels.py`, `paths.py`). Its thresholds are guessed, read, and if they moved, read
-again on a contour laid out for them: any contour gives bounds, a better one narrower bounds.
+Straight contours are long where the loss has two scales: a core of deviation p sqrt(N)/sigma and rare jumps of size
+one. A contour that is deformed away from the imaginary direction, with moments on deformed paths too, needs a few
+hundred nodes for all scales (`panels.py`, `paths.py`). Its threshold is estimated, and a number is evaluated. If the
+threshold moves, a contour laid out for the new one evaluates the number again. Any contour gives bounds; a better one
+gives narrower bounds.
 """
 
 from __future__ import annotations
@@ -38,50 +39,58 @@ _SMALLEST_NOISE, _LARGEST_NOISE = 0.2, 15.0
 _LARGEST_RATE = 0.9
 _SMALLEST_DEVIATION = 1e-100
 _MOST_KINDS = 4
-"""Where paths are tried: the grids of much larger noise would be long, rates near 1 have no jumps."""
+"""Ranges of steps for deformed contours.
+
+The grids of much larger noise would be long, and rates near 1 have no jumps.
+"""
 
 _LARGEST_GRID = 3_000
-"""Nodes of the majorants' grids of all kinds together: bounds the time and the memory of a contour. Losses that vary
-by next to nothing have saddle points, and so grids, as far out as one likes.
+"""Maximal number of nodes of the majorants' grids of all kinds together, which bounds time and memory of a contour.
+
+Losses that hardly vary have saddle points, and so grids, arbitrarily far out.
 """
 
 _FRACTIONS = (1.0, 0.4)
-"""Where contours cross the real axis, between 1 and the saddle point."""
+"""Positions at which contours cross the real axis, as fractions between 1 and the saddle point."""
 
 _ANGLES = (0.33, 0.18)
 _EARLY = 4.0
-"""Where contours of mirrored steps bend, over theta, at most."""
+"""Largest width of the bend of contours for mirrored steps, over theta."""
 
 _NEAREST = 0.5
-"""Contours stay this far from the pole at 1."""
+"""Smallest distance of contours from the pole at 1."""
 
 _FINENESS = 3.0
-"""Fineness of majorants for reflected losses: |w|^x with x far below 0 is steep near the zeros of w."""
+"""Fineness of majorants for reflected losses, because |w|^x with x far below 0 is steep near the zeros of w."""
 
 _FINER = 2.0
-"""Fineness of majorants where no path is proved to be as good as it is."""
+"""Fineness of majorants where no path has a good proved bound."""
 
 _MOST_DRAWN, _DRAWN = 32, 131_072
-"""Runs of so few steps are drawn for a first threshold, so many steps in all."""
+"""Maximal number of steps of runs that are simulated for a first threshold, and number of simulated steps."""
 
 _UNKNOWN_DEPTH, _ROUGHLY = 23.0, 4.0
-"""Nats below its upper bound, and below a rough value, at which a delta is looked for of which no lower bound is known.
-"""
+"""Nats below its upper bound, and below a rough value, at which a delta without a lower bound is searched for."""
 
 _PROFILE_ROUNDS = 2
-"""Contours for one delta: the second one where it is smaller than was expected."""
+"""Number of contours for one delta; the second contour serves where delta is smaller than expected."""
 
 _RARELY = 0.1
-"""Expected jumps of a run that hardly ever has any."""
+"""Expected number of jumps of a run that hardly ever has one."""
 
 _ROUNDS, _REFLECTED_ROUNDS = 4, 2
-"""Thresholds at which contours are laid out: reflected losses whose second contour is no better have no good one."""
+"""Maximal number of thresholds at which contours are laid out.
+
+Reflected losses whose second contour is no better have no good contour.
+"""
 
 _SETTLED = 1e-2
-"""A threshold that moves by less than this of itself needs no new contour."""
+"""Relative change of a threshold that needs no new contour."""
 _DOUBLE_GOAL = -35.0
-"""ln of the smallest goal of a contour for which doubles have digits: rounding leaves about e^-28 of its height, less
-by some nats of a profile, and goals are `Accuracy.deformed_truncation` of what is read.
+"""ln of the smallest goal of a contour for which doubles have digits.
+
+Rounding leaves about e^-28 of the contour's height, minus some nats of a profile. Goals are
+`Accuracy.deformed_truncation` of the evaluated number.
 """
 
 
@@ -92,8 +101,9 @@ def deformed_run(
     *,
     reflected: bool,
 ) -> DeformedRun | None:
-    """Return the deformed contours of sampled Gaussian steps and a Gaussian part, in one direction; None where they are
-    not tried. Mirrored steps have one direction.
+    """Return the deformed contours of sampled Gaussian steps and a Gaussian part, in one direction.
+
+    The result is None where deformed contours are not tried. Mirrored steps have one direction.
     """
     several = sum(step.count for step in steps) + (gaussian_mu_squared > 0) > 1
     if not 0 < len(steps) <= _MOST_KINDS or not several:
@@ -107,17 +117,17 @@ def deformed_run(
 
 
 def are_deformed_first(steps: tuple[SampledStep, ...]) -> bool:
-    """Return whether deformed contours come before straight ones, which are long: mirrored steps that hardly jump."""
+    """Return whether deformed contours come first, as straight ones are long for mirrored steps that hardly jump."""
     return any(step.mirrored for step in steps) and math.fsum(step.count * step.rate for step in steps) < _RARELY
 
 
 def _is_rare(step: SampledStep) -> bool:
-    """Whether the zeros of b of a mirrored step lie left of those of a, as paths need."""
+    """Return whether the zeros of b of a mirrored step lie left of those of a, as paths need."""
     return step.mirrored and step.log_odds < 0
 
 
 class DeformedRun:
-    """Readings of one run in one direction; `reflected` exchanges the hypotheses as in `LossTransform`."""
+    """Evaluation of one run in one direction; `reflected` swaps the hypotheses as in `LossTransform`."""
 
     def __init__(
         self, steps: tuple[SampledStep, ...], gaussian_mu_squared: float, accuracy: Accuracy, reflected: bool
@@ -136,8 +146,9 @@ class DeformedRun:
 
     @np.errstate(all="ignore")
     def points(self, alpha: float, log_power: float) -> Readings:
-        """ln power, ln type II error and ln slope at one rate, each as one column; `log_power`: about its value, rather
-        below it (steers).
+        """Return ln power, ln type II error and ln slope at one rate, each as one column.
+
+        `log_power` is an approximate value, rather below the power; it steers.
         """
         rates = np.array([alpha])
         result, here = nothing_known(1), np.zeros(1, dtype=np.intp)
@@ -164,7 +175,7 @@ class DeformedRun:
 
     @np.errstate(all="ignore")
     def profile(self, epsilon: float, lower: float, upper: float) -> Readings:
-        """ln delta at one epsilon, known to lie between two bounds (they steer)."""
+        """Return ln delta at one epsilon; `lower` and `upper` bound it and steer."""
         result, here = Readings(np.full((1, 1), -np.inf), np.zeros((1, 1))), np.zeros(1, dtype=np.intp)
         level = max(lower, upper - _UNKNOWN_DEPTH)
         if self._mirrored:
@@ -183,7 +194,7 @@ class DeformedRun:
 
     @np.errstate(all="ignore")
     def epsilon(self, delta: float, low: float, high: float) -> tuple[float, float] | None:
-        """Proved ends of the least eps >= 0 with delta(eps) <= delta, known to lie in [low, high]; None without any."""
+        """Return proved bounds of the least eps >= 0 with delta(eps) <= delta in [low, high]; None without a proof."""
         center = float(np.clip(self._first_epsilon(delta), low, high))
         if math.isnan(center):
             center = 0.5 * (low + high)
@@ -208,7 +219,7 @@ class DeformedRun:
         return best
 
     def _next_epsilon(self, line: DeformedContour, delta: float, low: float, high: float) -> float:
-        """The root that the line finds, or a step as in `_next_threshold`."""
+        """Return the root on the contour, or a step as in `_next_threshold`."""
         root = float(solve_profile(line, np.array([delta]), at_center=True)[0])
         if low <= root <= high:
             return root
@@ -218,8 +229,10 @@ class DeformedRun:
         return float(np.clip(self._moved(line.center, value, fall, delta), low, high))
 
     def _moved(self, threshold: float, value: float, fall: float, wanted: float) -> float:
-        """One step of Newton's method from a threshold where a tail is `value` and falls by `fall`, in the logarithm of
-        the distance from the loss's end, on which scale the normal score of the tail is nearly a straight line.
+        """Return one step of Newton's method from a threshold where a tail is `value` and falls by `fall`.
+
+        The step is in the logarithm of the distance from the loss's extreme. On this scale the normal score of the tail
+        is nearly linear.
         """
         distance = self._edge(threshold)
         if not (0 < value < 1 and fall > 0):
@@ -230,10 +243,10 @@ class DeformedRun:
         return threshold + distance * (-math.expm1(-step) if self._reflected else math.expm1(step))
 
     def _first_epsilon(self, delta: float) -> float:
-        """A guess of the root of delta(eps) = delta.
+        """Return an estimate of the root of delta(eps) = delta.
 
-        To the right a normal core plus one rare jump; reflected delta is about a third of the tail times the distance
-        from the loss's end.
+        To the right the loss is a normal core plus one rare jump. Reflected delta is about a third of the tail times
+        the distance from the loss's extreme.
         """
         if self._reflected:
             levels = -np.geomspace(0.01, 40.0, 60)  # scores
@@ -244,7 +257,7 @@ class DeformedRun:
         return float(np.interp(-math.log(delta), -self._rough_log_profile(eps), eps))
 
     def _rough_log_profile(self, eps: FloatArray) -> FloatArray:
-        """About ln delta at epsilons of a run that is not reflected: a normal core plus one rare jump."""
+        """Return about ln delta at epsilons of a run that is not reflected: a normal core plus one rare jump."""
         score = eps / self.deviation + 0.5 * self.deviation
         about = log_ndtr(-score) + np.log(self.deviation / (1 + score))
         for step in self._steps:
@@ -255,7 +268,7 @@ class DeformedRun:
         return about
 
     def _next_threshold(self, line: DeformedContour, alpha: float) -> float:
-        """The threshold that the line finds for a rate, or a step towards it."""
+        """Return the threshold on the contour for a rate, or a step towards it."""
         root = float(solve_tail(line, np.array([alpha]), at_center=True)[0])
         if math.isfinite(root):
             return root
@@ -265,8 +278,9 @@ class DeformedRun:
         return self._moved(line.center, tail, density, alpha)
 
     def _edge(self, threshold: float) -> float:
-        """Distance of a threshold from N ln(1 - p), the least loss, or of a reflected one from the largest; with a
-        Gaussian part there is none, nor of mirrored steps, and this only a scale.
+        """Return the distance of a threshold from N ln(1 - p), the least loss, or of a reflected one from the largest.
+
+        With a Gaussian part or mirrored steps the loss has no extreme, and the result is only a scale.
         """
         if self._mirrored:
             return abs(threshold) - self._least + math.sqrt(self._mu_squared)
@@ -274,7 +288,7 @@ class DeformedRun:
         return distance + math.sqrt(self._mu_squared)
 
     def _contours(self, contour: Contour) -> Iterator[DeformedContour]:
-        """The contour in doubles, then in the platform's long doubles where these are longer."""
+        """Yield the contour in doubles, then in the platform's long doubles where these are longer."""
         kinds: list[Float] = [np.float64]
         if roundoff(np.longdouble) < UNIT_ROUNDOFF:
             # Where doubles surely have too few digits, they only cost time.
@@ -290,17 +304,17 @@ class DeformedRun:
     def _contour(self, center: float, log_level: float, poles: int = 1) -> Contour | None:
         """Return a contour for thresholds near `center` and numbers of about e^log_level; None where none was found.
 
-        `poles`: number of poles of the kernel, each of which makes the integral smaller by about theta. Where no
-        contour leaves out as little as a fine tolerance needs, a contour for the default tolerance serves.
+        `poles` is the number of poles of the kernel, each of which makes the integral smaller by about theta. Where the
+        error of every contour is too large for a fine tolerance, a contour for the default tolerance serves.
         """
         finest, default = self._accuracy.deformed_truncation, DEFAULT_ACCURACY.deformed_truncation
         found = self._contour_leaving(finest, center, log_level, poles)
         return found if found or finest == default else self._contour_leaving(default, center, log_level, poles)
 
     def _contour_leaving(self, truncation: float, center: float, log_level: float, poles: int) -> Contour | None:
-        """Return the cheapest contour, the next one if that fails, or the cheapest on finer grids.
+        """Return the least expensive contour, the next one if that fails, or the least expensive on finer grids.
 
-        `truncation`: what the contour leaves out, relative to e^log_level. A reflected loss has fine grids, and so only
+        `truncation` is the error of the contour relative to e^log_level. A reflected loss has fine grids, so that only
         one contour is tried.
         """
         if not (math.isfinite(center + log_level) and self._edge(center) > _SMALLEST_DEVIATION):
@@ -333,8 +347,10 @@ class DeformedRun:
         return next((contour for contour in chain(tried[:most], again) if contour.lay_out()), None)
 
     def _widths(self, center: float, theta: float) -> list[float]:
-        """Where contours may bend: by the core's deviation, by the distance of the threshold from its lower end, and of
-        mirrored steps, whose panels are short where Re z is small, earlier.
+        """Return the widths at which contours may bend.
+
+        They follow the core's deviation and the distance of the threshold from its extreme. For mirrored steps, whose
+        panels are short where Re z is small, contours bend earlier.
         """
         core, edge = 2 / self.deviation, 3 / self._edge(center)
         if self._mirrored:
@@ -342,18 +358,18 @@ class DeformedRun:
         return [core, edge] if not self._reflected and edge < 0.3 * core else [core]
 
     def _grids(self, need: float, tilt: float, fineness: float = 1.0) -> Grids | None:
-        """Those of all kinds; None where they would be too large."""
+        """Return the grids of all kinds; None where they would be too large."""
         if sum(MajorantGrid.size(step, need, tilt, fineness) for step in self._steps) > fineness * _LARGEST_GRID:
             return None
         return tuple(MajorantGrid(step, need, tilt, fineness) for step in self._steps)
 
     def _saddle(self, grids: Grids, center: float) -> float:
-        """About where N ln M(theta) - (theta - 1) c is least for theta > 1."""
+        """Return about where N ln M(theta) - (theta - 1) c is smallest for theta > 1."""
         tilts = 1 + np.geomspace(1e-2, 60 / min(self.deviation, 1.0), 120)
         return float(tilts[np.argmin(self._real(grids, tilts) - (tilts - 1) * center)])
 
     def _real(self, grids: Grids, tilts: FloatArray) -> FloatArray:
-        """About ln F at real tilts, less the exponent in c."""
+        """Return about ln F at real tilts, without the exponent in c."""
         there = 1 - tilts if self._reflected else tilts
         total = 0.5 * self._mu_squared * tilts * (tilts - 1)
         for grid in grids:
@@ -361,7 +377,7 @@ class DeformedRun:
         return total
 
     def _rough_threshold(self, alpha: float) -> float:
-        """A guess of the c with P0(S > c) = alpha: by the law on a lattice, where the loss has no largest value."""
+        """Return an estimate of the c with P0(S > c) = alpha, by the law on a lattice unless reflected."""
         guess = self._first_threshold(alpha)
         if self._reflected or not math.isfinite(guess):
             return guess
@@ -369,7 +385,7 @@ class DeformedRun:
         return known if math.isfinite(known) else guess
 
     def _first_threshold(self, alpha: float) -> float:
-        """A guess of the c with P0(S > c) = alpha: a normal core plus, to the right, one rare jump."""
+        """Return an estimate of the c with P0(S > c) = alpha: a normal core plus, to the right, one rare jump."""
         mean, deviation = self._mean, self.deviation
         # The score of the losses nearer to the loss's end than the threshold.
         score = float(ndtri(alpha)) if self._reflected else -float(ndtri(alpha))
@@ -393,9 +409,9 @@ class DeformedRun:
 
     @cached_property
     def _drawn(self) -> FloatArray:
-        """Sorted distances of drawn losses from the least loss, empty where there are too many steps.
+        """Sorted distances of simulated losses from the least loss, empty where there are too many steps.
 
-        What few steps add up to has no simple law. Always the same draws.
+        The sum of few steps has no simple law. The draws are always the same.
         """
         if self._count > _MOST_DRAWN or self._mu_squared > 0 or self._mirrored:
             return np.zeros(0)
@@ -409,9 +425,9 @@ class DeformedRun:
         return np.sort(total)
 
     def _drawn_distance(self, score: float) -> float:
-        """About ln of the distance from the loss's end that a share Phi(score) of losses is within; NaN if not known.
+        """Return about ln of the distance from the loss's extreme within which a share Phi(score) of losses lies.
 
-        Beyond the draws it is about linear in the score.
+        The result is NaN without draws. Beyond the draws it is extrapolated linearly in the score.
         """
         if len(self._drawn) == 0:
             return math.nan
@@ -425,7 +441,7 @@ class DeformedRun:
         return float(logs[0] + (logs[1] - logs[0]) / (scores[1] - scores[0]) * (score - scores[0]))
 
     def _saddle_threshold(self, alpha: float) -> float:
-        """The same by the saddle point: a tail of losses that have a smallest value is unimodal."""
+        """Return an estimate of the threshold by the saddle point, because a tail with a smallest loss is unimodal."""
         grids = self._grids(45.0 + math.log(self._count) - math.log(alpha), 1.0)
         if grids is None:
             return math.nan
@@ -440,20 +456,20 @@ class DeformedRun:
 
 
 def _proved_root(line: DeformedContour, threshold: float, delta: float) -> tuple[float, float] | None:
-    """Proved ends around an approximate root of the profile; None where the line cannot."""
+    """Return proved bounds around an approximate root of the profile; None where the proof fails."""
     lower, upper = prove_root(line, np.array([threshold]), np.array([delta]))
     return None if math.isnan(lower[0]) else (float(lower[0]), float(upper[0]))
 
 
 def _rising(x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """The points at which x is finite and a new maximum."""
+    """Return the points at which x is finite and a new maximum."""
     x = np.where(np.isfinite(x + y), x, -np.inf)
     new = x > np.concatenate([[-np.inf], np.maximum.accumulate(x)[:-1]])
     return x[new], y[new]
 
 
 def _core(step: SampledStep) -> tuple[float, float]:
-    """Mean and variance of the loss of all steps of a kind without far jumps: y < 4 and v < -ln rho."""
+    """Return mean and variance of the loss of all steps of a kind without far jumps: y < 4 and v < -ln rho."""
     y = np.linspace(-4.0 if step.mirrored else -9.0, 4.0, 1301)
     v = y / step.sigma + step.mean
     weight = np.exp(-0.5 * y**2) * (v < -step.log_odds)

@@ -1,9 +1,9 @@
 """Moments of one sampled Gaussian step at the nodes of deformed panels, with every error bounded.
 
-M(z) - 1 = int_G g b (e^{zL} - 1) dv is a trapezoid sum over the panel's path, b = 1 unless steps are mirrored, in the
-platform's long doubles where they are longer than doubles: the plateau of |F| near the real axis cancels down to the
-tail that is read. Where thresholds are near the least loss ln(1 - p), M becomes (1 - p)^z times something: there L is
-taken less ln(1 - p), and M stands for the moment of that.
+M(z) - 1 = int_G g b (e^{zL} - 1) dv is a trapezoid sum over the panel's path, with b = 1 unless steps are mirrored. The
+sums use the platform's long doubles where they are longer than doubles, because the plateau of |F| near the real axis
+cancels down to the evaluated tail. Where thresholds are near the least loss ln(1 - p), M has a factor (1 - p)^z. There
+ln(1 - p) is subtracted from L, and M stands for the moment of the difference.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ Float = type[np.float64] | type[np.longdouble]
 RealArray = NDArray[np.floating[Any]]
 
 _CHUNK = 200_000
-"""Terms evaluated at once: bounds the memory."""
+"""Number of terms that are evaluated together, which bounds the memory."""
 
 _OF_RATE = 11.0
 """Bound, in u, of the error of ln(p/(1 - p)) and of ln p for a rate p <= 0.9 that is within u of itself."""
 
 
 def roundoff(kind: Float) -> float:
-    """u of a kind of numbers: 2^-53, or 2^-64 for long doubles of x86-64."""
+    """Return u of a kind of numbers: 2^-53, or 2^-64 for long doubles of x86-64."""
     return float(np.finfo(kind).eps) / 2
 
 
 @dataclass(frozen=True, slots=True)
 class Moments:
-    """M - 1 at some nodes, shape (n,), and a bound of its error."""
+    """Values of M - 1 at some nodes, shape (n,), and a bound of their error."""
 
     real: RealArray
     imag: RealArray
@@ -45,10 +45,11 @@ class Moments:
 
 
 def spacing_for(strips: Strips, panel: int, log_scale: FloatArray, log_goal: float) -> tuple[float, float]:
-    """A step of the trapezoid sum on one panel's path, and ln of the bound of its error at any z of the panel.
+    """Return a step of the trapezoid sum on one panel's path, and ln of the bound of its error at any z of the panel.
 
-    B_{G +- i alpha} is log-convex: its values at the ends of the panel (first two points of the strips) bound it in
-    between; the third point is z = 0, for the 1 that is subtracted. `log_scale` (3,): what all that is multiplied with.
+    B_{G +- i alpha} is log-convex: its values at both ends of the panel (the first two points of the strips) bound it
+    in between. The third point is z = 0, for the subtracted 1. `log_scale` (3,) is ln of the factors of the three
+    values.
     """
     sides = np.stack([strips.above[:, panel], strips.below[:, panel]]) + log_scale  # (2, A, 3)
     log_growth = np.logaddexp.reduce(np.concatenate([sides[..., :2].max(axis=-1), sides[..., 2]]), axis=0)
@@ -65,7 +66,10 @@ def spacing_for(strips: Strips, panel: int, log_scale: FloatArray, log_goal: flo
 
 
 def moments(nodes: PathNodes, real: RealArray, imag: RealArray) -> Moments:
-    """M - 1 at z = real + i imag by sums over one path; errors: rounding, and z moved by 8 u |z|."""
+    """Return M - 1 at z = real + i imag by sums over one path.
+
+    The errors are rounding, and the effect of moving z by 8 u |z|.
+    """
     found = [
         _chunk(nodes, real[first : first + nodes.batch], imag[first : first + nodes.batch])
         for first in range(0, len(real), nodes.batch)
@@ -103,7 +107,7 @@ class PathNodes:
     def __init__(
         self, step: SampledStep, path: Paths, kind: Float, tau: RealArray, spacing: float, *, from_least: bool
     ) -> None:
-        """`tau`: the nodes, exact numbers of the kind. `from_least`: L less ln(1 - p)."""
+        """Evaluate the nodes `tau`, which are exact numbers of the kind; `from_least` subtracts ln(1 - p) from L."""
         eta, slope, offset = (kind(float(part[0, 0])) for part in (path.eta, path.slope, path.offset))
         ratio = _Ratio.of(step, kind)
         x = 2 * (tau - offset + ratio.log_odds)
@@ -139,7 +143,7 @@ class PathNodes:
         rise: FloatArray,
         far: FloatArray,
     ) -> None:
-        """Weights of the errors: `exponent_error` for |z e^{zL}|, `weight_error` for |e^{zL} - 1|.
+        """Set weights of the errors: `exponent_error` for |z e^{zL}|, `weight_error` for |e^{zL} - 1|.
 
         Im v is known within 24 u of itself, and through the ramp's own argument within 24 u of `far`.
         """
@@ -155,7 +159,7 @@ class PathNodes:
 
 @dataclass(frozen=True, slots=True)
 class _LogValues:
-    """ln a at some v: its parts, its size, a bound of its error for v taken as exact, and one of |d ln a/dv|."""
+    """Values of ln a at some v: its parts, its size, a bound of its error for exact v, and a bound of |d ln a/dv|."""
 
     modulus: RealArray
     argument: RealArray
@@ -166,9 +170,9 @@ class _LogValues:
 
 @dataclass(frozen=True, slots=True)
 class _Ratio:
-    """a(v) = 1 - p + p e^{v + offset} in numbers of one kind; `size`: |ln(p/(1 - p))| + |offset|.
+    """Function a(v) = 1 - p + p e^{v + offset} in numbers of one kind.
 
-    `of_rate`: error of ln(p/(1 - p)) and of ln p in u, as p is rounded.
+    `size` is |ln(p/(1 - p))| + |offset|. `of_rate` is the error of ln(p/(1 - p)) and of ln p in u, as p is rounded.
     """
 
     kind: Float
@@ -187,7 +191,7 @@ class _Ratio:
         return _Ratio(kind, rate, offset, plain + offset, abs(float(plain)) + abs(float(offset)), of_rate)
 
     def along(self, real: RealArray, imag: RealArray, *, from_least: bool) -> _LogValues:
-        """Return ln a at v = real + i imag, |imag| < pi: by p (e^{v + offset} - 1), or right of the zero by e^-u."""
+        """Return ln a at v = real + i imag, |imag| < pi, by p (e^{v + offset} - 1), or right of the zero by e^-u."""
         kind, rate, unit = self.kind, self.rate, roundoff(self.kind)
         u = real + self.log_odds
         right = u > 0
@@ -223,6 +227,6 @@ class _Ratio:
         error = unit * length * (relative / modulus + 6 * (2 + length) / modulus**2)
         of_u = 8 * np.abs(imag).astype(np.float64) + 8 * far + self.of_rate
         error += 16 * unit * size + np.where(right, unit * of_u, 0.0)
-        if self.offset != 0:  # it is rounded, and so is what it is added to
+        if self.offset != 0:  # the offset and the sum with it are rounded
             error += unit * responsibility * 8 * (np.abs(real).astype(np.float64) + self.size)
         return _LogValues(log_modulus, argument, size, error, responsibility)

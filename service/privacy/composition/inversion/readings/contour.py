@@ -1,4 +1,4 @@
-"""What is read: a contour, which gives three integrals at any threshold, enclosed or about."""
+"""Protocol of inversion contours, which give three integrals at any threshold, enclosed or approximate."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from service.privacy.numerics.arrays import FloatArray
 class Integrals:
     """Enclosures of I0, I1, ID at thresholds c: `e^{log_scale} [lower, upper]`, arrays of shape (3, C).
 
-    `density`: about that of the loss under H0, on the scale of I0, shape (C,).
+    `density` is the approximate density of the loss under H0, on the scale of I0, shape (C,).
     """
 
     log_scale: FloatArray
@@ -24,43 +24,43 @@ class Integrals:
 
 
 class InversionContour(Protocol):
-    """What is read: a contour that crosses the real axis at `theta`, laid out for thresholds near `center`, for a loss
-    (or its core) of about this `deviation`.
+    """Contour that crosses the real axis at `theta`, laid out for thresholds near `center`.
 
-    Or as many contours as there are thresholds, all on the same side of the poles 0 and 1; the three are arrays (C,)
-    then, and so many thresholds may be asked for again and again, one after the other.
+    The loss, or its core, has about the standard deviation `deviation`. The object may also stand for as many contours
+    as there are thresholds, all on the same side of the poles 0 and 1. `theta`, `center` and `deviation` are then
+    arrays (C,), and each request has a threshold for each contour.
     """
 
     @property
     def theta(self) -> float | FloatArray:
-        """Where it crosses the real axis."""
+        """Tilt at which the contour crosses the real axis."""
         ...
 
     @property
     def center(self) -> float | FloatArray:
-        """A threshold."""
+        """Threshold for which the contour is laid out."""
         ...
 
     @property
     def deviation(self) -> float | FloatArray:
-        """Of the loss."""
+        """Approximate standard deviation of the loss."""
         ...
 
     @property
     def score_tables(self) -> dict[int, tuple[FloatArray, FloatArray, FloatArray]]:
-        """Tables from which the search for thresholds begins, by integral: kept, as every question needs them."""
+        """Tables by integral from which the search for thresholds begins, cached because every request needs them."""
         ...
 
     def integrals(self, thresholds: FloatArray) -> Integrals:
-        """Enclosures of I0, I1, ID at thresholds (C,)."""
+        """Return enclosures of I0, I1, ID at thresholds (C,)."""
         ...
 
     def approximate(self, thresholds: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """I0, I1, ID and the density of the loss under H0, shape (4, C), and ln of their scales, without bounds."""
+        """Return I0, I1, ID and the P0-density of the loss, shape (4, C), and ln of their scales, without bounds."""
         ...
 
 
 def is_beyond(contour: InversionContour, pole: float) -> bool:
-    """Whether all of it lies on the right of a pole."""
+    """Return whether all contours lie on the right of a pole."""
     theta = contour.theta
     return bool((theta.min() if isinstance(theta, np.ndarray) else theta) > pole)

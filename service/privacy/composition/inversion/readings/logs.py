@@ -1,4 +1,4 @@
-"""Logarithms of what a contour gives on a scale of its own, rounded outwards."""
+"""Logarithms of numbers that a contour gives on its own scale, rounded outwards."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from service.privacy.numerics.rounding import UNIT_ROUNDOFF
 
 
 def complement(log_low: FloatArray, log_high: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Enclosure of ln(1 - x), from one of ln x <= 0 that was read on a contour.
+    """Return an enclosure of ln(1 - x), from an enclosure of ln x <= 0 that was evaluated on a contour.
 
-    The rounding of e^{ln x}, which matters where 1 - x is small, is inside the 1e-15 that the contour adds to the error
-    of its scale; the slack here is for the logarithm.
+    The rounding of e^{ln x} matters where 1 - x is small. It is inside the 1e-15 that the contour adds to the error of
+    its scale. The slack here covers the logarithm.
     """
     with np.errstate(divide="ignore"):
         lower, upper = np.log1p(-np.exp(log_high)), np.log1p(-np.exp(log_low))
@@ -20,9 +20,10 @@ def complement(log_low: FloatArray, log_high: FloatArray) -> tuple[FloatArray, F
 
 
 def logs_of(low: FloatArray, high: FloatArray, log_scale: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """ln of a probability's ends given on the scale e^{log_scale}; what is not positive is unknown (0 below, 1 above).
+    """Return ln of the bounds of a probability on the scale e^{log_scale}.
 
-    An upper end is raised to 1e-300 on that scale, where doubles lose their digits.
+    A bound that is not positive is trivial (0 below, 1 above). An upper bound is raised to 1e-300 on that scale, where
+    doubles lose their digits.
     """
     with np.errstate(divide="ignore", invalid="ignore"):
         log_low, log_high = np.log(np.maximum(low, 0.0)) + log_scale, np.log(np.maximum(high, 1e-300)) + log_scale

@@ -1,4 +1,4 @@
-"""What a contour says about points of the curve, as proved enclosures of natural logarithms."""
+"""Points of a curve from a contour, as proved enclosures of natural logarithms."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from service.privacy.numerics.rounding import UNIT_ROUNDOFF
 from service.privacy.trade_off.combinators.profile_points import proved_power
 
 _SMALLEST_RATE, _LARGEST_EXPONENT = 1e-250, 500.0
-"""Where rates and e^c are doubles with room for products."""
+"""Smallest rate and largest threshold whose rate and e^c leave room for products in doubles."""
 _SECANTS = 1e-8
-"""Relative width of the power that secants may leave: steers."""
+"""Relative width of the power that secants may leave; it steers."""
 _FEW = 8
-"""Most wide points of a list that are evaluated from the profile as well."""
+"""Maximal number of wide points of a list that are also evaluated from the profile."""
 
 
 def read_points(contour: InversionContour, alpha: FloatArray) -> Readings:
-    """ln power, ln type II error and ln slope at rates strictly between 0 and 1, by the inequalities of
-    `inversion/engine.py`.
+    """Return ln power, ln type II error and ln slope at rates strictly between 0 and 1.
 
-    Unknown (power and type II error at most 1) where no threshold is found.
+    The inequalities are those of `inversion/engine.py`. The enclosures are trivial (power and type II error at most 1)
+    where no threshold is found.
     """
     c = solve_tail(contour, alpha)
     result = nothing_known(len(alpha))
@@ -38,7 +38,7 @@ def read_points(contour: InversionContour, alpha: FloatArray) -> Readings:
     at, every = np.flatnonzero(good), np.arange(len(alpha))
     c = np.where(good, c, contour.center)
     for margin in MARGINS:
-        # A contour of its own for each place is not asked without the others.
+        # Several contours are always evaluated together, one for each rate.
         asked = at if np.size(contour.center) == 1 else every
         proved = _points_around(contour, alpha[asked], c[asked], margin)
         proved = proved if len(asked) == len(at) else proved.of(at)
@@ -50,7 +50,7 @@ def read_points(contour: InversionContour, alpha: FloatArray) -> Readings:
 
 
 def read_few_points(contour: InversionContour, alpha: FloatArray, width: float) -> Readings:
-    """Evaluate `read_points` on a single contour, and a few points wider than `width` from its profile as well."""
+    """Return `read_points` of a single contour, with the profile for a few points wider than `width`."""
     result = read_points(contour, alpha)
     places = np.flatnonzero(result.width() > width)
     if not 0 < len(places) <= _FEW or not is_beyond(contour, 1.0):
@@ -63,12 +63,15 @@ def read_few_points(contour: InversionContour, alpha: FloatArray, width: float) 
 
 
 def read_power_by_profile(contour: InversionContour, alpha: float, c: float) -> Readings:
-    """ln power and ln type II error at one rate from the profile at thresholds around c alone, as one column of a point
-    (its slope unknown).
+    """Return ln power and ln type II error at one rate from the profile at thresholds around c alone.
 
-    Where the power hardly exceeds the rate, both are large beside the profile D(c) = power(c) - e^c alpha(c), whose
-    integral is the smallest and has the smallest error. The power is the least D(c) + e^c alpha, and secants of D bound
-    it from below (`proved_power`). For contours with theta > 1.
+    The result is one column of a point whose slope is unknown. It needs a contour with theta > 1.
+
+    Notes
+    -----
+    Where the power hardly exceeds the rate, both are large beside the profile D(c) = power(c) - e^c alpha(c). The
+    integral of the profile is the smallest and has the smallest error. The power is the minimum of D(c) + e^c alpha,
+    and secants of D bound it from below (`proved_power`).
     """
     result = nothing_known(1)
     if not (contour.theta > 1 and math.isfinite(c) and alpha > _SMALLEST_RATE and c < _LARGEST_EXPONENT):
@@ -78,14 +81,14 @@ def read_power_by_profile(contour: InversionContour, alpha: float, c: float) -> 
     # Both steer: any unit is valid.
     error = exp_held(integrals.log_scale[2, 0]) * float(integrals.upper[2, 0] - integrals.lower[2, 0])
     density = exp_held(log_scales[3, 0] + c) * float(sums[3, 0])
-    # The power bends by density unit^2/2 within a unit: secants leave about as much as the ends do.
+    # The power bends by density unit^2/2 within a unit: secants leave about as much as the error of the bounds.
     unit = math.sqrt(2 * max(error, _SECANTS * alpha) / density) if density > 0 else math.nan
     if not 0 < unit < 1:
         return result
     around = c + unit * np.arange(-4.0, 5.0)
     logs = read_profile(contour, around)
     least, most, *_ = proved_power(alpha, around, logs.lower[0], logs.upper[0])
-    # Logarithms of both ends, rounded.
+    # Logarithms of both bounds, with their rounding.
     result.lower[0, 0] = math.log(least) - 4 * UNIT_ROUNDOFF * (1 + abs(math.log(least)))
     result.upper[0, 0] = min(math.log(most) + 4 * UNIT_ROUNDOFF * (1 + abs(math.log(most))), 0.0)
     result.lower[1], result.upper[1] = complement(result.lower[0], result.upper[0])
@@ -93,7 +96,7 @@ def read_power_by_profile(contour: InversionContour, alpha: float, c: float) -> 
 
 
 def _points_around(contour: InversionContour, alpha: FloatArray, c: FloatArray, margin: float) -> Readings:
-    """Readings from the threshold c and two more, `margin` times its uncertainty to either side."""
+    """Return enclosures from the threshold c and two more, `margin` times its uncertainty to either side."""
     integrals = contour.integrals(c)
     lower, upper, log_scale = integrals.lower, integrals.upper, integrals.log_scale
     # The rate (1 - alpha on contours left of the poles) on the scale of I0, with the rounding of its exponent.
@@ -110,7 +113,7 @@ def _points_around(contour: InversionContour, alpha: FloatArray, c: FloatArray, 
     # (alpha(c) - alpha) on that scale.
     alpha_excess_low = lower[0] - sign * target - slack
     alpha_excess_high = upper[0] - sign * target + slack
-    away = np.maximum(-alpha_excess_low, alpha_excess_high)  # what is not known, and what c misses
+    away = np.maximum(-alpha_excess_low, alpha_excess_high)  # the uncertainty, and the distance of alpha(c) from alpha
     spread = away / np.maximum(np.abs(integrals.density), 1e-300) + 4e-16 * np.abs(c)
     step = np.minimum(margin * spread, 5.0 / contour.deviation)  # steers: any step is valid
     rounding = UNIT_ROUNDOFF * (16 + 4 * np.abs(level) + 4 * np.abs(log_scale[0]))
@@ -133,9 +136,10 @@ def _points_around(contour: InversionContour, alpha: FloatArray, c: FloatArray, 
 def _proved_sides(
     contour: InversionContour, level: FloatArray, c: FloatArray, step: FloatArray, rounding: FloatArray
 ) -> tuple[BoolArray, BoolArray]:
-    """Whether alpha(c - step) >= alpha, and whether alpha(c + step) <= alpha, are proved.
+    """Return whether alpha(c - step) >= alpha is proved, and whether alpha(c + step) <= alpha is proved.
 
-    `level`: ln alpha, or ln(1 - alpha) where theta < 0; `rounding`: relative error of e^level on a contour's scale.
+    `level` is ln alpha, or ln(1 - alpha) where theta < 0. `rounding` is the relative error of e^level on a contour's
+    scale.
     """
     n = len(c)
     both = contour.integrals(np.concatenate([c - step, c + step]))
@@ -155,7 +159,7 @@ def _with_complement(
     *,
     power_first: bool,
 ) -> Readings:
-    """Rows ln power, ln beta, ln slope from the one of power and beta that the contour gives directly, on its scale."""
+    """Return rows ln power, ln beta, ln slope from the power or the beta that the contour gives on its scale."""
     log_low, log_high = logs_of(low, high, log_scale)
     other_low, other_high = complement(log_low, log_high)
     order = (0, 1) if power_first else (1, 0)

@@ -1,4 +1,4 @@
-"""What a contour says about the profile, as proved enclosures of natural logarithms."""
+"""Profile from a contour, as proved enclosures of natural logarithms."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from service.privacy.numerics.rounding import UNIT_ROUNDOFF
 
 
 def read_profile(contour: InversionContour, epsilon: FloatArray) -> Readings:
-    """ln delta at finite epsilons, from ID: delta, delta - 1 or delta - 1 + e^eps, by the side of the contour."""
+    """Return ln delta at finite epsilons, from ID.
+
+    ID is delta, delta - 1 or delta - 1 + e^eps, by the side of the contour.
+    """
     integrals = contour.integrals(epsilon)
     low, high = integrals.lower[2], integrals.upper[2]
     if is_beyond(contour, 1.0):

@@ -1,4 +1,4 @@
-"""Thresholds of a contour at which a tail or the profile has a value: found without bounds, then proved."""
+"""Thresholds of a contour at which a tail or the profile has a value: approximated without bounds, then proved."""
 
 from __future__ import annotations
 
@@ -14,28 +14,29 @@ from service.privacy.numerics.arrays import FloatArray
 
 _NEWTON_STEPS = 60
 _SMALL_RESIDUAL = 3e-7
-"""Of ln of what is solved for; the last step squares it."""
+"""Residual of the logarithm of the solved function, which the last step squares."""
 
 _SQRT_HALF, _SQRT_HALF_PI = math.sqrt(0.5), math.sqrt(0.5 * math.pi)
 _LARGEST_SCORE = 2.0
-"""Phi^-1 of values nearer to 1 turns steep."""
+"""Score above which Phi^-1 becomes steep, for values near 1."""
 
 _NEAR = np.linspace(-1.35, 1.35, 13)
-"""Deviations beside a contour's centre between which few levels begin by interpolation."""
+"""Deviations beside a contour's centre for the table by which few levels begin by interpolation."""
 
 _INTERPOLATED, _CELLS = 16, 20
-"""So many levels begin by interpolation, on so many cells a deviation ..."""
+"""Number of levels from which a finer table serves the interpolation, and cells of that table for each deviation."""
 _REACHES = (3, 6, 12)
-"""... that reach so many deviations to either side of a contour's centre: the first that hold all levels."""
+"""Deviations to either side of a contour's centre of that table; the first range that holds all levels serves."""
 
 MARGINS = (4.0, 400.0, 1e5)
-"""A root found on a contour is proved from thresholds this many times its uncertainty to either side, tried in turn."""
+"""Multiples of a root's uncertainty, tried in turn, of the thresholds on either side that prove the root."""
 
 
 def solve_tail(contour: InversionContour, alpha: FloatArray, *, at_center: bool = False) -> FloatArray:
-    """Thresholds c with P0(S > c) about alpha, by Newton's method on the logarithm of the tail; NaN where it fails.
+    """Return thresholds c with P0(S > c) about alpha, by Newton's method on the logarithm of the tail.
 
-    `at_center`: begin there, where a contour is dear at every threshold.
+    The result is NaN where the search fails. `at_center` begins the search at the contour's centre, for contours that
+    are expensive at every threshold.
     """
     upper = is_beyond(contour, 0.0)
     level = np.log(alpha) if upper else np.log1p(-alpha)
@@ -49,7 +50,7 @@ def _centers(contour: InversionContour, level: FloatArray) -> FloatArray:
 
 
 def _first_thresholds(contour: InversionContour, row: int, sign: float, level: FloatArray) -> FloatArray:
-    """Where to begin Newton's method: the contour's centre, or by cubic interpolation, for many levels of its tail."""
+    """Return the first thresholds of Newton's method: the contour's centre, or a cubic interpolation of a table."""
     x = c = slope = np.zeros(0)
     if np.size(contour.center) > 1:
         return _centers(contour, level)
@@ -74,8 +75,9 @@ def _first_thresholds(contour: InversionContour, row: int, sign: float, level: F
 
 
 def _scores(contour: InversionContour, row: int, sign: float) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Phi^-1 of what is solved for, thresholds and their derivatives by it, rising in the first: nothing where it turns
-    steep, or does not rise.
+    """Return Phi^-1 of the solved function, thresholds and their derivatives by it, by increasing Phi^-1.
+
+    The table is empty where Phi^-1 becomes steep, or does not increase.
     """
     grid = contour.center - (sign * contour.deviation) * _NEAR
     with np.errstate(all="ignore"):
@@ -87,7 +89,7 @@ def _scores(contour: InversionContour, row: int, sign: float) -> tuple[FloatArra
 
 
 def _tabulated(contour: InversionContour, sign: float, reach: int) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """ln of the tail, thresholds and their derivatives by it, rising in the first."""
+    """Return ln of the tail, thresholds and their derivatives by it, by increasing tail."""
     grid = contour.center + contour.deviation * np.linspace(-reach, reach, 2 * reach * _CELLS + 1)
     with np.errstate(all="ignore"):
         sums, log_scale = contour.approximate(grid)
@@ -99,7 +101,7 @@ def _tabulated(contour: InversionContour, sign: float, reach: int) -> tuple[Floa
 
 
 def solve_profile(contour: InversionContour, delta: FloatArray, *, at_center: bool = False) -> FloatArray:
-    """Thresholds c with delta(c) about delta on a contour with theta > 0; NaN where the search fails."""
+    """Return thresholds c with delta(c) about delta on a contour with theta > 0; NaN where the search fails."""
     far = is_beyond(contour, 1.0)
     level = np.log(delta) if far else np.log1p(-delta)
     sign = 1.0 if far else -1.0
@@ -108,14 +110,16 @@ def solve_profile(contour: InversionContour, delta: FloatArray, *, at_center: bo
 
 
 def _newton(contour: InversionContour, c: FloatArray, row: int, sign: float, level: FloatArray) -> FloatArray:
-    """Solve ln(sign I_row(c)) = level, row 0 or 2; dI0/dc is minus the density, and dID/dc is -e^c I0.
+    """Solve ln(sign I_row(c)) = level, row 0 or 2.
 
-    Steps are those of Newton's method for Phi^-1 of both sides, which is nearly linear in c where a loss is nearly
-    normal; for their logarithms next to 1.
-    A step is at most four deviations. Both fall in c: what lies beyond the values known on either side is halved
-    instead, for laws between whose atoms the density is next to nothing. NaN where the residual stays above 1e-6 and
-    the interval did not close; the last step squares a small residual. Of many thresholds of one contour those that are
-    found are left alone.
+    dI0/dc is minus the density, and dID/dc is -e^c I0. Steps are those of Newton's method for Phi^-1 of both sides,
+    which is nearly linear in c where a loss is nearly normal. For values near 1 the steps use the logarithms of both
+    sides.
+
+    A step is at most four deviations. Both functions fall in c. A step beyond the known values on either side is
+    replaced by half of the interval, for laws between whose atoms the density is negligible. The result is NaN where
+    the residual stays above 1e-6 and the interval did not close. The last step squares a small residual. Of many
+    thresholds of one contour, those that are found are not evaluated again.
     """
     slope_row = 3 if row == 0 else 0
     largest = 4 * contour.deviation
@@ -155,9 +159,9 @@ def _newton(contour: InversionContour, c: FloatArray, row: int, sign: float, lev
 
 
 def prove_root(contour: InversionContour, threshold: FloatArray, delta: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Proved ends around approximate roots `threshold` of delta(eps) = delta; NaN where the contour cannot.
+    """Return proved bounds around approximate roots `threshold` of delta(eps) = delta; NaN where the proof fails.
 
-    Thresholds below 0 are cut off: the answer is the least eps >= 0.
+    Thresholds below 0 are replaced by 0, because the answer is the least eps >= 0.
     """
     level = np.log(delta)
     slack = 1e-15 * (1 + np.abs(level))  # the rounding of ln delta, many times over
@@ -174,7 +178,7 @@ def prove_root(contour: InversionContour, threshold: FloatArray, delta: FloatArr
 
 
 def _root_margins(contour: InversionContour, threshold: FloatArray) -> Iterator[FloatArray]:
-    """Distances from approximate roots of the profile within which its true roots should lie, smallest first."""
+    """Yield distances from approximate roots of the profile within which its true roots should lie, smallest first."""
     integrals = contour.integrals(threshold)
     width = integrals.upper[2] - integrals.lower[2]
     low, high = integrals.lower[0], integrals.upper[0]

@@ -279,8 +279,9 @@ def test_runs_outside_the_region_are_refused() -> None:
 
 
 def _rare(seed: int, runs: int) -> list[BoxPoint]:
-    """Runs that hardly ever sample the record: few steps of much noise, and so many of little noise that a few are
-    expected with it, whose core is wide.
+    """Return runs that hardly ever sample the record.
+
+    They have few steps of much noise, or enough steps of little noise that a few are sampled.
     """
     random = np.random.default_rng(seed)
     found: list[BoxPoint] = []

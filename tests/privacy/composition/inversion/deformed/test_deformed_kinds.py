@@ -42,7 +42,7 @@ def _gaussian_tails(mu: mpf, threshold: mpf) -> tuple[mpf, mpf]:
 
 
 def _sum_tails(first: Step, tails: Callable[[mpf], tuple[mpf, mpf]], threshold: float) -> tuple[mpf, mpf]:
-    """P0(S > c), P1(S > c) of a sampled step and one more with the given tails: a sum over the first."""
+    """Return P0(S > c), P1(S > c) of a sampled step and another one with the given tails, as a sum over the first."""
     sigma, rate = mpf(first[0]), mpf(first[1])
     null = alternative = mpf(0)
     for k in range(-450, 450 + int(32 / first[0])):
@@ -55,7 +55,7 @@ def _sum_tails(first: Step, tails: Callable[[mpf], tuple[mpf, mpf]], threshold: 
 
 
 def _check(curve: ContourTradeOff, null: mpf, alternative: mpf, slope: float, *, narrow: bool) -> None:
-    """The point of the test S > c, its tangent and so its profile: delta(c) = P1 - e^c P0."""
+    """Check the point of the test S > c, its tangent, and so its profile: delta(c) = P1 - e^c P0."""
     power = curve.points(np.array([float(null)])).power
     slack = 1e-11 * (1 + math.exp(slope) * float(null / alternative))  # the rounding of the rate
     assert power.lower[0] <= float(alternative) * (1 + slack)
@@ -91,7 +91,7 @@ def test_two_different_steps(seed: int) -> None:
 
 @pytest.mark.parametrize(("mu", "step", "threshold"), [(0.02, (0.5, 1e-3), 0.3), (0.3, (0.8, 1e-5), 0.9)])
 def test_a_rare_step_beside_gaussian_noise(mu: float, step: Step, threshold: float) -> None:
-    """On the deformed contour itself: straight lines may serve these, too."""
+    """Check the deformed contour itself, because straight contours may serve these runs, too."""
     with mpmath.workdps(25):
         null, alternative = _sum_tails(step, lambda t: _gaussian_tails(mpf(mu), t), threshold)
         run = deformed_run((SampledStep(*step, 1),), mu**2, reflected=False)

@@ -28,7 +28,7 @@ Kind = Literal["epsilon", "delta", "power"]
 
 @dataclass(frozen=True)
 class _Question:
-    """A number of a rare run; a delta is asked at the epsilon that belongs to about `at`."""
+    """Number of a rare run; a delta is evaluated at the epsilon that belongs to about `at`."""
 
     noise: float
     rate: float

@@ -1,4 +1,4 @@
-"""Runs of many points read together, before each point is answered as it is alone."""
+"""Joint evaluation of the runs of many points, before each point is answered as a request of its own."""
 
 from __future__ import annotations
 
@@ -21,17 +21,18 @@ from service.privacy.errors import PrivacyComputationError
 from service.privacy.trade_off.combinators.prefetched import Known, PrefetchedCurve
 
 NARROW: Final = 1e-7
-"""Relative width of what is taken as it is read together; tolerances below it ask for less."""
+"""Largest relative width of jointly evaluated numbers. Smaller tolerances of requests apply."""
 MOST_QUESTIONS: Final = 4_096
 
 RunQueries = tuple[tuple[Summand, ...], tuple[Known, ...]]
-"""The steps of a run, and what is read of it."""
+"""Steps of a run, and the queries on its curves."""
 
 
 def resolve_together(requests: Sequence[BoundsRequest | None], wanted: range) -> list[ResolvedRequest | None]:
-    """The settings of those at the places `wanted` among requests that are read together, as far as lines serve them:
-    their curves know what the questions read where that could be read together. None of others, and where there are
-    none to be had: who asks again is told why.
+    """Return the resolved requests at the indices `wanted`. Their curves hold the jointly evaluated numbers.
+
+    Contour inversion evaluates the queries of all requests together if it serves them. The result is None for other
+    requests, and for requests that cannot be resolved. A later attempt to resolve such a request raises its error.
     """
     asked: dict[int, RunQueries] = {}
     resolved_requests: list[ResolvedRequest | None] = []
@@ -40,7 +41,7 @@ def resolve_together(requests: Sequence[BoundsRequest | None], wanted: range) ->
         resolved = None if request is None else _resolve(request)
         run = None if resolved is None else run_of(resolved.primary.curves.add)
         if request is not None and run is not None:
-            questions: tuple[Any, ...] = request.questions  # frozen, which their type does not say
+            questions: tuple[Any, ...] = request.questions  # frozen at run time, unknown to the type checker
             readings = (reading for question in questions for reading in _readings(question))
             asked[place] = run.summands, tuple(dict.fromkeys(readings))
             narrow = min(narrow, request.relative_tolerance)
@@ -55,7 +56,7 @@ def resolve_together(requests: Sequence[BoundsRequest | None], wanted: range) ->
     ]
 
 
-@lru_cache(maxsize=2)  # pieces that are shorter than a block ask for it again
+@lru_cache(maxsize=2)  # chunks shorter than a block share its result
 def _read_together(asked: tuple[RunQueries, ...], width: float) -> tuple[Mapping[Known, Enclosure], ...]:
     wanted = [Wanted(ContourRun.of(0.0, steps), readings) for steps, readings in asked]
     evaluate_together(wanted, width)
@@ -68,7 +69,7 @@ def _resolve(request: BoundsRequest) -> ResolvedRequest | None:
     try:
         resolved = resolve_request(request)
         if resolved.primary.engine == CONTOUR:
-            _ = resolved.primary.curves  # making them may say what only the engine knows
+            _ = resolved.primary.curves  # building curves may raise an error of the engine
             return resolved
     except PrivacyComputationError:
         pass
