@@ -138,8 +138,8 @@ HazardEffect = Annotated[
         "HazardEffect",
         "Effect of a hazard on numbers and verdict. none: no effect, and `effect_text` gives the reason. "
         "numbers_changed: every number belongs to the run with the hazard, see `judged_as`. limits_undecided: "
-        "the numbers hold, but decide no limit that the hazard concerns. no_bound: no number is a bound, and no"
-        " limit is decided. A possible hazard has the effect none.",
+        "the numbers hold, but decide no limit that the hazard concerns. no_bound: no number is a bound, and no "
+        "limit is decided. A possible hazard has the effect none.",
         examples=["numbers_changed"],
     ),
 ]

@@ -59,8 +59,8 @@ class Monotonicity(Response):
     met_side: Annotated[
         Literal["larger", "smaller"] | None,
         Field(
-            description="Side of the value, above or below, on which all numbers of the range provably meet the"
-            " targets. null: no side is proved, and `notes` give the reason."
+            description="Side of the value, above or below, on which all numbers of the range provably meet the "
+            "targets. null: no side is proved, and `notes` give the reason."
         ),
     ]
     theorem: Annotated[str, Field(description="Theorem, or description of the check.")]
@@ -78,9 +78,9 @@ CalibrationStatus = Annotated[
     Literal["met", "trivially_met", "infeasible", "undecided"],
     named_schema(
         "CalibrationStatus",
-        "met: the value meets every target. `witness` is a neighbour that fails a target, or `no_witness` gives"
-        " the reason why there is none. trivially_met: the whole range meets every target, and the value is its"
-        " least private number. infeasible: provably no number of the range meets every target, and the value "
+        "met: the value meets every target. `witness` is a neighbour that fails a target, or `no_witness` gives "
+        "the reason why there is none. trivially_met: the whole range meets every target, and the value is its "
+        "least private number. infeasible: provably no number of the range meets every target, and the value "
         "is the evaluated number nearest to feasibility. undecided: no evaluated number provably meets every "
         "target, and infeasibility is not proved. `notes` give the reason.",
         examples=["met"],

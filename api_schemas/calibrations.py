@@ -59,8 +59,8 @@ Free = Annotated[
         min_length=1,
         max_length=LONGEST_POINTER,
         description="JSON pointer to the free number in the mechanism, a threat model or the question of a "
-        "target. The number in the request is only the start of the search. If `records` is absent,"
-        " the search starts at 1.",
+        "target. The number in the request is only the start of the search. If `records` is absent, "
+        "the search starts at 1.",
         examples=["/mechanism/noise_multiplier"],
     ),
 ]

@@ -10,8 +10,8 @@ Direction = Annotated[
     Literal["add", "remove", "both"],
     named_schema(
         "Direction",
-        "Null hypothesis of the attack. add: H0 is the data without the record. remove: H0 is the data with the"
-        " record. both: the worse of the two.",
+        "Null hypothesis of the attack. add: H0 is the data without the record. remove: H0 is the data with the "
+        "record. both: the worse of the two.",
         examples=["add"],
     ),
 ]
@@ -30,8 +30,8 @@ NeighboringRelation = Annotated[
     named_schema(
         "NeighboringRelation",
         "Definition of neighbouring data sets. add_or_remove_one: one data set has one more record. "
-        "replace_one: one record is replaced by another, which doubles the sensitivity of Gaussian and Laplace."
-        " zero_out: one record is replaced by an empty record, which adds nothing to a sum. Stated guarantees "
+        "replace_one: one record is replaced by another, which doubles the sensitivity of Gaussian and Laplace. "
+        "zero_out: one record is replaced by an empty record, which adds nothing to a sum. Stated guarantees "
         "(gdp, pure_dp, approximate_dp, exponential) apply to the chosen relation.",
         examples=["add_or_remove_one"],
     ),
@@ -109,13 +109,13 @@ LimitCode = Annotated[
         "Reason for a wide enclosure. no_bounds: the engine computes an approximation without an error bound. "
         "sampling_error: the bounds form a confidence interval. two_theorems: the bounds come from different "
         "theorems. tolerance_too_fine: the enclosure meets 1e-6, but not the requested tolerance. work_spent: "
-        "the request exhausted its allowance of work. empty_range: the range contains no point of the curve, or"
-        " perhaps none. no_finite_end: no finite upper bound is proved. long_list: the list has more wide "
+        "the request exhausted its allowance of work. empty_range: the range contains no point of the curve, or "
+        "perhaps none. no_finite_end: no finite upper bound is proved. long_list: the list has more wide "
         "numbers than the second engine evaluates. small_tail: the second engine cannot represent the number. "
         "many_different_steps: the run has too many different steps for the second engine. small_loss: the "
         "privacy loss is too small for the second engine. one_engine: the request allows only one engine. "
-        "neighbour_not_served: the neighbour of the calibrated value is not served. range_end: no number of the"
-        " calibration range fails. undecided_target: the enclosure of a calibration target contains its limit. "
+        "neighbour_not_served: the neighbour of the calibrated value is not served. range_end: no number of the "
+        "calibration range fails. undecided_target: the enclosure of a calibration target contains its limit. "
         "engine_resolution: every engine was evaluated at its finest resolution.",
         examples=["two_theorems"],
     ),

@@ -25,8 +25,8 @@ LEAST_MU, LARGEST_MU = 1e-100, 1e6
 OptionalMuDp = Annotated[
     Annotated[float, Field(ge=LEAST_MU, le=LARGEST_MU)] | None,
     Field(
-        description="Target mu of Gaussian differential privacy (GDP) of the run, for neighbours by replacement"
-        " of a record.",
+        description="Target mu of Gaussian differential privacy (GDP) of the run, for neighbours by replacement "
+        "of a record.",
         examples=[1.0],
         exclude_if=is_none,
     ),
@@ -135,8 +135,8 @@ class NoiseForTarget(Response):
     noise_std: Annotated[
         ConvertedNumber | None,
         Field(
-            description="Sufficient noise for the target: tau_dp for mu_dp, and the smaller of both for mu_mip,"
-            " since mu-GDP implies mu-GMIP. null: neither is known."
+            description="Sufficient noise for the target: tau_dp for mu_dp, and the smaller of both for mu_mip, "
+            "since mu-GDP implies mu-GMIP. null: neither is known."
         ),
     ]
     noise_free_mu: Annotated[ConvertedNumber, Field(description="Smallest mu_mip of the run without noise.")]
@@ -149,8 +149,8 @@ class GdpGmipResponse(Result):
     mu_dp: Annotated[
         ConvertedNumber | None,
         Field(
-            description="GDP parameter of the run with noise tau_mip, for a request with mu_mip. null: no noise"
-            " is necessary, and a run without noise has no GDP."
+            description="GDP parameter of the run with noise tau_mip, for a request with mu_mip. null: no noise "
+            "is necessary, and a run without noise has no GDP."
         ),
     ]
     mu_mip: ConvertedNumber

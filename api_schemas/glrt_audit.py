@@ -81,8 +81,8 @@ class GlrtAuditResponse(Result):
     trials: Annotated[
         int,
         Field(
-            description="Number of simulated attacks with the record. Equally many attacks"
-            " are simulated without the record.",
+            description="Number of simulated attacks with the record. Equally many attacks "
+            "are simulated without the record.",
             examples=[10_000],
         ),
     ]

@@ -181,8 +181,8 @@ class EstimatesResponse(Response):
         int,
         Field(
             ge=0,
-            description="Smallest possible cost in microseconds of CPU time. The"
-            " service rejects requests by this number.",
+            description="Smallest possible cost in microseconds of CPU time. The "
+            "service rejects requests by this number.",
             examples=[1_050],
         ),
     ]

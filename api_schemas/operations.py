@@ -54,8 +54,8 @@ class LimitsResponse(Response):
     cost: Annotated[
         int,
         Field(
-            description="Largest least_cost of a request, in microseconds of CPU time. Estimates may exceed the"
-            " true cost by a factor of 32, and the service rejects no cheaper request.",
+            description="Largest least_cost of a request, in microseconds of CPU time. Estimates may exceed the "
+            "true cost by a factor of 32, and the service rejects no cheaper request.",
             examples=[20_000_000],
         ),
     ]

@@ -96,8 +96,8 @@ class PmpExponentialRequest(Request):
         Annotated[int, Field(ge=0, le=MOST_SAMPLES)] | None,
         Field(
             description="Number of sampled subsets for each object, if not all subsets are summed. 0 gives the "
-            "certified swap bound alone; otherwise at least 100. Default: 2000, or a smaller number"
-            " for a fast answer.",
+            "certified swap bound alone; otherwise at least 100. Default: 2000, or a smaller number "
+            "for a fast answer.",
             examples=[2000],
             exclude_if=is_none,
         ),
@@ -275,8 +275,8 @@ class PmpExponentialResponse(Result):
         Literal["enumeration", "sampling", "swap_bound"],
         named_schema(
             "PmpMethod",
-            "enumeration: all subsets were summed. sampling: some subsets were sampled, in addition to the swap"
-            " bound. swap_bound: the certified bound alone.",
+            "enumeration: all subsets were summed. sampling: some subsets were sampled, in addition to the swap "
+            "bound. swap_bound: the certified bound alone.",
         ),
     ]
     tolerance_met: ToleranceMet

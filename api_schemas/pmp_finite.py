@@ -45,8 +45,8 @@ class PmpFiniteRequest(Request):
     subsets: Annotated[
         Annotated[tuple[Subset, ...], Field(min_length=2, max_length=LARGEST_SUBSETS)] | None,
         Field(
-            description="Subset of each row, as indices of points from 0. Default: all subsets in lexicographic"
-            " order, [0, 1], [0, 2], ...",
+            description="Subset of each row, as indices of points from 0. Default: all subsets in lexicographic "
+            "order, [0, 1], [0, 2], ...",
             examples=[[[0], [1]]],
             exclude_if=is_none,
         ),

@@ -160,8 +160,8 @@ class PmpGaussianResponse(Result):
     epsilon_pmp: Annotated[
         EnclosedNumber,
         Field(
-            description="Smallest epsilon, in nats, for which releases with and without any point are (epsilon,"
-            " delta)-indistinguishable. The attacker knows the parent set, but not the share that "
+            description="Smallest epsilon, in nats, for which releases with and without any point are (epsilon, "
+            "delta)-indistinguishable. The attacker knows the parent set, but not the share that "
             "is the data."
         ),
     ]

@@ -71,8 +71,8 @@ class PmpSimulationsRequest(Request):
     epsilon_on_population: Annotated[
         SimulatedEpsilon | None,
         Field(
-            description="Epsilon among the halves of every simulated set, in nats. It determines the epsilon of"
-            " the mechanism.",
+            description="Epsilon among the halves of every simulated set, in nats. It determines the epsilon of "
+            "the mechanism.",
             examples=[5.0],
             exclude_if=is_none,
         ),
@@ -154,8 +154,8 @@ class SimulatedTrial(TypedDict):
         NonNegative | None,
         Field(
             description="Epsilon of practical membership privacy in "
-            "nats. Exact for exponential, and the bound of"
-            " Proposition 12 for gaussian."
+            "nats. Exact for exponential, and the bound of "
+            "Proposition 12 for gaussian."
         ),
     ]
     epsilon_on_population_by_sensitivity: Annotated[

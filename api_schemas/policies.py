@@ -40,8 +40,8 @@ PolicyVerdict = Annotated[
         "PolicyVerdict",
         "void: an attestation refutes an assumption of all numbers, so no number is a bound. violated: a rule "
         "of severity error is violated. undecided: no rule is violated, and one rule is undecided. "
-        "met_if_attested: every limit is kept, but a required attestation is missing. met: every limit is kept."
-        " Later versions may add verdicts; treat unknown verdicts as not met.",
+        "met_if_attested: every limit is kept, but a required attestation is missing. met: every limit is kept. "
+        "Later versions may add verdicts; treat unknown verdicts as not met.",
         examples=["met"],
     ),
 ]
@@ -242,8 +242,8 @@ class Decision(Response):
     sentence: Annotated[
         str,
         Field(
-            description="The verdict in one sentence, with its assumptions. Display this sentence together with"
-            " the verdict.",
+            description="The verdict in one sentence, with its assumptions. Display this sentence together with "
+            "the verdict.",
             examples=["Every limit is kept if 3 assumptions hold that nobody vouches for."],
         ),
     ]

@@ -116,8 +116,8 @@ class MembershipThreatModel(Request):
         Literal["chi_square", "gaussian"],
         named_schema(
             "StepCurve",
-            "Curve of one step. chi_square: exact for Gaussian gradients (Theorem 5.1). gaussian: approximation"
-            " (Corollary 5.1).",
+            "Curve of one step. chi_square: exact for Gaussian gradients (Theorem 5.1). gaussian: approximation "
+            "(Corollary 5.1).",
             examples=["chi_square"],
         ),
     ] = "chi_square"
@@ -125,8 +125,8 @@ class MembershipThreatModel(Request):
         Literal["exact", "clt", "root_sum_square"],
         named_schema(
             "MembershipComposition",
-            "Composition of the steps. exact: numerical composition of the sampled steps. clt: approximation by"
-            " the limit of many steps (Equation 10). root_sum_square: approximation mu sqrt(steps), which "
+            "Composition of the steps. exact: numerical composition of the sampled steps. clt: approximation by "
+            "the limit of many steps (Equation 10). root_sum_square: approximation mu sqrt(steps), which "
             "ignores sampling.",
             examples=["exact"],
         ),

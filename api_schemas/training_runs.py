@@ -47,8 +47,8 @@ NoiseMultipliers = Annotated[
     Discriminator(_kind),
     Field(
         validation_alias=AliasChoices("noise_multiplier", "sigma", "noise"),
-        description="Standard deviation of the Gaussian noise on the batch sum, divided by the clipping norm of"
-        " one record. A list has one entry for each phase.",
+        description="Standard deviation of the Gaussian noise on the batch sum, divided by the clipping norm of "
+        "one record. A list has one entry for each phase.",
         examples=[1.0],
     ),
 ]

@@ -165,8 +165,8 @@ PMP_GAUSSIAN: Final = Computation(
     path="/v1/pmp/gaussian",
     description="Compute practical membership privacy of a noisy sum or mean of a random half of given points. "
     "Many points may be sent as an .npz archive with the arrays `points`, `target.epsilon` and "
-    "`target.delta`. Other fields are arrays without dimensions. The digest covers the bytes of the"
-    " archive and its fields.",
+    "`target.delta`. Other fields are arrays without dimensions. The digest covers the bytes of the "
+    "archive and its fields.",
     examples=PMP_GAUSSIAN_EXAMPLES,
     request_type=PmpGaussianRequest,
     response_type=PmpGaussianResponse,
