@@ -35,23 +35,27 @@ EntryT = TypeVar("EntryT")
 class AnswerBase(Response, Generic[TypeT, QuestionT]):
     """Question of an answer."""
 
-    type: Annotated[TypeT, Field(description="The `type` of the question.")]
-    question: Annotated[QuestionT, Field(description="As it was asked, with its defaults.")]
+    type: Annotated[TypeT, Field(description="Type of the question.")]
+    question: Annotated[QuestionT, Field(description="The question, with default values filled in.")]
 
 
 class TradeOffPoint(TypedDict):
-    """One point of the curve. `type_two_error` is safe from below, `power` from above."""
+    """One point of the curve. The safe bound is the lower bound of `type_two_error` and the upper bound of `power`."""
 
-    false_positive_rate: Annotated[float, Field(description="As in the question.")]
-    type_two_error: Annotated[EnclosedProbability, Field(description="Smallest type II error of any attack there.")]
-    power: Annotated[EnclosedProbability, Field(description="Largest power (true positive rate) of any attack there.")]
+    false_positive_rate: Annotated[float, Field(description="False positive rate from the question.")]
+    type_two_error: Annotated[
+        EnclosedProbability, Field(description="Smallest type II error of any attack at this rate.")
+    ]
+    power: Annotated[
+        EnclosedProbability, Field(description="Largest power (true positive rate) of any attack at this rate.")
+    ]
 
 
 class PointsInOrder(Response):
     """Points of a curve, in the order of the request."""
 
     points: Annotated[
-        tuple[TradeOffPoint, ...], Field(description="At the false positive rates asked for, in their order.")
+        tuple[TradeOffPoint, ...], Field(description="Points at the requested false positive rates, in their order.")
     ]
 
 
@@ -64,25 +68,25 @@ class EngineField(Response):
 class EngineGrounds(Response):
     """Evidence behind the number of one engine."""
 
-    evidence: Annotated[Evidence | None, Field(description="As in the answer; null where the engine failed.")]
+    evidence: Annotated[Evidence | None, Field(description="Evidence of the number. null: the engine failed.")]
     tight: Tight
     notes: Notes
 
 
 class MethodPoints(EngineGrounds, PointsInOrder, EngineField):
-    """The curve by one engine. No points: the engine failed, and the notes say how."""
+    """Curve by one engine. Without points, the engine failed, and the notes give the reason."""
 
 
 class MethodNumber(EngineGrounds, Enclosed[NonNegative | None], EngineField):
-    """The number by one engine or theorem. null: the engine failed, and the notes say how."""
+    """Number by one engine or theorem. null: the engine failed, and the notes give the reason."""
 
 
 class MethodProbability(EngineGrounds, Enclosed[Probability | None], EngineField):
-    """The probability by one engine or theorem. null: the engine failed, and the notes say how."""
+    """Probability by one engine or theorem. null: the engine failed, and the notes give the reason."""
 
 
 class MethodGain(EngineGrounds, Enclosed[AdvantageOverPrior | None], EngineField):
-    """The advantage over the prior by one engine or theorem. null: the engine failed, and the notes say how."""
+    """Advantage over the prior by one engine or theorem. null: the engine failed, and the notes give the reason."""
 
 
 class EngineComparison(Response, Generic[EntryT]):
@@ -90,20 +94,25 @@ class EngineComparison(Response, Generic[EntryT]):
 
     methods: Annotated[
         tuple[EntryT, ...] | None,
-        Field(exclude_if=is_none, description='Every engine side by side; present with method "all".'),
+        Field(
+            exclude_if=is_none,
+            description="Answers of every engine side by side. The field is present with method `all`.",
+        ),
     ] = None
 
 
 class TradeOffAnswer(
     EngineComparison[MethodPoints], EvidenceFields, PointsInOrder, AnswerBase[Literal["trade_off"], TradeOffQuestion]
 ):
-    """The curve at the false positive rates asked for, in their order."""
+    """The curve at the requested false positive rates, in their order."""
 
 
 class GlobalMu(Response):
     """Global mu beside the regularised mu."""
 
-    global_mu: Annotated[EnclosedNumber, Field(description="Smallest mu with no restriction; often Infinity.")]
+    global_mu: Annotated[
+        EnclosedNumber, Field(description="Smallest mu without restriction of the error rates. Infinity is frequent.")
+    ]
 
 
 class GdpMuAnswer(
@@ -113,7 +122,7 @@ class GdpMuAnswer(
     Ends[NonNegative],
     AnswerBase[Literal["gdp_mu"], GdpMuQuestion],
 ):
-    """The regularised mu, and the one that holds at every error rate."""
+    """The regularised mu, and the mu that is valid at every error rate."""
 
 
 class NumberAnswer(
@@ -125,7 +134,7 @@ class NumberAnswer(
         Annotated[EpsilonQuestion | DeletionCapacityQuestion, Field(discriminator="type")],
     ],
 ):
-    """One number with its enclosure; "Infinity" where none is finite."""
+    """One number with its enclosure. "Infinity" stands for an infinite bound."""
 
 
 class AdvantageOverPriorAnswer(
@@ -134,7 +143,7 @@ class AdvantageOverPriorAnswer(
     Enclosed[AdvantageOverPrior],
     AnswerBase[Literal["advantage_over_prior"], AdvantageOverPriorQuestion],
 ):
-    """The largest gain of an accusation over the prior, with its enclosure."""
+    """The largest gain of the positive predictive value over the prior, with its enclosure."""
 
 
 class ProbabilityAnswer(
@@ -161,7 +170,7 @@ class ProbabilityAnswer(
         ],
     ],
 ):
-    """One probability with its enclosure, or the advantage, which is a difference of two."""
+    """One probability with its enclosure. The advantage is a difference of two probabilities."""
 
 
 class Guarantee(Response):
@@ -169,7 +178,10 @@ class Guarantee(Response):
 
     holds: Annotated[
         Holds,
-        Field(description="unknown: the confidence lies inside the enclosure, or there is no enclosure."),
+        Field(
+            description="Whether the guarantee holds. unknown: the confidence lies inside the enclosure, or "
+            "there is no enclosure."
+        ),
     ]
 
 
@@ -180,10 +192,10 @@ class GuaranteeAnswer(
     Enclosed[Probability],
     AnswerBase[Literal["unlearning_guarantee"], UnlearningGuaranteeQuestion],
 ):
-    """The smallest probability that the record is not a member, and whether it is at least the confidence asked for."""
+    """Smallest probability that the record is not a member, and whether it reaches the requested confidence."""
 
 
 Answer = Annotated[
     TradeOffAnswer | GdpMuAnswer | NumberAnswer | AdvantageOverPriorAnswer | ProbabilityAnswer | GuaranteeAnswer,
-    named_schema("Answer", "The answer to one question, which has its `type`.", discriminator="type"),
+    named_schema("Answer", "The answer to one question. Its `type` is the type of the question.", discriminator="type"),
 ]

@@ -22,16 +22,16 @@ Count = Annotated[int, Field(ge=1, le=LARGEST_RECORDS)]
 
 
 class Subject(Request):
-    """Name of what is assessed: a model, a release or a data product."""
+    """Subject of the assessment: a model, a release or a data product."""
 
-    name: Annotated[Name, Field(description="What people call it.", examples=["next-word model"])]
+    name: Annotated[Name, Field(description="Name of the subject.", examples=["next-word model"])]
     version: Annotated[
-        Name | None, Field(description="Which version or release.", examples=["2.1.0"], exclude_if=is_none)
+        Name | None, Field(description="Version or release of the subject.", examples=["2.1.0"], exclude_if=is_none)
     ] = None
     uri: Annotated[
         Uri | None,
         Field(
-            description="Where it is, as an absolute URI. The service never opens it.",
+            description="Absolute URI of the subject. The service never opens it.",
             examples=["https://models.example.org/next-word/2.1.0"],
             exclude_if=is_none,
         ),
@@ -39,7 +39,7 @@ class Subject(Request):
     sha256: Annotated[
         Sha256 | None,
         Field(
-            description="SHA-256 of its file: 64 lower-case hexadecimal digits.",
+            description="SHA-256 of the file: 64 lower-case hexadecimal digits.",
             examples=["9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"],
             exclude_if=is_none,
         ),
@@ -47,48 +47,62 @@ class Subject(Request):
 
 
 class Attestation(Request):
-    """Somebody's word that an assumption holds, or does not. It is repeated, not checked."""
+    """Statement of a person that an assumption holds or does not hold.
+
+    The service repeats the statement without a check.
+    """
 
     code: AssumptionCode
     holds: Annotated[
         Literal["yes", "no"],
         named_schema(
-            "Attested", "no: the numbers that rest on it say nothing, and the verdict is void.", examples=["yes"]
+            "Attested",
+            "yes or no. no: the numbers that rest on the assumption are meaningless, and the verdict is void.",
+            examples=["yes"],
         ),
     ]
-    by: Annotated[Name | None, Field(description="Whose word it is.", examples=["ML platform"], exclude_if=is_none)] = (
-        None
-    )
+    by: Annotated[
+        Name | None,
+        Field(
+            description="Person or organisation who attests the assumption.",
+            examples=["ML platform"],
+            exclude_if=is_none,
+        ),
+    ] = None
     when: Annotated[
-        Day | None, Field(description="Day, as YYYY-MM-DD.", examples=["2026-11-23"], exclude_if=is_none)
+        Day | None,
+        Field(description="Day of the attestation, as YYYY-MM-DD.", examples=["2026-11-23"], exclude_if=is_none),
     ] = None
 
 
 class AssessmentContext(Request):
-    """Facts about a run beside its mechanism. An absent fact is a hazard and never assumed."""
+    """Facts about a run beside its mechanism.
+
+    The service reports each absent fact as a hazard and never assumes a value.
+    """
 
     delta: Delta
     subject: Annotated[
-        Subject | None, Field(description="What is assessed. The answer repeats it.", exclude_if=is_none)
+        Subject | None, Field(description="Subject of the assessment. The answer repeats it.", exclude_if=is_none)
     ] = None
     date: Annotated[
         Day | None,
         Field(
-            description="Day of the assessment, as YYYY-MM-DD. The service does not fill it in: the same request has "
-            "the same answer on every day.",
+            description="Day of the assessment, as YYYY-MM-DD. The service never fills in the day, so equal "
+            "requests have equal answers.",
             examples=["2026-11-23"],
             exclude_if=is_none,
         ),
     ] = None
     prepared_by: Annotated[
         Name | None,
-        Field(description="Who prepared the assessment.", examples=["Privacy engineering"], exclude_if=is_none),
+        Field(description="Author of the assessment.", examples=["Privacy engineering"], exclude_if=is_none),
     ] = None
     dataset_size: Annotated[
         Count | None,
         Field(
             validation_alias=AliasChoices("dataset_size", "num_examples", "n_train"),
-            description="Records in the data set.",
+            description="Number of records in the data set.",
             examples=[48_000],
             exclude_if=is_none,
         ),
@@ -96,7 +110,7 @@ class AssessmentContext(Request):
     batch_size: Annotated[
         Count | None,
         Field(
-            description="Records in a batch, on average: between two updates of the model.",
+            description="Mean number of records in a batch, counted between two updates of the model.",
             examples=[480],
             exclude_if=is_none,
         ),
@@ -105,7 +119,7 @@ class AssessmentContext(Request):
         Literal["example", "sequence", "document", "device", "user", "household", "organisation"],
         named_schema(
             "PrivacyUnit",
-            "Whose data are protected together. All but example may hold several records: `records`.",
+            "Unit of protection. All units except example may contain several records, see `records`.",
             examples=["user"],
         ),
     ] = "example"
@@ -113,19 +127,19 @@ class AssessmentContext(Request):
         Annotated[int, Field(ge=1, le=LARGEST_GROUP)] | None,
         Field(
             validation_alias=AliasChoices("records", "max_examples_per_unit", "max_examples_per_user"),
-            description="Records that one privacy unit has in the data at most, enforced before training.",
+            description="Largest number of records of one privacy unit, enforced before training.",
             examples=[4],
             exclude_if=is_none,
         ),
     ] = None
     prior: Annotated[
-        UnitInterval, Field(description="P(the record is a member) before the attack.", examples=[0.5])
+        UnitInterval, Field(description="Probability, before the attack, that the record is a member.", examples=[0.5])
     ] = 0.5
     false_positive_rate: Annotated[
         UnitInterval,
         Field(
             validation_alias=AliasChoices("false_positive_rate", "fpr", "alpha"),
-            description="Rate of false accusations at which attacks are described.",
+            description="False positive rate at which attacks are reported.",
             examples=[1e-3],
         ),
     ] = 1e-3
@@ -133,7 +147,7 @@ class AssessmentContext(Request):
         UnitInterval,
         Field(
             validation_alias=AliasChoices("baseline_success", "kappa"),
-            description="Chance to reconstruct the record without seeing the release.",
+            description="Probability of reconstructing the record without the release.",
             examples=[1e-3],
         ),
     ] = 1e-3
@@ -141,7 +155,8 @@ class AssessmentContext(Request):
         Literal["all_checkpoints", "last_model"],
         named_schema(
             "Released",
-            "What left the training run. The bounds are for all checkpoints; a last model alone reveals no more.",
+            "Released models of the training run. The bounds hold for all checkpoints, and a last model alone "
+            "reveals no more.",
             examples=["all_checkpoints"],
         ),
     ] = "all_checkpoints"
@@ -149,16 +164,17 @@ class AssessmentContext(Request):
         Annotated[int, Field(ge=1, le=LARGEST_COUNT)] | None,
         Field(
             validation_alias=AliasChoices("dimension", "num_parameters"),
-            description="Coordinates of the released vector, for attackers who do not know in which direction a record "
-            "moves it.",
+            description="Number of coordinates of the released vector. Attackers who do not know the direction "
+            "of a record's influence need this number.",
+            examples=[10_000],
             exclude_if=is_none,
         ),
     ] = None
     unknown_direction: Annotated[
         UnknownDirection | None,
         Field(
-            description="What an attacker who does not know the direction takes it for, where there are several steps; "
-            "absent: common_to_all_steps.",
+            description="Assumption about the unknown direction in a run of several steps. Default: "
+            "common_to_all_steps.",
             exclude_if=is_none,
         ),
     ] = None
@@ -166,8 +182,8 @@ class AssessmentContext(Request):
         Annotated[float, Field(ge=0, le=LARGEST_EPSILON), POSITIVE_ZERO] | None,
         Field(
             validation_alias=AliasChoices("epsilon_pmp", "pmp_epsilon"),
-            description="Parameter epsilon of practical membership privacy that was computed for this release on its "
-            "candidates (`/v1/pmp`); absent: that attacker is left out.",
+            description="Parameter epsilon of practical membership privacy, computed by `/v1/pmp` for this "
+            "release and its candidates. Without it, the assessment omits this attacker.",
             examples=[0.5],
             json_schema_extra={"x-unit": "nats"},
             exclude_if=is_none,
@@ -175,35 +191,48 @@ class AssessmentContext(Request):
     ] = None
     delta_pmp: Annotated[
         Annotated[float, Field(ge=0, le=1), POSITIVE_ZERO] | None,
-        Field(description="Parameter delta beside epsilon_pmp; absent: 0.", examples=[0.0], exclude_if=is_none),
+        Field(
+            description="Parameter delta of practical membership privacy, beside `epsilon_pmp`. Default: 0.",
+            examples=[0.0],
+            exclude_if=is_none,
+        ),
     ] = None
     microbatch_size: Annotated[
         Annotated[int, Field(ge=1, le=LARGEST_COUNT)] | None,
-        Field(description="Records whose gradients are averaged before clipping.", examples=[1], exclude_if=is_none),
+        Field(
+            description="Number of records whose gradients are averaged before clipping.",
+            examples=[1],
+            exclude_if=is_none,
+        ),
     ] = None
     microbatches_accounted: Annotated[
         bool | None,
         Field(
-            description="Whether the noise of the mechanism is already half of what was configured, because averages "
-            "of microbatches were clipped. An import from TensorFlow Privacy with used_microbatching sets it.",
+            description="Whether the noise multiplier already includes the factor 1/2 for clipped averages of "
+            "microbatches. Imports from TensorFlow Privacy with `used_microbatching` set this "
+            "field.",
             examples=[False],
             exclude_if=is_none,
         ),
     ] = None
     gradient_accumulation_steps: Annotated[
         Annotated[int, Field(ge=1, le=LARGEST_COUNT)] | None,
-        Field(description="Backward passes between two updates of the model.", examples=[1], exclude_if=is_none),
+        Field(
+            description="Number of backward passes between two updates of the model.", examples=[1], exclude_if=is_none
+        ),
     ] = None
     tuning_runs: Annotated[
         Annotated[int, Field(ge=1, le=LARGEST_COUNT)] | None,
         Field(
-            description="Runs on the same data of which this is the best; 1: the settings came from elsewhere.",
+            description="Number of tuning runs on the same data. The value 1 means that the settings were "
+            "chosen without these data.",
             examples=[1],
             exclude_if=is_none,
         ),
     ] = None
     attested: Annotated[
-        tuple[Attestation, ...], Field(max_length=LARGEST_ATTESTED, description="What is vouched for, and by whom.")
+        tuple[Attestation, ...],
+        Field(max_length=LARGEST_ATTESTED, description="Attestations about assumptions, each with its author."),
     ] = ()
 
     @model_validator(mode="after")

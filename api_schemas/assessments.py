@@ -28,13 +28,13 @@ from api_schemas.threat_models import (
 
 
 class AssessmentsRequest(Request):
-    """A run, its context, and the policy it is held against."""
+    """A run, its context and the policy that the service applies."""
 
     mechanism: MechanismSpec
     # A default that is an object inside a union is beyond client generators: the document names none.
     threat_model: WorstCaseThreatModel = Field(default_factory=usual_worst_case)
     context: AssessmentContext
-    policy: Annotated[Policy | None, Field(description="Limits to be kept.", exclude_if=is_none)] = None
+    policy: Annotated[Policy | None, Field(description="Limits that the run must keep.", exclude_if=is_none)] = None
     relative_tolerance: RelativeTolerance = DEFAULT_TOLERANCE
 
     @model_validator(mode="after")
@@ -98,17 +98,35 @@ class AssessmentsRequest(Request):
 
 
 class AssessedAssumption(Assumption):
-    """An assumption, with what is attested about it."""
+    """An assumption, with the attestation of the request."""
 
-    by: Annotated[str | None, Field(description="Whose word it is.", exclude_if=is_none)] = None
-    when: Annotated[str | None, Field(description="When it was given.", exclude_if=is_none)] = None
-    if_not: Annotated[str, Field(description="What follows where it does not hold.")]
+    by: Annotated[
+        str | None,
+        Field(
+            description="Person or organisation who attests the assumption.",
+            examples=["J. Doe, data protection officer"],
+            exclude_if=is_none,
+        ),
+    ] = None
+    when: Annotated[
+        str | None,
+        Field(description="Day of the attestation, as YYYY-MM-DD.", examples=["2026-11-23"], exclude_if=is_none),
+    ] = None
+    if_not: Annotated[
+        str,
+        Field(
+            description="Consequence for the answers if the assumption does not hold.",
+            examples=["The mechanism may be less private than every number says."],
+        ),
+    ]
 
 
 class Consequence(Response):
-    """A number that a hazard has for a consequence."""
+    """A number that quantifies the effect of a hazard."""
 
-    text: Annotated[str, Field(description="What the number is of.")]
+    text: Annotated[
+        str, Field(description="Meaning of the number.", examples=["Epsilon with half the noise multiplier"])
+    ]
     mechanism: MechanismSpec
     threat_model: ThreatModelSpec
     answer: Answer
@@ -118,150 +136,238 @@ HazardEffect = Annotated[
     Literal["none", "numbers_changed", "limits_undecided", "no_bound"],
     named_schema(
         "HazardEffect",
-        "What a hazard does to numbers and verdict. none: nothing, `effect_text` says why. numbers_changed: every "
-        "number and limit is of the run as the hazard leaves it, see `judged_as`. limits_undecided: the numbers hold, "
-        "and decide no limit that the hazard is about. no_bound: no number is known to bound anything, and no limit is "
-        "decided. A possible hazard has the effect none: nothing that was sent says that it is there.",
+        "Effect of a hazard on numbers and verdict. none: no effect, and `effect_text` gives the reason. "
+        "numbers_changed: every number belongs to the run with the hazard, see `judged_as`. limits_undecided: "
+        "the numbers hold, but decide no limit that the hazard concerns. no_bound: no number is a bound, and no "
+        "limit is decided. A possible hazard has the effect none.",
         examples=["numbers_changed"],
     ),
 ]
 
 
 class AssessedHazard(Response):
-    """A way in which the run may be less private, or its numbers say less, than it looks; with what is known of it."""
+    """A known reason why the run may be less private than its parameters suggest, with its status and effect."""
 
     code: HazardCode
-    title: Annotated[str, Field(description="The hazard in a short sentence, for people.")]
-    text: Annotated[str, Field(description="The hazard in a sentence.")]
+    title: Annotated[
+        str, Field(description="The hazard in a short sentence.", examples=["The sampler is not recorded"])
+    ]
+    text: Annotated[
+        str,
+        Field(
+            description="The hazard in one sentence.", examples=["The request does not record how batches were drawn."]
+        ),
+    ]
     status: Annotated[
         Literal["present", "possible"],
         named_schema(
             "HazardStatus",
-            "present: what was sent says so; possible: nothing that was sent excludes it.",
+            "present: the request confirms the hazard. possible: the request does not exclude the hazard.",
             examples=["possible"],
         ),
     ]
     effect: HazardEffect
     effect_text: Annotated[
-        str, Field(description="What the hazard does to numbers and verdict, or why it does nothing.")
+        str,
+        Field(
+            description="Effect of the hazard on numbers and verdict, or the reason why there is none.",
+            examples=["The numbers hold only for Poisson sampling."],
+        ),
     ]
-    remedy: Annotated[str, Field(description="What to send, or to do, about it.")]
-    consequences: Annotated[tuple[Consequence, ...], Field(description="Numbers, where they are known.")] = ()
+    remedy: Annotated[
+        str,
+        Field(
+            description="Recommended action against the hazard.", examples=["Record the sampler of the training code."]
+        ),
+    ]
+    consequences: Annotated[
+        tuple[Consequence, ...], Field(description="Numbers that quantify the hazard, if known.")
+    ] = ()
 
 
 class AssessedThreatModel(Response):
-    """Answers to the standard questions about one attacker, in the order of the worst case."""
+    """Answers to the standard questions about one attacker. The order is that of the worst case."""
 
     threat_model: ThreatModelSpec
-    summary: Annotated[str, Field(description="Who that is.")]
-    conditional: Annotated[bool, Field(description="Relaxed: it may be quoted beside the worst case alone.")]
+    summary: Annotated[
+        str,
+        Field(
+            description="Description of the attacker in one sentence.",
+            examples=["An adversary who knows all records but one"],
+        ),
+    ]
+    conditional: Annotated[
+        bool,
+        Field(
+            description="Whether the threat model is relaxed. A relaxed result may "
+            "be quoted only together with the worst case."
+        ),
+    ]
     answers: Answers
     assumptions: Annotated[
-        tuple[AssessedAssumption, ...], Field(description="What these answers rest on, beside what all do.")
+        tuple[AssessedAssumption, ...],
+        Field(description="Assumptions of these answers, in addition to the assumptions of all answers."),
     ]
 
 
 class NotApplicable(Response):
-    """An attacker for whom nothing is said, and why."""
+    """A threat model without a result, and the reason."""
 
-    threat_model: Annotated[str, Field(description="Its `type`.")]
-    reason: Annotated[str, Field(description="What is missing: a theorem, or something in the request.")]
+    threat_model: Annotated[str, Field(description="Type of the threat model.", examples=["membership"])]
+    reason: Annotated[
+        str,
+        Field(
+            description="Missing theorem, or missing field of the request.",
+            examples=["The threat model applies only to noisy_sgd."],
+        ),
+    ]
 
 
 class GdpSummary(Response):
-    """The whole curve in one number, and how much that number gives away."""
+    """Approximation of the whole curve by one number, with the loss of the approximation."""
 
-    mu: Annotated[EnclosedNumber, Field(description="Smallest mu whose Gaussian curve is nowhere above, in the range.")]
-    smallest_rate: Annotated[float, Field(description="The range: rates of both errors from this one on.")]
+    mu: Annotated[
+        EnclosedNumber,
+        Field(description="Smallest mu whose Gaussian curve is nowhere above the true curve in the range."),
+    ]
+    smallest_rate: Annotated[
+        float, Field(description="Smallest value of both error rates in the range.", examples=[1e-06])
+    ]
     regret: Annotated[
         EnclosedNumber,
         Field(
-            description="How far the Gaussian curve lies below that of the run: the most by which both error rates of "
-            "an attack have to be raised for mu to say all about it. Small: mu may stand for the curve."
+            description="Distance between the Gaussian curve and the curve of the run: the necessary increase "
+            "of both error rates. A small value means that mu may replace the curve."
         ),
     ]
     evidence: Evidence
-    source: Annotated[str, Field(description="The definitions behind both.")]
+    source: Annotated[
+        str, Field(description="Sources of both definitions.", examples=["Dong, Roth and Su 2022, Definition 2.6"])
+    ]
 
 
 class OnePoint(Response):
-    """One number of the curve, and what it would be if nothing but (epsilon, delta) were known."""
+    """One number of the curve, and the weaker number that follows from (epsilon, delta) alone."""
 
-    epsilon: Annotated[float, Field(description="The certified epsilon at the delta of the context.")]
-    false_positive_rate: Annotated[float, Field(description="Where the power of the best attack is compared.")]
-    power: Annotated[Probability, Field(description="Of the run itself, at most.")]
+    epsilon: Annotated[
+        float, Field(description="Certified epsilon, in nats, at the delta of the context.", examples=[1.82])
+    ]
+    false_positive_rate: Annotated[
+        float, Field(description="False positive rate of the compared powers.", examples=[0.01])
+    ]
+    power: Annotated[Probability, Field(description="Upper bound of the power against the run.", examples=[0.031])]
     power_from_one_point: Annotated[
-        Probability, Field(description="Of the worst mechanism with that epsilon and delta.")
+        Probability,
+        Field(description="Power against the worst mechanism with the same epsilon and delta.", examples=[0.062]),
     ]
 
 
 class JudgedRun(Response):
-    """The run that all numbers are of, where hazards that are present make it another one than was described."""
+    """Run behind all numbers, after the changes by present hazards."""
 
     mechanism: MechanismSpec
     threat_model: WorstCaseThreatModel
-    hazards: Annotated[tuple[HazardCode, ...], Field(description="The hazards that changed it, in this order.")]
-    text: Annotated[str, Field(description="What was changed, in a sentence.")]
+    hazards: Annotated[
+        tuple[HazardCode, ...], Field(description="Hazards that changed the run, in the order of the changes.")
+    ]
+    text: Annotated[
+        str, Field(description="Changes of the run in one sentence.", examples=["The noise multiplier is halved."])
+    ]
 
 
 class RunSummary(Response):
-    """Texts to copy. Where nothing is proved about the run they contain no bound."""
+    """Texts for reports. The texts contain no bound if nothing is proved about the run."""
 
     title: Annotated[
         str,
         Field(
-            description="The run in words.",
+            description="Description of the run in words.",
             examples=["DP-SGD, noise 1.1, batches of 256 of 60\u00a0000, 15 epochs"],
         ),
     ]
     bounded: Annotated[
         bool,
         Field(
-            description="Whether any number is known to bound anything. false: an assumption is attested not to hold, "
-            "or a hazard with the effect no_bound is present; the texts then contain no bound."
+            description="Whether any number of the assessment is a bound. false: an attestation denies an "
+            "assumption, or a hazard has the effect no_bound."
         ),
     ]
-    sentence: Annotated[str, Field(description="The result in one sentence. Numbers are rounded to the safe side.")]
-    paragraph: Annotated[str, Field(description="The result in one paragraph of at most 120 words.")]
+    sentence: Annotated[
+        str,
+        Field(
+            description="Result in one sentence, with numbers rounded to the safe side.",
+            examples=["No attacker with a false positive rate of 1 % detects more than 4 % of the members."],
+        ),
+    ]
+    paragraph: Annotated[
+        str,
+        Field(
+            description="Result in one paragraph of at most 120 words.",
+            examples=[
+                "The run is DP-SGD with 1000 steps. At a false positive rate of 1 %, attacks detect at most 4 %."
+            ],
+        ),
+    ]
 
 
 class AssessmentsResponse(Result):
     """Assessment of a run: answers, assumptions, hazards, statement, and the verdict of a policy."""
 
     mechanism: MechanismSpec
-    threat_model: Annotated[WorstCaseThreatModel, Field(description="The worst case, with the records of the context.")]
+    threat_model: Annotated[
+        WorstCaseThreatModel, Field(description="The worst case, with the number of records from the context.")
+    ]
     context: AssessmentContext
     relative_tolerance: RelativeTolerance
     judged_as: Annotated[
         JudgedRun | None,
         Field(
-            description="The run that all numbers are of, where hazards that are present changed it; null: all numbers "
-            "are of the run as it was described."
+            description="The run behind all numbers, if hazards changed the described run. null: all numbers "
+            "belong to the described run."
         ),
     ]
     summary: RunSummary
-    verdict: Annotated[PolicyVerdict | None, Field(description="That of the policy. null: none was sent.")]
-    threat_models: Annotated[
-        tuple[AssessedThreatModel, ...], Field(description="The worst case first, then every relaxed one that applies.")
+    verdict: Annotated[
+        PolicyVerdict | None, Field(description="Verdict of the policy. null: the request has no policy.")
     ]
-    not_applicable: Annotated[tuple[NotApplicable, ...], Field(description="The others, and why.")]
+    threat_models: Annotated[
+        tuple[AssessedThreatModel, ...],
+        Field(description="The worst case first, then every relaxed threat model that applies."),
+    ]
+    not_applicable: Annotated[
+        tuple[NotApplicable, ...], Field(description="Threat models that do not apply, with reasons.")
+    ]
     gdp: Annotated[
         GdpSummary | None,
         Field(
-            description="null: the run has no finite mu over the range, no bound for it, perhaps no point in the "
-            "range, or one that costs more than all other numbers: the question gdp_mu answers."
+            description="Summary of the curve by one Gaussian parameter. null: no finite or affordable mu "
+            "exists over the range. The question gdp_mu answers in more detail."
         ),
     ]
     one_point: Annotated[
         OnePoint | None,
-        Field(description="What epsilon at delta alone would say; null: epsilon is infinite, or nothing is hidden."),
+        Field(
+            description="Comparison of the curve with one pair (epsilon, delta). null: epsilon is infinite, "
+            "or the run hides nothing."
+        ),
     ]
-    statement: Annotated[str, Field(description="Plain text, in the order of the reporting checklist.")]
-    hazards: Annotated[tuple[AssessedHazard, ...], Field(description="Present ones first.")]
+    statement: Annotated[
+        str,
+        Field(
+            description="Plain text, in the order of the reporting checklist.",
+            examples=["Training by DP-SGD with 1000 steps; one record is protected."],
+        ),
+    ]
+    hazards: Annotated[
+        tuple[AssessedHazard, ...],
+        Field(description="Hazards of the run. Present hazards come before possible hazards."),
+    ]
     assumptions: Annotated[
-        tuple[AssessedAssumption, ...], Field(description="What all answers rest on, and who vouches for it.")
+        tuple[AssessedAssumption, ...], Field(description="Assumptions of all answers, with their attestations.")
     ]
-    decision: Annotated[Decision | None, Field(description="How the run stands to the policy. null: none was sent.")]
+    decision: Annotated[
+        Decision | None, Field(description="Decision of the policy about the run. null: the request has no policy.")
+    ]
 
     @property
     def judged_mechanism(self) -> MechanismSpec:

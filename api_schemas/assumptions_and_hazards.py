@@ -55,7 +55,9 @@ AssumptionCode = Annotated[
         "weights_are_exponential",
     ],
     named_schema(
-        "AssumptionCode", "Names the assumption; its sentence may say more.", examples=["sensitivity_bounded"]
+        "AssumptionCode",
+        "Code of the assumption. The text of the assumption may contain details of the request.",
+        examples=["sensitivity_bounded"],
     ),
 ]
 HazardCode = Annotated[
@@ -78,29 +80,39 @@ HazardCode = Annotated[
         "stated_parameters_alone",
         "tuning_not_accounted",
     ],
-    named_schema("HazardCode", "Names the hazard.", examples=["poisson_sampling_assumed"]),
+    named_schema("HazardCode", "Code of the hazard.", examples=["poisson_sampling_assumed"]),
 ]
 
 
 class Assumption(Response):
-    """Something the answers rest on and the service cannot check."""
+    """A condition of the answers that the service cannot verify."""
 
     code: AssumptionCode
-    text: Annotated[str, Field(description="The assumption in a sentence.")]
-    holds: Annotated[Holds, Field(description="What the request says about it.")]
+    text: Annotated[
+        str,
+        Field(
+            description="The assumption in one sentence.", examples=["Every record has at most the stated sensitivity."]
+        ),
+    ]
+    holds: Annotated[Holds, Field(description="Whether the assumption holds, according to the request.")]
 
 
 class Hazard(Response):
-    """A known way in which runs like this one turn out less private than their parameters say."""
+    """A known reason why runs of this kind are less private than their parameters suggest."""
 
     code: HazardCode
-    text: Annotated[str, Field(description="The hazard in a sentence.")]
+    text: Annotated[
+        str,
+        Field(
+            description="The hazard in one sentence.", examples=["The request does not record how batches were drawn."]
+        ),
+    ]
 
 
 Assumptions = Annotated[
-    tuple[Assumption, ...], Field(description="What the answers rest on and the service cannot check.")
+    tuple[Assumption, ...], Field(description="Conditions of the answers that the service cannot verify.")
 ]
 Hazards = Annotated[
     tuple[Hazard, ...],
-    Field(description="Known ways in which runs like this one turn out less private than their parameters say."),
+    Field(description="Known reasons why runs of this kind are less private than their parameters suggest."),
 ]

@@ -20,7 +20,7 @@ LARGEST_COUNT: Final = 10**9
 
 
 class AttackCountsRequest(Request):
-    """How often an attack called members and non-members members, in independent trials."""
+    """Counts of correct and false membership claims of an attack in independent trials."""
 
     true_positives: Annotated[
         int,
@@ -28,18 +28,18 @@ class AttackCountsRequest(Request):
             ge=0,
             le=LARGEST_COUNT,
             validation_alias=AliasChoices("true_positives", "tp"),
-            description="Members that the attack called members.",
+            description="Number of members that the attack classified as members.",
             examples=[180],
         ),
     ]
-    members: Annotated[int, Field(ge=1, le=LARGEST_COUNT, description="Members that were attacked.", examples=[1000])]
+    members: Annotated[int, Field(ge=1, le=LARGEST_COUNT, description="Number of attacked members.", examples=[1000])]
     false_positives: Annotated[
         int,
         Field(
             ge=0,
             le=LARGEST_COUNT,
             validation_alias=AliasChoices("false_positives", "fp"),
-            description="Non-members that the attack called members.",
+            description="Number of non-members that the attack classified as members.",
             examples=[10],
         ),
     ]
@@ -49,7 +49,7 @@ class AttackCountsRequest(Request):
             ge=1,
             le=LARGEST_COUNT,
             validation_alias=AliasChoices("non_members", "nonmembers"),
-            description="Non-members that were attacked.",
+            description="Number of attacked non-members.",
             examples=[1000],
         ),
     ]
@@ -58,18 +58,18 @@ class AttackCountsRequest(Request):
         Annotated[float, Field(ge=0, le=1), POSITIVE_ZERO] | None,
         Field(
             validation_alias=AliasChoices("delta", "target_delta"),
-            description="A second delta at which to say what epsilon is proved, beside 0.",
+            description="Second delta for the proved epsilon, in addition to 0.",
             examples=[1e-5],
             exclude_if=is_none,
         ),
     ] = None
     mechanism: Annotated[
         MechanismSpec | None,
-        Field(description="What was attacked: its bound is held against the counts.", exclude_if=is_none),
+        Field(description="The attacked mechanism. The answer compares its bound with the counts.", exclude_if=is_none),
     ] = None
     threat_model: Annotated[
         ThreatModelSpec | None,
-        Field(description="Whose bound that is; absent: the worst case.", exclude_if=is_none),
+        Field(description="Threat model of the bound. Default: the worst case.", exclude_if=is_none),
     ] = None
 
     @model_validator(mode="after")
@@ -89,19 +89,23 @@ class AttackCountsRequest(Request):
 
 
 class BoundVerdict(Response):
-    """The counts against one bound, in the orientation in which they come closest to it or beyond."""
+    """Comparison of the counts with one bound. The orientation is that of the strongest contradiction."""
 
     threat_model: ThreatModelSpec
     verdict: Verdict
     orientation: Annotated[
         Literal["as_given", "reversed"],
-        Field(description="reversed: of the attack that says the opposite."),
+        Field(description="Orientation of the attack. reversed: the attack with all its claims negated."),
     ]
-    false_positive_rate: Annotated[float, Field(description="The upper end of that attack's false positive rate.")]
-    power_proved: Annotated[float, Field(description="The lower end of that attack's true positive rate.")]
-    power_bound: Annotated[
-        EnclosedProbability, Field(description="The bound of the power at that false positive rate.")
+    false_positive_rate: Annotated[
+        float,
+        Field(description="Upper confidence bound of the false positive rate in this orientation.", examples=[0.0129]),
     ]
+    power_proved: Annotated[
+        float,
+        Field(description="Lower confidence bound of the true positive rate in this orientation.", examples=[0.31]),
+    ]
+    power_bound: Annotated[EnclosedProbability, Field(description="Bound of the power at this false positive rate.")]
     evidence: Evidence
     tight: Tight
     method: MethodUsed
@@ -111,28 +115,36 @@ class BoundVerdict(Response):
 
 
 class AttackCountsResponse(Result):
-    """The region of both rates, the parameters that are proved, and the verdict on the mechanism where one was sent."""
+    """Confidence region of both rates, proved parameters, and a verdict on the mechanism if the request has one."""
 
     true_positive_rate: MeasuredRate
     false_positive_rate: MeasuredRate
     confidence: Annotated[
-        float, Field(description="Least probability that all measured intervals hold together; as in the request.")
+        float, Field(description="Least probability that all measured intervals hold together, from the request.")
     ]
-    gdp_mu: Annotated[ProvedNumber, Field(description="What was attacked is not mu-GDP for any smaller mu.")]
+    gdp_mu: Annotated[
+        ProvedNumber,
+        Field(description="Proved lower bound of mu. The attacked mechanism is not mu-GDP for any smaller mu."),
+    ]
     epsilons: Annotated[
         tuple[ProvedEpsilon, ...],
-        Field(
-            description="What was attacked is not (epsilon, delta)-DP for any smaller epsilon: at delta 0, at yours."
-        ),
+        Field(description="Proved lower bounds of epsilon, at delta 0 and at the delta of the request."),
     ]
     evidence: Evidence
     tight: Tight
     source: Source
-    mechanism: Annotated[MechanismSpec | None, Field(description="As in the request; null without one.")]
-    bound: Annotated[BoundVerdict | None, Field(description="null without a mechanism.")]
+    mechanism: Annotated[
+        MechanismSpec | None, Field(description="Mechanism of the request. null: the request has no mechanism.")
+    ]
+    bound: Annotated[
+        BoundVerdict | None,
+        Field(
+            description="Comparison of the counts with the bound of the mechanism. null: the request has no mechanism."
+        ),
+    ]
     worst_case: Annotated[
         BoundVerdict | None,
-        Field(description="The same against the worst case, where the threat model is relaxed."),
+        Field(description="Comparison with the worst case. The field accompanies a relaxed threat model."),
     ]
     assumptions: Assumptions
     hazards: Hazards

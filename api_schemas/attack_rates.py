@@ -24,14 +24,16 @@ AuditConfidence = Annotated[
 ]
 AuditSeed = Annotated[
     int,
-    Field(ge=0, le=LARGEST_SEED, description="Seed of all random numbers: PCG64, as numpy makes it.", examples=[0]),
+    Field(
+        ge=0, le=LARGEST_SEED, description="Seed of all random numbers, for the PCG64 generator of NumPy.", examples=[0]
+    ),
 ]
 Cutoffs = Annotated[
     int,
     Field(
         ge=2,
         le=LARGEST_CUTOFFS,
-        description="At how many thresholds, at most, the ROC curve is read.",
+        description="Largest number of thresholds of the ROC curve.",
         examples=[100],
     ),
 ]
@@ -39,62 +41,92 @@ Verdict = Annotated[
     Literal["consistent", "above_the_bound"],
     named_schema(
         "AttackVerdict",
-        "above_the_bound: with at least the stated confidence the attack does better than the bound allows, so the "
-        "training, its accounting or an assumption is at fault; consistent: the measurement does not say so.",
+        "above_the_bound: with at least the stated confidence the attack exceeds the bound, so the training, "
+        "its accounting or an assumption is wrong. consistent: the measurement does not contradict the bound.",
     ),
 ]
 
 
 class MeasuredRate(TypedDict):
-    """The share that was counted, and an interval that holds the true rate with at least the stated confidence."""
+    """Observed rate with a confidence interval for the true rate."""
 
-    estimate: Annotated[float, Field(description="The share that was counted.")]
-    lower: Annotated[float, Field(description="The true rate is at least this.")]
-    upper: Annotated[float, Field(description="The true rate is at most this.")]
+    estimate: Annotated[float, Field(description="Observed rate.")]
+    lower: Annotated[float, Field(description="Lower confidence bound of the true rate.")]
+    upper: Annotated[float, Field(description="Upper confidence bound of the true rate.")]
 
 
 class MeasuredRates(TypedDict):
     """Measured rates as columns, one row for each threshold. The intervals hold at all thresholds together."""
 
-    estimate: Annotated[list[float], Field(description="The shares that were counted.")]
-    lower: Annotated[list[float], Field(description="The true rates are at least these.")]
-    upper: Annotated[list[float], Field(description="The true rates are at most these.")]
+    estimate: Annotated[
+        list[float], Field(description="Observed rates, one for each threshold.", examples=[[0.0, 0.01, 0.05]])
+    ]
+    lower: Annotated[
+        list[float], Field(description="Lower confidence bounds of the true rates.", examples=[[0.0, 0.002, 0.03]])
+    ]
+    upper: Annotated[
+        list[float], Field(description="Upper confidence bounds of the true rates.", examples=[[0.004, 0.02, 0.07]])
+    ]
 
 
 class TheoryPowers(TypedDict):
-    """Enclosed true positive rates of the theory at the false positive rate of each row."""
+    """Enclosed theoretical true positive rates at the false positive rate of each row."""
 
-    lower: Annotated[list[float], Field(description="The true positive rate of theory is at least this, for each row.")]
-    upper: Annotated[list[float], Field(description="The true positive rate of theory is at most this, for each row.")]
+    lower: Annotated[
+        list[float],
+        Field(
+            description="Lower bound of the theoretical true positive rate, for each row.",
+            examples=[[0.01, 0.12, 0.48]],
+        ),
+    ]
+    upper: Annotated[
+        list[float],
+        Field(
+            description="Upper bound of the theoretical true positive rate, for each row.",
+            examples=[[0.01, 0.12, 0.48]],
+        ),
+    ]
 
 
 class ProvedNumber(TypedDict):
-    """Lower bound of the parameter of the mechanism that the counts prove, with at least the stated confidence.
+    """Lower bound of the parameter of the mechanism that the counts prove with at least the stated confidence.
 
-    `lower`, which is `value`, and `upper` enclose the parameter that the true rates of this attack need.
+    `lower` (equal to `value`) and `upper` enclose the parameter that the true rates of this attack require.
     """
 
     value: Annotated[
-        NonNegative, Field(description="The parameter is at least this, with at least the stated confidence.")
+        NonNegative, Field(description="Lower bound of the parameter with at least the stated confidence.")
     ]
-    lower: Annotated[NonNegative, Field(description="The same as `value`.")]
-    upper: Annotated[NonNegative, Field(description="The true rates of this attack need no more than this.")]
+    lower: Annotated[NonNegative, Field(description="Lower bound, equal to `value`.")]
+    upper: Annotated[
+        NonNegative, Field(description="Upper bound of the parameter that the true rates of this attack require.")
+    ]
 
 
 class ProvedEpsilon(ProvedNumber):
-    """Lower bound of epsilon (nats) at one delta that the counts prove."""
+    """Lower bound of epsilon, in nats, that the counts prove at one delta."""
 
-    delta: Annotated[float, Field(description="The delta at which epsilon is proved.")]
+    delta: Annotated[float, Field(description="Delta of the proved epsilon.")]
 
 
 class MeasuredRoc(Response):
-    """An empirical ROC curve: a row for each threshold, thresholds falling; suspicion rises with the score."""
+    """Empirical ROC curve with one row for each threshold. Higher scores indicate membership."""
 
     thresholds: Annotated[
-        tuple[float, ...], Field(description="Scores at or above which the attack says member; they fall.")
+        tuple[float, ...],
+        Field(
+            description="Decreasing thresholds. The attack claims membership for scores at or above the threshold.",
+            examples=[[2.5, 1.5, 0.5]],
+        ),
     ]
     false_positive_rate: MeasuredRates
     true_positive_rate: MeasuredRates
-    confidence: Annotated[float, Field(description="Least probability that the bands hold at all thresholds together.")]
-    members: Annotated[int, Field(ge=1, description="Scores behind the true positive rates.")]
-    non_members: Annotated[int, Field(ge=1, description="Scores behind the false positive rates.")]
+    confidence: Annotated[
+        float, Field(description="Least probability that the bands hold at all thresholds together.", examples=[0.999])
+    ]
+    members: Annotated[
+        int, Field(ge=1, description="Number of scores behind the true positive rates.", examples=[1_000])
+    ]
+    non_members: Annotated[
+        int, Field(ge=1, description="Number of scores behind the false positive rates.", examples=[1_000])
+    ]

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
 from pydantic_core import PydanticCustomError, to_json
 
+EXAMPLE_DIGEST: Final = "sha256:f0108e05446416bd458241fb67b861f05f22c2853c742160e79aacbd3b39c0a8"
 COMPONENT: Final = "x-component"
 """Keyword of a schema that is published once, under a name of its own, and referred to everywhere else."""
 
@@ -21,7 +22,7 @@ def _describe_type(schema: dict[str, Any]) -> None:
     """Describe the constant `type` that selects one model of a union."""
     discriminator = schema.get("properties", {}).get("type", {})
     if "const" in discriminator:
-        discriminator.setdefault("description", f"Selects this kind of object: always `{discriminator['const']}`.")
+        discriminator.setdefault("description", f"Discriminator of the object, always `{discriminator['const']}`.")
 
 
 class Request(BaseModel):
@@ -66,12 +67,15 @@ class Result(Response):
         str,
         Field(
             pattern="^sha256:[0-9a-f]{64}$",
-            description="Name of this result. `GET /v1/results/{digest}` returns the result while it is stored.",
-            examples=["sha256:f0108e05446416bd458241fb67b861f05f22c2853c742160e79aacbd3b39c0a8"],
+            description="Identifier of this result. `GET /v1/results/{digest}` returns the result while it is stored.",
+            examples=[EXAMPLE_DIGEST],
         ),
     ]
     engine_version: Annotated[
-        str, Field(description="Version of the numbers; part of the digest.", examples=["2026.11.22"])
+        str,
+        Field(
+            description="Version of the numerical engine. The digest includes this version.", examples=["2026.11.22"]
+        ),
     ]
 
 
@@ -136,7 +140,7 @@ def _word(name: str, word: str, description: str) -> dict[str, Any]:
 
 
 # JSON has no infinity, so it travels as a string.
-_INFINITY: Final = _word("Infinity", "Infinity", "No finite number.")
+_INFINITY: Final = _word("Infinity", "Infinity", "Infinity, in place of a finite number.")
 NonNegative = Annotated[float, WithJsonSchema({"anyOf": [{"type": "number", "minimum": 0}, _INFINITY]})]
 """A number that is not negative and may be infinite."""
 
@@ -150,7 +154,7 @@ Signed = Annotated[
             "anyOf": [
                 {"type": "number"},
                 _INFINITY,
-                _word("NegativeInfinity", "-Infinity", "Below every finite number."),
+                _word("NegativeInfinity", "-Infinity", "Negative infinity, below every finite number."),
             ]
         }
     ),
@@ -165,6 +169,6 @@ AdvantageOverPrior = Annotated[float, WithJsonSchema({"type": "number", "minimum
 
 Log10 = Annotated[
     float,
-    WithJsonSchema({"anyOf": [{"type": "number"}, _word("MinusInfinity", "-Infinity", "The logarithm of zero.")]}),
+    WithJsonSchema({"anyOf": [{"type": "number"}, _word("MinusInfinity", "-Infinity", "Logarithm of zero.")]}),
 ]
 """A decimal logarithm; the one of zero is "-Infinity"."""

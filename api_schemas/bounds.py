@@ -19,24 +19,25 @@ from api_schemas.threat_models import ThreatModelSpec, settled, usual_worst_case
 
 
 class DatasetSubsampling(Request):
-    """Before the mechanism was run, every record of a larger data set was kept with probability `rate`, independently.
+    """Random selection of the data before the run.
 
-    Nobody's prior exceeds `rate`, whatever is known about the larger data set: questions with a larger prior are read
-    at `rate`, the prior of an attacker who knows that the record is in the larger data set, and say so in their notes.
+    Every record of a larger data set was kept independently with probability `rate`. No prior exceeds `rate`. Questions
+    with a larger prior are answered at `rate`, and a note reports the change. This is the prior of an attacker who
+    knows that the record is in the larger data set.
     """
 
     rate: Annotated[
         UnitInterval,
         Field(
             validation_alias=AliasChoices("rate", "T"),
-            description="Probability T with which each record was kept.",
+            description="Probability with which each record was kept.",
             examples=[0.1],
         ),
     ]
 
 
 class BoundsRequest(MethodOptions, Request):
-    """A mechanism, who attacks it, and what to find out."""
+    """A mechanism, a threat model, and the questions to answer."""
 
     mechanism: MechanismSpec
     # A default that is an object inside a union is beyond client generators: the document names none.
@@ -46,13 +47,14 @@ class BoundsRequest(MethodOptions, Request):
         Field(
             min_length=1,
             max_length=LARGEST_QUESTIONS,
-            description="Answered in this order. A request is answered as a whole or not at all.",
+            description="Questions, answered in this order. The service answers all questions or rejects the request.",
         ),
     ]
     dataset_subsampling: Annotated[
         DatasetSubsampling | None,
         Field(
-            description="How the data were drawn from a larger data set; bounds the priors of questions.",
+            description="Sampling of the data from a larger data set. The sampling rate bounds the priors of "
+            "the questions.",
             exclude_if=is_none,
         ),
     ] = None
@@ -72,26 +74,35 @@ class BoundsRequest(MethodOptions, Request):
         return self
 
 
-Answers = Annotated[tuple[Answer, ...], Field(description="One for each question, in their order.")]
+Answers = Annotated[
+    tuple[Answer, ...], Field(description="One answer for each question, in the order of the questions.")
+]
 
 
 class RelaxedComparison(Response):
-    """The worst-case answers beside those of a relaxed threat model, by the method auto."""
+    """Worst-case answers by method auto, for comparison with a relaxed threat model."""
 
     threat_model: ThreatModelSpec
     answers: Answers
 
 
 class BoundsResponse(MethodOptions, Result):
-    """The answers, in the order of the questions, with everything needed to check and repeat them."""
+    """Answers in the order of the questions, with all data for a repetition of the computation."""
 
     mechanism: MechanismSpec
     threat_model: ThreatModelSpec
     dataset_subsampling: Annotated[
-        DatasetSubsampling | None, Field(exclude_if=is_none, description="As in the request; absent where it was.")
+        DatasetSubsampling | None,
+        Field(
+            exclude_if=is_none,
+            description="Sampling of the data, from the request. The field is absent without sampling.",
+        ),
     ] = None
-    method: Annotated[Method, Field(description="The method that was asked for; each answer names the engine used.")]
+    method: Annotated[Method, Field(description="The requested method. Each answer names the engine that computed it.")]
     answers: Answers
-    worst_case: Annotated[RelaxedComparison | None, Field(description="null when the threat model is the worst case.")]
+    worst_case: Annotated[
+        RelaxedComparison | None,
+        Field(description="Worst-case answers to the same questions. null: the threat model is the worst case."),
+    ]
     assumptions: Assumptions
     hazards: Hazards

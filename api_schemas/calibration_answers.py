@@ -19,24 +19,30 @@ Number = Annotated[int | float, Field(description="A number; an integer where th
 
 
 class Neighbour(Response):
-    """A number beside the value, and the answer to one target there."""
+    """A number near the value, and the answer to one target there."""
 
-    value: Annotated[Number, Field(description="The number.")]
-    target: Annotated[int, Field(ge=0, description="Which target, counted from 0.")]
+    value: Annotated[Number, Field(description="Value of the free number.")]
+    target: Annotated[int, Field(ge=0, description="Index of the target, from 0.", examples=[0])]
     answer: Answer
-    distance: Annotated[float, Field(ge=0, description="From the value, relative to it.")]
+    distance: Annotated[float, Field(ge=0, description="Relative distance from the calibrated value.")]
 
 
 class NoWitness(Response):
-    """Why there is no number within the tolerance at which a target provably fails."""
+    """Reason why no number within the tolerance provably fails a target."""
 
-    reason: Annotated[str, Field(description="Why, in a sentence.")]
+    reason: Annotated[
+        str,
+        Field(
+            description="Reason in one sentence.",
+            examples=["The enclosure of the target contains its limit at the neighbour."],
+        ),
+    ]
     undecided: Annotated[
-        Neighbour | None, Field(description="The neighbour, where its enclosure straddles a limit; else null.")
+        Neighbour | None, Field(description="Neighbour whose enclosure contains a limit. null: there is none.")
     ]
     fails: Annotated[
         Neighbour | None,
-        Field(description="The nearest number that was found where a target provably fails; null: none was found."),
+        Field(description="Nearest evaluated number that provably fails a target. null: there is none."),
     ]
 
 
@@ -46,24 +52,24 @@ class Monotonicity(Response):
     proved: Annotated[
         bool,
         Field(
-            description="Whether the answers are monotone in the number by the theorem; else they were monotone, or "
-            "not, along the numbers that were looked at."
+            description="Whether a theorem proves that the answers are monotone in the free number. Otherwise "
+            "the search checked the evaluated numbers only."
         ),
     ]
     met_side: Annotated[
         Literal["larger", "smaller"] | None,
         Field(
-            description="The side of the value on which all numbers of the range meet the targets, as far as they are "
-            "served: above the value, or below. Stated only where that is proved, else null: of `met`, `notes` say why."
+            description="Side of the value, above or below, on which all numbers of the range provably meet the "
+            "targets. null: no side is proved, and `notes` give the reason."
         ),
     ]
-    theorem: Annotated[str, Field(description="The theorem, or what was checked.")]
+    theorem: Annotated[str, Field(description="Theorem, or description of the check.")]
 
 
 class TargetWorstCase(Response):
-    """The answer to a target against the worst case, which stands beside a relaxed threat model."""
+    """Worst-case answer to one target, for comparison with a relaxed threat model."""
 
-    target: Annotated[int, Field(ge=0, description="Which target, counted from 0.")]
+    target: Annotated[int, Field(ge=0, description="Index of the target, from 0.", examples=[0])]
     threat_model: ThreatModelSpec
     answer: Answer
 
@@ -72,51 +78,63 @@ CalibrationStatus = Annotated[
     Literal["met", "trivially_met", "infeasible", "undecided"],
     named_schema(
         "CalibrationStatus",
-        "met: every target is met at the value; `witness` is a neighbour at which a target fails, or `no_witness` says "
-        "why none is named. trivially_met: every target is met over the whole range, as far as it is served, by the "
-        "theorem of `monotone`; the value is the least private end. infeasible: no number of the range meets every "
-        "target, which is proved; the value is the number that was looked at and is nearest to it. undecided: no "
-        "number that was looked at is proved to meet every target, and that none does is not proved either; `notes` "
-        "say why, for example that the work of a calibration was used up.",
+        "met: the value meets every target. `witness` is a neighbour that fails a target, or `no_witness` gives "
+        "the reason why there is none. trivially_met: the whole range meets every target, and the value is its "
+        "least private number. infeasible: provably no number of the range meets every target, and the value "
+        "is the evaluated number nearest to feasibility. undecided: no evaluated number provably meets every "
+        "target, and infeasibility is not proved. `notes` give the reason.",
         examples=["met"],
     ),
 ]
 
 
 class CalibrationsResponse(Result):
-    """The least private number at which every target is met for sure, and the neighbour at which one fails for sure."""
+    """The least private number that provably meets every target, and a neighbour that provably fails a target."""
 
-    mechanism: Annotated[MechanismSpec, Field(description="With the value in its place.")]
-    threat_model: Annotated[ThreatModelSpec, Field(description="With the value in its place.")]
+    mechanism: Annotated[MechanismSpec, Field(description="Mechanism of the request with the calibrated value.")]
+    threat_model: Annotated[
+        ThreatModelSpec, Field(description="Threat model of the request with the calibrated value.")
+    ]
     free: Free
-    targets: Annotated[tuple[CalibrationTarget, ...], Field(description="With the value in its place.")]
+    targets: Annotated[
+        tuple[CalibrationTarget, ...], Field(description="Targets of the request with the calibrated value.")
+    ]
     bounds: Annotated[
-        CalibrationBounds | None, Field(description="As sent; absent where it was.", exclude_if=is_none)
+        CalibrationBounds | None,
+        Field(
+            description="Search range of the request. The field is absent without a search range.", exclude_if=is_none
+        ),
     ] = None
     relative_tolerance: Tolerance
     status: CalibrationStatus
-    value: Annotated[Number, Field(description="The number that was searched for.")]
-    answers: Annotated[tuple[Answer, ...], Field(description="At the value, one for each target, in their order.")]
-    binding: Annotated[int, Field(ge=0, description="The target that is nearest to its limit there, counted from 0.")]
+    value: Annotated[Number, Field(description="The calibrated number.")]
+    answers: Annotated[
+        tuple[Answer, ...], Field(description="Answers at the value, one for each target in their order.")
+    ]
+    binding: Annotated[int, Field(ge=0, description="Index of the target nearest to its limit at the value, from 0.")]
     witness: Annotated[
         Neighbour | None,
         Field(
-            description="The neighbour, within the tolerance, at which a target provably fails: the value could not be "
-            "less private. Of what is infeasible, the value itself, where a target provably fails there. null: see "
-            "no_witness."
+            description="Neighbour within the tolerance that provably fails a target, so that no less private "
+            "value is possible. If the calibration is infeasible, the witness is the value itself. "
+            "null: `no_witness` gives the reason."
         ),
     ]
-    no_witness: Annotated[NoWitness | None, Field(description="null where there is a witness.")]
+    no_witness: Annotated[
+        NoWitness | None, Field(description="Reason why there is no witness. null: a witness exists.")
+    ]
     monotone: Monotonicity
     tolerance_met: Annotated[
-        bool, Field(description="There is a witness, or every number that is less private meets the targets too.")
+        bool, Field(description="Whether a witness exists, or all less private numbers meet the targets too.")
     ]
     limit: LimitIfWide = None
     worst_cases: Annotated[
         tuple[TargetWorstCase, ...],
-        Field(description="Beside each target against a relaxed threat model: the worst case at the value."),
+        Field(description="Worst-case answers at the value, for each target with a relaxed threat model."),
     ]
-    readings: Annotated[int, Field(ge=0, description="How many numbers were looked at.")]
+    readings: Annotated[int, Field(ge=0, description="Number of evaluated values of the free number.")]
     assumptions: Assumptions
     hazards: Hazards
-    notes: Annotated[tuple[str, ...], Field(description="What a reader should know about the search.")]
+    notes: Annotated[
+        tuple[str, ...], Field(description="Remarks about the search.", examples=[["The search evaluated 12 numbers."]])
+    ]

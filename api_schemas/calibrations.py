@@ -27,7 +27,7 @@ FREE_PARTS: Final = {
 
 
 class CalibrationBounds(Request):
-    """Range in which the free number is searched for, with both ends included."""
+    """Closed search range of the free number."""
 
     model_config = ConfigDict(serialize_by_alias=True)
 
@@ -36,7 +36,7 @@ class CalibrationBounds(Request):
         Field(
             validation_alias=AliasChoices("from", "min"),
             serialization_alias="from",
-            description="The smallest number; absent: that of the field.",
+            description="Smallest number of the search range. Default: the smallest allowed value of the field.",
             examples=[0.5],
             exclude_if=is_none,
         ),
@@ -46,7 +46,7 @@ class CalibrationBounds(Request):
         Field(
             validation_alias=AliasChoices("to", "max"),
             serialization_alias="to",
-            description="The largest number; absent: that of the field.",
+            description="Largest number of the search range. Default: the largest allowed value of the field.",
             examples=[10.0],
             exclude_if=is_none,
         ),
@@ -58,9 +58,9 @@ Free = Annotated[
     Field(
         min_length=1,
         max_length=LONGEST_POINTER,
-        description="JSON pointer to the number of the request that is searched for: any number of the mechanism, "
-        "a threat model or the question of a target. What stands there is only a start. Where `records` of a threat "
-        "model is absent, it starts at 1.",
+        description="JSON pointer to the free number in the mechanism, a threat model or the question of a "
+        "target. The number in the request is only the start of the search. If `records` is absent, "
+        "the search starts at 1.",
         examples=["/mechanism/noise_multiplier"],
     ),
 ]
@@ -70,25 +70,29 @@ Tolerance = Annotated[
         ge=1e-12,
         le=1,
         validation_alias=AliasChoices("relative_tolerance", "rtol"),
-        description="Relative distance to the neighbour at which a target fails; integers are exact.",
+        description="Relative distance between the value and the neighbour that fails a target. Integers are exact.",
         examples=[1e-6],
     ),
 ]
 
 
 class CalibrationsRequest(Request):
-    """A mechanism with one free number, and the targets that are to be met."""
+    """A mechanism with one free number, and the targets of the calibration."""
 
     mechanism: MechanismSpec
     threat_model: ThreatModelSpec = Field(default_factory=usual_worst_case)
     free: Free
     targets: Annotated[
         tuple[CalibrationTarget, ...],
-        Field(min_length=1, max_length=LARGEST_TARGETS, description="All of them are to be met."),
+        Field(
+            min_length=1,
+            max_length=LARGEST_TARGETS,
+            description="Targets of the calibration. The calibrated value meets all of them.",
+        ),
     ]
     bounds: Annotated[
         CalibrationBounds | None,
-        Field(description="Where to search; absent: the whole range of the field.", exclude_if=is_none),
+        Field(description="Search range. Default: the whole range of the field.", exclude_if=is_none),
     ] = None
     relative_tolerance: Tolerance = DEFAULT_TOLERANCE
 

@@ -20,69 +20,112 @@ from api_schemas.threat_models import ThreatModelSpec
 
 
 class Parameter(Response):
-    """One field of an entry."""
+    """One field of a catalogue entry."""
 
-    name: Annotated[str, Field(description="How we spell it.")]
-    aliases: Annotated[tuple[str, ...], Field(description="Other spellings that are accepted on input.")]
+    name: Annotated[str, Field(description="Name of the field.", examples=["noise_multiplier"])]
+    aliases: Annotated[
+        tuple[str, ...], Field(description="Alternative names that requests may use.", examples=[["noiseMultiplier"]])
+    ]
     kind: Annotated[str, Field(description="number, integer, choice, list or object.", examples=["number"])]
-    allowed: Annotated[str, Field(description="What is allowed, in words.")]
-    required: Annotated[bool, Field(description="Whether it has to be sent.")]
-    description: Annotated[str, Field(description="What it is.")]
+    allowed: Annotated[
+        str, Field(description="Allowed values in words.", examples=["a finite number in [0.0001, 1e+15]"])
+    ]
+    required: Annotated[bool, Field(description="Whether the field is required.")]
+    description: Annotated[
+        str,
+        Field(
+            description="Meaning of the field.",
+            examples=["Standard deviation of the Gaussian noise, divided by the add/remove sensitivity."],
+        ),
+    ]
     minimum: Annotated[
         float | None,
-        Field(description="Smallest value, of a list of its items; absent where there is none.", exclude_if=is_none),
+        Field(
+            description="Smallest value, for a list of its items. The field is absent without a minimum.",
+            examples=[0.0001],
+            exclude_if=is_none,
+        ),
     ] = None
     maximum: Annotated[
         float | None,
-        Field(description="Largest value, of a list of its items; absent where there is none.", exclude_if=is_none),
+        Field(
+            description="Largest value, for a list of its items. The field is absent without a maximum.",
+            examples=[1000000000000000.0],
+            exclude_if=is_none,
+        ),
     ] = None
-    minimum_excluded: Annotated[bool, Field(description="The minimum itself is not allowed.")]
+    minimum_excluded: Annotated[bool, Field(description="Whether the minimum itself is excluded.")]
     unit: Annotated[
-        str | None, Field(description="Unit; absent where there is none.", exclude_if=is_none, examples=["nats"])
+        str | None,
+        Field(
+            description="Unit of the number. The field is absent without a unit.", exclude_if=is_none, examples=["nats"]
+        ),
     ] = None
     default: Annotated[
         str | float | None,
-        Field(description="What an absent field means; absent where there is no default.", exclude_if=is_none),
+        Field(
+            description="Default value. The field is absent without a default.", examples=[0.001], exclude_if=is_none
+        ),
     ] = None
-    example: Annotated[Any, Field(description="A usual value.", exclude_if=is_none)] = None
+    example: Annotated[Any, Field(description="Example value.", examples=[1.0], exclude_if=is_none)] = None
 
 
 class CatalogueEntry(Response):
-    """One member of a union: the value of its `type`, what it is, and its fields."""
+    """One member of a union: the value of its `type`, a description, and its fields."""
 
-    type: Annotated[str, Field(description="What selects it.")]
-    description: Annotated[str, Field(description="What it is.")]
-    parameters: Annotated[tuple[Parameter, ...], Field(description="Its fields, `type` aside.")]
+    type: Annotated[str, Field(description="Value of the discriminator `type`.", examples=["gaussian"])]
+    description: Annotated[
+        str, Field(description="Description of the object.", examples=["A query of sensitivity 1 with Gaussian noise."])
+    ]
+    parameters: Annotated[tuple[Parameter, ...], Field(description="Fields of the object, without `type`.")]
 
 
 class CatalogueResource(Response):
-    """A resource: where requests to it go, in which forms they come, and in which forms it answers."""
+    """A resource with its path and the media types of its requests and responses."""
 
-    operation: Annotated[str, Field(description="Its name in the published document.", examples=["curves"])]
-    path: Annotated[str, Field(description="Where requests are sent by POST.", examples=["/v1/curves"])]
-    description: Annotated[str, Field(description="What it answers.")]
+    operation: Annotated[
+        str, Field(description="`operationId` of the resource in the OpenAPI document.", examples=["curves"])
+    ]
+    path: Annotated[str, Field(description="Path for POST requests.", examples=["/v1/curves"])]
+    description: Annotated[
+        str,
+        Field(
+            description="Purpose of the resource.",
+            examples=["Compute bounds on the success of an attacker against one mechanism."],
+        ),
+    ]
     takes: Annotated[
-        tuple[str, ...], Field(description="Media types of its requests.", examples=[["application/json"]])
+        tuple[str, ...], Field(description="Accepted media types of requests.", examples=[["application/json"]])
     ]
     answers_in: Annotated[
         tuple[str, ...],
         Field(
-            description="Media types of its answers, asked for by `Accept`; the first where that says nothing.",
+            description="Media types of responses, selected with `Accept`. The first is the default.",
             examples=[["application/json", "image/svg+xml"]],
         ),
     ]
 
 
 class CatalogueResponse(Response):
-    """Everything that a bounds request can be made of, and every resource with its media types."""
+    """All parts of a bounds request, and every resource with its media types."""
 
-    engine_version: Annotated[str, Field(description="Version of the numbers; part of every digest.")]
-    mechanisms: Annotated[tuple[CatalogueEntry, ...], Field(description="What may have touched the data.")]
-    threat_models: Annotated[tuple[CatalogueEntry, ...], Field(description="Who may attack.")]
-    questions: Annotated[tuple[CatalogueEntry, ...], Field(description="What may be read off the trade-off curve.")]
-    methods: Annotated[tuple[str, ...], Field(description="The values of `method`.")]
-    options: Annotated[tuple[Parameter, ...], Field(description="Fields beside `method` that some methods take.")]
-    resources: Annotated[tuple[CatalogueResource, ...], Field(description="What may be asked, and in which forms.")]
+    engine_version: Annotated[
+        str,
+        Field(
+            description="Version of the numerical engine. Every digest includes this version.", examples=["2026.11.22"]
+        ),
+    ]
+    mechanisms: Annotated[tuple[CatalogueEntry, ...], Field(description="Available mechanisms.")]
+    threat_models: Annotated[tuple[CatalogueEntry, ...], Field(description="Available threat models.")]
+    questions: Annotated[
+        tuple[CatalogueEntry, ...], Field(description="Available questions about the trade-off curve.")
+    ]
+    methods: Annotated[
+        tuple[str, ...],
+        Field(description="Allowed values of `method`.", examples=[["auto", "closed_form", "contour", "all"]]),
+    ]
+    options: Annotated[tuple[Parameter, ...], Field(description="Additional fields of some methods.")]
+    resources: Annotated[tuple[CatalogueResource, ...], Field(description="Available resources and their media types.")]
 
 
 @cache

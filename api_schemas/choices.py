@@ -10,29 +10,29 @@ Direction = Annotated[
     Literal["add", "remove", "both"],
     named_schema(
         "Direction",
-        "Which of the two neighbouring data sets is the null hypothesis. add: H0 is the data without the record; "
-        "remove: H0 is the data with it; both: the worse of the two.",
+        "Null hypothesis of the attack. add: H0 is the data without the record. remove: H0 is the data with the "
+        "record. both: the worse of the two.",
         examples=["add"],
     ),
 ]
 Side = Annotated[
     Literal["at_most", "at_least"],
-    named_schema(
-        "Side", "Which end of the range over all attacks: the largest or the smallest value.", examples=["at_most"]
-    ),
+    named_schema("Side", "Extreme over all attacks: the largest or the smallest value.", examples=["at_most"]),
 ]
 PointReading = Annotated[
     Literal["power", "type_two_error"],
-    named_schema("PointReading", "Which number of a point of trade_off; of no matter elsewhere.", examples=["power"]),
+    named_schema(
+        "PointReading", "Selected quantity of a trade_off point. Other questions ignore this field.", examples=["power"]
+    ),
 ]
 NeighboringRelation = Annotated[
     Literal["add_or_remove_one", "replace_one", "zero_out"],
     named_schema(
         "NeighboringRelation",
-        "Which data sets count as neighbours. add_or_remove_one: one has a record more. replace_one: another record in "
-        "its place, which doubles the sensitivity of Gaussian and Laplace. zero_out: an empty record in its place, "
-        "which adds nothing to any sum. Stated guarantees (gdp, pure_dp, approximate_dp, exponential) are taken as "
-        "stated for it.",
+        "Definition of neighbouring data sets. add_or_remove_one: one data set has one more record. "
+        "replace_one: one record is replaced by another, which doubles the sensitivity of Gaussian and Laplace. "
+        "zero_out: one record is replaced by an empty record, which adds nothing to a sum. Stated guarantees "
+        "(gdp, pure_dp, approximate_dp, exponential) apply to the chosen relation.",
         examples=["add_or_remove_one"],
     ),
 ]
@@ -45,7 +45,7 @@ Engine = Annotated[
     EngineName,
     named_schema(
         "Engine",
-        "Engine that computes a curve. auto takes the tightest that covers the mechanism.",
+        "Engine that computes a curve. auto selects the engine with the tightest bounds for the mechanism.",
         examples=["auto"],
     ),
 ]
@@ -53,18 +53,21 @@ Method = Annotated[
     Literal[EngineName, "all"],
     named_schema(
         "Method",
-        "Engine that computes the curve. auto takes the tightest that covers the mechanism; all answers by "
-        "auto, and by every engine that covers the mechanism beside it (by ground_truth only if `digits` is given).",
+        "Engine that computes the curve. auto selects the engine with the tightest bounds for the mechanism. "
+        "all answers by auto and by every other engine for the mechanism. It includes ground_truth only with "
+        "`digits`.",
         examples=["auto"],
     ),
 ]
 MethodUsed = Annotated[
     EngineUsed,
-    named_schema("MethodUsed", "The engine that computed it.", examples=["contour"]),
+    named_schema("MethodUsed", "Engine that computed the answer.", examples=["contour"]),
 ]
 ComparedMethod = Annotated[
     Literal[EngineUsed, "yeom", "jayaraman", "erlingsson", "sablayrolles"],
-    named_schema("ComparedMethod", "The engine, or whose earlier theorem gives the upper end.", examples=["contour"]),
+    named_schema(
+        "ComparedMethod", "Engine, or author of the earlier theorem behind the upper bound.", examples=["contour"]
+    ),
 ]
 
 EvidenceName: TypeAlias = Literal["exact", "proved", "certified", "statistical", "asymptotic"]
@@ -72,15 +75,15 @@ Evidence = Annotated[
     EvidenceName,
     named_schema(
         "Evidence",
-        "exact: a closed form, good to a few units in the last place; proved: interval or ball arithmetic "
-        "throughout; certified: every truncation, aliasing, quadrature and rounding error has a bound that is inside "
-        "the enclosure; statistical: sampled, the enclosure holds with at least the stated confidence; asymptotic: an "
-        "approximation without any bound.",
+        "exact: a closed form, accurate to a few units in the last place. proved: interval or ball arithmetic "
+        "throughout. certified: the enclosure includes bounds of all truncation, aliasing, quadrature and "
+        "rounding errors. statistical: a sampled enclosure that holds with at least the stated confidence. "
+        "asymptotic: an approximation without an error bound.",
     ),
 ]
 Holds = Annotated[
     Literal["yes", "no", "unknown"],
-    named_schema("Holds", "Whether it is so; unknown: nothing that was sent says so or not."),
+    named_schema("Holds", "yes, no or unknown. unknown: the request does not contain the fact."),
 ]
 LimitCode = Annotated[
     Literal[
@@ -103,16 +106,17 @@ LimitCode = Annotated[
     ],
     named_schema(
         "LimitCode",
-        "What keeps the enclosure wide. no_bounds: the engine computes an approximation without an error bound; "
-        "sampling_error: the ends are a confidence interval; two_theorems: the ends come from different theorems; "
-        "tolerance_too_fine: the enclosure meets 1e-6, but not the finer tolerance that was sent; work_spent: the "
-        "request used up its allowance of work; empty_range: no point of the curve, or perhaps none, is in the range; "
-        "no_finite_end: no finite upper end is proved; long_list: more wide numbers than the second engine evaluates; "
-        "small_tail: the second engine represents no number this small; many_different_steps: too many for the second "
-        "engine; small_loss: the run reveals too little for the second engine; one_engine: the request names an "
-        "engine, and no other is asked; neighbour_not_served, range_end, undecided_target: of calibrations, where the "
-        "neighbour of the value is refused, where no number of the range fails, and where the enclosure of a target "
-        "contains its limit; engine_resolution: every engine was evaluated at its finest resolution.",
+        "Reason for a wide enclosure. no_bounds: the engine computes an approximation without an error bound. "
+        "sampling_error: the bounds form a confidence interval. two_theorems: the bounds come from different "
+        "theorems. tolerance_too_fine: the enclosure meets 1e-6, but not the requested tolerance. work_spent: "
+        "the request exhausted its allowance of work. empty_range: the range contains no point of the curve, or "
+        "perhaps none. no_finite_end: no finite upper bound is proved. long_list: the list has more wide "
+        "numbers than the second engine evaluates. small_tail: the second engine cannot represent the number. "
+        "many_different_steps: the run has too many different steps for the second engine. small_loss: the "
+        "privacy loss is too small for the second engine. one_engine: the request allows only one engine. "
+        "neighbour_not_served: the neighbour of the calibrated value is not served. range_end: no number of the "
+        "calibration range fails. undecided_target: the enclosure of a calibration target contains its limit. "
+        "engine_resolution: every engine was evaluated at its finest resolution.",
         examples=["two_theorems"],
     ),
 ]

@@ -73,17 +73,20 @@ RANGES: Final[dict[str, Range]] = {
 
 
 class Claim(Request):
-    """Statement that the answer to `question` is `value`, of trade_off the number that `reads` names at one rate.
+    """Claim that the answer to `question` is `value`.
 
-    Of gdp_mu the claim is about mu over the range, of unlearning_guarantee about the smallest probability.
+    A claim about trade_off names one rate, and `reads` selects the quantity. A claim about gdp_mu is about mu over the
+    range. A claim about unlearning_guarantee is about the smallest probability.
     """
 
-    question: Annotated[QuestionSpec, Field(description="What the claim is about; trade_off: at one rate.")]
+    question: Annotated[
+        QuestionSpec, Field(description="Question of the claim. A trade_off question has exactly one rate.")
+    ]
     value: Annotated[
         Annotated[float, Field(ge=0, le=LARGEST_CLAIM), POSITIVE_ZERO] | Infinite,
         Field(
             validation_alias=AliasChoices("value", "claimed"),
-            description='The number that is claimed; the string "Infinity" where the answer may be infinite.',
+            description='Claimed number. The string "Infinity" is allowed if the answer may be infinite.',
             examples=[1.83],
         ),
     ]
@@ -94,8 +97,7 @@ class Claim(Request):
             ge=0,
             le=1,
             validation_alias=AliasChoices("relative_tolerance", "rtol"),
-            description="How far a claim may be beyond an end of the enclosure, relative to that end, and still pass "
-            "for rounded.",
+            description="Allowed distance of a rounded claim beyond a bound of the enclosure, relative to the bound.",
             examples=[1e-6],
         ),
         POSITIVE_ZERO,
@@ -120,13 +122,13 @@ class Claim(Request):
 
 
 class ClaimsRequest(Request):
-    """A mechanism, who attacks it, and what is claimed about it."""
+    """A mechanism, a threat model, and claims about them."""
 
     mechanism: MechanismSpec
     threat_model: ThreatModelSpec = Field(default_factory=usual_worst_case)
     claims: Annotated[
         tuple[Claim, ...],
-        Field(min_length=1, max_length=LARGEST_QUESTIONS, description="Checked in this order."),
+        Field(min_length=1, max_length=LARGEST_QUESTIONS, description="Claims, checked in this order."),
     ]
 
     @model_validator(mode="after")
@@ -152,77 +154,98 @@ ClaimVerdict = Annotated[
     Literal["unsafe", "loose", "consistent", "undecided"],
     named_schema(
         "ClaimVerdict",
-        "unsafe: provably more privacy is claimed than there is, by more than the tolerance; loose: valid, and by more "
-        "than the tolerance worse than what can be proved; consistent: neither is so; undecided: the answer is an "
-        "approximation, which decides nothing.",
+        "unsafe: the claim provably overstates privacy by more than the tolerance. loose: the claim is valid, "
+        "but worse than the proved bound by more than the tolerance. consistent: the claim is neither unsafe "
+        "nor loose. undecided: the answer is an approximation without a bound.",
         examples=["consistent"],
     ),
 ]
 
 
 class Distance(Response):
-    """How far a claim is, at least, from what is proved."""
+    """Proved lower bound of the distance between a claim and the nearest bound of the enclosure."""
 
-    end: Annotated[Literal["lower", "upper"], Field(description="The end of the enclosure that it is measured from.")]
-    difference: Annotated[NonNegative, Field(description="Of the larger and the smaller of the two.")]
+    end: Annotated[
+        Literal["lower", "upper"], Field(description="Bound of the enclosure from which the distance is measured.")
+    ]
+    difference: Annotated[NonNegative, Field(description="Absolute difference of the claim and the bound.")]
     ratio: Annotated[
         NonNegative | None,
-        Field(description="Of the larger to the smaller of the two; null where no double holds it: see ratio_log10."),
+        Field(
+            description="Ratio of the larger to the smaller number. null: a double cannot represent the "
+            "ratio, see `ratio_log10`."
+        ),
     ]
     ratio_log10: Annotated[
         Log10 | None,
-        Field(exclude_if=is_none, description="Its decimal logarithm; there where the answer is below 1e-290."),
+        Field(
+            exclude_if=is_none,
+            description="Decimal logarithm of the ratio. The field is present when the answer is below 1e-290.",
+            examples=[1.7],
+        ),
     ] = None
 
 
 class ShowingAttack(Response):
-    """An attack that does better than the claim allows.
+    """An attack that exceeds the power that the claim allows.
 
-    The numbers are null where none of them can be written as a double, or where the attack is a limit.
+    null: a double cannot represent the numbers, or the attack is a limit.
     """
 
-    test: Annotated[str, Field(description="Which attack it is, and what it does, in a sentence.")]
+    test: Annotated[str, Field(description="Description of the attack in one sentence.")]
     direction: Annotated[
-        Direction, Field(description="The null hypothesis of the test; of a claim about both, the one that shows it.")
+        Direction,
+        Field(
+            description="Null hypothesis of the test. A claim about both directions has the direction of the attack."
+        ),
     ]
-    false_positive_rate: Annotated[Probability | None, Field(description="Where the test is run.")]
-    power: Annotated[EnclosedProbability | None, Field(description="Of the test at this rate.")]
+    false_positive_rate: Annotated[Probability | None, Field(description="False positive rate of the test.")]
+    power: Annotated[EnclosedProbability | None, Field(description="Power of the test at this rate.")]
     claimed_power: Annotated[
-        Probability | None, Field(description="No attack would have a larger power at this rate, were the claim true.")
+        Probability | None, Field(description="Largest power of any attack at this rate, if the claim were true.")
     ]
 
 
 class CheckedClaim(Response):
-    """A claim with its verdict, and the answer that it was held against."""
+    """A claim with its verdict, and the answer behind the verdict."""
 
-    claimed: Annotated[NonNegative, Field(description="The value of the claim.")]
+    claimed: Annotated[NonNegative, Field(description="Claimed value.")]
     reads: Annotated[
-        PointReading | None, Field(exclude_if=is_none, description="As in the claim; only for trade_off.")
+        PointReading | None,
+        Field(
+            exclude_if=is_none,
+            description="Claimed quantity of a trade_off question, from the claim. Other questions omit the field.",
+        ),
     ] = None
-    relative_tolerance: Annotated[float, Field(description="As in the claim.")]
+    relative_tolerance: Annotated[float, Field(description="Rounding tolerance of the claim.")]
     verdict: ClaimVerdict
     holds: Annotated[
         Holds,
         Field(
-            description="Whether the claim, as it stands, is a valid promise: yes, no, or unknown because it lies "
-            "inside the enclosure or there is none. Rounding counts here."
+            description="Whether the unrounded claim is a valid bound. unknown: the claim lies inside the "
+            "enclosure, or there is no enclosure."
         ),
     ]
-    by: Annotated[Distance | None, Field(description="How unsafe, or how loose; null otherwise.")]
-    attack: Annotated[ShowingAttack | None, Field(description="What shows it, of an unsafe claim; null otherwise.")]
+    by: Annotated[
+        Distance | None,
+        Field(description="Distance of an unsafe or loose claim from the proved bound. null: the claim is neither."),
+    ]
+    attack: Annotated[
+        ShowingAttack | None, Field(description="Attack that refutes an unsafe claim. null: the claim is not unsafe.")
+    ]
     notes: Notes
     answer: Answer
 
 
 class ClaimsResponse(Result):
-    """The claims with their verdicts, in their order."""
+    """Claims with their verdicts, in the order of the request."""
 
     mechanism: MechanismSpec
     threat_model: ThreatModelSpec
-    claims: Annotated[tuple[CheckedClaim, ...], Field(description="One for each claim, in their order.")]
+    claims: Annotated[tuple[CheckedClaim, ...], Field(description="One verdict for each claim, in their order.")]
     worst_case: Annotated[
         RelaxedComparison | None,
-        Field(description="Answers to the same questions; null when the threat model is the worst case."),
+        Field(description="Worst-case answers to the same questions. null: the threat model is the worst case."),
     ]
     assumptions: Assumptions
     hazards: Hazards

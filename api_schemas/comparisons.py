@@ -35,15 +35,15 @@ RunName = Annotated[
         max_length=LARGEST_NAME,
         # Names become cells of tables, where some programs take these for formulas.
         pattern=rf"^[^\x20\xa0=+@'\-\uff1d\uff0b\uff0d\uff20{_NEVER}][^{_NEVER}]*$",
-        description="What the run is called here; no two runs have the same name. The first character is no space and "
-        "none of = + - @ '; there is no ; and nothing invisible.",
+        description="Unique name of the run in this request. The first character must not be a space or one of "
+        "= + - @ '. Semicolons and invisible characters are not allowed.",
         examples=["baseline"],
     ),
 ]
 
 
 class Run(Request):
-    """One run, and who attacks it."""
+    """One run and its threat model."""
 
     name: RunName
     mechanism: MechanismSpec
@@ -51,21 +51,22 @@ class Run(Request):
 
 
 class ComparisonsRequest(Request):
-    """Runs to be held against each other, and what to compare."""
+    """Runs to compare, and the compared quantities."""
 
     runs: Annotated[
-        tuple[Run, ...], Field(min_length=2, max_length=LARGEST_RUNS, description="Their order is that of the answers.")
+        tuple[Run, ...],
+        Field(min_length=2, max_length=LARGEST_RUNS, description="Runs to compare. The answers have the same order."),
     ]
     questions: Annotated[
         tuple[QuestionSpec, ...],
         Field(
             min_length=1,
             max_length=LARGEST_QUANTITIES,
-            description="Asked of every run; every rate of trade_off is a quantity of its own.",
+            description="Questions about every run. Every rate of a trade_off question is a separate quantity.",
         ),
     ]
     direction: Annotated[
-        Direction, Field(description="Of the curves that are compared; the questions have their own.")
+        Direction, Field(description="Direction of the compared curves. Questions have their own direction.")
     ] = "add"
     false_positive_rates: Annotated[
         tuple[UnitInterval, ...],
@@ -73,8 +74,8 @@ class ComparisonsRequest(Request):
             min_length=1,
             max_length=LARGEST_RATES,
             validation_alias=FALSE_POSITIVE_RATES,
-            description="Where curves are compared of which parameters alone do not decide; absent: 14 round rates "
-            "from 1e-6 to 0.8.",
+            description="Rates at which curves are compared when no theorem decides. Default: 14 rates from "
+            "1e-6 to 0.8.",
             examples=[[1e-6, 1e-3, 0.1, 0.5]],
         ),
     ] = USUAL_RATES
@@ -115,48 +116,52 @@ class ComparisonsRequest(Request):
 class ComparedRun(Response):
     """Answers and curve of one run of a comparison."""
 
-    name: Annotated[str, Field(description="As in the request.")]
+    name: Annotated[str, Field(description="Name from the request.")]
     mechanism: MechanismSpec
     threat_model: ThreatModelSpec
     answers: Answers
-    worst_case: Annotated[RelaxedComparison | None, Field(description="null when the threat model is the worst case.")]
+    worst_case: Annotated[
+        RelaxedComparison | None,
+        Field(description="Worst-case answers to the same questions. null: the threat model is the worst case."),
+    ]
     assumptions: Assumptions
     hazards: Hazards
 
 
 class RankedQuantity(Response):
-    """A number that is compared: that of a question or, of trade_off, the power at one rate."""
+    """A compared quantity: the answer to a question, or the power at one rate of trade_off."""
 
-    label: Annotated[str, Field(description="What it is, in short.", examples=["epsilon(delta=1e-05)"])]
-    question: Annotated[int, Field(ge=0, description="Place in `questions`, from 0.")]
+    label: Annotated[str, Field(description="Short description of the quantity.", examples=["epsilon(delta=1e-05)"])]
+    question: Annotated[int, Field(ge=0, description="Index of the question in `questions`, from 0.")]
     point: Annotated[
-        int | None, Field(ge=0, exclude_if=is_none, description="Place of the rate in a question of type trade_off.")
+        int | None,
+        Field(ge=0, exclude_if=is_none, description="Index of the rate in a trade_off question, from 0.", examples=[0]),
     ] = None
     better: Annotated[
         Literal["smaller", "larger"],
-        named_schema("Better", "Which number means more privacy.", examples=["smaller"]),
+        named_schema("Better", "Direction in which the number means more privacy.", examples=["smaller"]),
     ]
     best: Annotated[
         tuple[str, ...],
-        Field(description="The runs with the best safe end; none where no run has an enclosure."),
+        Field(description="Runs with the best safe bound. The list is empty if no run has an enclosure."),
     ]
     certain: Annotated[
-        bool, Field(description="Whether every other run is provably worse, and these are provably equal.")
+        bool, Field(description="Whether every other run is provably worse, and the best runs are provably equal.")
     ]
 
 
 class DifferenceEnds(Response):
-    """lower <= first - second <= upper."""
+    """Enclosure of a difference: lower <= first - second <= upper."""
 
-    lower: Annotated[Signed, Field(description="The difference is at least this.")]
-    upper: Annotated[Signed, Field(description="The difference is at most this.")]
+    lower: Annotated[Signed, Field(description="Lower bound of the difference.")]
+    upper: Annotated[Signed, Field(description="Upper bound of the difference.")]
 
 
 class RatioEnds(Response):
-    """lower <= first / second <= upper."""
+    """Enclosure of a ratio: lower <= first / second <= upper."""
 
-    lower: Annotated[NonNegative, Field(description="The ratio is at least this.")]
-    upper: Annotated[NonNegative, Field(description="The ratio is at most this.")]
+    lower: Annotated[NonNegative, Field(description="Lower bound of the ratio.")]
+    upper: Annotated[NonNegative, Field(description="Upper bound of the ratio.")]
 
 
 class ComparedQuantity(Response):
@@ -166,45 +171,54 @@ class ComparedQuantity(Response):
         Literal["first_smaller", "second_smaller", "equal", "undecided"],
         named_schema(
             "DifferenceVerdict",
-            "Which number is provably the smaller one; equal: both, or the runs are the same; undecided: the "
+            "Which number is provably smaller. equal: both numbers are provably equal. undecided: the "
             "enclosures overlap, or one is missing.",
             examples=["first_smaller"],
         ),
     ]
     difference: Annotated[
-        DifferenceEnds | None, Field(description="null where an enclosure is missing, or both are infinite.")
+        DifferenceEnds | None,
+        Field(description="Difference of both values. null: an enclosure is missing, or both values are infinite."),
     ]
-    ratio: Annotated[RatioEnds | None, Field(description="null like the difference, and where the second is 0.")]
+    ratio: Annotated[
+        RatioEnds | None,
+        Field(description="Ratio of both values. null: the difference is null, or the second value is 0."),
+    ]
 
 
 class ComparedPair(Response):
-    """Comparison of two of the runs."""
+    """Comparison of two runs."""
 
-    first: Annotated[str, Field(description="Name of a run.")]
-    second: Annotated[str, Field(description="Name of another.")]
+    first: Annotated[str, Field(description="Name of the first run.")]
+    second: Annotated[str, Field(description="Name of the second run.")]
     curves: CurveVerdict
     theorem: Annotated[
         str | None,
         Field(
-            description="By which the verdict on the curves holds at every rate, without reading them; null: it holds "
-            "at the rates of the response."
+            description="Theorem that proves the verdict on the curves at every rate. null: the verdict holds "
+            "only at the rates of the response.",
+            examples=["The curve of a larger noise multiplier lies above (data processing)."],
         ),
     ]
-    differences: Annotated[tuple[ComparedQuantity, ...], Field(description="One for each quantity, in their order.")]
+    differences: Annotated[
+        tuple[ComparedQuantity, ...], Field(description="One difference for each quantity, in their order.")
+    ]
 
 
 class ComparisonsResponse(Result):
-    """The runs side by side."""
+    """Comparison of several runs."""
 
     relative_tolerance: RelativeTolerance
-    questions: Annotated[tuple[QuestionSpec, ...], Field(description="As in the request, with their defaults.")]
+    questions: Annotated[
+        tuple[QuestionSpec, ...], Field(description="Questions of the request, with default values filled in.")
+    ]
     direction: Direction
     false_positive_rates: Annotated[
-        tuple[float, ...], Field(description="Where the curves are compared of which parameters alone do not decide.")
+        tuple[float, ...], Field(description="Rates at which curves are compared when no theorem decides.")
     ]
-    runs: Annotated[tuple[ComparedRun, ...], Field(description="In the order of the request.")]
+    runs: Annotated[tuple[ComparedRun, ...], Field(description="Results of the runs, in the order of the request.")]
     quantities: Annotated[
-        tuple[RankedQuantity, ...], Field(description="What is compared, in the order of the questions.")
+        tuple[RankedQuantity, ...], Field(description="Compared quantities, in the order of the questions.")
     ]
-    pairs: Annotated[tuple[ComparedPair, ...], Field(description="Every pair of runs.")]
+    pairs: Annotated[tuple[ComparedPair, ...], Field(description="One comparison for each pair of runs.")]
     notes: Notes

@@ -25,7 +25,8 @@ LEAST_MU, LARGEST_MU = 1e-100, 1e6
 OptionalMuDp = Annotated[
     Annotated[float, Field(ge=LEAST_MU, le=LARGEST_MU)] | None,
     Field(
-        description="The run is to be mu-Gaussian differentially private (GDP), neighbours by replacing a record.",
+        description="Target mu of Gaussian differential privacy (GDP) of the run, for neighbours by replacement "
+        "of a record.",
         examples=[1.0],
         exclude_if=is_none,
     ),
@@ -33,7 +34,7 @@ OptionalMuDp = Annotated[
 OptionalMuMip = Annotated[
     Annotated[float, Field(ge=LEAST_MU, le=LARGEST_MU)] | None,
     Field(
-        description="The run is to have mu-Gaussian membership inference privacy (GMIP).",
+        description="Target mu of Gaussian membership inference privacy (GMIP) of the run.",
         examples=[0.5],
         exclude_if=is_none,
     ),
@@ -42,7 +43,7 @@ OptionalDatasetSize = Annotated[
     Annotated[int, Field(ge=1, le=LARGEST_RECORDS)] | None,
     Field(
         validation_alias=AliasChoices("dataset_size", "num_examples", "n_train"),
-        description="Records in the data set; absent: every batch is the whole data set.",
+        description="Number of records in the data set. Default: the batch size.",
         examples=[48_000],
         exclude_if=is_none,
     ),
@@ -51,7 +52,7 @@ OptionalRunSteps = Annotated[
     Annotated[int, Field(ge=1, le=LARGEST_STEPS)] | None,
     Field(
         validation_alias=AliasChoices("steps", "num_steps", "iterations"),
-        description="Steps of the run; absent, and no epochs either: one.",
+        description="Number of steps of the run. Default: 1, unless `epochs` is present.",
         examples=[1200],
         exclude_if=is_none,
     ),
@@ -60,7 +61,8 @@ OptionalEpochs = Annotated[
     Annotated[float, Field(gt=0, le=1e12)] | None,
     Field(
         validation_alias=AliasChoices("epochs", "num_epochs"),
-        description="Passes over the data set, in place of steps: epochs dataset_size / batch_size steps.",
+        description="Number of passes over the data set, in place of `steps`. A run has epochs dataset_size / "
+        "batch_size steps.",
         examples=[10.0],
         exclude_if=is_none,
     ),
@@ -68,7 +70,7 @@ OptionalEpochs = Annotated[
 
 
 class GdpGmipRequest(Request):
-    """One of both parameters, and the run of noisy SGD that it is about: by default one step on the whole data set."""
+    """One of both privacy parameters, and a run of noisy SGD. Default: one step on the whole data set."""
 
     mu_dp: OptionalMuDp = None
     mu_mip: OptionalMuMip = None
@@ -94,14 +96,14 @@ class GdpGmipRequest(Request):
 
     @property
     def target(self) -> tuple[Literal["mu_dp", "mu_mip"], float]:
-        """The parameter that was sent."""
+        """Parameter of the request."""
         if self.mu_dp is not None:
             return "mu_dp", self.mu_dp
         return "mu_mip", self.mu_mip or LEAST_MU  # which is not 0
 
 
 class ConvertedNumber(Response):
-    """A number, what it was computed by, and how sure it is."""
+    """A number with its method and its evidence."""
 
     value: Value
     lower: Lower
@@ -112,46 +114,49 @@ class ConvertedNumber(Response):
 
 
 class NoiseForTarget(Response):
-    """The noise with which the run reaches the parameter that was sent."""
+    """Noise with which the run reaches the target of the request."""
 
-    target: Annotated[Literal["mu_dp", "mu_mip"], Field(description="The parameter that was sent.")]
-    mu_step: Annotated[ConvertedNumber, Field(description="The mu that each step may have.")]
+    target: Annotated[Literal["mu_dp", "mu_mip"], Field(description="Parameter of the request.")]
+    mu_step: Annotated[ConvertedNumber, Field(description="Largest mu of each step.")]
     tau_mip: Annotated[
         ConvertedNumber | None,
         Field(
-            description="Standard deviation of the noise on the mean gradient that Corollary 5.1 asks for; null where "
-            "it says of no noise that it is enough."
+            description="Standard deviation of the noise on the mean gradient by Corollary 5.1. null: the "
+            "corollary gives no sufficient noise."
         ),
     ]
     tau_dp: Annotated[
         ConvertedNumber | None,
-        Field(description="The one with which every step is mu_step-GDP; null where gradients are not clipped."),
+        Field(
+            description="Standard deviation of the noise with which every step is mu_step-GDP. null: "
+            "gradients are not clipped."
+        ),
     ]
     noise_std: Annotated[
         ConvertedNumber | None,
         Field(
-            description="What is enough for the target: tau_dp for mu_dp, the smaller of both for mu_mip, as mu-GDP is "
-            "mu-GMIP; null where neither is known."
+            description="Sufficient noise for the target: tau_dp for mu_dp, and the smaller of both for mu_mip, "
+            "since mu-GDP implies mu-GMIP. null: neither is known."
         ),
     ]
-    noise_free_mu: Annotated[
-        ConvertedNumber, Field(description="The smallest mu_mip that the run has without any noise.")
-    ]
+    noise_free_mu: Annotated[ConvertedNumber, Field(description="Smallest mu_mip of the run without noise.")]
 
 
 class GdpGmipResponse(Result):
-    """Both parameters of the run, and the noise for the one that was sent."""
+    """Both parameters of the run, and the noise for the parameter of the request."""
 
     request: GdpGmipRequest
     mu_dp: Annotated[
         ConvertedNumber | None,
         Field(
-            description="The GDP of the run with tau_mip, where mu_mip was sent; null where no noise is needed: a run "
-            "without noise has no GDP."
+            description="GDP parameter of the run with noise tau_mip, for a request with mu_mip. null: no noise "
+            "is necessary, and a run without noise has no GDP."
         ),
     ]
     mu_mip: ConvertedNumber
-    noise_needed: Annotated[bool, Field(description="Whether mu_mip takes any noise; mu_dp always does.")]
+    noise_needed: Annotated[
+        bool, Field(description="Whether the target requires noise. A target mu_dp always requires noise.")
+    ]
     noise: NoiseForTarget
     conditional: Conditional
     assumptions: Assumptions

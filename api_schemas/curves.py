@@ -26,28 +26,28 @@ LARGEST_CURVE_POINTS: Final = 40_000
 
 
 class RateGrid(Request):
-    """False positive rates with equal ratios from one to the next."""
+    """False positive rates with a constant ratio between neighbours."""
 
     count: Annotated[
         int,
-        Field(ge=2, le=LARGEST_LIST, description="How many rates, from the smallest to the largest.", examples=[200]),
+        Field(ge=2, le=LARGEST_LIST, description="Number of rates from the smallest to the largest.", examples=[200]),
     ] = 200
     smallest: Annotated[
-        float, Field(ge=1e-300, le=1, description="The first rate; below the largest.", examples=[1e-12])
+        float, Field(ge=1e-300, le=1, description="First rate, smaller than the last rate.", examples=[1e-12])
     ] = 1e-12
-    largest: Annotated[float, Field(ge=1e-300, le=1, description="The last rate.", examples=[0.5])] = 0.5
+    largest: Annotated[float, Field(ge=1e-300, le=1, description="Last rate of the grid.", examples=[0.5])] = 0.5
     spacing: Annotated[
         Literal["log", "log_mirrored"],
         Field(
-            description="log: the rates; log_mirrored: the rates and their complements, which resolve the other end of "
-            "the curves. What coincides in double precision is listed once.",
+            description="log: the rates. log_mirrored: the rates and their complements, for high resolution "
+            "near 1. Rates that coincide in double precision appear once.",
             examples=["log"],
         ),
     ] = "log"
 
 
 class CurvesRequest(MethodOptions, Request):
-    """A mechanism, and the curves to draw of it: every threat model by every method in every direction."""
+    """A mechanism and its requested curves, one for each threat model, method and direction."""
 
     mechanism: MechanismSpec
     threat_models: Annotated[
@@ -55,7 +55,8 @@ class CurvesRequest(MethodOptions, Request):
         Field(
             min_length=1,
             max_length=LARGEST_CHOICES,
-            description="Who attacks: a curve for each. The worst case is added where only relaxed models are named.",
+            description="Threat models, one curve for each. The service adds the worst case to a list of only "
+            "relaxed models.",
         ),
     ] = (WorstCaseThreatModel(type="worst_case"),)
     methods: Annotated[
@@ -63,18 +64,19 @@ class CurvesRequest(MethodOptions, Request):
         Field(
             min_length=1,
             max_length=LARGEST_CHOICES,
-            description="Engines that compute the curves: a curve for each.",
+            description="Engines, one curve for each.",
             examples=[["auto"]],
         ),
     ] = ("auto",)
     directions: Annotated[
-        tuple[Direction, ...], Field(min_length=1, max_length=3, description="A curve for each.", examples=[["add"]])
+        tuple[Direction, ...],
+        Field(min_length=1, max_length=3, description="Directions, one curve for each.", examples=[["add"]]),
     ] = ("add",)
     false_positive_rates: OptionalFalsePositiveRates = None
     grid: Annotated[
         RateGrid | None,
         Field(
-            description="Rates to read every curve at, where they are not listed; absent: 200 from 1e-12 to 0.5.",
+            description="Grid of rates, in place of a list. Default: 200 rates from 1e-12 to 0.5.",
             exclude_if=is_none,
         ),
     ] = None
@@ -122,30 +124,38 @@ class CurvesRequest(MethodOptions, Request):
 
 LOGARITHMS = Field(
     exclude_if=is_none,
-    description="Decimal logarithms. null beside numbers that are not below 1e-290.",
+    description="Decimal logarithms of the bounds. null: the number is not below 1e-290.",
     examples=[[None, -312.4]],
 )
 
 
 class EnclosedColumn(TypedDict):
-    """An enclosed number at each rate, as columns; `value` is the safe bound.
+    """Enclosed numbers at all rates, as columns.
 
-    The logarithms are there when a number of the column is positive and below 1e-290, and null beside the others.
+    `value` is the safe bound. The logarithms are present when a number of the column is positive and below 1e-290.
+    Other rows of such a column are null.
     """
 
-    value: Annotated[list[float], Field(description="The safe bound at each rate.")]
-    lower: Annotated[list[float] | None, Field(description="Lower bounds. null where the evidence is asymptotic.")]
-    upper: Annotated[list[float] | None, Field(description="Upper bounds. null where the evidence is asymptotic.")]
+    value: Annotated[list[float], Field(description="Safe bound at each rate.")]
+    lower: Annotated[
+        list[float] | None, Field(description="Lower bound at each rate. null: the evidence is asymptotic.")
+    ]
+    upper: Annotated[
+        list[float] | None, Field(description="Upper bound at each rate. null: the evidence is asymptotic.")
+    ]
     value_log10: NotRequired[Annotated[list[Log10 | None], LOGARITHMS]]
     lower_log10: NotRequired[Annotated[list[Log10 | None], LOGARITHMS]]
     upper_log10: NotRequired[Annotated[list[Log10 | None], LOGARITHMS]]
 
 
 class Curve(Response):
-    """One curve at the rates of the response. `type_two_error` is safe from below, `power` from above."""
+    """One curve at the rates of the response.
+
+    The safe bound is the lower bound of `type_two_error` and the upper bound of `power`.
+    """
 
     threat_model: ThreatModelSpec
-    requested_method: Annotated[Engine, Field(description="The method that was asked for.")]
+    requested_method: Annotated[Engine, Field(description="The requested method.")]
     method: MethodUsed
     direction: Direction
     type_two_error: EnclosedColumn
@@ -162,33 +172,36 @@ class Curve(Response):
 class RateInterval(TypedDict):
     """Rates from `start` to `end`."""
 
-    start: Annotated[float, Field(description="The smaller rate.")]
-    end: Annotated[float, Field(description="The larger rate.")]
+    start: Annotated[float, Field(description="Lower endpoint of the interval.")]
+    end: Annotated[float, Field(description="Upper endpoint of the interval.")]
 
 
-Place = Annotated[int, Field(ge=0, description="Place in `curves`, from 0.")]
+Place = Annotated[int, Field(ge=0, description="Index of the curve in `curves`, from 0.")]
 
 
 class CurveVerdict(Response):
-    """Which of two curves is harder for the attacker, who has the smaller power on it, at the rates of the response."""
+    """Verdict on two curves at the rates of the response. The harder curve gives the attacker less power."""
 
     verdict: Annotated[
         Literal["equal", "first_is_harder", "second_is_harder", "crossing", "undecided"],
         named_schema(
             "HarderCurve",
-            "first_is_harder, second_is_harder: at least as hard at every rate; equal: both; crossing: "
-            "each is surely harder at some rate; undecided: the enclosures overlap at some rates, and say no more.",
+            "first_is_harder, second_is_harder: at least as hard at every rate. equal: both curves are equally "
+            "hard. crossing: each curve is provably harder at some rate. undecided: the enclosures overlap at "
+            "some rates, and the other rates do not decide.",
             examples=["first_is_harder"],
         ),
     ]
     crossings: Annotated[
         tuple[RateInterval, ...],
-        Field(description="Between the ends of each interval the curves surely change places."),
+        Field(description="Intervals of rates in which the order of the curves provably changes."),
     ]
-    undecided_rates: Annotated[int, Field(ge=0, description="At how many rates the enclosures overlap.")]
+    undecided_rates: Annotated[int, Field(ge=0, description="Number of rates at which the enclosures overlap.")]
     evidence: Annotated[
         Evidence,
-        Field(description="What the verdict rests on: the weaker of both curves. asymptotic: values, not enclosures."),
+        Field(
+            description="Weaker evidence of both curves. asymptotic: the comparison uses values instead of enclosures."
+        ),
     ]
 
 
@@ -200,16 +213,18 @@ class ComparedPlaces(Response):
 
 
 class CurveComparison(CurveVerdict, ComparedPlaces):
-    """Which of two curves is harder for the attacker."""
+    """Verdict on which of two curves is harder for the attacker."""
 
 
 class CurvesResponse(MethodOptions, Result):
-    """The curves: threat models in the order of the request, in each the methods, in each the directions."""
+    """Curves in the order of the threat models, then the methods, then the directions."""
 
     mechanism: MechanismSpec
-    false_positive_rates: Annotated[tuple[float, ...], Field(description="Where every curve is read.")]
-    methods: Annotated[tuple[Engine, ...], Field(description="As in the request; each curve names the engine used.")]
-    curves: Annotated[tuple[Curve, ...], Field(description="A curve for each threat model, method and direction.")]
-    comparisons: Annotated[tuple[CurveComparison, ...], Field(description="Of every pair of curves.")]
+    false_positive_rates: Annotated[tuple[float, ...], Field(description="Rates at which every curve is evaluated.")]
+    methods: Annotated[
+        tuple[Engine, ...], Field(description="Methods of the request. Each curve names the engine that computed it.")
+    ]
+    curves: Annotated[tuple[Curve, ...], Field(description="One curve for each threat model, method and direction.")]
+    comparisons: Annotated[tuple[CurveComparison, ...], Field(description="One comparison for each pair of curves.")]
     assumptions: Assumptions
     hazards: Hazards

@@ -13,22 +13,20 @@ from api_schemas.choices import Evidence, LimitCode, MethodUsed
 NumberT = TypeVar("NumberT")
 
 VALUE = Field(
-    description="The safe bound of the enclosure. Without an enclosure, the approximation.", examples=[0.0040684479]
+    description="The safe bound of the enclosure. Without an enclosure, the value is the approximation.",
+    examples=[0.0040684479],
 )
-LOWER = Field(
-    description="The truth is at least this number. null where the evidence is asymptotic.", examples=[0.0040684478]
-)
-UPPER = Field(
-    description="The truth is at most this number. null where the evidence is asymptotic.", examples=[0.0040684479]
-)
+LOWER = Field(description="Lower bound of the true value. null: the evidence is asymptotic.", examples=[0.0040684478])
+UPPER = Field(description="Upper bound of the true value. null: the evidence is asymptotic.", examples=[0.0040684479])
 LOGARITHM = Field(
     exclude_if=is_none,
-    description="Decimal logarithm of this bound. Present when the truth is positive and below 1e-290.",
+    description="Decimal logarithm of this bound. The field is present when the true value is positive and "
+    "below 1e-290.",
     examples=[-312.4],
 )
 DECIMAL = Field(
     exclude_if=is_none,
-    description="This bound with all its digits. Present when a double cannot hold them.",
+    description="This bound with all its digits. The field is present when a double cannot represent them.",
     examples=["1.82823666651655843207"],
 )
 
@@ -40,7 +38,7 @@ DecimalIfKnown = Annotated[str | None, DECIMAL]
 
 
 class EnclosedNumber(TypedDict):
-    """lower <= truth <= upper; `value` is the safe bound."""
+    """Enclosure of a number: lower <= true value <= upper. `value` is the safe bound."""
 
     # A dictionary, not a model: a response may hold twenty thousand of these.
     value: Value
@@ -55,7 +53,7 @@ class EnclosedNumber(TypedDict):
 
 
 class EnclosedProbability(TypedDict):
-    """lower <= truth <= upper for a probability; `value` is the end that is safe to rely on."""
+    """Enclosure of a probability: lower <= true value <= upper. `value` is the safe bound."""
 
     value: Annotated[Probability, VALUE]
     lower: Annotated[Probability | None, LOWER]
@@ -90,9 +88,9 @@ class Enclosed(Ends[NumberT], Generic[NumberT]):
 Tight = Annotated[
     bool | None,
     Field(
-        description="true: both bounds rest on one attained pair of laws, or on a closed form. false: they come from "
-        "different theorems, however close they are, and a note names both. null: the bounds are not proved "
-        "(statistical), or there are none (asymptotic).",
+        description="true: both bounds rest on one attained pair of distributions or on a closed form. false: "
+        "the bounds come from different theorems, and a note names both. null: the bounds are not "
+        "proved (statistical) or absent (asymptotic).",
         examples=[True],
     ),
 ]
@@ -101,7 +99,9 @@ Conditional = Annotated[
 ]
 ToleranceMet = Annotated[
     bool,
-    Field(description="Whether there is an enclosure that is at most `relative_tolerance` wide.", examples=[True]),
+    Field(
+        description="Whether an enclosure exists whose relative width is at most `relative_tolerance`.", examples=[True]
+    ),
 ]
 Source = Annotated[
     str,
@@ -113,27 +113,31 @@ Source = Annotated[
 Notes = Annotated[
     tuple[str, ...],
     Field(
-        description="Sentences that a reader should know about this answer.",
+        description="Remarks that matter for the interpretation of this answer.",
         examples=[["contour: cumulant generating functions of the steps add up."]],
     ),
 ]
 
 
 class AnswerLimit(Response):
-    """Why the enclosure is wider than the tolerance, and what to send instead."""
+    """Reason why the enclosure is wider than the tolerance, with advice for a narrower enclosure."""
 
     code: LimitCode
     advice: Annotated[
         str,
         Field(
-            description="What to send for a narrower enclosure, and what it costs.",
+            description="Change of the request that gives a narrower enclosure, with its cost.",
             examples=["No request makes this narrower: the ends come from two theorems, which a note names."],
         ),
     ]
 
 
 LimitIfWide = Annotated[
-    AnswerLimit | None, Field(exclude_if=is_none, description="Why tolerance_met is false; absent where it is true.")
+    AnswerLimit | None,
+    Field(
+        exclude_if=is_none,
+        description="Reason why `tolerance_met` is false. The field is absent when `tolerance_met` is true.",
+    ),
 ]
 
 

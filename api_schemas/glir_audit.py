@@ -23,22 +23,23 @@ SHRINKAGE_NEEDS_BACKGROUND: Final = (
 
 
 class GlirSimulation(Request):
-    """Gradients to simulate instead: standard normal ones with known parameters, a batch of its own for each query."""
+    """Simulation with standard normal gradients of known parameters. Every query has its own batch."""
 
     dimension: Annotated[
-        int, Field(ge=1, le=LARGEST_DIMENSION, description="Parameters of the simulated model.", examples=[650])
+        int,
+        Field(ge=1, le=LARGEST_DIMENSION, description="Number of parameters of the simulated model.", examples=[650]),
     ]
     queries: Annotated[
         int,
         Field(
             ge=20,
             le=1_000_000,
-            description="Simulated queries; the first half are members.",
+            description="Number of simulated queries. The first half are members.",
             examples=[2000],
         ),
     ] = 2_000
     steps: Annotated[
-        int, Field(ge=1, le=LARGEST_STEP_COUNT, description="Mean gradients that are released.", examples=[1])
+        int, Field(ge=1, le=LARGEST_STEP_COUNT, description="Number of released mean gradients.", examples=[1])
     ] = 1
 
 
@@ -50,26 +51,32 @@ class GlirParameters(Request):
         Field(
             ge=2,
             le=10**6,
-            description="Gradients in every released mean. Of one alone, every member would be recognised.",
+            description="Number of gradients in every released mean. At least 2, since a mean of one gradient "
+            "reveals its member.",
             examples=[500],
         ),
     ]
     noise_std: Annotated[
         float,
-        Field(ge=0, le=1e15, description="Noise tau on the mean gradient, as `noise_covariance` says.", examples=[0.0]),
+        Field(
+            ge=0,
+            le=1e15,
+            description="Standard deviation tau of the noise on the mean gradient, in the unit of `noise_covariance`.",
+            examples=[0.0],
+        ),
     ] = 0.0
     noise_covariance: Annotated[
         Literal["isotropic", "gradient"],
         Field(
-            description="isotropic: the covariance of the noise is noise_std^2 times the identity; gradient: "
+            description="Covariance of the noise. isotropic: noise_std^2 times the identity. gradient: "
             "noise_std^2 times the covariance of the gradients.",
         ),
     ] = "isotropic"
     max_grad_norm: Annotated[
         Annotated[float, Field(ge=SMALLEST_SCALE, le=1e15)] | None,
         Field(
-            description="Clipping norm C of single gradients: queries and background are clipped to it, and it bounds "
-            "what the noise is worth; absent: nothing is clipped.",
+            description="Clipping norm C of single gradients. The audit clips queries and background gradients "
+            "to this norm. Default: no clipping.",
             examples=[1.0],
             exclude_if=is_none,
         ),
@@ -77,9 +84,9 @@ class GlirParameters(Request):
     shrinkage: Annotated[
         Annotated[float, Field(ge=0, le=1)] | None,
         Field(
-            description="Only with background gradients: weight rho of (tr S/d) I in the covariance "
-            "(1 - rho) S + rho (tr S/d) I that gives the direction of the test. p-values are exact for every rho. "
-            "Absent: estimated as by Chen, Wiesel, Eldar and Hero 2010.",
+            description="Shrinkage weight rho of the covariance estimate (1 - rho) S + rho (tr S/d) I, for "
+            "background gradients. The p-values are exact for every rho. Default: the estimate of "
+            "Chen, Wiesel, Eldar and Hero 2010.",
             examples=[0.1],
             exclude_if=is_none,
         ),
@@ -96,7 +103,7 @@ class GlirParameters(Request):
 
 
 class GlirAuditRequest(GlirParameters):
-    """Mean gradients that were released, and the gradients of the queries at the same parameters."""
+    """Released mean gradients, and the gradients of the queried records at the same parameters."""
 
     steps: Annotated[
         Annotated[tuple[GradientStep, ...], Field(min_length=1, max_length=LARGEST_STEP_COUNT)] | None,
@@ -105,12 +112,14 @@ class GlirAuditRequest(GlirParameters):
     members: Annotated[
         Annotated[tuple[bool, ...], Field(min_length=1, max_length=LARGEST_QUERIES)] | None,
         Field(
-            description="Whether each query was in every batch; with it the attack is held against theory.",
+            description="Whether each query was in every batch. With this field, the audit compares the attack "
+            "with theory.",
             exclude_if=is_none,
         ),
     ] = None
     simulate: Annotated[
-        GlirSimulation | None, Field(description="Simulate the gradients instead of sending them.", exclude_if=is_none)
+        GlirSimulation | None,
+        Field(description="Simulation of the gradients, in place of `steps`.", exclude_if=is_none),
     ] = None
 
     @model_validator(mode="after")
@@ -138,83 +147,102 @@ class GlirAuditRequest(GlirParameters):
 
 
 class GlirStepResult(Response):
-    """Evidence of one step about each query: columns, null where there are more than 10 000 queries."""
+    """Evidence of one step about each query, as columns. null: the request has more than 10 000 queries."""
 
     susceptibilities: Annotated[
         tuple[float, ...] | None,
         Field(
-            description="K = |Sigma^-1/2 (theta - mu)|^2 of the query's gradient theta; an unbiased estimate, cut off "
-            "at 0, where background gradients were sent."
+            description="Susceptibility K = |Sigma^-1/2 (theta - mu)|^2 of the query's gradient theta. With "
+            "background gradients, an unbiased estimate truncated at 0."
         ),
     ]
-    statistics: Annotated[tuple[float, ...] | None, Field(description="As `statistic` says; small for members.")]
+    statistics: Annotated[
+        tuple[float, ...] | None,
+        Field(description="Statistic of each query, with the formula of `statistic`. Members have small values."),
+    ]
     p_values: Annotated[
-        tuple[float, ...] | None, Field(description="Probability of a statistic as small for a non-member.")
+        tuple[float, ...] | None, Field(description="Probability of an equal or smaller statistic for a non-member.")
     ]
     shrinkage: Annotated[
-        float, Field(description="Weight rho of the multiple of the identity in the covariance; 0 if this is given.")
+        float,
+        Field(
+            description="Weight rho of the identity in the covariance estimate. 0: the request gives the covariance."
+        ),
     ]
 
 
 class Uniformity(Response):
-    """Kolmogorov's distance of the non-members' combined p-values from the uniform law they should have."""
+    """Kolmogorov distance between the combined p-values of non-members and the uniform distribution."""
 
-    distance: Annotated[float, Field(description="Kolmogorov distance from the uniform law.")]
-    critical_value: Annotated[float, Field(description="What it exceeds with probability 1 % if they have it.")]
-    non_members: Annotated[int, Field(description="How many p-values there are.")]
+    distance: Annotated[
+        float, Field(description="Kolmogorov distance from the uniform distribution.", examples=[0.021])
+    ]
+    critical_value: Annotated[
+        float, Field(description="Distance that uniform p-values exceed with probability 1 %.", examples=[0.0515])
+    ]
+    non_members: Annotated[int, Field(description="Number of p-values.", examples=[1_000])]
 
 
 class GlirTheory(TheoryPowers):
-    """The best that an attack on these mean gradients can reach, by Theorem 5.1."""
+    """Largest true positive rate of any attack on these mean gradients, by Theorem 5.1."""
 
-    effective_batch_size: Annotated[float, Field(description="N: the batch size, and what the noise is worth.")]
-    dimension: Annotated[int, Field(description="Of all steps together.")]
+    effective_batch_size: Annotated[
+        float, Field(description="Batch size plus the batch size equivalent of the noise.", examples=[612.5])
+    ]
+    dimension: Annotated[int, Field(description="Dimension of all steps together.", examples=[650])]
     mean_susceptibility: Annotated[
         float,
         Field(
-            description="Mean over the queries of K summed over the steps, of upper bounds of K where background "
-            "gradients were sent."
+            description="Mean over the queries of the summed susceptibility K of all steps. With background "
+            "gradients, upper bounds of K are used.",
+            examples=[648.2],
         ),
     ]
 
 
 class GlirWorstCase(TheoryPowers):
-    """The bound of the worst case for the same releases: mu-GDP for a record that is replaced, sensitivity 2 C/n."""
+    """Worst-case bound for the same releases: mu-GDP for a replaced record with sensitivity 2 C/n."""
 
-    mu: Annotated[float, Field(description="2 C sqrt(T)/(n tau) for T steps.")]
+    mu: Annotated[float, Field(description="Gaussian parameter 2 C sqrt(T)/(n tau) for T steps.", examples=[0.8])]
     verdict: Verdict
 
 
 class GlirRoc(Response):
-    """The attack that ranks queries by likelihood ratio, against theory."""
+    """ROC curve of the attack that ranks queries by likelihood ratio, with the curve of theory."""
 
     roc: MeasuredRoc
     theory: GlirTheory
     verdict: Verdict
     worst_case: Annotated[
         GlirWorstCase | None,
-        Field(description="null without isotropic noise and max_grad_norm: then the worst case bounds nothing."),
+        Field(
+            description="Worst-case bound of the attack. null: no bound exists without isotropic noise and "
+            "max_grad_norm."
+        ),
     ]
     source: Source
 
 
 class GlirAuditResponse(Result):
-    """Evidence of membership for each query, and where members are known, the attack against its theory."""
+    """Evidence of membership for each query. With known members, a comparison of the attack with theory."""
 
     confidence: AuditConfidence
     seed: AuditSeed
-    queries: Annotated[int, Field(description="How many queries there were.")]
-    statistic: Annotated[str, Field(description="Formula and law of the statistic.")]
+    queries: Annotated[int, Field(description="Number of queries.")]
+    statistic: Annotated[str, Field(description="Formula and distribution of the statistic.")]
     steps: Annotated[tuple[GlirStepResult, ...], Field(description="One entry for each release.")]
     combined_p_values: Annotated[
-        tuple[float, ...] | None, Field(description="By Fisher over the steps; small for members.")
+        tuple[float, ...] | None,
+        Field(description="p-values combined over the steps by Fisher's method. Members have small values."),
     ]
     log_likelihood_ratios: Annotated[
         tuple[float, ...] | None,
-        Field(description="ln of how much likelier the releases are with the query in the batches than without; nats."),
+        Field(description="Log-likelihood ratio of membership against non-membership for each query, in nats."),
     ]
-    roc: Annotated[GlirRoc | None, Field(description="null where members are not known.")]
-    p_value_uniformity: Annotated[Uniformity | None, Field(description="null where members are not known.")]
+    roc: Annotated[GlirRoc | None, Field(description="ROC curve of the attack. null: the members are unknown.")]
+    p_value_uniformity: Annotated[
+        Uniformity | None, Field(description="Uniformity test of non-members' p-values. null: the members are unknown.")
+    ]
     evidence: Evidence
     tight: Tight
     source: Source

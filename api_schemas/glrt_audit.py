@@ -19,7 +19,7 @@ LARGEST_NONCENTRALITY: Final = 1e12
 
 
 class GlrtAuditRequest(Request):
-    """A query with Gaussian noise, asked many times, and how often to attack it."""
+    """A query with Gaussian noise, the number of its releases, and the number of simulated attacks."""
 
     noise_multiplier: NoiseMultiplier
     queries: Annotated[
@@ -28,7 +28,7 @@ class GlrtAuditRequest(Request):
             ge=1,
             le=10**12,
             validation_alias=AliasChoices("queries", "steps", "num_queries", "count"),
-            description="How often the query is answered, each time with fresh noise.",
+            description="Number of releases of the query, each with fresh noise.",
             examples=[70],
         ),
     ]
@@ -41,7 +41,8 @@ class GlrtAuditRequest(Request):
             ge=100,
             le=1_000_000,
             validation_alias=AliasChoices("trials", "samples"),
-            description="Simulated attacks with the record, and as many without it.",
+            description="Number of simulated attacks with the record. Equally many attacks are simulated "
+            "without the record.",
             examples=[10_000],
         ),
     ] = 10_000
@@ -60,26 +61,38 @@ class GlrtAuditRequest(Request):
 
 
 class SimulatedAttack(Response):
-    """An adversary's empirical ROC curve, and what theory says at its false positive rates."""
+    """Empirical ROC curve of an adversary, with the theoretical curve at the same false positive rates."""
 
     roc: MeasuredRoc
     theory: TheoryPowers
     verdict: Verdict
     below_the_curve: Annotated[
-        bool, Field(description="Whether at some threshold the whole band lies below the curve of this adversary.")
+        bool,
+        Field(description="Whether the confidence band lies entirely below the theoretical curve at some threshold."),
     ]
     source: Source
 
 
 class GlrtAuditResponse(Result):
-    """The simulated adversary who does not know the direction of the answer, and beside it the optimal one who does."""
+    """Simulated adversary without knowledge of the direction, and the optimal adversary with this knowledge."""
 
     confidence: AuditConfidence
     seed: AuditSeed
-    trials: Annotated[int, Field(description="Simulated attacks with the record, and as many without it.")]
-    noncentrality: Annotated[float, Field(description="lambda = queries/noise_multiplier^2.")]
-    glrt: Annotated[SimulatedAttack, Field(description="Threshold on the length of the mean answer.")]
-    worst_case: Annotated[SimulatedAttack, Field(description="Neyman-Pearson optimal: along the known direction.")]
+    trials: Annotated[
+        int,
+        Field(
+            description="Number of simulated attacks with the record. Equally many attacks "
+            "are simulated without the record.",
+            examples=[10_000],
+        ),
+    ]
+    noncentrality: Annotated[
+        float, Field(description="Noncentrality lambda = queries / noise_multiplier^2.", examples=[4.0])
+    ]
+    glrt: Annotated[SimulatedAttack, Field(description="Attack by a threshold on the length of the mean answer.")]
+    worst_case: Annotated[
+        SimulatedAttack, Field(description="Neyman-Pearson optimal attack along the known direction.")
+    ]
     evidence: Evidence
     tight: Tight
     assumptions: Assumptions

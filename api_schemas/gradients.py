@@ -24,21 +24,27 @@ Variances = Annotated[
 
 
 class GradientStep(Request):
-    """One released mean gradient, shape [d], and what an attacker knows at the same parameters.
+    """One released mean gradient of shape [d], and the knowledge of the attacker at the same parameters.
 
-    The law of one gradient comes as background gradients, or as its mean with a covariance or variances.
+    The distribution of one gradient is given by background gradients, or by its mean with a covariance or variances.
     """
 
-    mean_gradient: Annotated[Vector, Field(description="The released mean of the batch's gradients, shape [d].")]
+    mean_gradient: Annotated[Vector, Field(description="Released mean gradient of the batch, shape [d].")]
     query_gradients: Annotated[
         tuple[Vector, ...],
-        Field(min_length=1, max_length=LARGEST_QUERIES, description="A gradient for each query, shape [q, d]."),
+        Field(
+            min_length=1,
+            max_length=LARGEST_QUERIES,
+            description="Gradients of the queries, shape [q, d].",
+            examples=[[[0.3, -0.1], [0.0, 0.4]]],
+        ),
     ]
     background_gradients: Annotated[
         Annotated[tuple[Vector, ...], Field(min_length=2, max_length=LARGEST_BACKGROUND)] | None,
         Field(
-            description="Gradients of other records of the same population, shape [b, d] with b at least d + 3. None "
-            "of these records may be in a batch, be queried, or serve another step.",
+            description="Gradients of other records of the population, shape [b, d] with b >= d + 3. These "
+            "records must not be in a batch, a query or another step.",
+            examples=[[[0.1, 0.2], [-0.3, 0.1], [0.2, -0.2], [0.0, 0.1], [-0.1, 0.3]]],
             exclude_if=is_none,
         ),
     ] = None
@@ -47,11 +53,15 @@ class GradientStep(Request):
     ] = None
     background_covariance: Annotated[
         Annotated[tuple[Vector, ...], Field(min_length=1, max_length=LARGEST_DIMENSION)] | None,
-        Field(description="Covariance Sigma of one record's gradient, shape [d, d].", exclude_if=is_none),
+        Field(
+            description="Covariance Sigma of one record's gradient, shape [d, d].",
+            examples=[[[1.0, 0.0], [0.0, 1.0]]],
+            exclude_if=is_none,
+        ),
     ] = None
     background_variances: Annotated[
         Variances | None,
-        Field(description="Its diagonal, shape [d], where the rest of it is 0.", exclude_if=is_none),
+        Field(description="Diagonal of a diagonal covariance, shape [d].", exclude_if=is_none),
     ] = None
 
 

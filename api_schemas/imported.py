@@ -26,11 +26,11 @@ ImportFormat = Annotated[
     Literal["detect", "opacus", "dp_accounting", "tf_privacy", "jax_privacy", "riskcal", "privacy_bounds"],
     named_schema(
         "ImportFormat",
-        "Whose state it is. opacus: the state_dict of an accountant, or its history. dp_accounting: the named tuple of "
-        "an event. tf_privacy: arguments of compute_dp_sgd_privacy_statement or compute_dp_sgd_privacy. jax_privacy: "
-        "arguments of dpsgd_event and its siblings. riskcal: noise_multiplier, sample_rate, num_steps, or the "
-        "state_dict of its accountant. privacy_bounds: a mechanism, a request for bounds or its response. detect: the "
-        "one of these that it looks like.",
+        "Library that wrote the state. opacus: the state_dict or the history of an accountant. dp_accounting: "
+        "the named tuple of an event. tf_privacy: arguments of compute_dp_sgd_privacy_statement or "
+        "compute_dp_sgd_privacy. jax_privacy: arguments of dpsgd_event and its siblings. riskcal: "
+        "noise_multiplier, sample_rate, num_steps, or the state_dict of its accountant. privacy_bounds: a "
+        "mechanism, a request for bounds or its response. detect: the service infers the format.",
         examples=["opacus"],
     ),
 ]
@@ -75,24 +75,24 @@ def _refusal(sentence: str) -> PydanticCustomError:
     return PydanticCustomError("content", "{sentence}", {"sentence": sentence})
 
 
-Format = Annotated[ImportFormat, Field(description="Whose state it is.")]
+Format = Annotated[ImportFormat, Field(description="Format of the state.")]
 Content = Annotated[
     Any,
     AfterValidator(_bounded),
     Field(
-        description="The state, as a JSON object or list of at most 64 levels; no pickle, no text. A history or "
-        "composition may have 10 000 phases, after equal neighbours are merged.",
+        description="State as a JSON object or list of at most 64 levels. A history or composition may have 10 "
+        "000 phases, after equal neighbours are merged.",
         examples=[{"history": [[1.0, 0.01, 1000]], "mechanism": "prv"}],
     ),
 ]
 
 
 class ImportedMechanism(Request):
-    """State of another library in the place of a mechanism.
+    """State of another library, in place of a mechanism.
 
-    The state is converted first. The answer, its digest and its cost are those of the request with the converted
-    mechanism. `POST /v1/imports` returns that mechanism, and says what is not carried over. The threat model of the
-    state counts where the request names none.
+    The service converts the state first. Answer, digest and cost are those of the converted mechanism. `POST
+    /v1/imports` returns this mechanism and lists omitted information. The threat model of the state applies if the
+    request has none.
     """
 
     # Never in a response: unions of mechanisms are published once, for requests and responses.

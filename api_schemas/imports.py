@@ -60,7 +60,7 @@ IMPORTS_EXAMPLES: Final[dict[str, dict[str, Any]]] = {
 
 
 class ImportsRequest(Request):
-    """A state of another library, or of this one."""
+    """A state of another library or of this service."""
 
     format: Format = "detect"
     content: Content
@@ -74,20 +74,20 @@ class ImportsRequest(Request):
 
 
 class ImportsResponse(Result):
-    """The mechanism that the state describes, what is not in it, and what the state cannot show."""
+    """Mechanism that the state describes, omitted information, and facts that the state cannot show."""
 
-    format: Annotated[ImportFormat, Field(description="The format that was read.")]
+    format: Annotated[ImportFormat, Field(description="Detected or requested format of the state.")]
     mechanism: MechanismSpec
     threat_model: Annotated[
         ThreatModelSpec | None,
         Field(
-            description="Who attacks, where the state says it (a neighbouring relation, records of one person); absent "
-            "where it does not.",
+            description="Threat model of the state (neighbouring relation or records of one person). The field "
+            "is absent if the state has none.",
             exclude_if=is_none,
         ),
     ] = None
     not_carried_over: Annotated[
         tuple[str, ...],
-        Field(description="What the state says and the mechanism does not, or says with less, a sentence each."),
+        Field(description="Information of the state that the mechanism does not contain, one sentence each."),
     ]
     hazards: Hazards

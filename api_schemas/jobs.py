@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from pydantic import Field
 
-from api_schemas.base import Request, Response, is_none, named_schema
+from api_schemas.base import EXAMPLE_DIGEST, Request, Response, is_none, named_schema
 from api_schemas.problems import Problem
 
 LONGEST_KEY: Final = 255
@@ -21,7 +21,7 @@ ResourceName: TypeAlias = Annotated[
     Field(
         min_length=1,
         max_length=64,
-        description="A resource by its path below /v1/.",
+        description="Path of a resource below `/v1/`.",
         examples=["sweeps", "bounds", "audits/glir"],
     ),
 ]
@@ -34,8 +34,7 @@ class JobRequest(Request):
     request: Annotated[
         dict[str, Any],
         Field(
-            description="What would be the body of a POST to that resource. A sweep may have a hundred times more "
-            "points here.",
+            description="Request body of the resource. A sweep in a job may have one hundred times more points.",
             examples=[
                 {"mechanism": {"type": "gaussian", "noise_multiplier": 1.0}, "questions": [{"type": "advantage"}]}
             ],
@@ -48,7 +47,7 @@ StateOfJob = Annotated[
     JobState,
     named_schema(
         "JobState",
-        "queued: nothing of it has been computed; failed: the problem says why, and what is there stays there.",
+        "queued: no point is computed yet. failed: `problem` gives the reason, and completed results remain available.",
         examples=["running"],
     ),
 ]
@@ -56,57 +55,97 @@ ENDED: Final[frozenset[JobState]] = frozenset({"succeeded", "failed", "cancelled
 
 
 class JobProgress(Response):
-    """How far a job is, in points: those of a sweep; any other request is one point."""
+    """Progress of a job in points. A sweep has several points, and any other request has one point."""
 
-    done: Annotated[int, Field(ge=0, description="Points whose results are there.")]
-    failed: Annotated[int, Field(ge=0, description="How many of them have a problem in place of an answer.")]
-    total: Annotated[int, Field(ge=1, description="Points of the job.")]
+    done: Annotated[int, Field(ge=0, description="Number of completed points.", examples=[1_200])]
+    failed: Annotated[
+        int, Field(ge=0, description="Number of completed points with a problem in place of an answer.", examples=[0])
+    ]
+    total: Annotated[int, Field(ge=1, description="Total number of points of the job.", examples=[10_000])]
 
 
 class JobResponse(Response):
-    """A job as it is now."""
+    """Current state of a job."""
 
     id: Annotated[
-        str, Field(description="Names the job. Nobody can guess it: who knows it may read and cancel the job.")
+        str,
+        Field(
+            description="Identifier of the job. The identifier is secret: a client with the identifier "
+            "may access and cancel the job.",
+            examples=["0123456789abcdef0123456789abcdef"],
+        ),
     ]
     resource: ResourceName
     state: StateOfJob
     progress: JobProgress
     digest: Annotated[
         str,
-        Field(pattern="^sha256:[0-9a-f]{64}$", description="Of the request; that of the result where it is one point."),
+        Field(
+            pattern="^sha256:[0-9a-f]{64}$",
+            description="Digest of the request. A job of one point has the same digest as its result.",
+            examples=[EXAMPLE_DIGEST],
+        ),
     ]
-    engine_version: Annotated[str, Field(description="Version of the numbers: one for all points of the job.")]
-    estimated_cost: Annotated[int, Field(description="What it was estimated at, in microseconds of CPU time.")]
-    created_at: Annotated[str, Field(description="RFC 3339, UTC.", examples=["2026-11-23T12:00:00Z"])]
-    updated_at: Annotated[str, Field(description="When something last became known of it.")]
-    expires_at: Annotated[str, Field(description="It may be forgotten from then on.")]
-    problem: Annotated[Problem | None, Field(description="Why it failed.", exclude_if=is_none)] = None
+    engine_version: Annotated[
+        str, Field(description="Version of the numerical engine for all points of the job.", examples=["2026.11.22"])
+    ]
+    estimated_cost: Annotated[
+        int, Field(description="Estimated cost in microseconds of CPU time.", examples=[52_000_000])
+    ]
+    created_at: Annotated[
+        str, Field(description="Time of creation (RFC 3339, UTC).", examples=["2026-11-23T12:00:00Z"])
+    ]
+    updated_at: Annotated[
+        str, Field(description="Time of the last change (RFC 3339, UTC).", examples=["2026-11-23T12:00:05Z"])
+    ]
+    expires_at: Annotated[
+        str,
+        Field(
+            description="Time after which the service may delete the job (RFC 3339, UTC).",
+            examples=["2026-11-30T12:00:05Z"],
+        ),
+    ]
+    problem: Annotated[Problem | None, Field(description="Reason of the failure.", exclude_if=is_none)] = None
 
 
 class JobsPage(Response):
-    """The client's own jobs, newest first."""
+    """Jobs of the client, newest first."""
 
-    jobs: Annotated[tuple[JobResponse, ...], Field(description="As each is now.")]
-    next: Annotated[str | None, Field(description="`cursor` of the next page; null: there is none.")]
+    jobs: Annotated[tuple[JobResponse, ...], Field(description="Current state of each job.")]
+    next: Annotated[
+        str | None,
+        Field(description="`cursor` of the next page. null: there is no next page.", examples=["0123456789abcdef"]),
+    ]
 
 
 class JobResultsPage(Response):
-    """Results that are there, in the order of their points."""
+    """Available results, in the order of their points."""
 
-    id: Annotated[str, Field(description="Of the job.")]
+    id: Annotated[str, Field(description="Identifier of the job.", examples=["0123456789abcdef0123456789abcdef"])]
     state: StateOfJob
     progress: JobProgress
     points: Annotated[
         tuple[dict[str, Any], ...],
         Field(
-            description="One object for each point: `point`, its place in the job from 0, and the members of a line of "
-            "the sweep; or `response`, what a POST to the resource answers; or `problem`. A page of a job that has not "
-            "ended goes as far as no point is missing."
+            description="One object for each point: `point`, its index from 0, and the sweep columns, a "
+            "`response` or a `problem`. A page of a running job ends before the first missing "
+            "point.",
+            examples=[
+                [
+                    {
+                        "point": 0,
+                        "response": {"digest": EXAMPLE_DIGEST},
+                    }
+                ]
+            ],
         ),
     ]
     next: Annotated[
-        int | None, Field(description="`start` of the next page, which may still be empty; null: there is none.")
+        int | None,
+        Field(
+            description="`start` of the next page, which may still be empty. null: there is no next page.",
+            examples=[1_000],
+        ),
     ]
 
 
@@ -115,45 +154,75 @@ CostUnknown = Literal["second_engine", "lattice_spacing", "search_length", "shar
 
 
 class EstimatesResponse(Response):
-    """Estimated cost of a request, and where it would be computed. Nothing was computed."""
+    """Estimated cost of a request, and the process that would compute the answer. The service computes no answer."""
 
     resource: ResourceName
     digest: Annotated[
-        str, Field(pattern="^sha256:[0-9a-f]{64}$", description="Of the request, as a result of it would have it.")
+        str,
+        Field(
+            pattern="^sha256:[0-9a-f]{64}$",
+            description="Digest of the request, equal to the digest of its result.",
+            examples=[EXAMPLE_DIGEST],
+        ),
     ]
-    points: Annotated[int, Field(ge=1, description="Points of a sweep, else 1.")]
+    points: Annotated[
+        int, Field(ge=1, description="Number of points of a sweep. All other requests have one point.", examples=[1])
+    ]
     cost: Annotated[
         int,
         Field(
             ge=0,
-            description="Estimate in microseconds of CPU time, by which requests are queued. Of closed forms it is a "
-            "ceiling, which `likely` is not.",
+            description="Estimated cost in microseconds of CPU time, used for queueing. For closed forms this "
+            "cost is an upper limit.",
+            examples=[2_100],
         ),
     ]
-    least_cost: Annotated[int, Field(ge=0, description="Work that is counted in any case; refusals rest on this.")]
+    least_cost: Annotated[
+        int,
+        Field(
+            ge=0,
+            description="Smallest possible cost in microseconds of CPU time. The "
+            "service rejects requests by this number.",
+            examples=[1_050],
+        ),
+    ]
     most_cost: Annotated[
         int | None,
         Field(
             ge=0,
-            description="Allowance of counted work: what is not found for this much comes back as wide as it is known, "
-            "with `tolerance_met: false`. CPU time may come to `most`. Null where nothing but the time limit ends it.",
+            description="Allowance of counted work, in microseconds of CPU time. A request that exhausts the "
+            "allowance returns wide enclosures with `tolerance_met: false`. null: only the time "
+            "limit ends the request.",
+            examples=[20_000_000],
         ),
     ]
     least: Annotated[
-        int | None, Field(ge=0, description="Spent in any case: the first look suffices.", exclude_if=is_none)
+        int | None,
+        Field(
+            ge=0,
+            description="Smallest cost in microseconds of CPU time, if the first evaluation suffices.",
+            examples=[1_050],
+            exclude_if=is_none,
+        ),
     ] = None
     likely: Annotated[
         int | None,
         Field(
             ge=0,
-            description="Most requests above 10 ms cost between a quarter of this and four times this, in microseconds "
-            "of CPU time.",
+            description="Likely cost in microseconds of CPU time. Most requests above 10 ms cost between a "
+            "quarter of this number and four times this number.",
+            examples=[2_400],
             exclude_if=is_none,
         ),
     ] = None
     most: Annotated[
         int | None,
-        Field(ge=0, description="The allowance of work or the time limit ends the request here.", exclude_if=is_none),
+        Field(
+            ge=0,
+            description="Largest cost in microseconds of CPU time, by the allowance of work or the time limit.",
+            examples=[20_000_000],
+            exclude_if=is_none,
+        ),
     ] = None
     unknown: Annotated[
         tuple[
@@ -161,57 +230,106 @@ class EstimatesResponse(Response):
                 CostUnknown,
                 named_schema(
                     "CostUnknown",
-                    "What decides between `least` and `most`, and is known only once it is computed. second_engine: "
-                    "whether contours are narrow enough, or lattices are computed too; lattice_spacing: how fine a "
-                    "lattice the tolerance needs; search_length: how many evaluations the search takes; "
-                    "shared_points: how many points of the sweep are read together; parts: the description has more "
-                    "parts than are looked at.",
+                    "Factor that decides between `least` and `most`, known only after the computation. "
+                    "second_engine: whether a second engine must refine wide contour results. lattice_spacing: "
+                    "spacing of the lattice that the tolerance requires. search_length: number of evaluations "
+                    "of the search. shared_points: number of sweep points that share one computation. parts: "
+                    "the description has more parts than the estimate examines.",
                     examples=["second_engine"],
                 ),
             ],
             ...,
         ],
-        Field(description="What decides within the range; empty where the cost follows from the request."),
+        Field(
+            description="Factors that decide between `least` and `most`. The list is empty if the request "
+            "determines the cost."
+        ),
     ] = ()
-    engine: Annotated[str, Field(description="The engine that is expected to answer; empty where there is none.")]
+    engine: Annotated[
+        str,
+        Field(
+            description="Engine that is expected to answer. The text is empty if there is no engine.",
+            examples=["closed_form"],
+        ),
+    ]
     place: Annotated[
         Place,
         named_schema(
             "EstimatedPlace",
-            "event_loop: at once; worker: in a process, while the client waits; job: too much to wait for, send it to "
-            "POST /v1/jobs or with Prefer: respond-async; nowhere: too much for a job as well.",
+            "event_loop: the service computes the answer at once. worker: a worker process computes the answer "
+            "while the client waits. job: the request exceeds the limit for waiting clients; use POST /v1/jobs "
+            "or Prefer: respond-async. nowhere: the request exceeds the limit of jobs.",
             examples=["worker"],
         ),
     ]
-    limit: Annotated[int, Field(description="The largest cost that an answer may surely have while a client waits.")]
-    job_limit: Annotated[int, Field(description="The largest cost that a job may surely have.")]
-    time_limit_seconds: Annotated[float, Field(description="A computation for a waiting client is ended after this.")]
-    job_time_limit_seconds: Annotated[float, Field(description="One computation of a job is ended after this.")]
-    memory_bytes: Annotated[int, Field(description="A computation is ended when it needs more than about this.")]
+    limit: Annotated[
+        int,
+        Field(
+            description="Largest least_cost of a request while a client waits, in microseconds of CPU time.",
+            examples=[20_000_000],
+        ),
+    ]
+    job_limit: Annotated[
+        int, Field(description="Largest least_cost of a job, in microseconds of CPU time.", examples=[40_000_000_000])
+    ]
+    time_limit_seconds: Annotated[
+        float, Field(description="Time limit of a computation for a waiting client, in seconds.", examples=[30.0])
+    ]
+    job_time_limit_seconds: Annotated[
+        float, Field(description="Time limit of one computation of a job, in seconds.", examples=[600.0])
+    ]
+    memory_bytes: Annotated[
+        int, Field(description="Approximate memory limit of one computation, in bytes.", examples=[1_073_741_824])
+    ]
 
 
 class JobLimits(Response):
-    """Which backend computes jobs, and what it promises."""
+    """Backend of jobs, with its limits and guarantees."""
 
     backend: Annotated[
         Literal["embedded", "celery"],
         named_schema(
             "JobsBackend",
-            "embedded: worker processes of this instance, and a file; celery: workers of a cluster, and Redis.",
+            "embedded: worker processes of this instance with a local file. celery: workers of a cluster with Redis.",
             examples=["embedded"],
         ),
     ]
-    survives_restart: Annotated[bool, Field(description="Whether accepted jobs go on after a restart of the service.")]
-    points: Annotated[int, Field(description="Points of a job.")]
-    cost: Annotated[int, Field(description="Largest cost that a job may surely have, in microseconds of CPU time.")]
-    time_limit_seconds: Annotated[float, Field(description="One computation of a job is ended after this long.")]
-    at_once: Annotated[int, Field(description="Jobs that may wait or run.")]
-    stored_bytes: Annotated[int, Field(description="Bytes of requests and results of all jobs.")]
-    age_limit_seconds: Annotated[float, Field(description="A job that has not ended so long after it was sent fails.")]
-    kept_seconds: Annotated[
-        int, Field(description="How long a job, its results and its Idempotency-Key are kept after its end.")
+    survives_restart: Annotated[
+        bool, Field(description="Whether accepted jobs continue after a restart of the service.")
     ]
-    promises: Annotated[tuple[str, ...], Field(description="What holds while parts of the service end and come back.")]
+    points: Annotated[int, Field(description="Largest number of points of a job.", examples=[1_000_000])]
+    cost: Annotated[
+        int, Field(description="Largest least_cost of a job, in microseconds of CPU time.", examples=[40_000_000_000])
+    ]
+    time_limit_seconds: Annotated[
+        float, Field(description="Time limit of one computation of a job, in seconds.", examples=[600.0])
+    ]
+    at_once: Annotated[int, Field(description="Largest number of waiting and running jobs.", examples=[1_000])]
+    stored_bytes: Annotated[
+        int,
+        Field(
+            description="Largest size of the stored requests and results of all jobs, in bytes.",
+            examples=[1_073_741_824],
+        ),
+    ]
+    age_limit_seconds: Annotated[
+        float,
+        Field(description="Largest age of an unfinished job, in seconds. An older job fails.", examples=[604800.0]),
+    ]
+    kept_seconds: Annotated[
+        int,
+        Field(
+            description="Retention time of a finished job, its results and its Idempotency-Key, in seconds.",
+            examples=[604_800],
+        ),
+    ]
+    promises: Annotated[
+        tuple[str, ...],
+        Field(
+            description="Guarantees of the backend during a failure or restart of parts of the service.",
+            examples=[["Accepted jobs continue after a restart."]],
+        ),
+    ]
 
 
 _BOUNDS: Final[dict[str, Any]] = {

@@ -35,7 +35,7 @@ class ManySweptNumbers(SweptNumbers):
 
     count: Annotated[
         Annotated[int, Field(ge=1, le=LARGEST_JOB_POINTS)] | None,
-        Field(description="How many numbers there are from the first to the last.", examples=[20], exclude_if=is_none),
+        Field(description="Number of values from the first to the last.", examples=[20], exclude_if=is_none),
     ] = None
 
 

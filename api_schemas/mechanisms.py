@@ -49,21 +49,24 @@ class LaplaceMechanism(Request):
 
 
 class GdpMechanism(Request):
-    """Anything that is mu-Gaussian differentially private: no worse than telling N(0, 1) from N(mu, 1)."""
+    """Any mechanism that is mu-Gaussian differentially private.
+
+    An attack is at most as powerful as a test of N(0, 1) against N(mu, 1).
+    """
 
     type: Literal["gdp"]
     mu: Mu
 
 
 class PureDpMechanism(Request):
-    """Anything that is epsilon-differentially private."""
+    """Any mechanism that is epsilon-differentially private."""
 
     type: Literal["pure_dp"]
     epsilon: Epsilon
 
 
 class ApproximateDpMechanism(Request):
-    """Anything that is (epsilon, delta)-differentially private."""
+    """Any mechanism that is (epsilon, delta)-differentially private."""
 
     type: Literal["approximate_dp"]
     epsilon: Epsilon
@@ -71,17 +74,21 @@ class ApproximateDpMechanism(Request):
 
 
 class ExponentialMechanism(Request):
-    """One outcome drawn with probability proportional to exp(epsilon score / (2 Delta)), where one record moves no
-    score by more than Delta."""
+    """One outcome, drawn with probability proportional to exp(epsilon score / (2 Delta)).
+
+    One record changes no score by more than Delta.
+    """
 
     type: Literal["exponential"]
     epsilon: Epsilon
 
 
 class GaussianMixtureMechanism(Request):
-    """Gaussian noise of standard deviation `noise_multiplier` on a query that the record shifts by one of `shifts`,
-    drawn anew in every step with `weights`: without the record N(0), with it sum w_i N(s_i). Under `add_or_remove_one`
-    alone, for one record."""
+    """Gaussian noise of standard deviation `noise_multiplier` on a query with a random shift.
+
+    The record shifts the query by one of `shifts`, drawn in every step with probabilities `weights`. The output is N(0)
+    without the record, and sum w_i N(s_i) with the record. Only `add_or_remove_one` for one record is allowed.
+    """
 
     type: Literal["gaussian_mixture"]
     noise_multiplier: NoiseMultiplier
@@ -91,7 +98,7 @@ class GaussianMixtureMechanism(Request):
             min_length=1,
             max_length=LARGEST_COMPONENTS,
             validation_alias=AliasChoices("shifts", "sensitivities"),
-            description="How far the record may shift the query, over what noise_multiplier is relative to.",
+            description="Possible shifts of the query by the record, in the unit of `noise_multiplier`.",
             examples=[[0.0, 1.0, 2.0]],
         ),
     ]
@@ -101,7 +108,7 @@ class GaussianMixtureMechanism(Request):
             min_length=1,
             max_length=LARGEST_COMPONENTS,
             validation_alias=AliasChoices("weights", "sampling_probs"),
-            description="Probability of each shift; they sum to 1 (within 1e-12).",
+            description="Probability of each shift. The weights sum to 1 within 1e-12.",
             examples=[[0.9, 0.09, 0.01]],
         ),
     ]
@@ -116,7 +123,7 @@ class GaussianMixtureMechanism(Request):
 
 
 class PoissonSampledMechanism(Request):
-    """A mechanism run on a random part of the data: each record enters independently with probability `sample_rate`."""
+    """A mechanism on a random subset of the data. Each record enters independently with probability `sample_rate`."""
 
     type: Literal["poisson_sampled"]
     sample_rate: SampleRate
@@ -132,7 +139,7 @@ class RepeatedMechanism(Request):
 
 
 class ComposedMechanism(Request):
-    """Several mechanisms applied to the same data, all results released."""
+    """Several mechanisms on the same data, with all results released."""
 
     type: Literal["composed"]
     mechanisms: Annotated[
@@ -147,11 +154,12 @@ class ComposedMechanism(Request):
 
 
 class NoisySgdMechanism(Request):
-    """SGD that releases the mean gradient of a batch of fixed size, clipped and with Gaussian noise, at every step.
+    """SGD with batches of fixed size.
 
-    The default neighbouring relation is `replace_one`: one record is replaced by another. Under `add_or_remove_one`,
-    `dataset_size` is that of the larger data set. With batches below the data set, several steps are exact under
-    `add_or_remove_one`. Under `replace_one` they lie between two theorems (`tight` false).
+    Every step releases the mean of clipped gradients with Gaussian noise. The default neighbouring relation is
+    `replace_one`. Under `add_or_remove_one`, `dataset_size` is the size of the larger data set. Several steps with
+    batches smaller than the data set have exact bounds under `add_or_remove_one`. Under `replace_one`, the bounds come
+    from two theorems (`tight` is false).
     """
 
     type: Literal["noisy_sgd"]
@@ -171,17 +179,17 @@ class NoisySgdMechanism(Request):
 
 
 class MixtureComponent(Request):
-    """A mechanism that may be the one that is run, and how likely that is."""
+    """One possible mechanism and its probability."""
 
     weight: Weight
     mechanism: InnerMechanism
 
 
 class MixtureMechanism(Request):
-    """One of the components, drawn at random and run with all its steps; the draw is kept secret, but not counted on.
+    """One component, drawn at random and run with all its steps.
 
-    Answers hold even if the attacker learns which component was drawn. It mixes after all steps: a mixture may hold
-    mixtures, repetitions and compositions, but be inside none of the latter two.
+    The draw is secret, but the bounds hold even for an attacker who learns the component. A mixture may contain
+    mixtures, repetitions and compositions. Repetitions and compositions must not contain a mixture.
     """
 
     type: Literal["mixture"]
@@ -190,7 +198,7 @@ class MixtureMechanism(Request):
         Field(
             min_length=1,
             max_length=LARGEST_COMPONENTS,
-            description="Each a weight and a mechanism; the weights sum to 1 (within 1e-12).",
+            description="Components with a weight and a mechanism each. The weights sum to 1 within 1e-12.",
         ),
     ]
 
@@ -216,11 +224,11 @@ MechanismSpec = Annotated[
     | NoisySgdMechanism
     | MixtureMechanism
     | ImportedMechanism,
-    named_schema("Mechanism", "The mechanism that touched the data.", discriminator="type"),
+    named_schema("Mechanism", "The mechanism that processed the data.", discriminator="type"),
 ]
 InnerMechanism = Annotated[
     MechanismSpec,
-    Field(validation_alias=AliasChoices("mechanism", "event"), description="The mechanism inside."),
+    Field(validation_alias=AliasChoices("mechanism", "event"), description="The nested mechanism."),
 ]
 
 for _model in (PoissonSampledMechanism, RepeatedMechanism, ComposedMechanism, MixtureComponent, MixtureMechanism):

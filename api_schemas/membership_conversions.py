@@ -19,7 +19,8 @@ TargetPositivePredictiveValue = Annotated[
     UnitInterval,
     Field(
         validation_alias=AliasChoices("positive_predictive_value", "ppv", "positive_accuracy", "target"),
-        description="Largest P(member | attacker says 'member') to allow; at prior 1/2 the accuracy of any attack.",
+        description="Largest allowed P(member | attacker claims membership). At prior 1/2 it equals the "
+        "accuracy of any attack.",
         examples=[0.75],
     ),
 ]
@@ -28,14 +29,15 @@ Deletions = Annotated[
     Field(
         ge=1,
         le=LARGEST_RECORDS,
-        description="How many records are to be 'deleted' by doing nothing: the deletion capacity wanted.",
+        description="Required deletion capacity: number of records that count as deleted without a change of "
+        "the model.",
         examples=[10],
     ),
 ]
 
 
 class LargestEpsilonConversion(Request):
-    """Largest epsilon at which no accusation is surer than wanted. null: the prior alone is surer."""
+    """Largest epsilon whose positive predictive value stays within the limit. null: the prior exceeds the limit."""
 
     type: Literal["largest_epsilon"]
     positive_predictive_value: TargetPositivePredictiveValue
@@ -43,8 +45,11 @@ class LargestEpsilonConversion(Request):
 
 
 class LargestSamplingRateConversion(Request):
-    """Largest rate at which the data set may be sampled before an epsilon-DP run, so that no accusation is surer than
-    wanted, whoever is in it."""
+    """Largest sampling rate of the data set that keeps the positive predictive value of an epsilon-DP run within the
+    limit.
+
+    The result holds for every record of the larger data set.
+    """
 
     type: Literal["largest_sampling_rate"]
     positive_predictive_value: TargetPositivePredictiveValue
@@ -52,14 +57,14 @@ class LargestSamplingRateConversion(Request):
 
 
 class PriorOfLargestAdvantageConversion(Request):
-    """The prior at which an accusation gains most over the prior, and that gain."""
+    """Prior at which a membership claim gains most over the prior, and the gain."""
 
     type: Literal["prior_of_largest_advantage"]
     epsilon: Epsilon
 
 
 class LargestEpsilonForDeletionsConversion(Request):
-    """Largest epsilon whose deletion capacity is at least `deletions`. null: none is, or not surely."""
+    """Largest epsilon whose deletion capacity is at least `deletions`. null: no such epsilon is proved."""
 
     type: Literal["largest_epsilon_for_deletions"]
     prior: Prior
@@ -83,17 +88,19 @@ MembershipConversion = Annotated[
     | LargestEpsilonForDeletionsConversion
     | LargestPriorForDeletionsConversion,
     named_schema(
-        "MembershipConversion", "One inverse of a membership bound of pure differential privacy.", discriminator="type"
+        "MembershipConversion",
+        "One inversion of a membership bound of pure differential privacy.",
+        discriminator="type",
     ),
 ]
 
 
 class MembershipConversionsRequest(Request):
-    """Promises about membership, each with the number to find for it."""
+    """Conditions on membership inference, each with one number to compute."""
 
     conversions: Annotated[
         tuple[MembershipConversion, ...],
-        Field(min_length=1, max_length=LARGEST_QUESTIONS, description="Answered in this order."),
+        Field(min_length=1, max_length=LARGEST_QUESTIONS, description="Conversions, answered in this order."),
     ]
 
 
@@ -103,15 +110,16 @@ class MembershipConversionsRequest(Request):
 class ConversionResult(Response, Generic[TypeT, ConversionT]):
     """Result of one conversion."""
 
-    type: Annotated[TypeT, Field(description="The `type` of the conversion.")]
-    conversion: Annotated[ConversionT, Field(description="As it was asked, with its defaults.")]
+    type: Annotated[TypeT, Field(description="Type of the conversion.")]
+    conversion: Annotated[ConversionT, Field(description="The conversion, with default values filled in.")]
 
 
 class LargestAdvantage(Response):
     """The gain at the prior that was found."""
 
     largest_advantage: Annotated[
-        EnclosedNumber, Field(description="2 (largest positive predictive value - prior) at this prior.")
+        EnclosedNumber,
+        Field(description="Twice the largest difference between the positive predictive value and this prior."),
     ]
 
 
@@ -132,7 +140,10 @@ class EpsilonConversionAnswer(
         Annotated[LargestEpsilonConversion | LargestEpsilonForDeletionsConversion, Field(discriminator="type")],
     ],
 ):
-    """The epsilon found; `value` keeps the promise. All three numbers are null where no epsilon does."""
+    """Largest epsilon that satisfies the condition.
+
+    `value` is the safe bound. All three numbers are null if no epsilon satisfies it.
+    """
 
 
 class RateConversionAnswer(
@@ -143,7 +154,7 @@ class RateConversionAnswer(
         Annotated[LargestSamplingRateConversion | LargestPriorForDeletionsConversion, Field(discriminator="type")],
     ],
 ):
-    """The sampling rate or prior found; `value` keeps the promise."""
+    """Largest sampling rate or prior that satisfies the condition. `value` is the safe bound."""
 
 
 class PriorOfLargestAdvantageAnswer(
@@ -152,20 +163,22 @@ class PriorOfLargestAdvantageAnswer(
     Enclosed[Probability],
     ConversionResult[Literal["prior_of_largest_advantage"], PriorOfLargestAdvantageConversion],
 ):
-    """The prior found, and the gain there."""
+    """Prior with the largest gain, and the gain at this prior."""
 
 
 MembershipConversionAnswer = Annotated[
     EpsilonConversionAnswer | RateConversionAnswer | PriorOfLargestAdvantageAnswer,
     named_schema(
-        "MembershipConversionAnswer", "The answer to one conversion, which has its `type`.", discriminator="type"
+        "MembershipConversionAnswer",
+        "The answer to one conversion. Its `type` is the type of the conversion.",
+        discriminator="type",
     ),
 ]
 
 
 class MembershipConversionsResponse(Result):
-    """The answers, in the order of the conversions."""
+    """Answers in the order of the conversions."""
 
     answers: Annotated[
-        tuple[MembershipConversionAnswer, ...], Field(description="One for each conversion, in their order.")
+        tuple[MembershipConversionAnswer, ...], Field(description="One answer for each conversion, in their order.")
     ]

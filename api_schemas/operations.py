@@ -17,53 +17,72 @@ from api_schemas.sweeps import LARGEST_POINTS, LARGEST_SWEPT_NUMBERS
 
 
 class RequestLimits(Response):
-    """Limits of the contract: the same on every installation."""
+    """Limits of the request format, equal on every installation."""
 
-    questions: Annotated[int, Field(description="Questions of a request.")]
-    components: Annotated[int, Field(description="Leaves of a tree of mechanisms.")]
-    depth: Annotated[int, Field(description="Levels of a tree of mechanisms.")]
-    listed_numbers: Annotated[int, Field(description="Numbers in the lists of all questions of a request together.")]
-    curves: Annotated[int, Field(description="Curves of a request.")]
-    curve_points: Annotated[int, Field(description="Points of all curves of a request together.")]
-    runs: Annotated[int, Field(description="Runs of a comparison.")]
-    quantities: Annotated[int, Field(description="Questions and rates of trade_off of a comparison.")]
-    sweep_points: Annotated[int, Field(description="Points of a sweep.")]
-    sweep_numbers: Annotated[int, Field(description="Numbers that are read at all points of a sweep together.")]
-    steps: Annotated[int, Field(description="Steps of one mechanism.")]
-    total_steps: Annotated[int, Field(description="Steps of all mechanisms together; nested repetitions multiply.")]
+    questions: Annotated[int, Field(description="Largest number of questions in a request.", examples=[256])]
+    components: Annotated[int, Field(description="Largest number of leaves in a tree of mechanisms.", examples=[256])]
+    depth: Annotated[int, Field(description="Largest number of levels in a tree of mechanisms.", examples=[16])]
+    listed_numbers: Annotated[
+        int, Field(description="Largest total length of the number lists of all questions.", examples=[10_000])
+    ]
+    curves: Annotated[int, Field(description="Largest number of curves in a request.", examples=[64])]
+    curve_points: Annotated[int, Field(description="Largest total number of points of all curves.", examples=[40_000])]
+    runs: Annotated[int, Field(description="Largest number of runs in a comparison.", examples=[16])]
+    quantities: Annotated[
+        int, Field(description="Largest number of questions and trade_off rates in a comparison.", examples=[128])
+    ]
+    sweep_points: Annotated[int, Field(description="Largest number of points of a sweep.", examples=[10_000])]
+    sweep_numbers: Annotated[int, Field(description="Largest total number of answers of a sweep.", examples=[100_000])]
+    steps: Annotated[int, Field(description="Largest number of steps of one mechanism.", examples=[1_000_000_000_000])]
+    total_steps: Annotated[
+        int,
+        Field(
+            description="Largest total number of steps of all mechanisms. The counts of nested repetitions multiply.",
+            examples=[1_000_000_000_000_000],
+        ),
+    ]
 
 
 class LimitsResponse(Response):
-    """Largest cost and size of requests."""
+    """Limits on the cost and size of requests."""
 
     request: RequestLimits
-    body_bytes: Annotated[int, Field(description="Longest body.")]
-    upload_bytes: Annotated[int, Field(description="Longest archive of arrays.")]
+    body_bytes: Annotated[int, Field(description="Largest size of a request body, in bytes.", examples=[1_048_576])]
+    upload_bytes: Annotated[
+        int, Field(description="Largest size of an archive of arrays, in bytes.", examples=[67_108_864])
+    ]
     cost: Annotated[
         int,
         Field(
-            description="Largest cost that a request may surely have, in microseconds of CPU time: estimates of bounds "
-            "and curves may be 32 times too high, and less is not refused."
+            description="Largest least_cost of a request, in microseconds of CPU time. Estimates may exceed the "
+            "true cost by a factor of 32, and the service rejects no cheaper request.",
+            examples=[20_000_000],
         ),
     ]
     inline_cost: Annotated[
         int,
         Field(
-            description="Closed forms of constant cost are computed at once while their estimates come to no more than "
-            "this; everything else in a worker process, whatever its estimate."
+            description="Largest cost of closed forms outside worker processes, in microseconds of CPU time. "
+            "Worker processes compute all other requests.",
+            examples=[1_000],
         ),
     ]
-    time_limit_seconds: Annotated[float, Field(description="A computation is ended after this long.")]
+    time_limit_seconds: Annotated[float, Field(description="Time limit of a computation, in seconds.", examples=[30.0])]
     may_exceed_time_limit: Annotated[
         tuple[str, ...],
         Field(
-            description="Kinds of requests whose work is not bounded: some need longer than the limit, and are ended "
-            "with status 504. All others end with an answer as wide as it is known by then."
+            description="Kinds of requests without a bound of their work, which may end with status 504. All "
+            "other requests return the best enclosure within the time limit.",
+            examples=[["method `monte_carlo`: millions of draws of many different steps"]],
         ),
     ]
-    memory_bytes: Annotated[int, Field(description="A computation is ended when it needs more than about this.")]
-    queued_computations: Annotated[int, Field(description="Computations that may wait for a worker.")]
-    jobs: Annotated[JobLimits, Field(description="Requests that are computed later.")]
+    memory_bytes: Annotated[
+        int, Field(description="Approximate memory limit of one computation, in bytes.", examples=[1_073_741_824])
+    ]
+    queued_computations: Annotated[
+        int, Field(description="Largest number of computations that wait for a worker.", examples=[64])
+    ]
+    jobs: Annotated[JobLimits, Field(description="Limits of jobs.")]
 
 
 MAY_EXCEED_TIME_LIMIT = (
@@ -90,33 +109,45 @@ REQUEST_LIMITS = RequestLimits(
 
 
 class VersionResponse(Response):
-    """Which service this is."""
+    """Identification of the service and its versions."""
 
-    service: Annotated[str, Field(description="Always privacy-bounds.", examples=["privacy-bounds"])]
+    service: Annotated[str, Field(description="Always `privacy-bounds`.", examples=["privacy-bounds"])]
     version: Annotated[str, Field(description="Version of the software.", examples=["0.1.0"])]
-    engine_version: Annotated[str, Field(description="Version of the numbers; part of every digest.")]
+    engine_version: Annotated[
+        str,
+        Field(
+            description="Version of the numerical engine. Every digest includes this version.", examples=["2026.11.22"]
+        ),
+    ]
 
 
 class LiveResponse(Response):
-    """Response of a process that is alive."""
+    """Response of a live process."""
 
-    status: Annotated[Literal["live"], Field(description="Always live.")]
+    status: Annotated[Literal["live"], Field(description="Always `live`.")]
 
 
 class Check(Response):
-    """One thing the service looked at."""
+    """One readiness check of the service."""
 
-    name: Annotated[str, Field(description="What was looked at.", examples=["known_answer"])]
+    name: Annotated[str, Field(description="Name of the checked component.", examples=["known_answer"])]
     status: Annotated[
-        Literal["ok", "degraded", "failed"], Field(description="degraded: the service works without it, slower.")
+        Literal["ok", "degraded", "failed"],
+        Field(description="Status of the component. degraded: the service works without the component, but slower."),
     ]
-    detail: Annotated[str, Field(description="What was found.")]
+    detail: Annotated[
+        str, Field(description="Result of the check in words.", examples=["The known answer is correct."])
+    ]
 
 
 class ReadyResponse(Response):
-    """Whether the service can answer: `degraded` means slower, `unready` means not."""
+    """Whether the service can answer. `degraded` means slower, and `unready` means unavailable."""
 
-    status: Annotated[Literal["ready", "degraded", "unready"], Field(description="degraded: ready, but slower.")]
+    status: Annotated[
+        Literal["ready", "degraded", "unready"],
+        Field(description="Readiness of the service. degraded: ready, but slower."),
+    ]
     checks: Annotated[
-        tuple[Check, ...], Field(description="What was looked at; empty when all is well, unless `verbose` is given.")
+        tuple[Check, ...],
+        Field(description="Readiness checks. Without `verbose`, the list is empty if all checks succeed."),
     ]

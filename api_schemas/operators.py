@@ -22,7 +22,7 @@ class OperatedJob(JobResponse):
 class HeldPiece(Response):
     """Points of a job that a worker computes, and that have no results yet."""
 
-    start: Annotated[int, Field(description="The first point.")]
+    start: Annotated[int, Field(description="Index of the first point, from 0.")]
     stop: Annotated[int, Field(description="The point behind the last one.")]
     tries: Annotated[int, Field(description="How many workers died or met a limit over these points.")]
     worker: Annotated[str, Field(description="The worker that has them; empty: they wait for one.")]

@@ -14,27 +14,27 @@ LARGEST_POINTS: Final = 10_000
 EpsilonPmp = Annotated[
     EnclosedNumber,
     Field(
-        description="Smallest epsilon, in nats, at which the releases with and without any point of the parent set are "
-        "indistinguishable for someone who knows the parent set, but not which half of it the data are."
+        description="Smallest epsilon, in nats, for which releases with and without any point are "
+        "indistinguishable. The attacker knows the parent set, but not the half that is the data."
     ),
 ]
 SuccessBound = Annotated[
     EnclosedProbability,
-    Field(description="No such attacker tells membership with a larger chance: 1/(1 + e^-epsilon)."),
+    Field(description="Largest success probability of such an attacker: 1/(1 + e^-epsilon)."),
 ]
 EtaMip = Annotated[
     EnclosedProbability,
-    Field(description="Membership inference privacy eta that follows: tanh(epsilon/2)/2, half the largest advantage."),
+    Field(description="Membership inference privacy eta: tanh(epsilon/2)/2, half the largest advantage."),
 ]
 PmpDirection = Annotated[
     Literal["in_over_out", "out_over_in"],
     named_schema(
         "PmpDirection",
-        "in_over_out: the outcome is likelier with the point than without it; out_over_in: less likely.",
+        "in_over_out: the outcome is more likely with the point than without it. out_over_in: less likely.",
     ),
 ]
 Query = Annotated[
     Literal["sum", "mean"],
-    named_schema("Query", "What of the n records of the data is released with Gaussian noise.", examples=["mean"]),
+    named_schema("Query", "Query of the n records that is released with Gaussian noise.", examples=["mean"]),
 ]
-PointIndex = Annotated[int, Field(ge=0, description="Position of the point in the request, from 0.")]
+PointIndex = Annotated[int, Field(ge=0, description="Index of the point in the request, from 0.")]

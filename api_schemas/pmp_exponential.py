@@ -31,10 +31,10 @@ Length = Annotated[float, Field(ge=1e-9, le=LARGEST_NUMBER)]
 
 
 class PmpExponentialRequest(Request):
-    """An exponential mechanism that draws one of m objects w with weights exp(-epsilon loss(w, D)/(2 sensitivity)), and
-    the parent set of 2n points of which its data D are a random half.
+    """An exponential mechanism on a random half D of a parent set of 2n points.
 
-    Either `losses`, or `points`, `objects` and `clip_radius` for the Euclidean loss |w - x|, each point
+    The mechanism draws one of m objects w with weights exp(-epsilon loss(w, D)/(2 sensitivity)). The request has either
+    `losses`, or `points`, `objects` and `clip_radius`. The latter give the Euclidean loss |w - x| with each point
     clipped to the radius.
     """
 
@@ -61,24 +61,25 @@ class PmpExponentialRequest(Request):
     ] = None
     loss: Annotated[
         Literal["euclidean"] | None,
-        Field(description="Loss of an object at a point: their distance; with `points` only.", exclude_if=is_none),
+        Field(description="Distance of an object and a point, with `points` only.", exclude_if=is_none),
     ] = None
     clip_radius: Annotated[
         Length | None,
         Field(
-            description="Norm C to which every point is clipped; with `points` only.",
+            description="Norm C to which every point is clipped, with `points` only.",
             examples=[10.0],
             exclude_if=is_none,
         ),
     ] = None
-    aggregate: Annotated[
-        Literal["mean", "sum"], Field(description="How the losses of the n records of the data become one.")
-    ] = "mean"
+    aggregate: Annotated[Literal["mean", "sum"], Field(description="Aggregation of the losses of the n records.")] = (
+        "mean"
+    )
     sensitivity: Annotated[
         Length | None,
         Field(
-            description="Largest change of the aggregated loss of any object when one record is replaced; required "
-            "with `losses`; with `points` absent: (C + largest of min(C, |w|))/n for the mean, n times it for the sum.",
+            description="Largest change of the aggregated loss of any object by the replacement of one record. "
+            "Required with `losses`. Default with `points`: (C + largest of min(C, |w|))/n for the "
+            "mean, and n times this number for the sum.",
             examples=[5.5],
             exclude_if=is_none,
         ),
@@ -86,28 +87,29 @@ class PmpExponentialRequest(Request):
     exact: Annotated[
         bool | None,
         Field(
-            description="Whether all C(2n, n) subsets are summed; absent: up to n = 14. true: up to n = 17, and more "
-            "subsets for epsilon_on_population. false: never.",
+            description="Whether the service sums all C(2n, n) subsets. Default: true up to n = 14. The value "
+            "true is allowed up to n = 17 and sums more subsets for epsilon_on_population.",
             exclude_if=is_none,
         ),
     ] = None
     samples: Annotated[
         Annotated[int, Field(ge=0, le=MOST_SAMPLES)] | None,
         Field(
-            description="Where subsets are not summed: how many are drawn for each object, 0 (the certified swap bound "
-            "alone) or at least 100; absent: 2000, or as many as are quick.",
+            description="Number of sampled subsets for each object, if not all subsets are summed. 0 gives the "
+            "certified swap bound alone; otherwise at least 100. Default: 2000, or a smaller number "
+            "for a fast answer.",
             examples=[2000],
             exclude_if=is_none,
         ),
     ] = None
     seed: Annotated[
         Annotated[int, Field(ge=0, le=LARGEST_SEED)] | None,
-        Field(description="Seed of the samples; absent: 0.", examples=[0], exclude_if=is_none),
+        Field(description="Seed of the samples. Default: 0.", examples=[0], exclude_if=is_none),
     ] = None
     confidence: Annotated[
         Annotated[float, Field(ge=0.5, le=0.999999999)] | None,
         Field(
-            description="Least probability that a sampled enclosure holds; absent: 0.999.",
+            description="Least probability that a sampled enclosure holds. Default: 0.999.",
             examples=[0.999],
             exclude_if=is_none,
         ),
@@ -210,24 +212,27 @@ def _check_rows(rows: Rows, pointer: str, length: int) -> None:
 
 
 class ExponentialMaximiser(TypedDict):
-    """Point and object at which epsilon_pmp is attained, or its upper bound if not all subsets were summed."""
+    """Point and object that attain epsilon_pmp, or its upper bound if subsets were sampled."""
 
-    object: Annotated[int, Field(ge=0, description="Position of the object in the request, from 0.")]
+    object: Annotated[int, Field(ge=0, description="Index of the object in the request, from 0.")]
     point: PointIndex
     direction: PmpDirection
 
 
 class EpsilonOnPopulation(TypedDict):
-    """Differential privacy among the halves of this parent set, which the literature reads in two ways."""
+    """Differential privacy among the halves of this parent set, by two definitions of the literature."""
 
     exact: Annotated[
         EnclosedNumber,
-        Field(description="Largest |ln p(w|D)/p(w|D')| over objects and halves D, D' that differ in one point."),
+        Field(
+            description="Largest |ln p(w|D)/p(w|D')| over objects and halves D, D' that differ in one point, in nats."
+        ),
     ]
     sensitivity: Annotated[
         EnclosedNumber,
         Field(
-            description="epsilon times the sensitivity on this parent set over the sensitivity: never the smaller one."
+            description="epsilon times the ratio of the sensitivity on this parent set to the sensitivity of "
+            "the mechanism. It is at least the exact value."
         ),
     ]
 
@@ -235,27 +240,33 @@ class EpsilonOnPopulation(TypedDict):
 class SamplesDrawn(TypedDict):
     """Number and seed of the samples of a statistical answer."""
 
-    samples: Annotated[int, Field(description="Subsets drawn for each object.")]
-    seed: Annotated[int, Field(description="Seed of the draws.")]
-    confidence: Annotated[float, Field(description="Least probability that the sampled enclosure holds.")]
+    samples: Annotated[int, Field(description="Number of sampled subsets for each object.", examples=[2_000])]
+    seed: Annotated[int, Field(description="Seed of the samples.", examples=[0])]
+    confidence: Annotated[
+        float, Field(description="Least probability that the sampled enclosure holds.", examples=[0.999])
+    ]
 
 
 class ReplaceOneWorstCase(TypedDict):
     """The adversary of differential privacy, who knows all records but one, on any data."""
 
-    epsilon: Annotated[EnclosedNumber, Field(description="Of the mechanism, when one record is replaced.")]
+    epsilon: Annotated[
+        EnclosedNumber, Field(description="Privacy parameter epsilon of the mechanism in nats, for replaced records.")
+    ]
     tight: Tight
     source: Source
 
 
 class PmpExponentialResponse(Result):
-    """The PMP parameter with its enclosure; beside it what it compares with. Other numbers than those that follow from
-    epsilon_pmp are certified."""
+    """PMP parameter with its enclosure, and related privacy parameters.
+
+    All numbers that do not follow from epsilon_pmp are certified.
+    """
 
     relative_tolerance: RelativeTolerance
-    epsilon: Annotated[float, Field(description="As in the request.")]
-    sensitivity: Annotated[float, Field(description="The one that the weights were scaled with.")]
-    data_size: Annotated[int, Field(description="n, half of the points.")]
+    epsilon: Annotated[float, Field(description="Privacy parameter epsilon from the request, in nats.")]
+    sensitivity: Annotated[float, Field(description="Sensitivity in the weights of the mechanism.")]
+    data_size: Annotated[int, Field(description="Number n of records, half of the points.")]
     epsilon_pmp: EpsilonPmp
     evidence: Evidence
     tight: Tight
@@ -264,18 +275,16 @@ class PmpExponentialResponse(Result):
         Literal["enumeration", "sampling", "swap_bound"],
         named_schema(
             "PmpMethod",
-            "enumeration: all subsets were summed; sampling: some were drawn, beside the swap bound; swap_bound: the "
-            "certified bound alone.",
+            "enumeration: all subsets were summed. sampling: some subsets were sampled, in addition to the swap "
+            "bound. swap_bound: the certified bound alone.",
         ),
     ]
     tolerance_met: ToleranceMet
     limit: LimitIfWide = None
     source: Source
     maximiser: ExponentialMaximiser
-    swap_bound: Annotated[
-        NonNegative, Field(description="A certified upper bound on epsilon_pmp that holds for any n.")
-    ]
-    sampling: Annotated[SamplesDrawn | None, Field(description="null where nothing was drawn.")]
+    swap_bound: Annotated[NonNegative, Field(description="Certified upper bound of epsilon_pmp for any n.")]
+    sampling: Annotated[SamplesDrawn | None, Field(description="Samples of the answer. null: nothing was sampled.")]
     epsilon_on_population: EpsilonOnPopulation
     success_bound: SuccessBound
     eta_mip: EtaMip

@@ -27,26 +27,26 @@ Subset = Annotated[tuple[Annotated[int, Field(ge=0, lt=LARGEST_FINITE_POINTS)], 
 
 
 class PmpFiniteRequest(Request):
-    """A mechanism with finitely many outputs, as the probabilities of its outputs for every half of the parent set."""
+    """A mechanism with finitely many outputs, given by output probabilities for every half of the parent set."""
 
     points: Annotated[
         int,
-        Field(ge=2, le=LARGEST_FINITE_POINTS, description="Size 2n of the parent set: an even number.", examples=[4]),
+        Field(ge=2, le=LARGEST_FINITE_POINTS, description="Size 2n of the parent set, an even number.", examples=[4]),
     ]
     probabilities: Annotated[
         tuple[Annotated[tuple[UnitInterval, ...], Field(min_length=1, max_length=LARGEST_OUTPUTS)], ...],
         Field(
             min_length=2,
             max_length=LARGEST_SUBSETS,
-            description="For every subset of n points (rows) the probability of every output (columns).",
+            description="Probability of every output (columns) for every subset of n points (rows).",
             examples=[[[0.75, 0.25], [0.25, 0.75]]],
         ),
     ]
     subsets: Annotated[
         Annotated[tuple[Subset, ...], Field(min_length=2, max_length=LARGEST_SUBSETS)] | None,
         Field(
-            description="The subset of each row, as positions of points from 0; absent: all in lexicographic order, "
-            "[0, 1], [0, 2], ...",
+            description="Subset of each row, as indices of points from 0. Default: all subsets in lexicographic "
+            "order, [0, 1], [0, 2], ...",
             examples=[[[0], [1]]],
             exclude_if=is_none,
         ),
@@ -54,7 +54,7 @@ class PmpFiniteRequest(Request):
     epsilon: Annotated[
         Annotated[float, Field(ge=0, le=1e6), POSITIVE_ZERO] | None,
         Field(
-            description="Where the smallest delta is asked for; absent: nowhere.",
+            description="Epsilon, in nats, for the smallest delta. Without epsilon, the answer has no delta.",
             examples=[0.01],
             exclude_if=is_none,
             json_schema_extra={"x-unit": "nats"},
@@ -99,24 +99,32 @@ class PmpFiniteRequest(Request):
 
 
 class FiniteMaximiser(TypedDict):
-    """Point and output at which epsilon_pmp is attained."""
+    """Point and output that attain epsilon_pmp."""
 
     point: PointIndex
-    output: Annotated[int, Field(ge=0, description="Position of the output in the rows, from 0.")]
+    output: Annotated[int, Field(ge=0, description="Index of the output in the rows, from 0.")]
     direction: PmpDirection
 
 
 class AdjacentWorstCase(TypedDict):
-    """The adversary of differential privacy, who knows all records but one; the data are halves of the parent set."""
+    """The adversary of differential privacy, who knows all records but one.
 
-    epsilon: Annotated[EnclosedNumber, Field(description="Over halves that differ in one point.")]
-    delta: Annotated[EnclosedProbability | None, Field(description="At the epsilon of the request; null without one.")]
+    The data sets are halves of the parent set.
+    """
+
+    epsilon: Annotated[
+        EnclosedNumber, Field(description="Privacy parameter epsilon in nats, for halves that differ in one point.")
+    ]
+    delta: Annotated[
+        EnclosedProbability | None,
+        Field(description="Privacy parameter delta at the epsilon of the request. null: the request has no epsilon."),
+    ]
 
 
 class PmpFiniteResponse(Result):
-    """The PMP parameter of the table, and what it compares with."""
+    """PMP parameter of the table, and related privacy parameters."""
 
-    data_size: Annotated[int, Field(description="n, half of the points.")]
+    data_size: Annotated[int, Field(description="Number n of records, half of the points.")]
     epsilon_pmp: EpsilonPmp
     evidence: Evidence
     tight: Tight
@@ -125,11 +133,14 @@ class PmpFiniteResponse(Result):
     maximiser: FiniteMaximiser
     delta_pmp: Annotated[
         EnclosedProbability | None,
-        Field(description="Smallest delta of (epsilon, delta)-PMP at the epsilon of the request; null without one."),
+        Field(
+            description="Smallest delta of (epsilon, delta)-PMP at the epsilon of the request. null: the "
+            "request has no epsilon."
+        ),
     ]
     bayes_success: Annotated[
         EnclosedProbability,
-        Field(description="Chance of the best attack on the most exposed point to be right: (1 + TV)/2."),
+        Field(description="Success probability of the best attack on the most exposed point: (1 + TV)/2."),
     ]
     success_bound: SuccessBound
     eta_mip: EtaMip

@@ -26,7 +26,10 @@ Coordinate = Annotated[float, Field(ge=-LARGEST_COORDINATE, le=LARGEST_COORDINAT
 
 
 class DpTarget(Request):
-    """The differential privacy, for replaced records, that the noise is chosen for: the least that suffices."""
+    """Target of the noise calibration: differential privacy for replaced records.
+
+    The service chooses the smallest sufficient noise.
+    """
 
     epsilon: Epsilon
     delta: Annotated[
@@ -41,7 +44,7 @@ class PmpGaussianParameters(Request):
     clip_radius: Annotated[
         Annotated[float, Field(ge=1e-12, le=1e15)] | None,
         Field(
-            description="Norm C to which every record is shortened; absent: records are not clipped.",
+            description="Norm C to which every record is clipped. Default: no clipping.",
             examples=[50.0],
             exclude_if=is_none,
         ),
@@ -49,19 +52,21 @@ class PmpGaussianParameters(Request):
     noise_std: Annotated[
         Annotated[float, Field(ge=1e-12, le=1e15)] | None,
         Field(
-            description="Standard deviation of the noise on each coordinate of the release; or send target.",
+            description="Standard deviation of the noise on each coordinate of the release. Required without `target`.",
             examples=[0.5],
             exclude_if=is_none,
         ),
     ] = None
     target: Annotated[
         DpTarget | None,
-        Field(description="Choose the noise for this differential privacy; needs clip_radius.", exclude_if=is_none),
+        Field(
+            description="Differential privacy that determines the noise. Requires `clip_radius`.", exclude_if=is_none
+        ),
     ] = None
     delta: Annotated[
         UnitInterval | None,
         Field(
-            description="delta of practical membership privacy; absent: that of the target.",
+            description="Delta of practical membership privacy. Default: the delta of the target.",
             examples=[0.01],
             exclude_if=is_none,
         ),
@@ -69,7 +74,7 @@ class PmpGaussianParameters(Request):
     parent_ratio: Annotated[
         Annotated[float, Field(gt=1, le=1e6)] | None,
         Field(
-            description="Points of the parent set for each record of the data; absent: 2.",
+            description="Size of the parent set divided by the size of the data. Default: 2.",
             examples=[2.0],
             exclude_if=is_none,
         ),
@@ -105,14 +110,14 @@ class PmpGaussianParameters(Request):
 
 
 class PmpGaussianRequest(PmpGaussianParameters):
-    """A parent set whose random half (or other share) is the data, and the release of their sum or mean."""
+    """A parent set, a random share of it as the data (default: half), and the noisy release of their sum or mean."""
 
     points: Annotated[
         tuple[Annotated[tuple[Coordinate, ...], Field(min_length=1, max_length=LARGEST_POINT_DIMENSION)], ...],
         Field(
             min_length=2,
             max_length=LARGEST_POINT_COUNT,
-            description="The parent set, shape [N, d]: every record that may be in the data.",
+            description="Parent set of shape [N, d], with every record that may be in the data.",
             examples=[[[0.0], [0.3], [0.7], [1.1]]],
         ),
     ]
@@ -130,36 +135,44 @@ class PmpGaussianRequest(PmpGaussianParameters):
 class GaussianWorstCase(TypedDict):
     """Privacy against an attacker who knows all records but one, for any data within the clipping radius."""
 
-    epsilon: Annotated[EnclosedNumber, Field(description="Infinity where records are not clipped.")]
+    epsilon: Annotated[
+        EnclosedNumber, Field(description="Privacy parameter epsilon in nats. Infinity: records are not clipped.")
+    ]
     tight: Tight
-    delta: Annotated[float, Field(description="Privacy parameter delta at which epsilon is stated.")]
+    delta: Annotated[float, Field(description="Privacy parameter delta of the stated epsilon.")]
     source: Source
 
 
 class PmpGaussianResponse(Result):
-    """The PMP parameter of the release with its enclosure, and the differential privacy of the same release."""
+    """PMP parameter of the release with its enclosure, and the differential privacy of the release."""
 
     query: Query
-    data_size: Annotated[int, Field(description="n, the records of the data.")]
-    points: Annotated[int, Field(description="N, the size of the parent set.")]
-    dimension: Annotated[int, Field(description="d, coordinates of a point.")]
-    noise_std: Annotated[float, Field(description="As sent, or as chosen for the target, rounded up.")]
-    delta: Annotated[float, Field(description="delta of practical membership privacy.")]
+    data_size: Annotated[int, Field(description="Number n of records in the data.")]
+    points: Annotated[int, Field(description="Size N of the parent set.")]
+    dimension: Annotated[int, Field(description="Number d of coordinates of a point.")]
+    noise_std: Annotated[
+        float,
+        Field(
+            description="Standard deviation of the noise, from the request or calibrated to the target and rounded up."
+        ),
+    ]
+    delta: Annotated[float, Field(description="Delta of practical membership privacy.")]
     epsilon_pmp: Annotated[
         EnclosedNumber,
         Field(
-            description="Smallest epsilon, in nats, at which the releases with and without any point are (epsilon, "
-            "delta)-indistinguishable for someone who knows the parent set, but not which of it the data are."
+            description="Smallest epsilon, in nats, for which releases with and without any point are (epsilon, "
+            "delta)-indistinguishable. The attacker knows the parent set, but not the share that "
+            "is the data."
         ),
     ]
     evidence: Evidence
     tight: Tight
     conditional: Conditional
     most_exposed_point: Annotated[
-        int, Field(ge=0, description="Position in the request, from 0, of the point that the upper end belongs to.")
+        int, Field(ge=0, description="Index of the point with the upper bound, in the order of the request from 0.")
     ]
     success_bound: Annotated[
-        float, Field(description="No such attacker tells membership with a larger chance on average over releases.")
+        float, Field(description="Largest success probability of such an attacker, on average over releases.")
     ]
     worst_case: GaussianWorstCase
     source: Source

@@ -23,41 +23,56 @@ SimulatedEpsilon = Annotated[float, Field(ge=1e-6, le=1e4)]
 
 
 class PmpSimulationsRequest(Request):
-    """How parent sets of 2n points are drawn, and the mechanism that is run on a random half of each."""
+    """Random generation of parent sets of 2n points, and the mechanism for a random half of each set."""
 
     experiment: Annotated[
         Experiment,
         named_schema(
             "Experiment",
-            "exponential: the nearest on average of m random unit vectors is chosen privately, points are "
-            "normal around the first of them; gaussian: the noisy mean, the points are normal around 0.",
+            "exponential: the mechanism selects, among m random unit vectors, the vector nearest to normal "
+            "points around the first vector. gaussian: the mechanism releases the noisy mean of normal points "
+            "around 0.",
         ),
     ]
     data_size: Annotated[
-        int, Field(ge=1, le=5_000, description="n, half of the points; up to 12 for exponential.", examples=[6])
+        int,
+        Field(
+            ge=1,
+            le=5_000,
+            description="Number n of records, half of the points. At most 12 for exponential.",
+            examples=[6],
+        ),
     ]
-    dimension: Annotated[int, Field(ge=1, le=4_096, description="Coordinates of a point.", examples=[1])]
+    dimension: Annotated[int, Field(ge=1, le=4_096, description="Number of coordinates of a point.", examples=[1])]
     data_std: Annotated[
         float, Field(gt=0, le=1e6, description="Standard deviation of every coordinate of the data.", examples=[1.0])
     ] = 1.0
     clip_radius: Annotated[
-        float, Field(ge=1e-6, le=1e9, description="Norm C to which every point is shortened.", examples=[10.0])
+        float, Field(ge=1e-6, le=1e9, description="Norm C to which every point is clipped.", examples=[10.0])
     ]
-    outliers: Annotated[int, Field(ge=0, le=10_000, description="Points, drawn at random, that are made outliers.")] = 0
+    outliers: Annotated[
+        int, Field(ge=0, le=10_000, description="Number of randomly chosen points that become outliers.")
+    ] = 0
     outlier_factor: Annotated[
         Annotated[float, Field(gt=0, le=1e9)] | None,
-        Field(description="What outliers are multiplied by; absent: 100 for exponential, 10 for gaussian."),
+        Field(
+            description="Factor that multiplies the outliers. Default: 100 for exponential, 10 for gaussian.",
+            examples=[100.0],
+        ),
     ] = None
     epsilon: Annotated[
         SimulatedEpsilon | None,
         Field(
-            description="epsilon of the mechanism; or send epsilon_on_population.", examples=[5.0], exclude_if=is_none
+            description="Epsilon of the mechanism, in nats. Required without `epsilon_on_population`.",
+            examples=[5.0],
+            exclude_if=is_none,
         ),
     ] = None
     epsilon_on_population: Annotated[
         SimulatedEpsilon | None,
         Field(
-            description="epsilon among the halves of every drawn set, from which that of the mechanism follows.",
+            description="Epsilon among the halves of every simulated set, in nats. It determines the epsilon of "
+            "the mechanism.",
             examples=[5.0],
             exclude_if=is_none,
         ),
@@ -66,33 +81,39 @@ class PmpSimulationsRequest(Request):
         Literal["sensitivity", "exact"],
         named_schema(
             "EpsilonReading",
-            "Of epsilon_on_population. sensitivity: epsilon times the sensitivity on the set over that of "
-            "the mechanism; exact: the smallest epsilon that holds. They are one for gaussian.",
+            "Definition of epsilon_on_population. sensitivity: epsilon times the ratio of the sensitivity on "
+            "the set to that of the mechanism. exact: the smallest valid epsilon. Both definitions agree for "
+            "gaussian.",
         ),
     ] = "sensitivity"
     objects: Annotated[
         Annotated[int, Field(ge=1, le=64)] | None,
-        Field(description="m, for exponential; absent: 10.", examples=[10], exclude_if=is_none),
+        Field(description="Number m of objects, for exponential. Default: 10.", examples=[10], exclude_if=is_none),
     ] = None
     sensitivity: Annotated[
         Annotated[
             Literal["attained", "twice_clip_radius"],
             named_schema(
                 "SensitivityRule",
-                "What the exponential mechanism divides by. attained: (C + 1)/n for C >= 1, the largest change of the "
-                "loss on clipped points; twice_clip_radius: 2C/n.",
+                "Sensitivity of the exponential mechanism. attained: (C + 1)/n for C >= 1, the largest change "
+                "of the loss on clipped points. twice_clip_radius: 2C/n.",
             ),
         ]
         | None,
-        Field(description="What the exponential mechanism divides by; absent: attained.", exclude_if=is_none),
+        Field(description="Sensitivity of the exponential mechanism. Default: attained.", exclude_if=is_none),
     ] = None
     delta: Annotated[
         Annotated[float, Field(ge=1e-300, lt=1)] | None,
-        Field(description="delta, for gaussian; absent: 0.01.", examples=[0.01], exclude_if=is_none),
+        Field(description="Delta for gaussian. Default: 0.01.", examples=[0.01], exclude_if=is_none),
     ] = None
-    trials: Annotated[int, Field(ge=1, le=LARGEST_TRIALS, description="T, sets that are drawn.", examples=[10])] = 10
+    trials: Annotated[int, Field(ge=1, le=LARGEST_TRIALS, description="Number T of simulated sets.", examples=[10])] = (
+        10
+    )
     seed: Annotated[
-        int, Field(ge=0, le=LARGEST_SEED, description="The same seed gives the same numbers.", examples=[0])
+        int,
+        Field(
+            ge=0, le=LARGEST_SEED, description="Seed of the simulation. Equal seeds give equal numbers.", examples=[0]
+        ),
     ] = 0
 
     @model_validator(mode="after")
@@ -123,34 +144,54 @@ class PmpSimulationsRequest(Request):
 
 
 class SimulatedTrial(TypedDict):
-    """One drawn set. null: not computed, or 0/0, or no epsilon of the mechanism gives what was asked."""
+    """Result of one simulated set.
 
-    epsilon: Annotated[NonNegative | None, Field(description="Of the mechanism, for replaced records.")]
-    epsilon_pmp: Annotated[NonNegative | None, Field(description="Exact; for gaussian the bound of Proposition 12.")]
+    null: the number is not computed, or is 0/0, or no epsilon of the mechanism reaches the requested value.
+    """
+
+    epsilon: Annotated[NonNegative | None, Field(description="Epsilon of the mechanism in nats, for replaced records.")]
+    epsilon_pmp: Annotated[
+        NonNegative | None,
+        Field(
+            description="Epsilon of practical membership privacy in "
+            "nats. Exact for exponential, and the bound of "
+            "Proposition 12 for gaussian."
+        ),
+    ]
     epsilon_on_population_by_sensitivity: Annotated[
-        NonNegative | None, Field(description="epsilon times the sensitivity on this set over that of the mechanism.")
+        NonNegative | None,
+        Field(
+            description="epsilon times the ratio of the sensitivity on this set to the "
+            "sensitivity of the mechanism, in nats."
+        ),
     ]
     epsilon_on_population_exact: Annotated[
-        NonNegative | None, Field(description="The smallest epsilon that holds among the halves of this set.")
+        NonNegative | None, Field(description="Smallest valid epsilon among the halves of this set, in nats.")
     ]
-    ratio: Annotated[NonNegative | None, Field(description="epsilon_pmp over epsilon.")]
+    ratio: Annotated[NonNegative | None, Field(description="Ratio of epsilon_pmp to epsilon.")]
     ratio_by_sensitivity: Annotated[
-        NonNegative | None, Field(description="epsilon_pmp over epsilon_on_population_by_sensitivity.")
+        NonNegative | None, Field(description="Ratio of epsilon_pmp to epsilon_on_population_by_sensitivity.")
     ]
-    ratio_exact: Annotated[NonNegative | None, Field(description="epsilon_pmp over epsilon_on_population_exact.")]
+    ratio_exact: Annotated[
+        NonNegative | None, Field(description="Ratio of epsilon_pmp to epsilon_on_population_exact.")
+    ]
 
 
 class Spread(TypedDict):
-    """Over the trials in which the number is not null."""
+    """Statistics over the trials in which the number is not null."""
 
-    trials: Annotated[int, Field(description="How many trials are behind it.")]
+    trials: Annotated[int, Field(description="Number of trials in the statistics.")]
     mean: Annotated[float | None, Field(description="Mean over these trials.")]
-    standard_deviation: Annotated[float | None, Field(description="Of single trials; null for fewer than two.")]
-    standard_error: Annotated[float | None, Field(description="Of the mean.")]
+    standard_deviation: Annotated[
+        float | None, Field(description="Standard deviation of single trials. null: fewer than two trials.")
+    ]
+    standard_error: Annotated[
+        float | None, Field(description="Standard error of the mean. null: fewer than two trials.")
+    ]
 
 
 class SpreadOfTrials(TypedDict):
-    """The spread of every number of a trial."""
+    """Statistics of every number of a trial."""
 
     epsilon: Spread
     epsilon_pmp: Spread
@@ -167,7 +208,7 @@ class PmpSimulationsResponse(Result):
     simulation: PmpSimulationsRequest
     summary: SpreadOfTrials
     trials: Annotated[
-        tuple[SimulatedTrial, ...], Field(description="Every drawn set, in the order in which they were drawn.")
+        tuple[SimulatedTrial, ...], Field(description="Results of the simulated sets, in the order of the simulation.")
     ]
     source: Source
     notes: Notes

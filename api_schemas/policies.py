@@ -9,7 +9,7 @@ from pydantic_core import PydanticCustomError
 
 from api_schemas.answers import Answer
 from api_schemas.assumptions_and_hazards import AssumptionCode
-from api_schemas.base import NonNegative, Request, Response, field_error, is_none, named_schema
+from api_schemas.base import EXAMPLE_DIGEST, NonNegative, Request, Response, field_error, is_none, named_schema
 from api_schemas.targets import Limit, why_idle
 from api_schemas.texts import Name
 
@@ -18,15 +18,17 @@ LARGEST_REQUIRED: Final = 64
 Severity = Annotated[
     Literal["error", "warning"],
     named_schema(
-        "Severity", "warning: a violation is reported, and does not count for the verdict.", examples=["error"]
+        "Severity",
+        "Severity of a rule. warning: the answer reports a violation, but the verdict ignores it.",
+        examples=["error"],
     ),
 ]
 Ruled = Annotated[
     Literal["met", "violated", "undecided"],
     named_schema(
         "Ruled",
-        "On the safe side: met, the certified end that is worse for the run keeps the limit; violated: the better end "
-        "does not; undecided: the limit lies inside the enclosure, or there is no enclosure.",
+        "met: the less private bound of the enclosure keeps the limit. violated: the more private bound breaks "
+        "the limit. undecided: the limit lies inside the enclosure, or there is no enclosure.",
         examples=["met"],
     ),
 ]
@@ -36,22 +38,26 @@ PolicyVerdict = Annotated[
     Literal["met", "met_if_attested", "violated", "undecided", "void"],
     named_schema(
         "PolicyVerdict",
-        "void: somebody attests that an assumption behind all numbers does not hold, so that no number bounds "
-        "anything; violated: a rule of severity error is; undecided: none is, and one is undecided; met_if_attested: "
-        "every limit is kept, and an attestation that the policy requires is missing; else met. Later versions may add "
-        "verdicts: treat one that you do not know as not met.",
+        "void: an attestation refutes an assumption of all numbers, so no number is a bound. violated: a rule "
+        "of severity error is violated. undecided: no rule is violated, and one rule is undecided. "
+        "met_if_attested: every limit is kept, but a required attestation is missing. met: every limit is kept. "
+        "Later versions may add verdicts; treat unknown verdicts as not met.",
         examples=["met"],
     ),
 ]
 
 
 class PolicyRule(Limit):
-    """One limit of a policy. `threat_model` absent: the worst case of the assessment.
+    """One limit of a policy.
 
-    A limit that no run can break, or that no run can keep, is refused: it decides nothing.
+    The default threat model is the worst case of the assessment. The service rejects limits that every run meets and
+    limits that no run meets.
     """
 
-    name: Annotated[Name | None, Field(description="What people call the limit.", exclude_if=is_none)] = None
+    name: Annotated[
+        Name | None,
+        Field(description="Name of the rule.", examples=["Power at a false positive rate of 1 %"], exclude_if=is_none),
+    ] = None
     severity: Severity = "error"
 
     @model_validator(mode="after")
@@ -63,35 +69,34 @@ class PolicyRule(Limit):
 
 
 class RequiredAttestation(Request):
-    """An assumption that somebody has to vouch for before a run meets the policy."""
+    """An assumption that needs an attestation before a run meets the policy."""
 
     assumption: Annotated[
         AssumptionCode,
         Field(
-            description="Which assumption. For a run that does not rest on it the requirement does not apply.",
+            description="Code of the assumption. The requirement applies only to runs that rest on this assumption.",
         ),
     ]
     holds: Annotated[
-        Literal["yes"], named_schema("RequiredHolds", "What has to be attested: that it holds.", examples=["yes"])
+        Literal["yes"],
+        named_schema("RequiredHolds", "Required content of the attestation: the assumption holds.", examples=["yes"]),
     ] = "yes"
 
 
 Required = Annotated[
     Annotated[tuple[RequiredAttestation, ...], Field(min_length=1, max_length=LARGEST_REQUIRED)]
-    | Annotated[
-        Literal["all"], named_schema("AllAssumptions", "Every assumption that the numbers rest on.", examples=["all"])
-    ],
+    | Annotated[Literal["all"], named_schema("AllAssumptions", "Every assumption of the answers.", examples=["all"])],
     Field(description='Attestations that the policy requires: a list, or "all" for every assumption of the run.'),
 ]
 
 
 class Policy(Request):
-    """A document of limits, which an assessment is held against."""
+    """A document of limits for assessments."""
 
-    name: Annotated[Name, Field(description="What people call the policy.", examples=["Model release gate"])]
-    version: Annotated[int, Field(ge=1, le=1, description="Of this format.", examples=[1])] = 1
+    name: Annotated[Name, Field(description="Name of the policy.", examples=["Model release gate"])]
+    version: Annotated[int, Field(ge=1, le=1, description="Version of the policy format.", examples=[1])] = 1
     revision: Annotated[
-        Name | None, Field(description="Which edition of the policy this is.", examples=["2026-11"], exclude_if=is_none)
+        Name | None, Field(description="Revision of the policy.", examples=["2026-11"], exclude_if=is_none)
     ] = None
     requires: Annotated[
         Required | None,
@@ -107,7 +112,7 @@ class Policy(Request):
             min_length=1,
             max_length=LARGEST_POLICY,
             validation_alias=AliasChoices("rules", "limits"),
-            description="All have to be met.",
+            description="Rules of the policy. A run must meet all of them.",
         ),
     ]
 
@@ -132,13 +137,13 @@ class Policy(Request):
 
 
 class Ruling(Response):
-    """How a run stands to one rule."""
+    """Result of one rule for a run."""
 
     rule: PolicyRule
     meaning: Annotated[
         str,
         Field(
-            description="The rule as a sentence.",
+            description="The rule in one sentence.",
             examples=["At a false positive rate of 0.1\u00a0%, at most 5\u00a0% of members are identified."],
         ),
     ]
@@ -147,14 +152,16 @@ class Ruling(Response):
         str | None,
         Field(
             exclude_if=is_none,
-            description="undecided: why no number decides it; absent where the limit lies inside the enclosure.",
+            description="Reason why no number decides the rule. The field is absent if the limit lies inside "
+            "the enclosure.",
+            examples=["A present hazard changes the run, and no bound is known for the changed run."],
         ),
     ] = None
     margin: Annotated[
         float | None,
         Field(
-            description="How far the safe end of the answer is inside the limit, relative to the limit (absolute where "
-            "that is 0); negative: outside. null: the answer is infinite.",
+            description="Distance between the safe bound and the limit, relative to the limit (absolute for a "
+            "limit of 0). A negative margin is a violation. null: the answer is infinite.",
             examples=[0.25],
         ),
     ]
@@ -162,17 +169,18 @@ class Ruling(Response):
         NonNegative | None,
         Field(
             exclude_if=is_none,
-            description="undecided: a relative_tolerance that decides, unless the truth is nearer to the limit than "
-            "the middle of this enclosure; absent where none can: the ends come from two theorems, or are not proved.",
+            description="A relative_tolerance that is likely to decide an undecided rule. The field is absent "
+            "if the bounds come from two theorems or are not proved.",
+            examples=[0.0001],
         ),
     ] = None
-    answer: Annotated[Answer, Field(description="The answer that the limit is held against.")]
+    answer: Annotated[Answer, Field(description="Answer behind the ruling.")]
     described: Annotated[
         Answer | None,
         Field(
             exclude_if=is_none,
-            description="Where hazards changed the run that is judged: the answer for the run as it was described. The "
-            "limit is broken for certain only where this one breaks it, too.",
+            description="Answer for the described run, if hazards changed the judged run. A violation requires "
+            "that the described run also breaks the limit.",
         ),
     ] = None
 
@@ -181,52 +189,74 @@ RequirementStatus = Annotated[
     Literal["attested", "stated", "missing", "refuted", "not_applicable"],
     named_schema(
         "RequirementStatus",
-        "attested: somebody vouches for it; stated: the description of the run says so itself; missing: nobody says "
-        "anything; refuted: somebody attests that it does not hold; not_applicable: this run does not rest on it.",
+        "attested: an attestation confirms the assumption. stated: the description of the run confirms the "
+        "assumption. missing: there is no attestation. refuted: an attestation denies the assumption. "
+        "not_applicable: the run does not rest on the assumption.",
         examples=["attested"],
     ),
 ]
 
 
 class Requirement(Response):
-    """How an attestation that the policy requires stands."""
+    """Status of an attestation that the policy requires."""
 
     assumption: AssumptionCode
     status: RequirementStatus
-    by: Annotated[str | None, Field(description="Whose word it is.", exclude_if=is_none)] = None
-    when: Annotated[str | None, Field(description="When it was given.", exclude_if=is_none)] = None
+    by: Annotated[
+        str | None,
+        Field(
+            description="Person or organisation who attests the assumption.",
+            examples=["J. Doe, data protection officer"],
+            exclude_if=is_none,
+        ),
+    ] = None
+    when: Annotated[
+        str | None,
+        Field(description="Day of the attestation, as YYYY-MM-DD.", examples=["2026-11-23"], exclude_if=is_none),
+    ] = None
 
 
 class Decision(Response):
-    """The verdict of a policy, with what identifies it in a log."""
+    """Verdict of a policy, with identifiers for a log."""
 
     id: Annotated[
         str,
         Field(
-            description="Names the decision; see GET /v1/decisions/{id}. The digest of the assessment: run, context, "
-            "policy and engine version determine it, and the same again has the same id."
+            description="Identifier of the decision for `GET /v1/decisions/{id}`. The digest of the assessment "
+            "serves as identifier, so equal requests have equal decisions.",
+            examples=[EXAMPLE_DIGEST],
         ),
     ]
-    policy: Annotated[str, Field(description="Digest of the policy: `sha256:` of its canonical form (RFC 8785).")]
-    name: Annotated[str, Field(description="Name of the policy.")]
-    revision: Annotated[str | None, Field(description="Its edition.", exclude_if=is_none)] = None
+    policy: Annotated[
+        str,
+        Field(
+            description="Digest of the policy: `sha256:` of its canonical form (RFC 8785).",
+            examples=[EXAMPLE_DIGEST],
+        ),
+    ]
+    name: Annotated[str, Field(description="Name of the policy.", examples=["Release policy"])]
+    revision: Annotated[
+        str | None, Field(description="Revision of the policy.", examples=["3"], exclude_if=is_none)
+    ] = None
     verdict: PolicyVerdict
     sentence: Annotated[
         str,
         Field(
-            description="The verdict in a sentence, with what it rests on. Show it wherever the verdict is shown.",
+            description="The verdict in one sentence, with its assumptions. Display this sentence together with "
+            "the verdict.",
             examples=["Every limit is kept if 3 assumptions hold that nobody vouches for."],
         ),
     ]
     requires: Annotated[
-        Required | None, Field(exclude_if=is_none, description="What the policy requires, as it was sent.")
+        Required | None,
+        Field(exclude_if=is_none, description="Attestations that the policy requires, from the request."),
     ] = None
     requirements: Annotated[
         tuple[Requirement, ...],
-        Field(description="How every attestation stands that the policy requires; empty: it requires none."),
+        Field(description="Status of every required attestation. The list is empty without requirements."),
     ]
     missing: Annotated[
         tuple[AssumptionCode, ...],
-        Field(description="The required assumptions that nobody vouches for."),
+        Field(description="Required assumptions without an attestation."),
     ]
-    rulings: Annotated[tuple[Ruling, ...], Field(description="One for each rule, in their order.")]
+    rulings: Annotated[tuple[Ruling, ...], Field(description="One ruling for each rule, in their order.")]

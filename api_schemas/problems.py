@@ -55,7 +55,7 @@ ProblemType = Annotated[
     _ProblemType,
     named_schema(
         "ProblemType",
-        "Names the kind of problem.",
+        "Identifier of the kind of problem.",
         examples=["/problems/invalid-request"],
         member_names=[kind.rpartition("/")[2].replace("-", "_").upper() for kind in get_args(_ProblemType)],
     ),
@@ -63,33 +63,38 @@ ProblemType = Annotated[
 
 
 class FieldError(Response):
-    """Error at one place of the body. The offending value is never repeated."""
+    """Error at one position of the body. The error never repeats the offending value."""
 
     pointer: Annotated[
-        str, Field(description="JSON pointer (RFC 6901) into the body as it was sent.", examples=["/mechanism/steps"])
+        str, Field(description="JSON pointer (RFC 6901) into the request body.", examples=["/mechanism/steps"])
     ]
     detail: Annotated[
-        str, Field(description="What is allowed there.", examples=["Must be a finite number in [0.0001, 1e+15]."])
+        str,
+        Field(description="Rule that the value violates.", examples=["Must be a finite number in [0.0001, 1e+15]."]),
     ]
 
 
 class Problem(Response):
-    """Why a request was not answered."""
+    """Reason why the service did not answer the request."""
 
     type: ProblemType
-    title: Annotated[str, Field(description="The kind of problem in words.", examples=["Invalid request"])]
-    status: Annotated[int, Field(description="The HTTP status.", examples=[422])]
-    detail: Annotated[str, Field(description="What happened this time.")]
-    instance: Annotated[str, Field(description="The path of the request.", examples=["/v1/bounds"])]
-    request_id: Annotated[str, Field(description="The X-Request-ID of the request.")]
-    errors: Annotated[tuple[FieldError, ...], Field(description="The places in the body that are wrong.")]
+    title: Annotated[str, Field(description="Kind of the problem in words.", examples=["Invalid request"])]
+    status: Annotated[int, Field(description="HTTP status code.", examples=[422])]
+    detail: Annotated[str, Field(description="Description of this occurrence of the problem.")]
+    instance: Annotated[str, Field(description="Path of the request.", examples=["/v1/bounds"])]
+    request_id: Annotated[str, Field(description="Value of `X-Request-ID` of the request.")]
+    errors: Annotated[tuple[FieldError, ...], Field(description="Errors of the body, each with its position.")]
     supported: Annotated[
-        tuple[str, ...] | None, Field(description="What is supported instead.", exclude_if=is_none)
+        tuple[str, ...] | None,
+        Field(description="Supported alternatives.", examples=[["auto", "closed_form"]], exclude_if=is_none),
     ] = None
     estimated_cost: Annotated[
-        int | None, Field(description="Estimated cost in microseconds of CPU time.", exclude_if=is_none)
+        int | None,
+        Field(description="Estimated cost in microseconds of CPU time.", examples=[52_000_000], exclude_if=is_none),
     ] = None
-    limit: Annotated[int | None, Field(description="The limit that the request exceeds.", exclude_if=is_none)] = None
+    limit: Annotated[
+        int | None, Field(description="Limit that the request exceeds.", examples=[20_000_000], exclude_if=is_none)
+    ] = None
 
 
 def field_errors(error: ValidationError) -> list[FieldError]:

@@ -29,7 +29,7 @@ PROBABILITY_SUM_TOLERANCE: Final = 1e-6
 
 
 class TradeOffQuestion(Request):
-    """The curve itself: smallest type II error and largest power at each false positive rate."""
+    """Trade-off curve: smallest type II error and largest power at each false positive rate."""
 
     type: Literal["trade_off"]
     false_positive_rates: FalsePositiveRates
@@ -53,14 +53,17 @@ class DeltaQuestion(Request):
 
 
 class AdvantageQuestion(Request):
-    """Largest power minus false positive rate: the total variation distance. The same in every direction."""
+    """Largest difference between power and false positive rate (total variation distance).
+
+    The value is equal in every direction.
+    """
 
     type: Literal["advantage"]
     direction: Direction = "add"
 
 
 class GdpMuQuestion(Request):
-    """Smallest mu such that the Gaussian curve lies below wherever both errors are at least the given ones."""
+    """Smallest mu whose Gaussian curve lies below the trade-off curve, for errors at or above the given minima."""
 
     type: Literal["gdp_mu"]
     false_positive_rate_min: FalsePositiveRateMin = 1e-9
@@ -69,9 +72,10 @@ class GdpMuQuestion(Request):
 
 
 class ReconstructionQuestion(Request):
-    """Largest chance gamma to reconstruct the record, given the chance without the release.
+    """Largest probability gamma of reconstructing the record.
 
-    That chance is `baseline_success`, or 1/`candidates`, or the largest of `prior_probabilities`: send exactly one.
+    The success probability without the release is `baseline_success`, 1/`candidates`, or the largest of
+    `prior_probabilities`. Send exactly one of them.
     """
 
     type: Literal["reconstruction"]
@@ -96,7 +100,10 @@ class ReconstructionQuestion(Request):
 
 
 class AttackAccuracyQuestion(Request):
-    """Largest accuracy of an attacker who knows the prior; at a given rate: of the best attack at that rate."""
+    """Largest accuracy of an attacker who knows the prior.
+
+    With a false positive rate, the accuracy of the best attack at this rate.
+    """
 
     type: Literal["attack_accuracy"]
     prior: Prior
@@ -105,7 +112,7 @@ class AttackAccuracyQuestion(Request):
 
 
 class PositivePredictiveValueQuestion(Request):
-    """P(the record is a member | the attacker says 'member')."""
+    """Probability that the record is a member, given that the attacker claims membership."""
 
     type: Literal["positive_predictive_value"]
     prior: Prior
@@ -115,7 +122,7 @@ class PositivePredictiveValueQuestion(Request):
 
 
 class NegativePredictiveValueQuestion(Request):
-    """P(the record is not a member | the attacker says 'not a member')."""
+    """Probability that the record is not a member, given that the attacker claims non-membership."""
 
     type: Literal["negative_predictive_value"]
     prior: Prior
@@ -125,7 +132,7 @@ class NegativePredictiveValueQuestion(Request):
 
 
 class AdvantageOverPriorQuestion(Request):
-    """2 (largest positive predictive value - prior)."""
+    """Twice the largest difference between the positive predictive value and the prior."""
 
     type: Literal["advantage_over_prior"]
     prior: Prior
@@ -133,7 +140,7 @@ class AdvantageOverPriorQuestion(Request):
 
 
 class DeletionCapacityQuestion(Request):
-    """How many records may be 'deleted' by doing nothing while 'none was a member' keeps the given confidence."""
+    """Largest number of records that may count as deleted without any change of the model, at the given confidence."""
 
     type: Literal["deletion_capacity"]
     prior: Prior
@@ -142,8 +149,10 @@ class DeletionCapacityQuestion(Request):
 
 
 class UnlearningGuaranteeQuestion(Request):
-    """Whether a record is unlearnt as it is (B-MI): P(it is not a member | the release) is at least `confidence`,
-    whatever the release."""
+    """Whether the unchanged model guarantees unlearning of a record (B-MI).
+
+    The guarantee requires P(not a member | release) >= `confidence` for every release.
+    """
 
     type: Literal["unlearning_guarantee"]
     prior: Prior
@@ -164,7 +173,7 @@ QuestionSpec = Annotated[
     | AdvantageOverPriorQuestion
     | DeletionCapacityQuestion
     | UnlearningGuaranteeQuestion,
-    named_schema("Question", "One reading of the trade-off curve.", discriminator="type"),
+    named_schema("Question", "A question about the trade-off curve.", discriminator="type"),
 ]
 
 NumberQuestion = (

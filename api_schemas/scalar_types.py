@@ -39,7 +39,7 @@ NoiseMultiplier = Annotated[
         ge=1e-4,
         le=1e15,
         validation_alias=AliasChoices("noise_multiplier", "sigma", "noise"),
-        description="Standard deviation of the Gaussian noise divided by the add/remove sensitivity.",
+        description="Standard deviation of the Gaussian noise, divided by the add/remove sensitivity.",
         examples=[1.0],
     ),
 ]
@@ -50,7 +50,7 @@ LaplaceNoiseMultiplier = Annotated[
         ge=1e-4,
         le=1e15,
         validation_alias=AliasChoices("noise_multiplier", "noise", "scale"),
-        description="Scale b of the Laplace noise divided by the add/remove sensitivity.",
+        description="Scale b of the Laplace noise, divided by the add/remove sensitivity.",
         examples=[2.0],
     ),
 ]
@@ -60,7 +60,7 @@ SampleRate = Annotated[
         gt=0,
         le=1,
         validation_alias=AliasChoices("sample_rate", "sampling_probability", "sampling_prob", "sampling_rate", "q"),
-        description="Probability that a record enters a batch, independently of all others (Poisson sampling).",
+        description="Probability that a record enters a batch, independently of all other records (Poisson sampling).",
         examples=[0.01],
     ),
 ]
@@ -70,7 +70,7 @@ Steps = Annotated[
         ge=1,
         le=LARGEST_STEPS,
         validation_alias=AliasChoices("steps", "num_steps", "count", "iterations", "num_compositions", "ncomp"),
-        description="How often the mechanism is applied to the same data.",
+        description="Number of applications of the mechanism to the same data.",
         examples=[1000],
     ),
 ]
@@ -80,7 +80,7 @@ DatasetSize = Annotated[
         ge=1,
         le=LARGEST_RECORDS,
         validation_alias=AliasChoices("dataset_size", "num_examples", "n_train"),
-        description="Records in the data set.",
+        description="Number of records in the data set.",
         examples=[48_000],
     ),
 ]
@@ -90,7 +90,7 @@ BatchSize = Annotated[
         ge=1,
         le=LARGEST_RECORDS,
         validation_alias=AliasChoices("batch_size", "n"),
-        description="Records in a batch, drawn without replacement.",
+        description="Number of records in a batch, drawn without replacement.",
         examples=[400],
     ),
 ]
@@ -100,7 +100,7 @@ Dimension = Annotated[
         ge=1,
         le=1_000_000_000,
         validation_alias=AliasChoices("dimension", "d", "num_parameters"),
-        description="Number of coordinates: of the gradient, or of the released vector.",
+        description="Number of coordinates of the gradient or of the released vector.",
         examples=[650],
     ),
 ]
@@ -119,7 +119,7 @@ OptionalMaxGradNorm = Annotated[
     Annotated[float, Field(gt=0, le=1e15)] | None,
     Field(
         validation_alias=AliasChoices("max_grad_norm", "clip_norm", "l2_norm_clip", "C"),
-        description="Norm C to which each gradient is clipped; absent: gradients are not clipped.",
+        description="Clipping norm C of each gradient. Default: no clipping.",
         examples=[500.0],
         exclude_if=is_none,
     ),
@@ -131,7 +131,7 @@ Susceptibility = Annotated[
         ge=0,
         le=1e12,
         validation_alias=_SUSCEPTIBILITY,
-        description="Centred gradient susceptibility K = |Sigma^-1/2 (gradient - mean)|^2 of the records.",
+        description="Centred gradient susceptibility K = |Sigma^-1/2 (gradient - mean)|^2 of these records.",
         examples=[650.0],
     ),
     POSITIVE_ZERO,
@@ -140,8 +140,8 @@ OptionalSusceptibility = Annotated[
     Annotated[float, Field(ge=0, le=1e12), POSITIVE_ZERO] | None,
     Field(
         validation_alias=_SUSCEPTIBILITY,
-        description="Centred gradient susceptibility K = |Sigma^-1/2 (gradient - mean)|^2 of the record; absent: the "
-        "dimension, which is what it is on average.",
+        description="Centred gradient susceptibility K = |Sigma^-1/2 (gradient - mean)|^2 of the record. "
+        "Default: the dimension, its mean value.",
         examples=[650.0],
         exclude_if=is_none,
     ),
@@ -152,7 +152,7 @@ Weight = Annotated[
         gt=0,
         le=1,
         validation_alias=AliasChoices("weight", "probability"),
-        description="Probability with which this component is drawn.",
+        description="Probability of this component.",
         examples=[0.5],
     ),
 ]
@@ -161,13 +161,13 @@ Shift = Annotated[
     Field(
         ge=0,
         le=1e15,
-        description="A shift of a query, 0 or at least 1e-15.",
+        description="A shift of the query: 0 or at least 1e-15.",
         examples=[1.0],
     ),
     POSITIVE_ZERO,
     AfterValidator(_no_speck),
 ]
-ShiftWeight = Annotated[float, Field(gt=0, le=1, description="Probability of a shift.", examples=[0.01])]
+ShiftWeight = Annotated[float, Field(gt=0, le=1, description="Probability of one shift.", examples=[0.01])]
 LARGEST_EPSILON: Final = 1e6
 Epsilon = Annotated[
     float,
@@ -211,7 +211,7 @@ FalsePositiveRates = Annotated[
         min_length=1,
         max_length=LARGEST_LIST,
         validation_alias=FALSE_POSITIVE_RATES,
-        description="False positive rates alpha of the attack, P(attacker says member | not a member).",
+        description="False positive rates alpha of the attack: P(attacker claims membership | not a member).",
         examples=[[1e-3, 1e-2]],
     ),
 ]
@@ -219,7 +219,7 @@ OptionalFalsePositiveRates = Annotated[
     Annotated[tuple[UnitInterval, ...], Field(min_length=1, max_length=LARGEST_LIST)] | None,
     Field(
         validation_alias=FALSE_POSITIVE_RATES,
-        description="False positive rates alpha at which every curve is read; absent: those of `grid`.",
+        description="False positive rates at which every curve is evaluated. Default: the rates of `grid`.",
         examples=[[1e-3, 1e-2]],
         exclude_if=is_none,
     ),
@@ -228,7 +228,7 @@ OptionalFalsePositiveRate = Annotated[
     UnitInterval | None,
     Field(
         validation_alias=AliasChoices("false_positive_rate", "fpr", "alpha"),
-        description="False positive rate of the attack; absent: the most extreme value over all rates.",
+        description="False positive rate of the attack. Default: the rate with the most extreme value.",
         examples=[1e-3],
         exclude_if=is_none,
     ),
@@ -239,7 +239,7 @@ FalsePositiveRateMin = Annotated[
         ge=0,
         le=1,
         validation_alias=AliasChoices("false_positive_rate_min", "fpr_min", "alpha_min"),
-        description="Smallest false positive rate at which the Gaussian curve must lie below the true one.",
+        description="Smallest false positive rate at which the Gaussian curve must lie below the true curve.",
         examples=[1e-9],
     ),
     POSITIVE_ZERO,
@@ -250,7 +250,7 @@ TypeTwoErrorMin = Annotated[
         ge=0,
         le=1,
         validation_alias=AliasChoices("type_two_error_min", "fnr_min", "beta_min"),
-        description="Smallest type II error at which the Gaussian curve must lie below the true one.",
+        description="Smallest type II error at which the Gaussian curve must lie below the true curve.",
         examples=[1e-9],
     ),
     POSITIVE_ZERO,
@@ -259,7 +259,7 @@ OptionalBaselineSuccess = Annotated[
     UnitInterval | None,
     Field(
         validation_alias=AliasChoices("baseline_success", "kappa"),
-        description="Chance to reconstruct the record without seeing the release.",
+        description="Probability of reconstructing the record without the release.",
         examples=[1e-3],
         exclude_if=is_none,
     ),
@@ -268,7 +268,7 @@ OptionalCandidates = Annotated[
     Annotated[int, Field(ge=1, le=LARGEST_TOTAL_STEPS)] | None,
     Field(
         validation_alias=AliasChoices("candidates", "num_candidates"),
-        description="Number of equally likely candidates n; the baseline success is 1/n.",
+        description="Number n of equally likely candidates. The baseline success is 1/n.",
         examples=[1000],
         exclude_if=is_none,
     ),
@@ -277,7 +277,8 @@ OptionalPriorProbabilities = Annotated[
     Annotated[tuple[UnitInterval, ...], Field(min_length=1, max_length=LARGEST_LIST)] | None,
     Field(
         validation_alias=AliasChoices("prior_probabilities", "priors"),
-        description="Probability of each candidate before the release, summing to 1; the largest is the baseline.",
+        description="Probability of each candidate before the release. The probabilities sum to 1, and the "
+        "largest is the baseline.",
         examples=[[0.5, 0.3, 0.2]],
         exclude_if=is_none,
     ),
@@ -288,7 +289,7 @@ Prior = Annotated[
         ge=0,
         le=1,
         validation_alias=AliasChoices("prior", "prior_probability"),
-        description="P(the record is a member) before the attack.",
+        description="Probability, before the attack, that the record is a member.",
         examples=[0.5],
     ),
     POSITIVE_ZERO,
@@ -299,7 +300,7 @@ Confidence = Annotated[
         ge=0,
         le=1,
         validation_alias=AliasChoices("confidence", "confidence_bound"),
-        description="Confidence B that 'not a member' must keep for every deleted record together.",
+        description="Confidence that none of the deleted records was a member.",
         examples=[0.8],
     ),
     POSITIVE_ZERO,
@@ -312,18 +313,19 @@ RelativeTolerance = Annotated[
         ge=1e-16,
         le=1,
         validation_alias=AliasChoices("relative_tolerance", "rtol"),
-        description="Relative width of the enclosure that is asked for; a wider answer says tolerance_met: false.",
+        description="Requested relative width of the enclosure. A wider answer has `tolerance_met: false`.",
         examples=[1e-6],
     ),
 ]
 OptionalOrder = Annotated[
     Annotated[int, Field(ge=0, le=4)] | None,
-    Field(description="edgeworth: order of the series; absent: 4.", examples=[4], exclude_if=is_none),
+    Field(description="Order of the series, for method edgeworth. Default: 4.", examples=[4], exclude_if=is_none),
 ]
 OptionalSamples = Annotated[
     Annotated[int, Field(ge=1_000, le=10_000_000)] | None,
     Field(
-        description="monte_carlo: draws of the loss of the whole mechanism under each hypothesis; absent: 100000.",
+        description="Number of draws of the privacy loss under each hypothesis, for method monte_carlo. "
+        "Default: 100000.",
         examples=[100_000],
         exclude_if=is_none,
     ),
@@ -331,7 +333,7 @@ OptionalSamples = Annotated[
 OptionalSeed = Annotated[
     Annotated[int, Field(ge=0, le=LARGEST_SEED)] | None,
     Field(
-        description="monte_carlo: seed of the draws; the same seed gives the same numbers; absent: 0.",
+        description="Seed of the draws, for method monte_carlo. Equal seeds give equal numbers. Default: 0.",
         examples=[0],
         exclude_if=is_none,
     ),
@@ -339,12 +341,16 @@ OptionalSeed = Annotated[
 OptionalConfidenceLevel = Annotated[
     Annotated[float, Field(ge=0.5, le=0.999999999)] | None,
     Field(
-        description="monte_carlo: least probability that all enclosures of an answer hold the truth; absent: 0.999.",
+        description="Least probability that all enclosures of an answer hold, for method monte_carlo. Default: 0.999.",
         examples=[0.999],
         exclude_if=is_none,
     ),
 ]
 OptionalDigits = Annotated[
     Annotated[int, Field(ge=15, le=50)] | None,
-    Field(description="ground_truth: decimal digits of the answer; absent: 25.", examples=[25], exclude_if=is_none),
+    Field(
+        description="Number of decimal digits of the answer, for method ground_truth. Default: 25.",
+        examples=[25],
+        exclude_if=is_none,
+    ),
 ]

@@ -40,7 +40,7 @@ Number = Annotated[float, Field(ge=-1e15, le=1e15)]
 
 
 class SweptNumbers(Request):
-    """The numbers that stand in one place: listed, or from one to another, both included."""
+    """Values of one varied number: a list, or a range with both endpoints."""
 
     model_config = ConfigDict(serialize_by_alias=True)
 
@@ -49,7 +49,7 @@ class SweptNumbers(Request):
         Field(
             min_length=1,
             max_length=LARGEST_POINTS,
-            description="The numbers one by one. What is outside the range of the field is a problem of its points.",
+            description="List of the values. A value outside the range of the field is a problem of its points.",
             examples=[[0.8, 1.0, 1.5]],
             exclude_if=is_none,
         ),
@@ -59,7 +59,7 @@ class SweptNumbers(Request):
         Field(
             validation_alias=AliasChoices("from", "min"),
             serialization_alias="from",
-            description="The first number.",
+            description="First value of the range.",
             examples=[0.5],
             exclude_if=is_none,
         ),
@@ -69,21 +69,21 @@ class SweptNumbers(Request):
         Field(
             validation_alias=AliasChoices("to", "max"),
             serialization_alias="to",
-            description="The last number.",
+            description="Last value of the range.",
             examples=[10.0],
             exclude_if=is_none,
         ),
     ] = None
     count: Annotated[
         Annotated[int, Field(ge=1, le=LARGEST_POINTS)] | None,
-        Field(description="How many numbers there are from the first to the last.", examples=[20], exclude_if=is_none),
+        Field(description="Number of values from the first to the last.", examples=[20], exclude_if=is_none),
     ] = None
     spacing: Annotated[
         Literal["linear", "log"] | None,
         named_schema(
             "Spacing",
-            "linear (where it is absent): equal differences; log: equal ratios. Numbers between the ends are rounded "
-            "to 14 digits, and to integers where the field takes those.",
+            "linear (default): equal differences. log: equal ratios. Intermediate numbers are rounded to 14 "
+            "digits, and to integers for integer fields.",
             examples=["log"],
         ),
         Field(exclude_if=is_none),
@@ -138,8 +138,8 @@ Vary = Annotated[
     Field(
         min_length=1,
         max_length=LARGEST_VARIED,
-        description="What is varied: JSON pointers to numbers of the mechanism, the threat model or a question, each "
-        "with its numbers. What stands in these places is only a start.",
+        description="Varied numbers, by JSON pointers to numbers of the mechanism, the threat model or a "
+        "question. The varied numbers replace the values at these pointers.",
         examples=[{"/mechanism/noise_multiplier": {"from": 0.5, "to": 5.0, "count": 10, "spacing": "log"}}],
     ),
 ]
@@ -147,15 +147,15 @@ Combine = Annotated[
     Literal["product", "zip"],
     named_schema(
         "Combine",
-        "product: every number of one place with every number of the others; the last place, in the order of their "
-        "pointers, changes fastest. zip: the first numbers of all places together, then the second ones, ...",
+        "product: every combination of the varied numbers. The last pointer in lexicographic order changes "
+        "fastest. zip: the first numbers of all pointers together, then the second numbers, and so on.",
         examples=["product"],
     ),
 ]
 
 
 class SweepsRequest(MethodOptions, Request):
-    """A mechanism, who attacks it, what to find out, and the numbers that are varied."""
+    """A mechanism, a threat model, questions, and the varied numbers."""
 
     largest_points: ClassVar[int] = LARGEST_POINTS
     largest_numbers: ClassVar[int] = LARGEST_SWEPT_NUMBERS
@@ -166,7 +166,7 @@ class SweepsRequest(MethodOptions, Request):
     combine: Combine = "product"
     questions: Annotated[
         tuple[QuestionSpec, ...],
-        Field(min_length=1, max_length=LARGEST_SWEPT_QUESTIONS, description="Asked at every point."),
+        Field(min_length=1, max_length=LARGEST_SWEPT_QUESTIONS, description="Questions, answered at every point."),
     ]
     method: Method = "auto"
 
@@ -262,33 +262,40 @@ def escaped(token: str) -> str:
     return token.replace("~", "~0").replace("/", "~1")
 
 
-COLUMN: Final = "One entry for each point, in their order; null where there is a problem."
+COLUMN: Final = "One entry for each point, in their order. null: the point has a problem."
 Ends = Annotated[
-    tuple[NonNegative | None, ...], Field(description=COLUMN + " null also where the evidence is asymptotic.")
+    tuple[NonNegative | None, ...],
+    Field(
+        description="One bound for each point, in their order. null: the point has a problem or asymptotic evidence."
+    ),
 ]
 Logarithms = Annotated[
     tuple[Log10 | None, ...] | None,
     Field(
         exclude_if=is_none,
-        description="Decimal logarithms. Present when the truth at some point is positive and below 1e-290, and null "
-        "beside the other points.",
+        description="Decimal logarithms of the bounds. The column is present when some true value is positive "
+        "and below 1e-290. Other points are null.",
         examples=[[None, -312.4]],
     ),
 ]
 
 
 class SweptAnswer(Response):
-    """One number of every point, as columns: that of a question or, of trade_off, one of a point of the curve."""
+    """One number at every point, as columns: the answer to a question, or one quantity at one rate of trade_off."""
 
-    question: Annotated[int, Field(ge=0, description="Place in `questions`, from 0.")]
+    question: Annotated[int, Field(ge=0, description="Index of the question in `questions`, from 0.")]
     point: Annotated[
-        int | None, Field(ge=0, exclude_if=is_none, description="Place of the rate in a question of type trade_off.")
+        int | None,
+        Field(ge=0, exclude_if=is_none, description="Index of the rate in a trade_off question, from 0.", examples=[0]),
     ] = None
     reads: Annotated[
-        PointReading | None, Field(exclude_if=is_none, description="Of trade_off: which of both numbers this is.")
+        PointReading | None, Field(exclude_if=is_none, description="Quantity of a trade_off point in this column.")
     ] = None
-    label: Annotated[str, Field(description="What it is, in short.", examples=["epsilon(delta=1e-05)"])]
-    value: Annotated[tuple[NonNegative | None, ...], Field(description=f"The safe ends. {COLUMN}")]
+    label: Annotated[str, Field(description="Short description of the quantity.", examples=["epsilon(delta=1e-05)"])]
+    value: Annotated[
+        tuple[NonNegative | None, ...],
+        Field(description="Safe bounds, one for each point in their order. null: the point has a problem."),
+    ]
     lower: Ends
     upper: Ends
     value_log10: Logarithms = None
@@ -299,60 +306,73 @@ class SweptAnswer(Response):
         tuple[LimitCode | None, ...] | None,
         Field(
             exclude_if=is_none,
-            description="Why tolerance_met is false, there when it is false at some point, and null at the others.",
+            description="Reason why tolerance_met is false. The column is present when tolerance_met is false "
+            "at some point. Other points are null.",
         ),
     ] = None
     evidence: Annotated[tuple[Evidence | None, ...], Field(description=COLUMN)]
     tight: Annotated[tuple[Tight, ...], Field(description=COLUMN)]
     method: Annotated[tuple[MethodUsed | None, ...], Field(description=COLUMN)]
     conditional: Conditional
-    sources: Annotated[tuple[str, ...], Field(description="The theorems behind the answers, each once.")]
+    sources: Annotated[tuple[str, ...], Field(description="Theorems behind the answers, each listed once.")]
     notes: Notes
 
 
 class SweptWorstCase(Response):
-    """The worst case beside a relaxed threat model, by the method auto."""
+    """Worst-case answers by method auto, for comparison with a relaxed threat model."""
 
     threat_model: Annotated[
-        ThreatModelSpec | None, Field(description="null where it is not the same at all points, or there is none.")
+        ThreatModelSpec | None,
+        Field(description="Worst case of all points. null: the worst case differs between points, or there is none."),
     ]
-    answers: Annotated[tuple[SweptAnswer, ...], Field(description="As those of the sweep.")]
+    answers: Annotated[
+        tuple[SweptAnswer, ...], Field(description="Worst-case answers, in the format of the answers of the sweep.")
+    ]
 
 
 class PointProblem(Response):
-    """Why there is no answer at a point; the others are not affected."""
+    """Reason why one point has no answer. Other points are not affected."""
 
-    point: Annotated[int, Field(ge=0, description="Place of the point in the columns, from 0.")]
+    point: Annotated[int, Field(ge=0, description="Index of the point in the columns, from 0.", examples=[3])]
     type: ProblemType
-    title: Annotated[str, Field(description="The kind of problem in words.", examples=["Invalid request"])]
+    title: Annotated[str, Field(description="Kind of the problem in words.", examples=["Invalid request"])]
     errors: Annotated[
-        tuple[FieldError, ...], Field(description="Where in the request, with the numbers of the point in it, and why.")
+        tuple[FieldError, ...],
+        Field(description="Positions and reasons of the errors, for the request with the numbers of the point."),
     ]
 
 
 class SweepsResponse(MethodOptions, Result):
-    """The answers as columns: an entry for each point."""
+    """Answers as columns with one entry for each point."""
 
     mechanism: MechanismSpec
     threat_model: ThreatModelSpec
-    questions: Annotated[tuple[QuestionSpec, ...], Field(description="As in the request, with their defaults.")]
+    questions: Annotated[
+        tuple[QuestionSpec, ...], Field(description="Questions of the request, with default values filled in.")
+    ]
     method: Method
     combine: Combine
-    points: Annotated[int, Field(ge=1, description="How many points there are.")]
+    points: Annotated[int, Field(ge=1, description="Number of points.")]
     columns: Annotated[
         dict[str, tuple[int | float, ...]],
-        Field(description="The numbers of every point, by their JSON pointers, which are in our spelling."),
+        Field(
+            description="Varied numbers of every point, by their canonical JSON pointers.",
+            examples=[{"/mechanism/noise_multiplier": [0.8, 1.0, 1.2]}],
+        ),
     ]
     answers: Annotated[
         tuple[SweptAnswer, ...],
-        Field(description="In the order of the questions, a rate of trade_off after the other."),
+        Field(description="Answers in the order of the questions. A trade_off question has one answer for each rate."),
     ]
-    worst_case: Annotated[SweptWorstCase | None, Field(description="null when the threat model is the worst case.")]
+    worst_case: Annotated[
+        SweptWorstCase | None,
+        Field(description="Worst-case answers to the same questions. null: the threat model is the worst case."),
+    ]
     problems: Annotated[
         tuple[PointProblem, ...],
         Field(
-            description="The points without answers, in their order. Those that the time limit left out have the type "
-            "/problems/out-of-time; a job may take longer."
+            description="Points without answers, in their order. Points beyond the time limit have the type "
+            "/problems/out-of-time; a job has more time."
         ),
     ]
     assumptions: Assumptions

@@ -43,7 +43,7 @@ class Limit(Request):
         Annotated[float, _LIMIT] | None,
         Field(
             validation_alias=AliasChoices("at_most", "max"),
-            description="Met where the upper end of the enclosure is at most this.",
+            description="Largest allowed value. The upper bound of the enclosure must not exceed it.",
             examples=[0.01],
             exclude_if=is_none,
         ),
@@ -52,7 +52,7 @@ class Limit(Request):
         Annotated[float, _LIMIT] | None,
         Field(
             validation_alias=AliasChoices("at_least", "min"),
-            description="Met where the lower end of the enclosure is at least this.",
+            description="Smallest allowed value. The lower bound of the enclosure must not be smaller.",
             examples=[0.9],
             exclude_if=is_none,
         ),
@@ -60,7 +60,7 @@ class Limit(Request):
     reads: PointReading = "power"
     threat_model: Annotated[
         ThreatModelSpec | None,
-        Field(description="Who attacks; absent: as beside the mechanism.", exclude_if=is_none),
+        Field(description="Threat model of this target. Default: the threat model of the request.", exclude_if=is_none),
     ] = None
 
     @model_validator(mode="after")
@@ -85,7 +85,7 @@ class Limit(Request):
 
 
 class CalibrationTarget(Limit):
-    """A limit that a calibration is to keep."""
+    """A limit on the answer to one question."""
 
     def check_limit(self, *, whatever: bool) -> None:
         """Raise PydanticCustomError for a limit that no answer meets.

@@ -34,20 +34,20 @@ UnknownDirection = Annotated[
     Literal["common_to_all_steps", "fresh_each_step"],
     named_schema(
         "UnknownDirection",
-        "common_to_all_steps: one direction for the whole run, averaged out by the test. "
-        "fresh_each_step: an adversary who forgets that it is the same in all steps; composed step by step, and no "
-        "bound for the first.",
+        "common_to_all_steps: one unknown direction for the whole run, averaged by the test. fresh_each_step: "
+        "the adversary ignores that all steps share the direction. The latter composes step by step and gives "
+        "no bound for the former.",
         examples=["common_to_all_steps"],
     ),
 ]
 
 
 class WorstCaseThreatModel(Request):
-    """The adversary of differential privacy: knows all other records and runs the Neyman-Pearson optimal test.
+    """The adversary of differential privacy, who knows all other records and runs the Neyman-Pearson optimal test.
 
-    `neighboring_relation` is `add_or_remove_one` where it is absent, but `replace_one` for `noisy_sgd`, and `zero_out`
-    for `dpsgd` on shuffled batches. `records`: how many records of one person are protected together (group or
-    user-level privacy); absent: one.
+    The default `neighboring_relation` is `add_or_remove_one`. Exceptions are `replace_one` for `noisy_sgd`, and
+    `zero_out` for `dpsgd` on shuffled batches. `records` is the number of records of one person (group or user-level
+    privacy). Default: 1.
     """
 
     type: Literal["worst_case"]
@@ -60,7 +60,7 @@ class WorstCaseThreatModel(Request):
         Field(
             ge=1,
             le=LARGEST_GROUP,
-            description="Records that one person contributes at most, all protected together; absent: one record.",
+            description="Largest number of records of one person, all protected together. Default: 1.",
             examples=[1],
             exclude_if=is_none,
         ),
@@ -76,8 +76,11 @@ def usual_worst_case() -> WorstCaseThreatModel:
 
 
 class GlrtThreatModel(Request):
-    """An adversary who knows how far the record moves the released vector, but not in which direction, and runs the
-    generalised likelihood ratio test: for Gaussian mechanisms on the same direction in every step."""
+    """An adversary who knows the size, but not the direction, of the record's influence on the released vector.
+
+    The adversary runs the generalised likelihood ratio test. The threat model applies to Gaussian mechanisms with the
+    same direction in every step.
+    """
 
     type: Literal["glrt"]
     dimension: Dimension
@@ -85,7 +88,7 @@ class GlrtThreatModel(Request):
 
 
 class Subpopulation(Request):
-    """A share of all records, and how far their gradients lie from the mean."""
+    """A share of all records with equal susceptibility."""
 
     weight: Weight
     susceptibility: Susceptibility
@@ -96,22 +99,25 @@ Population = Annotated[
     Field(
         min_length=1,
         max_length=LARGEST_POPULATION,
-        description="Shares of the records and their susceptibilities; the weights sum to 1 (within 1e-12).",
+        description="Shares of the records with their susceptibilities. The weights sum to 1 within 1e-12.",
     ),
 ]
 
 
 class MembershipThreatModel(Request):
-    """The adversary of Gaussian membership inference privacy: knows the distribution of the data, not the other
-    records, and asks whether a record was in the training data of `noisy_sgd`."""
+    """The adversary of Gaussian membership inference privacy.
+
+    The adversary knows the distribution of the data, but not the other records. The adversary tests whether a record
+    was in the training data of `noisy_sgd`.
+    """
 
     type: Literal["membership"]
     step_curve: Annotated[
         Literal["chi_square", "gaussian"],
         named_schema(
             "StepCurve",
-            "Curve of one step: chi_square is exact for Gaussian gradients (Theorem 5.1), gaussian its "
-            "approximation (Corollary 5.1).",
+            "Curve of one step. chi_square: exact for Gaussian gradients (Theorem 5.1). gaussian: approximation "
+            "(Corollary 5.1).",
             examples=["chi_square"],
         ),
     ] = "chi_square"
@@ -119,16 +125,17 @@ class MembershipThreatModel(Request):
         Literal["exact", "clt", "root_sum_square"],
         named_schema(
             "MembershipComposition",
-            "How steps compose: exact composes the sampled steps numerically; clt is the limit of many "
-            "steps (Equation 10), root_sum_square ignores sampling (mu sqrt(steps)); both are approximations.",
+            "Composition of the steps. exact: numerical composition of the sampled steps. clt: approximation by "
+            "the limit of many steps (Equation 10). root_sum_square: approximation mu sqrt(steps), which "
+            "ignores sampling.",
             examples=["exact"],
         ),
     ] = "exact"
     population: Annotated[
         Population | Literal["chi_square"] | None,
         Field(
-            description="How susceptibilities are spread over the records: a list, or chi_square for Gaussian "
-            "gradients; absent: every record has the susceptibility of the mechanism.",
+            description="Distribution of the susceptibilities over the records: a list, or chi_square for "
+            "Gaussian gradients. Default: every record has the susceptibility of the mechanism.",
             exclude_if=is_none,
         ),
     ] = None
@@ -141,9 +148,12 @@ class MembershipThreatModel(Request):
 
 
 class PracticalThreatModel(Request):
-    """The attacker of practical membership privacy (PMP): knows 2n candidate records, but not which half of them are in
-    the data. The parameter is stated for the whole release on these very candidates; the worst case beside is computed
-    from `mechanism`. Answers hold for a prior of 1/2 alone, and PMP does not compose."""
+    """The attacker of practical membership privacy (PMP).
+
+    The attacker knows 2n candidate records, but not the half that is the data. The parameter belongs to the whole
+    release and exactly these candidates. The worst case is computed from `mechanism`. The answers hold only for a prior
+    of 1/2, and PMP does not compose.
+    """
 
     type: Literal["practical"]
     epsilon_pmp: Annotated[
@@ -152,7 +162,7 @@ class PracticalThreatModel(Request):
             ge=0,
             le=1e6,
             validation_alias=AliasChoices("epsilon_pmp", "pmp_epsilon"),
-            description="Parameter epsilon of (epsilon, delta)-PMP with respect to these candidates.",
+            description="Parameter epsilon of (epsilon, delta)-PMP for these candidates, in nats.",
             examples=[0.5],
             json_schema_extra={"x-unit": "nats"},
         ),
@@ -166,14 +176,14 @@ class PracticalThreatModel(Request):
 
 
 class AdversaryComponent(Request):
-    """An adversary who may be the one who attacks, and how likely that is."""
+    """One possible adversary and the probability of this adversary."""
 
     weight: Weight
     threat_model: PureThreatModel
 
 
 class MixtureThreatModel(Request):
-    """One of several adversaries, whose type is drawn before the run and stays for all of it."""
+    """One of several adversaries, drawn before the run and fixed for the whole run."""
 
     type: Literal["mixture"]
     components: Annotated[
@@ -181,7 +191,7 @@ class MixtureThreatModel(Request):
         Field(
             min_length=1,
             max_length=LARGEST_ADVERSARIES,
-            description="Each a weight and a threat model; the weights sum to 1 (within 1e-12).",
+            description="Components with a weight and a threat model each. The weights sum to 1 within 1e-12.",
         ),
     ]
 
@@ -193,11 +203,11 @@ class MixtureThreatModel(Request):
 
 PureThreatModel = Annotated[
     WorstCaseThreatModel | GlrtThreatModel | MembershipThreatModel,
-    named_schema("PureThreatModel", "Who attacks: one adversary, no mixture.", discriminator="type"),
+    named_schema("PureThreatModel", "A single adversary, without a mixture.", discriminator="type"),
 ]
 ThreatModelSpec = Annotated[
     WorstCaseThreatModel | GlrtThreatModel | MembershipThreatModel | PracticalThreatModel | MixtureThreatModel,
-    named_schema("ThreatModel", "Who attacks.", discriminator="type"),
+    named_schema("ThreatModel", "The adversary.", discriminator="type"),
 ]
 
 AdversaryComponent.model_rebuild()

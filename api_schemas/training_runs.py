@@ -21,10 +21,10 @@ Sampling = Annotated[
     Literal["poisson", "fixed_without_replacement", "fixed_with_replacement", "shuffled"],
     named_schema(
         "Sampling",
-        "How batches were drawn. poisson: every record enters every batch independently. fixed_without_replacement: "
-        "every batch is a uniform set of batch_size different records, drawn afresh. fixed_with_replacement: every one "
-        "of its batch_size records is drawn afresh among all. shuffled: an epoch visits all records once, in random "
-        "order, cut into batches.",
+        "Sampling of the batches. poisson: every record enters every batch independently. "
+        "fixed_without_replacement: every batch is a new uniform set of batch_size different records. "
+        "fixed_with_replacement: every batch consists of batch_size independent uniform draws. shuffled: an "
+        "epoch visits all records once in random order, divided into batches.",
         examples=["shuffled"],
     ),
 ]
@@ -47,8 +47,8 @@ NoiseMultipliers = Annotated[
     Discriminator(_kind),
     Field(
         validation_alias=AliasChoices("noise_multiplier", "sigma", "noise"),
-        description="Standard deviation of the Gaussian noise on the sum of a batch, divided by the norm to which the "
-        "gradient of one record is clipped; a list: one for each phase.",
+        description="Standard deviation of the Gaussian noise on the batch sum, divided by the clipping norm of "
+        "one record. A list has one entry for each phase.",
         examples=[1.0],
     ),
 ]
@@ -60,8 +60,8 @@ OptionalSampleRates = Annotated[
     SampleRates | None,
     Field(
         validation_alias=AliasChoices("sample_rate", "sampling_probability", "sampling_prob", "sampling_rate", "q"),
-        description="Share of the records in a batch: under Poisson sampling the probability that a record enters, "
-        "else batch_size over dataset_size, which may be sent in its place; a list: one for each phase.",
+        description="Sampling rate of a batch. Under Poisson sampling, the probability of each record; "
+        "otherwise batch_size / dataset_size. A list has one entry for each phase.",
         examples=[0.01],
         exclude_if=is_none,
     ),
@@ -74,7 +74,7 @@ OptionalStepCounts = Annotated[
     StepCounts | None,
     Field(
         validation_alias=AliasChoices("steps", "num_steps", "count", "iterations", "num_compositions", "ncomp"),
-        description="Number of batches; a list: one number for each phase. `epochs` may be sent in its place.",
+        description="Number of batches. A list has one entry for each phase. `epochs` may replace this field.",
         examples=[1000],
         exclude_if=is_none,
     ),
@@ -83,7 +83,8 @@ OptionalBatchSize = Annotated[
     Annotated[int, Field(ge=1, le=LARGEST_RECORDS)] | None,
     Field(
         validation_alias=AliasChoices("batch_size", "n"),
-        description="Records in a batch (poisson: on average); with dataset_size, in place of the rate.",
+        description="Number of records in a batch, in place of the rate (with `dataset_size`). Under Poisson "
+        "sampling, the mean number.",
         examples=[480],
         exclude_if=is_none,
     ),
@@ -92,7 +93,7 @@ OptionalDatasetSize = Annotated[
     Annotated[int, Field(ge=1, le=LARGEST_RECORDS)] | None,
     Field(
         validation_alias=AliasChoices("dataset_size", "num_examples", "n_train"),
-        description="Records in the data set; where one is added or removed, in the larger one.",
+        description="Number of records in the data set. If neighbours differ in size, the size of the larger data set.",
         examples=[48_000],
         exclude_if=is_none,
     ),
@@ -101,8 +102,8 @@ OptionalEpochs = Annotated[
     Annotated[float, Field(gt=0, le=LARGEST_STEPS)] | None,
     Field(
         validation_alias=AliasChoices("epochs", "num_epochs"),
-        description="Passes over the data set, in place of steps (with a list of any kind: of each phase). An epoch is "
-        "dataset_size/batch_size batches; their number is rounded up.",
+        description="Number of passes over the data set, in place of `steps`. An epoch has dataset_size / "
+        "batch_size batches, and the total is rounded up.",
         examples=[10.0],
         exclude_if=is_none,
     ),
@@ -110,8 +111,7 @@ OptionalEpochs = Annotated[
 OptionalReshuffled = Annotated[
     bool | None,
     Field(
-        description="shuffled: whether every epoch has an order of its own (absent: true), or all have that of the "
-        "first.",
+        description="Whether every epoch has a new order of the records, for shuffled batches. Default: true.",
         examples=[True],
         exclude_if=is_none,
     ),
@@ -125,14 +125,13 @@ is that."""
 
 
 class DpsgdMechanism(Request):
-    """DP-SGD: `steps` noisy sums of clipped gradients, each over a batch. Every intermediate model is released.
+    """DP-SGD: `steps` noisy sums of clipped gradients over batches, with every intermediate model released.
 
-    Find out first how the batches of the run were drawn (`sampling`). Most training code shuffles, or draws batches of
-    a fixed size. The same noise then gives far less privacy than under Poisson sampling, which is the default.
-    `noise_multiplier`, `sample_rate` and `steps` may be lists of one length, with one entry for each phase. A single
-    number holds for all phases. `batch_size` and `dataset_size` may replace the rate, and `epochs` the steps; the
-    response says what follows from them. With `shuffled` batches, neighbours differ by a record that is replaced by an
-    empty one (`zero_out`).
+    Set `sampling` to the scheme that the training code used. Most training code shuffles the data or draws batches of
+    fixed size. The same noise then gives less privacy than under Poisson sampling, the default. Lists in
+    `noise_multiplier`, `sample_rate` and `steps` have one entry for each phase. A single number applies to all phases.
+    `batch_size` and `dataset_size` may replace the rate, and `epochs` may replace the steps. With `shuffled` batches,
+    neighbours differ by a record that is replaced by an empty record (`zero_out`).
     """
 
     type: Literal["dpsgd"]

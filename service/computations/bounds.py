@@ -250,7 +250,8 @@ def ground_truth_digits(request: BoundsRequest) -> int | None:
 BOUNDS: Final = Computation(
     name="bounds",
     path="/v1/bounds",
-    description="What an attacker can gain from one mechanism: every question answered with a proved enclosure.",
+    description="Compute bounds on the success of an attacker against one mechanism. Every question has an "
+    "answer with a proved enclosure.",
     examples=BOUNDS_EXAMPLES,
     request_type=BoundsRequest,
     response_type=BoundsResponse,

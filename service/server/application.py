@@ -45,9 +45,9 @@ if TYPE_CHECKING:
 
 DISTRIBUTION = "privacy-bounds"
 DESCRIPTION = (
-    "A request says what a training run or a release did with the data; every answer is a number with two ends, and it "
-    "is proved that the truth lies between them. The guide of a running service is at `/guide`: how to read an answer, "
-    "which request to send, and why the numbers may be believed."
+    "A request describes a training run or a data release. Every answer is a number with a proved lower and upper "
+    "bound. The guide of a running service is at `/guide`. The guide explains how to choose a request, how to "
+    "interpret an answer, and how the bounds are proved."
 )
 
 

@@ -270,3 +270,35 @@ def test_a_generated_client_asks_and_understands(
     assert isinstance(refused, models.Problem)
     assert refused.status == 422
     assert refused.errors[0].pointer == "/mechanism/mu"
+
+
+def _shows_a_value(schema: dict[str, Any], schemas: dict[str, Any]) -> bool:
+    """Return whether a schema has an example or lists its values. Objects, booleans and null need no example."""
+    if {"examples", "const", "enum", "default"} & schema.keys() or schema.get("type") in ("boolean", "null"):
+        return True
+    if "$ref" in schema:
+        target = schemas[schema["$ref"].rpartition("/")[2]]
+        return target.get("type") == "object" or "oneOf" in target or _shows_a_value(target, schemas)
+    for union in ("anyOf", "oneOf", "allOf"):
+        if union in schema:
+            return all(_shows_a_value(each, schemas) for each in schema[union])
+    return schema.get("type") == "array" and _shows_a_value(schema.get("items", {}), schemas)
+
+
+def test_every_property_has_an_example() -> None:
+    schemas = DOCUMENT["components"]["schemas"]
+    without = [
+        f"{name}.{field}"
+        for name, schema in schemas.items()
+        for field, described in schema.get("properties", {}).items()
+        if not _shows_a_value(described, schemas)
+    ]
+    assert not without
+
+
+def test_examples_of_properties_are_valid() -> None:
+    for name, schema in DOCUMENT["components"]["schemas"].items():
+        for field, described in schema.get("properties", {}).items():
+            validator = jsonschema_rs.validator_for(described | {"components": DOCUMENT["components"]})
+            for example in described.get("examples", ()):
+                assert validator.is_valid(example), (name, field, example)

@@ -58,8 +58,8 @@ def test_both_sides_know_the_same_options_and_defaults() -> None:
         assert set(OPTIONS) <= set(model.model_fields)
         for name, option in OPTIONS.items():
             description = model.model_fields[name].description or ""
-            assert description.startswith(f"{option.method}: ")
-            assert description.endswith(f"absent: {option.default}.")
+            assert f"for method {option.method}. " in description
+            assert description.endswith(f"Default: {option.default}.")
     assert {option.method for option in OPTIONS.values()} <= set(METHODS)
 
 

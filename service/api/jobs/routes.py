@@ -66,7 +66,7 @@ JobId = Annotated[
     str,
     Path(
         max_length=64,
-        description="The `id` of a job.",
+        description="Identifier of the job, from its field `id`.",
         openapi_examples={
             "a_job": {"value": "0123456789abcdefghijklmnopqrstuv"},
             "another": {"value": "vutsrqponmlkjihgfedcba9876543210"},
@@ -77,8 +77,8 @@ Key = Annotated[
     str | None,
     Header(
         alias="Idempotency-Key",
-        description="Chosen by the client: the same key with the same request gives the same job, however often the "
-        f"client sends it. Up to {LONGEST_KEY} visible characters.",
+        description=f"Key of the client, up to {LONGEST_KEY} visible characters. Repeated requests with the same key "
+        "and body give the same job.",
     ),
 ]
 
@@ -91,7 +91,7 @@ Key = Annotated[
     openapi_extra=_BODY,
 )
 async def submit_job(request: Request, services: InjectedServices, _idempotency_key: Key = None) -> Response:
-    """Accept a request of any resource to be computed later; sweeps of up to a million points a piece at a time."""
+    """Submit a request of any resource as a job. A sweep in a job may have up to one million points."""
     sender = job_sender(request)
     body = await read_json_body(request, services)
     read = await services.runner.request_thread.call(sender.requester, services.jobs.parse, body)
@@ -107,7 +107,7 @@ def _quote(jobs: JobService, body: bytes) -> tuple[JobPlan, str, Quote]:
     "/v1/estimates", response_model=EstimatesResponse, responses=problems(400, 413, 415, 422, 500), openapi_extra=_BODY
 )
 async def estimate(request: Request, services: InjectedServices) -> Response:
-    """What a request would cost, by which engine and where. Nothing is computed."""
+    """Estimate the cost, the engine and the process of a request without computing its answer."""
     body, requester = await read_json_body(request, services), request_context(request.scope).requester
     plan, digest, quote = await services.runner.request_thread.call(requester, _quote, services.jobs, body)
     settings = services.settings
@@ -142,12 +142,16 @@ async def estimate(request: Request, services: InjectedServices) -> Response:
 async def list_jobs(
     request: Request,
     services: InjectedServices,
-    limit: Annotated[int, Query(ge=1, le=MOST_LISTED, description="Jobs of a page.")] = USUALLY_LISTED,
+    limit: Annotated[int, Query(ge=1, le=MOST_LISTED, description="Number of jobs on a page.")] = USUALLY_LISTED,
     cursor: Annotated[
-        str | None, Query(max_length=LONGEST_CURSOR, description="`next` of the page before; absent: the first page.")
+        str | None,
+        Query(max_length=LONGEST_CURSOR, description="Value of `next` of the previous page. Default: the first page."),
     ] = None,
 ) -> Response:
-    """The client's own jobs, newest first: those that were sent from its address (of IPv6, from its /64 network)."""
+    """List the jobs of the client, newest first.
+
+    The client is identified by its IPv4 address or its IPv6 /64 network.
+    """
     page = await services.jobs.list(request_context(request.scope).requester, limit, cursor)
     response = JobsPage(jobs=tuple(map(job_response, page.jobs)), next=page.next)
     return Response(response.json_bytes(), headers=NO_STORE, media_type=JSON)
@@ -155,13 +159,13 @@ async def list_jobs(
 
 @router.get("/v1/jobs/{job_id}", response_model=JobResponse, responses=_JOB_PROBLEMS)
 async def job(job_id: JobId, services: InjectedServices) -> Response:
-    """State and progress of a job."""
+    """Return state and progress of a job."""
     return _job_json(await services.jobs.get(job_id))
 
 
 @router.delete("/v1/jobs/{job_id}", response_model=JobResponse, responses=_JOB_PROBLEMS)
 async def cancel_job(job_id: JobId, services: InjectedServices) -> Response:
-    """End a job, and the work on it, at once; one that has ended stays as it is. What was computed stays there."""
+    """Cancel a job at once. Completed results remain available, and a finished job does not change."""
     return _job_json(await services.jobs.cancel(job_id))
 
 
@@ -170,10 +174,11 @@ async def cancel_job(job_id: JobId, services: InjectedServices) -> Response:
     response_class=StreamingResponse,
     responses={
         200: {
-            "description": "Server-sent events `progress`, and `ended` at the end; `data` is the job as JSON.",
+            "description": "Server-sent events `progress`, followed by a final event `ended`. The field `data` "
+            "is the job as JSON.",
             "content": {EVENTS: ANYTHING},
         },
-        204: {"description": "The job has ended, and `Last-Event-ID` says that this is known."},
+        204: {"description": "The job has ended, and `Last-Event-ID` names its final event."},
     }
     | problems(404, 406, 422, 500, 503),
 )
@@ -182,10 +187,10 @@ async def job_events(
     job_id: JobId,
     services: InjectedServices,
     last_event_id: Annotated[
-        str | None, Header(alias="Last-Event-ID", description="The `id` of the last event that was read.")
+        str | None, Header(alias="Last-Event-ID", description="Identifier of the last received event.")
     ] = None,
 ) -> Response:
-    """Progress as it comes, at least every two seconds."""
+    """Stream the progress of a job, with at least one event every two seconds."""
     requested_media_type(request, (EVENTS,))
     after = _parse_last_event_id(last_event_id)
     now = await services.jobs.get(job_id)
@@ -205,11 +210,12 @@ async def job_results(
     request: Request,
     job_id: JobId,
     services: InjectedServices,
-    start: Annotated[int, Query(ge=0, description="The first point.")] = 0,
-    limit: Annotated[int, Query(ge=1, le=LARGEST_PAGE, description="Points of a page.")] = USUAL_PAGE,
+    start: Annotated[int, Query(ge=0, description="Index of the first point, from 0.")] = 0,
+    limit: Annotated[int, Query(ge=1, le=LARGEST_PAGE, description="Number of points on a page.")] = USUAL_PAGE,
 ) -> Response:
-    """What is there, page by page, while the job runs and afterwards; or, as NDJSON or CSV, all points from the first
-    on, as they come, until the job has ended.
+    """Return available results by pages, during and after the job.
+
+    NDJSON and CSV responses stream all points from the first point until the job ends.
     """
     jobs = services.jobs
     media_type = requested_media_type(request, (JSON, NDJSON, CSV))

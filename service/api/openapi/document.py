@@ -15,6 +15,7 @@ from api_schemas.problems import Problem
 from service.api.openapi.components import add_requests, hoist_components
 from service.api.openapi.headers import document_headers
 from service.api.openapi.property_examples import add_property_examples
+from service.api.openapi.summaries import SUMMARIES
 from service.computations.abstract import Computation
 from service.problems import SERVER_PROBLEMS
 from service.rendering.registry import JSON, renderings_of
@@ -22,47 +23,52 @@ from service.rendering.registry import JSON, renderings_of
 SCHEMA_REFERENCE = "#/components/schemas/{model}"
 
 PROBLEM_TITLES = {
-    400: "The body is not JSON, or the request not HTTP.",
-    404: "Not found.",
-    406: "There is no form of this that the client takes.",
-    408: "The request took too long to arrive.",
-    413: "The body is too long.",
-    414: "The path and query are too long.",
-    415: "The body is not plain JSON by its `Content-Type`.",
-    422: "The body is JSON, but not a request that can be answered; `errors` says where and why.",
-    431: "The headers are too long.",
-    500: "The computation failed; no number is given.",
-    503: "Too much work waits, or too many connections; `Retry-After` says when to try again.",
-    504: "The computation met its time limit.",
-    505: "The request line names another version than HTTP/1.1 or HTTP/1.0.",
+    400: "The body is not valid JSON, or the request is not valid HTTP.",
+    404: "The resource does not exist or is no longer stored.",
+    406: "The resource has no representation in the accepted media types.",
+    408: "The request did not arrive within the time limit.",
+    413: "The body exceeds the size limit.",
+    414: "The path and query exceed the size limit.",
+    415: "The `Content-Type` is not plain JSON.",
+    422: "The body is valid JSON, but not a valid request. `errors` lists positions and reasons.",
+    431: "The headers exceed the size limit.",
+    500: "The computation failed. The response contains no number.",
+    503: "The queue or the number of connections is at its limit. `Retry-After` gives the waiting time.",
+    504: "The computation exceeded its time limit.",
+    505: "The request line has a version other than HTTP/1.1 or HTTP/1.0.",
 }
 
 BINARY = {"schema": {"type": "string", "format": "binary"}}
 
 TAGS = [
-    {"name": "bounds", "description": "What an attacker can gain from a mechanism, question by question."},
-    {"name": "curves", "description": "Trade-off curves to plot, and which of them is harder to attack."},
-    {"name": "comparisons", "description": "Several runs side by side, and which of them is harder to attack."},
-    {"name": "claims", "description": "Numbers that somebody states, held against what is proved."},
-    {"name": "calibrations", "description": "The least private number of a request at which every target is met."},
-    {"name": "sweeps", "description": "The same questions about many runs that differ in some numbers."},
-    {"name": "assessments", "description": "What to say and to decide about one run."},
-    {"name": "conversions", "description": "From one notion of privacy to another, and the noise for a target."},
-    {"name": "imports", "description": "What other libraries keep of a run, as a mechanism of this service."},
-    {"name": "audits", "description": "Evidence of attacks, given or simulated, against the bounds of theory."},
+    {"name": "bounds", "description": "Bounds on the success of an attacker against one mechanism."},
+    {"name": "curves", "description": "Trade-off curves for plots, and their comparison."},
+    {"name": "comparisons", "description": "Comparison of several runs by answers and curves."},
+    {"name": "claims", "description": "Verification of privacy claims against proved bounds."},
+    {"name": "calibrations", "description": "Calibration of one number of a request to several targets."},
+    {"name": "sweeps", "description": "Equal questions about many runs with varied numbers."},
+    {"name": "assessments", "description": "Privacy report and policy decision for one run."},
+    {"name": "conversions", "description": "Conversions between notions of privacy, and noise for a target."},
+    {"name": "imports", "description": "Import of mechanisms from the state of other libraries."},
+    {"name": "audits", "description": "Evidence of observed or simulated attacks, compared with theoretical bounds."},
     {"name": "pmp", "description": "Practical membership privacy of a mechanism on given or simulated data."},
-    {"name": "jobs", "description": "Requests that are computed later, in pieces where they are large."},
-    {"name": "results", "description": "Stored results by digest."},
-    {"name": "discovery", "description": "What this service offers, and how much of it."},
-    {"name": "operations", "description": "For those who run the service."},
+    {"name": "jobs", "description": "Asynchronous requests, with progress and results."},
+    {"name": "results", "description": "Stored results and decisions, by digest."},
+    {"name": "discovery", "description": "Available resources, limits and versions."},
+    {"name": "operations", "description": "Health checks and metrics for operators."},
 ]
 
 ASYNC_RESPONSE: dict[int | str, dict[str, Any]] = {
-    202: {"description": "Accepted as a job, as `Prefer: respond-async` asks for.", "model": JobResponse}
+    202: {
+        "description": "The service accepted the request as a job, according to `Prefer: respond-async`.",
+        "model": JobResponse,
+    }
 }
 """Entry of `responses=` for resources that also run as jobs."""
 
-NOT_MODIFIED: dict[int | str, dict[str, Any]] = {304: {"description": "`If-None-Match` names this result."}}
+NOT_MODIFIED: dict[int | str, dict[str, Any]] = {
+    304: {"description": "The client already has the result that `If-None-Match` names."}
+}
 """Entry of `responses=` for a result that the client already has."""
 
 SERVER_STATUSES = tuple(sorted({kind.status for kind in SERVER_PROBLEMS.values()}))
@@ -80,7 +86,11 @@ def request_body(computation: Computation[Any, Any]) -> dict[str, Any]:
     reference = {"$ref": SCHEMA_REFERENCE.format(model=computation.request_type.__name__)}
     content: dict[str, Any] = {JSON: {"schema": reference, "examples": computation.examples}}
     if computation.read_archive is not None:
-        archive = {"type": "string", "format": "binary", "description": "An .npz archive of the same names."}
+        archive = {
+            "type": "string",
+            "format": "binary",
+            "description": "An .npz archive whose arrays have the names of the fields.",
+        }
         content["application/octet-stream"] = {"schema": archive}  # which generated clients can send
     return {"requestBody": {"required": True, "content": content}}
 
@@ -127,6 +137,7 @@ def build_document(app: FastAPI, request_models: tuple[type[RequestModel], ...])
     )
     for item in document["paths"].values():
         for operation in item.values():
+            operation["summary"] = SUMMARIES[operation["operationId"]]
             for status, answer in problems(*SERVER_STATUSES).items():
                 operation["responses"].setdefault(str(status), answer)
     _, requests = models_json_schema(

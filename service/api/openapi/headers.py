@@ -11,7 +11,8 @@ PARAMETERS: Final[dict[str, dict[str, Any]]] = {
         "name": "If-None-Match",
         "in": "header",
         "required": False,
-        "description": "Entity tags of results that the client has; one that names this result is answered with 304.",
+        "description": "Entity tags of the client's results. The service responds with status 304 if a tag "
+        "names this result.",
         "schema": TEXT,
         "example": f'"sha256:{"0123456789abcdef" * 4}"',
     },
@@ -19,24 +20,31 @@ PARAMETERS: Final[dict[str, dict[str, Any]]] = {
         "name": "Prefer",
         "in": "header",
         "required": False,
-        "description": "`respond-async` (RFC 7240): the request becomes a job, unless it is answered at once; with "
-        "`wait=N`, if it takes longer than N seconds.",
+        "description": "Preference `respond-async` (RFC 7240) turns the request into a job, unless the service "
+        "answers at once. With `wait=N`, the request becomes a job after N seconds.",
         "schema": TEXT,
         "example": "respond-async, wait=10",
     },
 }
 HEADERS: Final[dict[str, dict[str, Any]]] = {
-    "X-Request-ID": {"description": "Names the request in the logs; one that is sent is kept.", "schema": TEXT},
-    "Server-Timing": {
-        "description": "Milliseconds that the answer took; not where the server itself refuses.",
+    "X-Request-ID": {
+        "description": "Identifier of the request in the logs. The service keeps the identifier that a client sends.",
         "schema": TEXT,
     },
-    "ETag": {"description": "The digest of the result, in quotes: a strong entity tag.", "schema": TEXT},
-    "Content-Location": {"description": "Where the result can be fetched while it is stored.", "schema": TEXT},
-    "Cache-Status": {"description": "Whether the result was computed for this request (RFC 9211).", "schema": TEXT},
-    "Location": {"description": "Where the job is.", "schema": TEXT},
-    "Preference-Applied": {"description": "What `Prefer` asked for and was done.", "schema": TEXT},
-    "Retry-After": {"description": "After how many seconds to try again.", "schema": {"type": "integer"}},
+    "Server-Timing": {
+        "description": "Duration of the computation in milliseconds. Responses of the HTTP server itself omit "
+        "this header.",
+        "schema": TEXT,
+    },
+    "ETag": {"description": "Digest of the result in quotes, a strong entity tag.", "schema": TEXT},
+    "Content-Location": {"description": "Address of the result while it is stored.", "schema": TEXT},
+    "Cache-Status": {
+        "description": "Whether the result was cached or computed for this request (RFC 9211).",
+        "schema": TEXT,
+    },
+    "Location": {"description": "Address of the job.", "schema": TEXT},
+    "Preference-Applied": {"description": "Preferences of `Prefer` that the service applied.", "schema": TEXT},
+    "Retry-After": {"description": "Number of seconds to wait before the next attempt.", "schema": {"type": "integer"}},
 }
 RESPONSE_HEADERS: Final = ("X-Request-ID", "Server-Timing")
 RESULT_HEADERS: Final = ("ETag", "Cache-Status")

@@ -24,7 +24,7 @@ DecisionId = Annotated[
     Path(
         alias="id",
         pattern="^sha256:[0-9a-f]{64}$",
-        description="The `id` of a decision.",
+        description="Identifier of the decision, from its field `id`.",
         openapi_examples={
             "before_a_release": {"value": "sha256:" + "0123456789abcdef" * 4},
             "users_with_records": {"value": "sha256:" + "fedcba9876543210" * 4},
@@ -42,8 +42,9 @@ router = APIRouter(tags=["results"])
     name="decision",
 )
 async def decision(request: Request, name: DecisionId, services: InjectedServices) -> Response:
-    """The decision of an assessment as it was stored, with its subject, its date and the digest of its result. It is
-    kept as long as the result, and never changes.
+    """Return a stored decision with its subject, its date and the digest of its assessment.
+
+    The decision never changes and is kept as long as the assessment.
     """
     request_context(request.scope).digest = name
     # The id of a decision is the digest of the assessment: nothing beside the result is stored for it.

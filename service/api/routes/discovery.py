@@ -26,8 +26,9 @@ def router(offered: tuple[Computation[Any, Any], ...]) -> APIRouter:
 
     @made.get("/v1/catalogue")
     async def catalogue() -> CatalogueResponse:
-        """Mechanisms, threat models and questions, with their fields, ranges and accepted spellings; and every resource
-        with the media types that it takes and answers in.
+        """List mechanisms, threat models and questions with their fields, ranges and accepted names.
+
+        The response also lists every resource with its media types.
         """
         return catalogue_of(ENGINE_VERSION, listed)
 
@@ -48,7 +49,7 @@ def _listed(computation: Computation[Any, Any]) -> CatalogueResource:
 
 
 async def limits(services: InjectedServices) -> LimitsResponse:
-    """What a request may cost, and how large it may be."""
+    """Return the limits on the cost and size of requests."""
     settings = services.settings
     return LimitsResponse(
         request=REQUEST_LIMITS,
@@ -65,5 +66,5 @@ async def limits(services: InjectedServices) -> LimitsResponse:
 
 
 async def version(services: InjectedServices) -> VersionResponse:
-    """The version of the software, and of the numbers."""
+    """Return the versions of the software and of the numerical engine."""
     return VersionResponse(service=SERVICE_NAME, version=services.version, engine_version=ENGINE_VERSION)

@@ -18,14 +18,14 @@ verdict_router = APIRouter(tags=["operations"])
 """Routes without details, for the public port when operators have a port of their own."""
 
 Verbose = Annotated[
-    str | None, Query(description="Present with any value or none: list the checks even when all is well.")
+    str | None, Query(description="List the checks even if all of them succeed. Any value has this effect.")
 ]
 UNREADY: Final = 503
 
 
 @router.get("/livez")
 async def livez() -> LiveResponse:
-    """The process answers. It depends on nothing else."""
+    """Report that the process responds. The check depends on no other component."""
     return LiveResponse(status="live")
 
 
@@ -33,12 +33,16 @@ async def livez() -> LiveResponse:
     "/readyz",
     response_model=ReadyResponse,
     responses={
-        UNREADY: {"description": "The service cannot answer; the checks say why.", "model": ReadyResponse},
+        UNREADY: {"description": "The service cannot answer. The checks give the reasons.", "model": ReadyResponse},
         **problems(422),
     },
 )
 async def readyz(services: InjectedServices, verbose: Verbose = None) -> Response:
-    """A known answer is computed and compared; workers and Redis are looked at. Without Redis: degraded, and ready."""
+    """Report whether the service can answer.
+
+    The check recomputes a known answer and examines workers and Redis. Without Redis, the service is ready, but
+    degraded.
+    """
     report = services.readiness.report()
     return _told(report, shows_checks=verbose is not None or report.status != "ready")
 
@@ -51,7 +55,7 @@ async def verdict(services: InjectedServices) -> Response:
 
 @details_router.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}})
 async def metrics(services: InjectedServices) -> Response:
-    """Metrics in the Prometheus text format."""
+    """Return metrics in the Prometheus text format."""
     return Response(services.metrics.exposition(), media_type=CONTENT_TYPE_LATEST)
 
 

@@ -22,7 +22,7 @@ Digest = Annotated[
     str,
     Path(
         pattern="^sha256:[0-9a-f]{64}$",
-        description="The `digest` of a result, which is also its `ETag`.",
+        description="Digest of a result, equal to its `ETag`.",
         openapi_examples={
             "dpsgd_run": {"value": "sha256:" + "0123456789abcdef" * 4},
             "laplace_release": {"value": "sha256:" + "fedcba9876543210" * 4},
@@ -41,7 +41,7 @@ def router(offered: tuple[Computation[Any, Any], ...]) -> APIRouter:
         responses=any_result(offered) | NOT_MODIFIED | problems(404, 422, 500),
     )
     async def result(request: Request, digest: Digest, services: InjectedServices) -> Response:
-        """A stored result. What a digest names never changes; it may be forgotten."""
+        """Return a stored result. The result of a digest never changes, but the service may delete it."""
         request_context(request.scope).digest = digest
         body = await services.runner.find_stored(names, digest)
         if body is None:

@@ -178,8 +178,8 @@ def attack_counts_quote(request: AttackCountsRequest) -> Quote:
 ATTACK_COUNTS: Final = Computation(
     name="attack_counts_audit",
     path="/v1/audits/attack-counts",
-    description="What the counts of an attack prove about the privacy of what it attacked, and whether a bound allows "
-    "them.",
+    description="Compute the privacy parameters that the counts of an attack prove, and compare the counts with "
+    "a bound.",
     examples=ATTACK_COUNTS_EXAMPLES,
     request_type=AttackCountsRequest,
     response_type=AttackCountsResponse,

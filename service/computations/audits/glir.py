@@ -212,9 +212,10 @@ def _uniformity(p_values: FloatArray) -> Uniformity:
 GLIR_AUDIT: Final[Computation[AnyGlirRequest, GlirAuditResponse]] = Computation(
     name="glir_audit",
     path="/v1/audits/glir",
-    description="The gradient likelihood ratio attack on released mean gradients, against its theory.\n\n"
-    "Large gradients come as an .npz archive: one array for each field, named like `steps.0.mean_gradient`, the others "
-    "as\narrays without dimensions. Its digest is that of the archive's bytes and of the fields.",
+    description="Run the gradient likelihood ratio attack on released mean gradients, and compare it with "
+    "theory. Large gradients may be sent as an .npz archive with one array for each field, such as "
+    "`steps.0.mean_gradient`. Scalar fields are arrays without dimensions. The digest covers the "
+    "bytes of the archive and its fields.",
     examples=GLIR_EXAMPLES,
     request_type=GlirAuditRequest,
     response_type=GlirAuditResponse,

@@ -91,7 +91,8 @@ def glrt_audit_quote(request: GlrtAuditRequest) -> Quote:
 GLRT_AUDIT: Final = Computation(
     name="glrt_audit",
     path="/v1/audits/glrt",
-    description="The adversary who does not know the direction of a record's influence, simulated, against its theory.",
+    description="Simulate the adversary who does not know the direction of a record's influence, and compare "
+    "the attack with theory.",
     examples=GLRT_EXAMPLES,
     request_type=GlrtAuditRequest,
     response_type=GlrtAuditResponse,

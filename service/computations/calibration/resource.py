@@ -278,8 +278,8 @@ def exit_code(response: CalibrationsResponse) -> int:
 CALIBRATIONS: Final = Computation(
     name="calibrations",
     path="/v1/calibrations",
-    description="One number of a mechanism, its attacker or a question is free: the least private one at which every "
-    "target is met for sure, and the neighbour at which one fails for sure.",
+    description="Compute the least private value of one free number that provably meets every target. The "
+    "response includes a neighbour that provably fails a target.",
     examples=CALIBRATIONS_EXAMPLES,
     request_type=CalibrationsRequest,
     response_type=CalibrationsResponse,

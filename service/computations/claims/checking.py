@@ -111,8 +111,8 @@ def exit_code(response: ClaimsResponse) -> int:
 CLAIMS: Final = Computation(
     name="claims",
     path="/v1/claims",
-    description="Whether numbers that somebody states about a mechanism are unsafe, loose or consistent, and by how "
-    "much; an attack shows what is unsafe.",
+    description="Check whether stated numbers about a mechanism are unsafe, loose or consistent. The response "
+    "includes an attack against each unsafe claim.",
     examples=CLAIMS_EXAMPLES,
     request_type=ClaimsRequest,
     response_type=ClaimsResponse,

@@ -240,7 +240,8 @@ def comparisons_quote(request: ComparisonsRequest) -> Quote:
 COMPARISONS: Final = Computation(
     name="comparisons",
     path="/v1/comparisons",
-    description="Several runs side by side: answers, differences with their signs, and which is harder to attack.",
+    description="Compare several runs by answers and signed differences, and determine the run that is harder "
+    "to attack.",
     examples=COMPARISONS_EXAMPLES,
     request_type=ComparisonsRequest,
     response_type=ComparisonsResponse,

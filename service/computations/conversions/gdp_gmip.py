@@ -151,8 +151,8 @@ def gdp_gmip_quote(_: GdpGmipRequest) -> Quote:
 GDP_GMIP: Final = Computation(
     name="gdp-gmip",
     path="/v1/conversions/gdp-gmip",
-    description="Gaussian differential privacy of noisy SGD as membership privacy and back, and the noise for a "
-    "target.",
+    description="Convert Gaussian differential privacy of noisy SGD to membership privacy and back, and compute "
+    "the noise for a target.",
     examples=GDP_GMIP_EXAMPLES,
     request_type=GdpGmipRequest,
     response_type=GdpGmipResponse,

@@ -131,7 +131,8 @@ def _evidence_fields(reading: Reading) -> _EvidenceFields:
 MEMBERSHIP_CONVERSIONS: Final = Computation(
     name="membership-conversions",
     path="/v1/conversions/membership",
-    description="The largest epsilon, prior or sampling rate that keeps a promise about membership, in closed form.",
+    description="Compute the largest epsilon, prior or sampling rate that satisfies a condition on membership "
+    "inference, in closed form.",
     examples=MEMBERSHIP_CONVERSIONS_EXAMPLES,
     request_type=MembershipConversionsRequest,
     response_type=MembershipConversionsResponse,

@@ -258,7 +258,8 @@ def _assumptions(scaled: _Scaled) -> tuple[Assumption, ...]:
 PMP_EXPONENTIAL: Final = Computation(
     name="pmp-exponential",
     path="/v1/pmp/exponential",
-    description="Practical membership privacy of the exponential mechanism on a parent set, and its epsilon there.",
+    description="Compute practical membership privacy of the exponential mechanism on a parent set, and its "
+    "epsilon on this set.",
     examples=PMP_EXPONENTIAL_EXAMPLES,
     request_type=PmpExponentialRequest,
     response_type=PmpExponentialResponse,

@@ -77,7 +77,7 @@ def pmp_finite_quote(request: PmpFiniteRequest) -> Quote:
 PMP_FINITE: Final = Computation(
     name="pmp-finite",
     path="/v1/pmp/finite",
-    description="Practical membership privacy of a mechanism with finitely many outputs, given as a table.",
+    description="Compute practical membership privacy of a mechanism with finitely many outputs, given as a table.",
     examples=PMP_FINITE_EXAMPLES,
     request_type=PmpFiniteRequest,
     response_type=PmpFiniteResponse,

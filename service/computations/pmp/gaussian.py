@@ -163,9 +163,10 @@ def _lower_end(known: ExposureLowerBound, count: int, dimension: int) -> str:
 PMP_GAUSSIAN: Final = Computation(
     name="pmp_gaussian",
     path="/v1/pmp/gaussian",
-    description="Practical membership privacy of a noisy sum or mean of a random half of given points.\n\n"
-    "Many points come as an .npz archive: `points`, `target.epsilon` and `target.delta`, and the other parameters as\n"
-    "arrays without dimensions. Its digest is that of the archive's bytes and of the fields.",
+    description="Compute practical membership privacy of a noisy sum or mean of a random half of given points. "
+    "Many points may be sent as an .npz archive with the arrays `points`, `target.epsilon` and "
+    "`target.delta`. Other fields are arrays without dimensions. The digest covers the bytes of the "
+    "archive and its fields.",
     examples=PMP_GAUSSIAN_EXAMPLES,
     request_type=PmpGaussianRequest,
     response_type=PmpGaussianResponse,

@@ -151,8 +151,8 @@ def _spread(numbers: Iterable[float | None]) -> Spread:
 PMP_SIMULATIONS: Final = Computation(
     name="pmp_simulations",
     path="/v1/pmp/simulations",
-    description="Practical membership privacy of either mechanism on simulated parent sets: every trial, means and "
-    "spreads.",
+    description="Compute practical membership privacy of a mechanism on simulated parent sets. The response has "
+    "every trial with means and standard deviations.",
     examples=PMP_SIMULATIONS_EXAMPLES,
     request_type=PmpSimulationsRequest,
     response_type=PmpSimulationsResponse,
