@@ -78,7 +78,7 @@ class _Rounds:
             self._read(at, work.left * share / (len(numbers) - place))
 
     def read_again(self, numbers: Sequence[int], work: Work) -> None:
-        """Evaluate wide answers whose share was spent with more work, in rounds that begin with the narrowest or the widest.
+        """Evaluate wide answers whose share was spent with more work, in rounds of alternating order.
 
         The narrowest answers need the least work and leave most to the others, but may starve the widest. After each of
         the first turns, the other questions are evaluated without work, because the lattices of one number also enclose
