@@ -172,8 +172,8 @@ class EstimatesResponse(Response):
         int,
         Field(
             ge=0,
-            description="Estimated cost in microseconds of CPU time, used for queueing. For closed forms this "
-            "cost is an upper limit.",
+            description="Estimated cost in microseconds of CPU time, used for queueing. The cost of a "
+            "closed form is an upper limit.",
             examples=[2_100],
         ),
     ]
