@@ -73,7 +73,7 @@ def _straight_first(run: RunContours, delta: float, *, tried: bool) -> Enclosure
             found = nearer if found is None or nearer is None else found.intersected(nearer)
         if found is not None:
             best = found if best is None else best.intersected(found)
-            # Where jumps to several shifts make a contour long, a deeper level has more of them and a longer contour.
+            # Jumps to several shifts make a contour long. A deeper level has more jumps and a longer contour.
             long = run.run.is_straight and tilt.contour.nodes > _MANY_NODES
             if best.relative_width() <= (wide if long else run.good_width):
                 return best

@@ -218,7 +218,7 @@ class _Thresholds(_Query):
 
     @override
     def are_ready(self, grid: TiltGrid, tilts: list[Tilt], where: IndexArray, level: int, last: BoolArray) -> BoolArray:
-        # The truncated mass lies 11 digits below delta (about; it is in the enclosure in any case).
+        # The truncated mass lies 11 digits below delta, approximately. The enclosure includes it in any case.
         deep = np.array([tilt.log_profile for tilt in tilts]) > (11 - TRUNCATION_DIGITS[level]) * math.log(10)
         return (deep & grid.reaches(self.at[where])) | (level == len(TRUNCATION_DIGITS) - 1)
 
@@ -233,8 +233,8 @@ class _Thresholds(_Query):
 
     @override
     def bound(self, where: IndexArray) -> None:
-        # Among modes far apart contours through saddle points have no end. A contour near the core has one, at the
-        # price of digits, and evaluates far thresholds that jumps of little chance decide.
+        # Contours through saddle points between distant modes have no end. A contour near the core has an end but
+        # fewer digits. It evaluates far thresholds that unlikely jumps determine.
         far = where[self.known.width(1)[where] > self.run.accuracy.deformed]
         grid = self.run.grid(TRUNCATION_DIGITS[0]) if self.run.run.is_straight and len(far) else None
         tilt = None if grid is None else grid.near_core()

@@ -76,7 +76,7 @@ class FallbackBounds:
         mu = math.sqrt(gaussian_mu_squared)
         slack = 400 * UNIT_ROUNDOFF
         self._gaussian = gaussian_curve(Enclosure(mu * (1 - slack), mu * (1 + slack), Evidence.CERTIFIED))
-        # A square, or a root of a sum, that over- or underflows is no mu.
+        # mu is unknown where a square, or the root of a sum, over- or underflows.
         unsampled = Enclosure(global_mu * (1 - slack), global_mu * (1 + slack), Evidence.CERTIFIED)
         self._unsampled = gaussian_curve(unsampled) if 1e-150 < global_mu < 1e150 else None
         self._log_prob_never_sampled, self._reflected, self._transform = log_prob_never_sampled, reflected, transform
@@ -146,7 +146,7 @@ class FallbackBounds:
     def _boosted(self, alpha: FloatArray) -> FloatArray:
         """Return an upper bound of alpha / q, at most 1."""
         logs = np.log(alpha) - self._log_prob_never_sampled
-        # Between subnormal numbers the slack is lost; the next one is above.
+        # The slack is lost between subnormal numbers. The smallest double is added instead.
         return np.minimum(np.exp(np.minimum(logs + _SLACK * (1 + np.abs(logs)), 0.0)) + SMALLEST, 1.0)
 
     def _log_type_two_error(self, alpha: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from service.privacy.composition.summands.abstract import LineValues, RealCumulants, TruncatedSummand
-from service.privacy.composition.summands.catalogue import on_line
+from service.privacy.composition.summands.abstract import RealCumulants, TruncatedSummand, ValuesOnContour
+from service.privacy.composition.summands.catalogue import on_contour
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
 
@@ -64,7 +64,7 @@ class LossTransform:
     @property
     def work(self) -> int:
         """Number of array elements of one evaluation of K on a contour."""
-        return 1 + sum(summand.line_size for summand in self.summands)
+        return 1 + sum(summand.contour_size for summand in self.summands)
 
     @property
     def different(self) -> int:
@@ -76,7 +76,7 @@ class LossTransform:
         if self.decays:
             return -np.inf
         s = 1 - tilt if self.reflected else tilt
-        return sum(on_line(summand, s).log_atoms for summand in self.summands)
+        return sum(on_contour(summand, s).log_atoms for summand in self.summands)
 
 
 def _log_sum(logs: list[FloatArray]) -> float:
@@ -90,33 +90,33 @@ class TransformOnContour:
         self._transform = transform
         self._theta = 1 - theta if transform.reflected else theta
         # Decaying summands first.
-        summands = sorted(transform.summands, key=lambda summand: not summand.decays)
-        self._lines = tuple(on_line(summand, self._theta) for summand in summands)
+        summands = sorted(transform.summands, key=lambda each: not each.decays)
+        self._summands = tuple(on_contour(each, self._theta) for each in summands)
         self._decays = transform.decays
 
     def origin(self) -> tuple[float, float]:
         """Return K(theta) to full precision, and a bound of its error."""
         s, mu2 = self._theta, self._transform.gaussian_mu_squared
         value, error = 0.5 * mu2 * (s * s - s), 0.5 * mu2 * (s * s + abs(s)) * 600 * UNIT_ROUNDOFF
-        for line in self._lines:
-            sampled, sampled_error = line.origin
+        for summand in self._summands:
+            sampled, sampled_error = summand.origin
             value, error = value + sampled, error + sampled_error
         return value, error + 4 * UNIT_ROUNDOFF * abs(value)
 
     def work(self, height: float) -> int:
         """Return the array elements of one evaluation of K on a contour up to this height."""
-        return self._transform.work + sum(line.work(height) for line in self._lines)
+        return self._transform.work + sum(summand.work(height) for summand in self._summands)
 
-    def values(self, step: float, nodes: int) -> LineValues:
+    def values(self, step: float, nodes: int) -> ValuesOnContour:
         """Return K(theta + i k step) - K(theta), k = 0..nodes, and a bound of the absolute error of each."""
         t = np.arange(nodes + 1) * step
         difference = self._transform.gaussian_mu_squared * (-0.5 * t * t + 1j * t * (self._theta - 0.5))
         error = 600 * UNIT_ROUNDOFF * np.abs(difference)
-        for line in self._lines:
-            sampled = line.values(step, nodes)
+        for summand in self._summands:
+            sampled = summand.values(step, nodes)
             difference, error = difference + sampled.difference, error + sampled.error
         error = error + 4 * UNIT_ROUNDOFF * np.abs(difference)
-        return LineValues(np.conj(difference) if self._transform.reflected else difference, error)
+        return ValuesOnContour(np.conj(difference) if self._transform.reflected else difference, error)
 
     def log_majorants(self, heights: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return upper bounds of Re K(theta + it) - K(theta) for t >= each height, and the least of one sampled step.
@@ -128,8 +128,8 @@ class TransformOnContour:
         """
         total = -0.5 * self._transform.gaussian_mu_squared * heights**2 * (1 - 600 * UNIT_ROUNDOFF)
         strongest = np.zeros_like(heights)
-        for line in self._lines:
-            whole, single = line.log_majorants(heights)
+        for summand in self._summands:
+            whole, single = summand.log_majorants(heights)
             total, strongest = total + whole, np.minimum(strongest, single)
         return (total, strongest) if self._decays else self._without_atoms(heights, total)
 
@@ -138,8 +138,8 @@ class TransformOnContour:
 
         It is at most |M|^N + A^N, and at large heights at most (A + V/t)^N - A^N.
         """
-        atoms = sum(line.log_atoms for line in self._lines)
-        last = max(line.last_height for line in self._lines)
+        atoms = sum(summand.log_atoms for summand in self._summands)
+        last = max(summand.last_height for summand in self._summands)
         gap = np.minimum(atoms - total, -1e-300)
         whole = np.where(heights < last, np.logaddexp(total, atoms), total + np.log(-np.expm1(gap)) + 1e-12)
         # A tail from t on is at most the majorant there times 1 + ln(last/t).
@@ -150,4 +150,4 @@ class TransformOnContour:
 
         The result is 0 where no summand decays, for `log_majorants`.
         """
-        return min((line.log_variation() for line in self._lines), default=np.inf) if self._decays else 0.0
+        return min((summand.log_variation() for summand in self._summands), default=np.inf) if self._decays else 0.0

@@ -17,8 +17,8 @@ from service.privacy.composition.inversion.readings.roots import prove_root, sol
 from service.privacy.composition.inversion.run import ContourRun
 from service.privacy.composition.inversion.runs_on_contours import mirrored_exactly, unmirrored
 from service.privacy.composition.inversion.straight import StraightContour
-from service.privacy.composition.summands.abstract import LineValues, Summand
-from service.privacy.composition.summands.catalogue import separate_on_line
+from service.privacy.composition.summands.abstract import Summand, ValuesOnContour
+from service.privacy.composition.summands.catalogue import separate_on_contour
 from service.privacy.composition.summands.trapezoid import FEW_SAMPLED, NormalTrapezoid
 from service.privacy.enclosure import Enclosure, EnclosureArray, Evidence
 from service.privacy.numerics.arrays import BoolArray, FloatArray, IndexArray
@@ -151,7 +151,7 @@ class ContourBatch:
         )
         groups = Groups.of([len(group) for group in self._groups])
         runs = ManyRuns(self._parts, part, count, theta, groups, reflected=self._reflected)
-        # A layout for a narrower loss serves: so the contours of a group have one.
+        # A layout for a narrower loss serves too, so that the contours of a group share one layout.
         contour = StraightContour(runs, center, deviation[groups.first][groups.place], reach)
         sorted_tasks = [sorted(each.tasks, key=lambda task: task.wanted.quantity) for each in planned]
         for tasks in zip(*sorted_tasks, strict=True):
@@ -230,7 +230,7 @@ class ManyRuns:
         self._count, self._share = count, count / count[groups.last][groups.place]
         self._parts = parts.of(part[groups.first], count[groups.last])
         own = self.theta[groups.first]
-        self._contour = separate_on_line(self._parts, 1 - own if reflected else own)
+        self._contour = separate_on_contour(self._parts, 1 - own if reflected else own)
         self.gaussian_mu_squared = np.zeros_like(theta)
         rare = self._parts.over_run(self._parts.rate) < FEW_SAMPLED
         self.log_accuracy = np.where(rare, _RARE, _LOG_ACCURACY)[groups.place]
@@ -283,7 +283,7 @@ class ManyRuns:
         error = error + 4 * UNIT_ROUNDOFF * np.abs(value)
         return np.where(np.isfinite(error), value + error, np.inf)
 
-    def values(self, step: FloatArray, counts: IndexArray) -> LineValues:
+    def values(self, step: FloatArray, counts: IndexArray) -> ValuesOnContour:
         """Return K at the nodes of the contours, relative to K at their tilts."""
         first = self._groups.first
         last = np.maximum.reduceat(counts, first)
@@ -291,7 +291,7 @@ class ManyRuns:
         share, place = self._share[:, None], self._groups.place
         difference = found.difference[place] * share
         error = found.error[place] * (share * (1 + 4 * UNIT_ROUNDOFF)) + 8 * UNIT_ROUNDOFF * np.abs(difference)
-        return LineValues(np.conj(difference) if self._reflected else difference, error)
+        return ValuesOnContour(np.conj(difference) if self._reflected else difference, error)
 
     def log_majorants(self, heights: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return majorants above the heights of each group, by its smallest number of steps.

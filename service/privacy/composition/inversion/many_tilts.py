@@ -179,7 +179,7 @@ class Table:
             return
         part, count = np.array([part for part, _ in chosen]), np.array([float(task.times) for _, task in chosen])
         delta = np.array([task.wanted.at for _, task in chosen])
-        # s > 1 of the remove direction is the tilt 1 - s < 0 of add, whose mass of H0 is that of H1 there.
+        # The tilt s > 1 of remove is the tilt 1 - s < 0 of add, and the mass of H0 of add is that of H1 of remove.
         tilts = np.where(self.tilts < -1e-9, 1 - self.tilts, np.nan)[:, part]
         dropped = np.log(count) + self.law.dropped_once[0][part]
         caps = chernoff_caps(tilts, count * self.value[:, part], count * self.error[:, part], dropped, delta)

@@ -7,7 +7,7 @@ from typing import Protocol, final
 import numpy as np
 
 from service.privacy.composition.inversion.loss_transform import LossTransform, TransformOnContour
-from service.privacy.composition.summands.abstract import LineValues
+from service.privacy.composition.summands.abstract import ValuesOnContour
 from service.privacy.numerics.arrays import BoolArray, FloatArray, IndexArray
 from service.privacy.numerics.work import count_work
 
@@ -102,7 +102,7 @@ class RunsOnContours(Protocol):
         """Return upper bounds of K at real tilts (S, R), infinite where none is known."""
         ...
 
-    def values(self, step: FloatArray, counts: IndexArray) -> LineValues:
+    def values(self, step: FloatArray, counts: IndexArray) -> ValuesOnContour:
         """Return K(theta + i k step) - K(theta), k = 0..the largest count, and bounds of the errors; (R, nodes + 1).
 
         The bounds hold up to the count of each contour.
@@ -199,12 +199,12 @@ class RunOnContour:
         cumulants = self._transform.cumulants(tilts[:, 0])
         return np.where(np.isfinite(cumulants.error), cumulants.value + cumulants.error, np.inf)[:, None]
 
-    def values(self, step: FloatArray, counts: IndexArray) -> LineValues:
+    def values(self, step: FloatArray, counts: IndexArray) -> ValuesOnContour:
         """Return K at the nodes, relative to K(theta)."""
         count = int(counts[0])
         count_work(_AN_ELEMENT * count * self._contour.work(count * float(step[0])))
         found = self._contour.values(float(step[0]), count)
-        return LineValues(found.difference[None], found.error[None])
+        return ValuesOnContour(found.difference[None], found.error[None])
 
     def log_majorants(self, heights: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the majorants above the heights, as described in `RunsOnContours`."""

@@ -134,7 +134,7 @@ class StraightContour:
             period = np.maximum(periods[: len(distances)].min(axis=0), periods[len(distances) :].min(axis=0))
             if (period < _SHORT_PERIOD * sd).all():
                 break
-        # Where no tilt further out can be evaluated the aliases stay unbounded, and the readings say so.
+        # Without a usable tilt further out the aliases have no bound, and the results are trivial.
         period = runs.longest(np.maximum(period, 8.0 * sd))
         self.step = 2 * math.pi / np.where(np.isfinite(period), np.minimum(period, 1e4 * sd), 1e4 * sd)
         highest = runs.most_nodes * self.step
@@ -160,9 +160,9 @@ class StraightContour:
         alias = (bounds[0] + bounds[1]) * (1 + 1e-9)
         terms = np.where(crossed, self._pole_terms(c, log_scale), 0.0)
         known_size, known = _by_integral(np.abs(terms)), _by_integral(terms)
-        # What sums lose, and 60 u for a node's kernel, exponentials and phase.
+        # The rounding of sums, and 60 u for a node's kernel, exponentials and phase.
         arithmetic = (self._sums.rounding(len(c)) + 60) * UNIT_ROUNDOFF * self._size
-        # Of t, of its products with the center and with the shift, and of the shift itself.
+        # The rounding of t, of its products with the center and the shift, and of the shift itself.
         phases = (self._center_size + 2 * np.abs(shift)) * self._phase_rounding
         error = (self._fixed_error + arithmetic)[:, None] + phases + alias
         # Pole terms are exponentials of rounded exponents, for a law of mass 1 instead of the truncated law.
@@ -303,7 +303,7 @@ def _truncation(runs: RunsOnContours, step: FloatArray, first: FloatArray) -> Fl
     for _ in range(_BLOCK_ROUNDS):
         heights = height * _BLOCKS[:, None]
         whole, single = runs.log_majorants(heights)
-        # A bound at a height holds above it, where majorants made for it may be larger.
+        # A bound at a height holds at all greater heights, even where the majorants there are larger.
         whole = np.fmin.accumulate(np.fmin(whole, least))
         single = np.fmin.accumulate(np.fmin(single, strongest))
         least, strongest = whole[-1], single[-1]

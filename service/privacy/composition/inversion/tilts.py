@@ -345,7 +345,7 @@ class TiltGrid:
             return best
         self._reach("score", math.inf, _SHARED_SCORE)
         right = self._sides[1]
-        # Only tilts up to the first beyond the shared score: how far other questions extended the grid does not matter.
+        # Only tilts up to the first beyond the shared score count, so that earlier requests do not matter.
         end = next((k + 1 for k, tilt in enumerate(right) if tilt.score >= _SHARED_SCORE), len(right))
         longest = max(_SHORT * self.core_deviation, best.deviation)
         short = [tilt for tilt in right[:end] if tilt.deviation <= longest]

@@ -30,7 +30,7 @@ def two_steps_curve(steps: Steps) -> TwoSteps | None:
     known = [(cells, pair.add) for pair in alone if (cells := _cells_of(pair.add)) is not None and not pair.bracket]
     if len(known) < 2:
         return None
-    # Where a loss hardly varies its cells are soon narrow, and the profile of the other is smooth beside it.
+    # The cells of a loss that hardly varies are soon narrow, and the profile of the other step is smooth there.
     (cells, first), (_, second) = sorted(known, key=lambda one: one[0].ends[1].spread)
     return TwoSteps(cells, first, second)
 

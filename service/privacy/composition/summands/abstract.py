@@ -1,8 +1,8 @@
 """Base classes of the summands of a run's K = ln E0 e^{zS}.
 
 `Summand` is a number of equal steps. `TruncatedSummand` is their law, truncated at far jumps of the loss.
-`LineSummand` is the truncated law on one inversion contour Re z = theta. An engine asks these classes for properties
-of a law, never for the kind of a step.
+`SummandOnContour` is the truncated law on one inversion contour Re z = theta. An engine uses these classes for
+properties of a law. It never needs the kind of a step.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def in_chunks(evaluate: Callable[[FloatArray], RealCumulants], tilts: FloatArray
 
 
 @dataclass(frozen=True, slots=True)
-class LineValues:
+class ValuesOnContour:
     """K(theta + i t_k) - K(theta) at the nodes t_k = k h, shape (nodes + 1,), with error bounds.
 
     `error` bounds the relative error of the exponential: |e^{true - computed} - 1| <= e^error - 1.
@@ -195,7 +195,7 @@ class TruncatedSummand(ABC):
         """Array elements of one evaluation at a tilt: the unit of the engine's cost."""
 
     @property
-    def line_size(self) -> int:
+    def contour_size(self) -> int:
         """Cost of one node of a contour, in the same unit as `size`."""
         return self.size
 
@@ -210,7 +210,7 @@ class TruncatedSummand(ABC):
         """Return K, K', K'' of these steps at real tilts, shape (S,), with a bound of the error of K."""
 
 
-class LineSummand(ABC):
+class SummandOnContour(ABC):
     """Steps of a truncated summand on the contour Re z = theta."""
 
     @property
@@ -229,7 +229,7 @@ class LineSummand(ABC):
         """K(theta) to full precision, and a bound of its error."""
 
     @abstractmethod
-    def values(self, step: float, nodes: int) -> LineValues:
+    def values(self, step: float, nodes: int) -> ValuesOnContour:
         """Return K(theta + i k step) - K(theta) for k = 0..nodes, and bounds of the errors."""
 
     @abstractmethod
@@ -245,5 +245,5 @@ class LineSummand(ABC):
         return np.inf
 
     def work(self, height: float) -> int:  # noqa: ARG002 - most have the same nodes at all heights
-        """Return array elements of one evaluation that a contour up to this height needs beside `line_size`."""
+        """Return array elements of one evaluation that a contour up to this height needs beside `contour_size`."""
         return 0

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, cast
 
-from service.privacy.composition.summands.abstract import LineSummand, RunScale, Summand, TruncatedSummand
+from service.privacy.composition.summands.abstract import RunScale, Summand, SummandOnContour, TruncatedSummand
 from service.privacy.composition.summands.gaussian_mixture import GaussianMixtureSteps, TruncatedGaussianMixture
 from service.privacy.composition.summands.gaussian_mixture_contour import GaussianMixtureOnContour
 from service.privacy.composition.summands.sampled_chi_square import TruncatedSampledChiSquare
@@ -19,10 +19,10 @@ from service.privacy.composition.summands.sampled_chi_square_grid import ChiSqua
 from service.privacy.composition.summands.sampled_gaussian import SampledGaussianSteps, TruncatedSampledGaussian
 from service.privacy.composition.summands.sampled_gaussian_contour import SampledGaussianOnContour
 from service.privacy.composition.summands.sampled_laplace import LaplaceSteps, SampledLaplaceParts
-from service.privacy.composition.summands.sampled_laplace_line import SampledLaplaceLine
+from service.privacy.composition.summands.sampled_laplace_contour import SampledLaplaceOnContour
 from service.privacy.composition.summands.trapezoid import NormalTrapezoid
 from service.privacy.composition.summands.trapezoid_contour import TrapezoidOnContour
-from service.privacy.composition.summands.two_points import TwoPointLine, TwoPointParts, TwoPointSteps
+from service.privacy.composition.summands.two_points import TwoPointOnContour, TwoPointParts, TwoPointSteps
 from service.privacy.mechanisms.abstract import (
     GaussianMixturePart,
     GaussianPart,
@@ -74,10 +74,10 @@ _TRUNCATED: dict[type[Summand], type[Any]] = {
     ChiSquareSteps: TruncatedSampledChiSquare,
 }
 
-_ON_LINE: dict[type[TruncatedSummand], type[Any]] = {
+_ON_CONTOUR: dict[type[TruncatedSummand], type[Any]] = {
     TruncatedSampledGaussian: SampledGaussianOnContour,
-    SampledLaplaceParts: SampledLaplaceLine,
-    TwoPointParts: TwoPointLine,
+    SampledLaplaceParts: SampledLaplaceOnContour,
+    TwoPointParts: TwoPointOnContour,
     TruncatedGaussianMixture: GaussianMixtureOnContour,
     TruncatedSampledChiSquare: SampledChiSquareOnContour,
 }
@@ -98,9 +98,9 @@ def truncated(group: tuple[Summand, ...], digits: float, scale: RunScale) -> Tru
     return cast("TruncatedSummand", _TRUNCATED[type(group[0])].of_group(group, digits, scale))
 
 
-def on_line(summand: TruncatedSummand, theta: float) -> LineSummand:
+def on_contour(summand: TruncatedSummand, theta: float) -> SummandOnContour:
     """Return the summand on the inversion contour Re z = theta."""
-    return cast("LineSummand", _ON_LINE[type(summand)](summand, theta))
+    return cast("SummandOnContour", _ON_CONTOUR[type(summand)](summand, theta))
 
 
 def separately_truncated(
@@ -122,6 +122,6 @@ def separately_truncated(
     return cast("NormalTrapezoid", _TRUNCATED[type(steps[0])](steps, deviation, digits, times=times))
 
 
-def separate_on_line(runs: NormalTrapezoid, theta: FloatArray) -> TrapezoidOnContour:
+def separate_on_contour(runs: NormalTrapezoid, theta: FloatArray) -> TrapezoidOnContour:
     """Return separate runs on the inversion contours Re z = theta, shape (runs,)."""
-    return cast("TrapezoidOnContour", _ON_LINE[type(runs)](runs, theta))
+    return cast("TrapezoidOnContour", _ON_CONTOUR[type(runs)](runs, theta))

@@ -314,7 +314,7 @@ class TruncatedGaussianMixture(NormalTrapezoid):
             log_all = np.concatenate([np.log(terms.rest)[:, None], terms.log_weight], axis=1)
             shift = np.concatenate([np.zeros_like(terms.rest)[:, None], terms.shift], axis=1)
             gap = np.diff(shift, axis=1)
-            # Where neighbouring shifts are as likely.
+            # Points at which neighbouring shifts are equally likely.
             between = -np.diff(log_all, axis=1) / gap + 0.5 * (shift[:, 1:] + shift[:, :-1])
         between = np.where(np.isfinite(between), between, 0.0)
         places.append(np.clip(between, self._low[:, None], self._high[:, None]))
@@ -333,7 +333,7 @@ class TruncatedGaussianMixture(NormalTrapezoid):
         shift, weight = terms.shift[:, 0], terms.weight[:, 0]
         falls = self.of_parts(self.least_of_run(np.sqrt(88 / steps) / shift + 0.5 * shift**2 - np.log(weight)))
         turn = highest_turn(highest, steps, sampled, falls, separate=self.separate)
-        # Components far apart: contours that end at all are several times as long as the core makes them.
+        # For distant components, contours with an end are several times as long as the core requires.
         several = terms.shift.shape[1] > 1 and terms.shift[:, 0].max() > _FAR_APART
         apart = (steps >= FEW_STEPS) & (sampled < _MANY_SAMPLED) & several
         return np.where(apart, np.maximum(np.minimum(2.8 * highest, 180.0), turn * self.separate), turn)
@@ -349,7 +349,7 @@ class TruncatedGaussianMixture(NormalTrapezoid):
         return int(self._kept.max() + 2) * len(self.count)
 
     @property
-    def line_size(self) -> int:
+    def contour_size(self) -> int:
         """Cost of one node of a contour, in the unit of `size`. Its products are inexpensive beside exponentials."""
         return self.size // _PRODUCT_GAIN
 

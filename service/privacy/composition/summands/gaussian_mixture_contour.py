@@ -69,9 +69,9 @@ class GaussianMixtureOnContour(TrapezoidOnContour):
         """
         grid = self.nodes
         rate = grid.both(grid.mean)
-        if grid.terms.shift.size == 0:  # no component is left between the cuts, and nothing is bounded by them
+        if grid.terms.shift.size == 0:  # no component is left inside the truncation
             return np.zeros_like(rate), np.zeros_like(rate), np.full(len(rate), np.inf)
-        # m increases: over a cell of a it is at least that of the node before.
+        # m increases, so that over a cell it is at least m at the previous node.
         before = np.concatenate([np.zeros_like(rate[:, :1]), grid.mean[:, :-1]], axis=1)
         largest = grid.terms.shift.max(axis=1)[:, None] * np.ones_like(rate)
         with np.errstate(divide="ignore", invalid="ignore"):

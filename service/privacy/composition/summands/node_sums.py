@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from service.privacy.composition.summands.abstract import LineValues
+from service.privacy.composition.summands.abstract import ValuesOnContour
 from service.privacy.numerics.arrays import FloatArray, IndexArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, SUM_BLOCK, UNIT_ROUNDOFF
 from service.privacy.numerics.unit_circle import ComplexArray, multiples
@@ -184,7 +184,7 @@ def _by_pieces(
     return found
 
 
-def line_values(counts: FloatArray, d: ComplexArray, error: FloatArray, together: int = 0) -> LineValues:
+def values_on_contour(counts: FloatArray, d: ComplexArray, error: FloatArray, together: int = 0) -> ValuesOnContour:
     """Return sum N ln(1 + d) over the parts, and its error.
 
     Parameters
@@ -204,7 +204,7 @@ def line_values(counts: FloatArray, d: ComplexArray, error: FloatArray, together
     """
     count = counts[:, None]
     log_modulus = 0.5 * np.log1p(np.maximum(2 * d.real + (d.real**2 + d.imag**2), _ROUNDING_FLOOR - 1))
-    # |M|^2 - 1 near -1 has lost its digits: an error u of it is u/|M|^2 of |M|, that of 1 + d is u/|M|.
+    # |M|^2 - 1 near -1 has lost its digits: its error u is u/|M|^2 relative to |M|, and that of 1 + d is u/|M|.
     modulus = np.hypot(1 + d.real, d.imag)
     log_modulus = np.where(modulus < 0.5, np.log(np.maximum(modulus, math.sqrt(_ROUNDING_FLOOR))), log_modulus)
     angle = np.arctan2(d.imag, 1 + d.real)
@@ -214,13 +214,13 @@ def line_values(counts: FloatArray, d: ComplexArray, error: FloatArray, together
     sizes = count * (np.abs(log_modulus) + np.abs(angle))
     values, errors = count * (log_modulus + 1j * angle), count * relative
     if together == 1:
-        return LineValues(values, errors * 1.001 + 3 * UNIT_ROUNDOFF * sizes)
+        return ValuesOnContour(values, errors * 1.001 + 3 * UNIT_ROUNDOFF * sizes)
     if together:
         values, errors, sizes = (
             each.reshape(-1, together, d.shape[1]).swapaxes(0, 1) for each in (values, errors, sizes)
         )
     summation = (2 + len(values)) * UNIT_ROUNDOFF * sizes.sum(axis=0)
-    return LineValues(values.sum(axis=0), errors.sum(axis=0) * 1.001 + summation)
+    return ValuesOnContour(values.sum(axis=0), errors.sum(axis=0) * 1.001 + summation)
 
 
 def significant(weights: FloatArray) -> slice:

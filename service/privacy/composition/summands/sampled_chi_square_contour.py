@@ -18,7 +18,7 @@ from functools import cached_property
 import numpy as np
 from typing_extensions import override
 
-from service.privacy.composition.summands.abstract import LineValues
+from service.privacy.composition.summands.abstract import ValuesOnContour
 from service.privacy.composition.summands.sampled_chi_square import TruncatedSampledChiSquare
 from service.privacy.composition.summands.sampled_chi_square_grid import mean_slope
 from service.privacy.composition.summands.trapezoid_contour import StripField, TrapezoidOnContour
@@ -74,7 +74,7 @@ class SampledChiSquareOnContour(TrapezoidOnContour):
         return super().strip_errors(heights, q)
 
     @override
-    def values(self, step: float | FloatArray, nodes: int, last: IndexArray | None = None) -> LineValues:
+    def values(self, step: float | FloatArray, nodes: int, last: IndexArray | None = None) -> ValuesOnContour:
         """Return the values on the contour, from finer nodes where the contour is too high for these nodes."""
         missed = np.fmin.reduce(self.strip_errors(np.array([[nodes]]) * step, self.half_widths))
         if self.parts.over_run(missed - self._at_origin).max() > _NEGLIGIBLE and self.law.finer is not None:

@@ -199,7 +199,7 @@ class ChiSquareGrid(TrapezoidNodes):
         exponent = law.middle - law.steepness * over
         exponent_error = UNIT_ROUNDOFF * (100 * abs(law.middle) + 8 * law.steepness * np.abs(over)) + 1e-300
         loss, responsibility, loss_error = _losses(law.rate, exponent, exponent_error)
-        # That of the noncentrality moves ln f by m (q - 1)/2 = T d ln f/dT + (T - E T)/2 + 1 (q of `density.py`).
+        # The error of the noncentrality moves ln f by m (q - 1)/2 = T d ln f/dT + (T - E T)/2 + 1 (q of `density.py`).
         relative = density_error + sum_error(nodes) + 4 * FUNCTION_ERROR + UNIT_ROUNDOFF * (np.abs(log_weight) + 8)
         relative[kept:] = 0.0
         slope, density_slope = _slopes(law, s, step)
@@ -259,7 +259,7 @@ def _losses(rate: float, exponent: FloatArray, exponent_error: FloatArray) -> tu
     loss = np.where(exponent > 600.0, np.logaddexp(math.log1p(-rate), math.log(rate) + exponent), loss)
     responsibility = np.exp(np.minimum(math.log(rate) + exponent - loss, 0.0))
     loss_error = responsibility * exponent_error + 2 * FUNCTION_ERROR * np.abs(loss) + 12 * UNIT_ROUNDOFF * split
-    # The rate is a rounded quotient: r of it on the one side, p of it on the other.
+    # The rate is a rounded quotient, and dL/d ln p = (r - p)/(1 - p).
     loss_error += UNIT_ROUNDOFF * np.abs(responsibility - rate) / (1 - rate)
     return loss, responsibility, loss_error
 

@@ -65,10 +65,10 @@ class ChiSquareStrip:
 def strip_at(grid: ChiSquareGrid, a: float) -> ChiSquareStrip:
     """Return bounds of the integrand of any tilt on the path s - ia and between it and the real axis."""
     s = grid.places
-    return ChiSquareStrip(a, *_on_line(grid, s, a), *_over_cells(grid, s, a))
+    return ChiSquareStrip(a, *_on_path(grid, s, a), *_over_cells(grid, s, a))
 
 
-def _on_line(grid: ChiSquareGrid, s: FloatArray, a: float) -> tuple[FloatArray, FloatArray]:
+def _on_path(grid: ChiSquareGrid, s: FloatArray, a: float) -> tuple[FloatArray, FloatArray]:
     """Return ln |w| minus its value on the real axis, and arg w, at the nodes."""
     law = grid.law
     turned = 4 * _both(s) * math.sin(0.5 * a) ** 2

@@ -223,7 +223,7 @@ class TruncatedSampledGaussian(NormalTrapezoid):
         kept = (np.ceil(high / spacing) - first).astype(np.intp) + 1
         nodes = int(kept.max())
         steps = self.sigma * spacing if in_u else spacing + np.zeros_like(self.sigma)
-        # Whole blocks; the nodes added have no weight.
+        # The number of nodes is a multiple of a block; the added nodes have no weight.
         return GaussianNodeLayout(spacing, first, nodes + -nodes % SUM_BLOCK, steps, kept, in_u)
 
     def _growth(self, total: FloatArray, deviation: float | FloatArray) -> FloatArray:
@@ -254,7 +254,7 @@ class TruncatedSampledGaussian(NormalTrapezoid):
 
     @property
     @override
-    def line_size(self) -> int:
+    def contour_size(self) -> int:
         """Cost of one node of a contour. Multiplication and addition are inexpensive beside exponentials."""
         shared = self._layout.nodes * (1 + len(self.sigma) // _SHARED_GAIN)
         return shared if self._layout.in_u else self.size

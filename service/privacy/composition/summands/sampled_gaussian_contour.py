@@ -147,9 +147,9 @@ class SampledGaussianOnContour(TrapezoidOnContour):
                 s = 0.5 * s
                 growth = self._inverse_modulus_growth(s + eta)
                 strip = np.fmin(strip, 0.5 * s**2 - 2 * math.pi * s / step + np.log(np.maximum(growth, 1.0)))
-        # The end may lie anywhere between the nodes that serve: its side is below two terms, 4 of `_cut` (half a term
-        # each). The path from the real line to Im y = eta adds two more sides, each below eta/h of an end's term. With
-        # every fourth node a weight left out counts 4 times at most.
+        # The truncation may lie anywhere between the nodes of the stride. Its side is below two terms, or 4 `cut` (half
+        # a term each). The path from the real line to Im y = eta adds two sides, each below eta/h times a last term.
+        # With every fourth node an omitted weight counts at most 4 times.
         error = 2.1 * np.exp(strip) + 4 * self.omitted + (4 + 4 * eta / self.law.step) * self.cut
         return SampledGaussianMajorants(eta, argument, log_modulus, log_weights, error, 0.5 * eta**2 + 1e-12)
 
@@ -186,6 +186,6 @@ class SampledGaussianMajorants:
             sizes = self.log_modulus + self.log_weights
             return np.stack([np.exp(sizes - height[:, None] * self.argument).sum(axis=-1) for height in heights])
         turned = heights[:, None, :, None] * self.argument
-        # Parts that share their losses: one exponential for all.
+        # Parts that share their losses need one exponential only.
         shared = np.exp(np.maximum(self.log_modulus - turned, -300.0))[:, :, 0]
         return shared @ np.exp(np.maximum(self.log_weights, -400.0)).T

@@ -99,7 +99,7 @@ class SampledGaussianNodes(TrapezoidNodes):
         """
         column, p = sigma[:, None], rate[:, None]
         nodes, step = layout.nodes, layout.steps[:, None]
-        # Exact: small integers times a dyadic step.
+        # The products are exact: small integers times a dyadic step.
         shared = (layout.first[:, None] + np.arange(nodes, dtype=np.float64)) * layout.spacing[:, None]
         if layout.in_u:
             log_odds = np.log(p) - np.log1p(-p)

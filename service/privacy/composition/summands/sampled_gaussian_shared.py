@@ -49,7 +49,7 @@ def moment_sums(grid: SampledGaussianNodes, soft: FloatArray, tilts: FloatArray)
     if float(np.abs(tilts).max()) * max(float(soft.max()), -float(unsampled.min())) > LARGEST_EXPONENT:
         return None
     powers = np.exp(tilts[:, None] * soft)
-    # The exponent's rounding beside that of the weights.
+    # The rounding of the exponent adds to that of the weights.
     relative = grid.relative_error + (8 * UNIT_ROUNDOFF) * float(np.abs(tilts).max()) * soft
     parts = len(grid.sigma)
     weight = _normal(grid.weight)
@@ -136,7 +136,7 @@ def strip_errors(
     argument = np.arctan2(r * np.sin(phi), 1 - 2 * r * sine_squared)
     steep = np.minimum(1.0, r * np.exp(0.5 * width)) * width / cosine  # h near
     settled = theta * log_modulus + 0.5 * abs(theta) * steep
-    # What parts share carries the largest weight at each node: both factors stay in the range of doubles together.
+    # The shared factor has the largest weight at each node, so that both factors stay in the range of doubles.
     largest = log_weights.max(axis=0)
     largest = np.where(np.isfinite(largest), largest, 0.0)
     shared = largest + settled[:, None] + heights[:, None] * (argument + 0.5 * steep)[:, None]

@@ -97,7 +97,7 @@ class SampledLaplaceParts(TruncatedSummand):
         self, steps: tuple[LaplaceSteps, ...], deviation: float | None = None, rule: tuple[int, int] | None = None
     ) -> None:
         self._steps = steps
-        self.rules_lines = deviation is None
+        self.must_end_contours = deviation is None
         """Whether these steps have to make a contour end."""
         self.scale = np.array([step.largest_loss for step in steps])
         self.rate = np.array([step.sample_rate for step in steps])
@@ -199,7 +199,7 @@ class SampledLaplaceParts(TruncatedSummand):
         v = self.scale[:, None] * places
         responsibility = self.rate[:, None] * np.exp(v - self.loss)
         moved = responsibility * (self.scale[:, None] * _PLACE_ERROR + 4 * UNIT_ROUNDOFF * np.abs(v))
-        # 1 - p + p e^v may cancel: expm1 and its product are off by a little of p |e^v - 1|.
+        # 1 - p + p e^v may cancel. The error of expm1 and its product is relative to p |e^v - 1|.
         inner = (FUNCTION_ERROR + 2 * UNIT_ROUNDOFF) * np.abs(self.rate[:, None] * np.expm1(v)) * np.exp(-self.loss)
         return 1.1 * (moved + inner + FUNCTION_ERROR * np.abs(self.loss))
 
@@ -241,7 +241,7 @@ class SampledLaplaceParts(TruncatedSummand):
         by_excess = np.asarray(np.log1p(excess.sum(axis=-1)), dtype=np.float64)
         log_total = np.where(small, by_excess, shift + np.log(total))
         weights = terms / total[..., None]
-        # Every summand of M - 1 is below |s L| e of its tilted mass; of M it is the tilted mass itself.
+        # A summand of M - 1 is below |s L| e times its tilted mass. A summand of M is the tilted mass itself.
         size = weights * np.where(small[..., None], np.minimum(np.abs(exponent) * math.e, 1.0), 1.0)
         through_loss = weights * np.abs(tilts)[:, None, None] * self.loss_error
         own = self.mass_error + FUNCTION_ERROR + (self.loss.shape[1] + 8) * UNIT_ROUNDOFF
@@ -264,7 +264,7 @@ class PanelBounds:
         center = scale * ((2 * np.arange(panels) + 1) / panels - 1)[:, None]
         half = np.minimum(_RATIOS[:, None, None] * math.pi / b, _LARGEST_AXIS)
         self._ratio = half + np.sqrt(1 + half**2)
-        # A little farther than the ellipse, for the rounding of its center.
+        # Slightly larger than the ellipse, for the rounding of its center.
         reach, high = b * np.sqrt(1 + half**2) + 8 * UNIT_ROUNDOFF * scale, b * half
         left, right = center - reach, np.minimum(center + reach, 600.0)
         with np.errstate(divide="ignore", over="ignore"):

@@ -21,7 +21,7 @@ import numpy as np
 from typing_extensions import override
 
 from service.privacy.composition.summands import node_sums
-from service.privacy.composition.summands.abstract import LineSummand, LineValues
+from service.privacy.composition.summands.abstract import SummandOnContour, ValuesOnContour
 from service.privacy.composition.summands.trapezoid import TrapezoidNodes, TruncatedTrapezoid
 from service.privacy.numerics.arrays import BoolArray, FloatArray, IndexArray
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
@@ -73,7 +73,7 @@ class EtaMajorants(Protocol):
         ...
 
 
-class TrapezoidOnContour(LineSummand):
+class TrapezoidOnContour(SummandOnContour):
     """Parts of a run, tilted by theta; or separate runs of equally many parts, each at its own tilt.
 
     The tilts of separate runs all have one sign. For separate runs, sums over the parts of a run have one value per run
@@ -134,7 +134,7 @@ class TrapezoidOnContour(LineSummand):
         """Return majorants for heights from about `height` on; `center` is the approximate best eta there, or None."""
 
     @override
-    def values(self, step: float | FloatArray, nodes: int, last: IndexArray | None = None) -> LineValues:
+    def values(self, step: float | FloatArray, nodes: int, last: IndexArray | None = None) -> ValuesOnContour:
         """Return K(theta + i t_k) - K(theta) and its error bound.
 
         K(theta + i t_k) - K(theta) = sum N ln(1 + d_k) with d_k = E_theta(e^{i t_k L} - 1).
@@ -146,10 +146,12 @@ class TrapezoidOnContour(LineSummand):
         top = t[-1:] if last is None else last.astype(np.float64) * np.asarray(step)[:, 0]
         d = self.differences(step, nodes, last)
         size = np.abs(d)
-        # The total that the weights are divided by has an error, too.
+        # The total, by which the weights are divided, has an error too.
         error = self.rounding_error(t) + (1.01 * self.total_error)[:, None] * size
         error = error + 6 * UNIT_ROUNDOFF * size * (2 + size) + self._quadrature_error(t, top)
-        return node_sums.line_values(self.parts.count, d, error, self.parts.together if self.parts.separate else 0)
+        return node_sums.values_on_contour(
+            self.parts.count, d, error, self.parts.together if self.parts.separate else 0
+        )
 
     def differences(self, step: float | FloatArray, nodes: int, last: IndexArray | None) -> ComplexArray:
         """Return d_k for all parts, shape (parts, nodes + 1); `last` as in `values`."""

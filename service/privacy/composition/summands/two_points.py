@@ -21,12 +21,12 @@ import numpy as np
 from typing_extensions import override
 
 from service.privacy.composition.summands.abstract import (
-    LineSummand,
-    LineValues,
     RealCumulants,
     RunScale,
     Summand,
+    SummandOnContour,
     TruncatedSummand,
+    ValuesOnContour,
 )
 from service.privacy.enclosure import SMALLEST
 from service.privacy.numerics.arrays import FloatArray
@@ -107,7 +107,7 @@ class TwoPointParts(TruncatedSummand):
         apart = eps * (np.abs(s - 0.5) - 0.5)
         far = apart + (np.log1p(np.exp(-2 * exponent)) - np.log1p(np.exp(-eps)))
         value = np.where(near, np.log1p(excess), far)
-        # Arguments below 2 within 3 u, four exponentials and their products; 1 + excess is at least 1/cosh 2 > 1/4.
+        # Arguments below 2 are within 3 u, with four exponentials and their products. 1 + excess >= 1/cosh 2 > 1/4.
         relative = 4 * FUNCTION_ERROR + 32 * UNIT_ROUNDOFF
         rounding = np.where(
             near,
@@ -126,7 +126,7 @@ class TwoPointParts(TruncatedSummand):
         )
 
 
-class TwoPointLine(LineSummand):
+class TwoPointOnContour(SummandOnContour):
     """Two-point parts of a run, tilted by theta."""
 
     @property
@@ -154,7 +154,7 @@ class TwoPointLine(LineSummand):
         """Return zeros, because 1 is the best bound of |M| over all greater heights."""
         return np.zeros_like(heights), np.zeros_like(heights)
 
-    def values(self, step: float, nodes: int) -> LineValues:
+    def values(self, step: float, nodes: int) -> ValuesOnContour:
         """Return K(theta + i t_k) - K(theta) = sum N ln(cos x + i tau sin x), and bounds of the errors.
 
         |M|^2 = 1 - (1 - tau^2) sin^2 x. All errors of one factor together are below a few u times |x|. For small x this
@@ -173,7 +173,7 @@ class TwoPointLine(LineSummand):
         size = (self._count * (np.abs(log_modulus) + np.abs(angle))).sum(axis=0)
         difference = (self._count * (log_modulus + 1j * angle)).sum(axis=0)
         rounding = (4 + len(self._count)) * UNIT_ROUNDOFF * size
-        return LineValues(difference, (self._count * relative).sum(axis=0) * 1.001 + rounding)
+        return ValuesOnContour(difference, (self._count * relative).sum(axis=0) * 1.001 + rounding)
 
 
 def _doubled_sine(x: FloatArray) -> FloatArray:

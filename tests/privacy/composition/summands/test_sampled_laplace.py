@@ -16,9 +16,9 @@ from service.privacy.composition.inversion.engine import contour_pair
 from service.privacy.composition.inversion.loss_transform import LossTransform, TransformOnContour
 from service.privacy.composition.planning.choose import pair
 from service.privacy.composition.planning.options import EngineOptions
-from service.privacy.composition.summands.abstract import LineValues
+from service.privacy.composition.summands.abstract import ValuesOnContour
 from service.privacy.composition.summands.sampled_laplace import NODES, LaplaceSteps, SampledLaplaceParts
-from service.privacy.composition.summands.sampled_laplace_line import SampledLaplaceLine
+from service.privacy.composition.summands.sampled_laplace_contour import SampledLaplaceOnContour
 from service.privacy.errors import UnsupportedCombination
 from service.privacy.numerics.gauss_legendre import PLACE_ERROR, WEIGHT_ERROR, gauss_legendre
 from service.privacy.trade_off.abstract import AbstractTradeOff
@@ -81,7 +81,7 @@ def test_cumulants_hold(steps: tuple[LaplaceSteps, ...]) -> None:
 @pytest.mark.parametrize("theta", [-3.0, 0.5, 4.0])
 def test_values_on_a_line_hold(steps: tuple[LaplaceSteps, ...], theta: float) -> None:
     parts = SampledLaplaceParts(steps)
-    line = SampledLaplaceLine(parts, theta)
+    line = SampledLaplaceOnContour(parts, theta)
     deviation = math.sqrt(float(parts.cumulants(np.array([theta])).second[0]))
     step = 2.0 / deviation
     found = line.values(step, 4)
@@ -100,7 +100,7 @@ def test_values_on_a_line_hold(steps: tuple[LaplaceSteps, ...], theta: float) ->
 def test_majorants_and_frozen_parts_hold(steps: tuple[LaplaceSteps, ...], theta: float) -> None:
     parts = SampledLaplaceParts(steps)
     line = TransformOnContour(LossTransform(0.0, (parts,)), theta)
-    own = SampledLaplaceLine(parts, theta)
+    own = SampledLaplaceOnContour(parts, theta)
     heights = np.array([2.0, 9.0, 30.0]) / math.sqrt(float(parts.cumulants(np.array([theta])).second[0]))
     heights = np.append(heights, 1.1 * max(own.last_height, float(heights[-1])))
     majorants, _ = line.log_majorants(heights)
@@ -130,10 +130,10 @@ def test_majorants_hold_where_losses_are_too_short_to_fall(seed: int) -> None:
     short = LaplaceSteps(10.0 ** -random.uniform(14, 15), 10.0 ** -random.uniform(294, 300), int(random.integers(1, 9)))
     parts = SampledLaplaceParts((usual, short))
     line = TransformOnContour(LossTransform(0.0, (parts,)), theta)
-    own = SampledLaplaceLine(parts, theta)
+    own = SampledLaplaceOnContour(parts, theta)
     heights = np.array([0.1, 2.0, 9.0, 30.0]) / math.sqrt(float(parts.cumulants(np.array([theta])).second[0]))
     heights = np.append(heights, 1.1 * max(own.last_height, float(heights[-1])))
-    assert own.last_height <= 2 * SampledLaplaceLine(SampledLaplaceParts((usual,)), theta).last_height
+    assert own.last_height <= 2 * SampledLaplaceOnContour(SampledLaplaceParts((usual,)), theta).last_height
     alone, _ = own.log_majorants(heights)
     majorants, _ = line.log_majorants(heights)
     assert (np.diff(majorants) <= 0).all()
@@ -171,7 +171,7 @@ def test_steps_that_tell_next_to_nothing_change_nothing(seed: int) -> None:
 def test_atoms_under_either_hypothesis() -> None:
     for e, p, _ in map(astuple, (STEPS[0][0], STEPS[1][0], STEPS[2][0])):
         parts = SampledLaplaceParts((LaplaceSteps(e, p, 1),))
-        line = [SampledLaplaceLine(parts, theta).log_atoms for theta in (0.0, 1.0)]
+        line = [SampledLaplaceOnContour(parts, theta).log_atoms for theta in (0.0, 1.0)]
         assert log_atoms(e, p) == pytest.approx(max(line), rel=1e-9)
 
 
@@ -286,14 +286,14 @@ def test_narrow_enclosures_are_honest_about_few_steps() -> None:
 def test_lines_of_rare_steps_take_bounded_work(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Their heights, and with these the nodes of their integrals, grow without limit as losses or rates fall."""
     worked: list[int] = []
-    values = SampledLaplaceLine.values
+    values = SampledLaplaceOnContour.values
 
-    def counted(line: SampledLaplaceLine, step: float, nodes: int) -> LineValues:
+    def counted(line: SampledLaplaceOnContour, step: float, nodes: int) -> ValuesOnContour:
         worked.append(nodes * line.parts.refined(line.theta, step * nodes).loss.size)
         assert worked[-1] <= 1.01e9
         return values(line, step, nodes)
 
-    monkeypatch.setattr(SampledLaplaceLine, "values", counted)
+    monkeypatch.setattr(SampledLaplaceOnContour, "values", counted)
     random = np.random.default_rng(seed)
     steps = [(1 / 24.4, 0.3781, 40), (1 / 0.7642, 1.271e-5, 201), (1 / 8.884, 1.439e-6, 2038)]
     if seed:

@@ -11,7 +11,7 @@ import pytest
 from mpmath import mpf
 
 from service.privacy.composition.inversion.engine import contour_pair
-from service.privacy.composition.summands.two_points import TwoPointLine, TwoPointParts, TwoPointSteps
+from service.privacy.composition.summands.two_points import TwoPointOnContour, TwoPointParts, TwoPointSteps
 from service.privacy.trade_off.enclosed.logs import log_ends
 
 STEPS: tuple[tuple[TwoPointSteps, ...], ...] = (
@@ -46,7 +46,7 @@ def test_cumulants_hold(steps: tuple[TwoPointSteps, ...]) -> None:
 def test_values_on_a_line_hold(steps: tuple[TwoPointSteps, ...], theta: float) -> None:
     largest = max(e for e, _ in map(astuple, steps))
     for step in (1e-3 / largest, math.pi / (2 * largest), 37.0 / largest):
-        found = TwoPointLine(TwoPointParts(steps), theta).values(step, 4)
+        found = TwoPointOnContour(TwoPointParts(steps), theta).values(step, 4)
         assert np.isfinite(found.difference).all()
         with mpmath.workdps(60):
             for k in range(5):
@@ -70,7 +70,7 @@ def test_extreme_losses_give_numbers(epsilon: float) -> None:
     cumulants = parts.cumulants(np.array(TILTS))
     for values in (cumulants.value, cumulants.first, cumulants.second, cumulants.error):
         assert np.isfinite(values).all()
-    line = TwoPointLine(parts, 0.5).values(1.0, 3)
+    line = TwoPointOnContour(parts, 0.5).values(1.0, 3)
     assert np.isfinite(line.difference).all()
     assert not np.isnan(line.error).any()
 

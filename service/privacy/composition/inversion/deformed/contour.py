@@ -71,7 +71,7 @@ class DeformedContour:
         self._contour, self._value, self._kind = contour, contour.value, kind
         self.score_tables: dict[int, tuple[FloatArray, FloatArray, FloatArray]] = {}
         self._steps = [grid.step for grid in contour.grids]
-        # Next to the least loss, and to a reflected one's largest value, F = ((1 - p)^-z M)^N e^{...} keeps its digits.
+        # Near the least loss, or a reflected largest one, F = ((1 - p)^-z M)^N e^{...} keeps its digits.
         farthest = float(contour.panels.end.real.max())
         least = min(step.least_loss for step in self._steps)
         self._from_least = contour.reflected or -least * farthest > _FAR
@@ -132,7 +132,7 @@ class DeformedContour:
         goal = contour.goal - 5 - math.log(count) - max(float(rest.max()), -1e4) - math.log(length)
         goal = min(goal, float(bounds.min()) - math.log(count) - 6)
         spacing, log_error = spacing_for(panels.strips[kind], panel, np.append(scale, 0.0), goal)
-        # Short binary fractions: all nodes are exact.
+        # Short binary fractions make all nodes exact.
         spacing = math.floor(spacing * 2.0**24) * 2.0**-24
         if not spacing > 0:
             return np.array([]), 0.0, math.inf
@@ -158,7 +158,7 @@ class DeformedContour:
         """Store the weighted values of F at the center for each kernel, and their error bounds."""
         kind, unit, theta = self._kind, roundoff(self._kind), self._kind(self.theta)
         x, t = nodes.x - theta, nodes.t
-        # (1 - p)^{N z} on top, or of z -> 1 - conj(z).
+        # The factor (1 - p)^{N z}, or that at 1 - conj(z).
         least = sum((step.count * one for step, one in zip(self._steps, self._least, strict=True)), kind(0))
         size_of_least = float(sum(abs(step.count * one) for step, one in zip(self._steps, self._least, strict=True)))
         if self._contour.reflected:
@@ -192,7 +192,7 @@ class DeformedContour:
         self._x, self._t = x, t
         self._terms = kernels * ((np.cos(phase) + 1j * np.sin(phase)) * modulus * nodes.weight)
         spread = np.abs(kernels[:3] * nodes.weight).astype(np.float64)
-        # Kernels, weights and products: 96 u; numpy's sum 64 u.
+        # Kernels, weights and products have 96 u, and numpy's sum has 64 u.
         self._node_errors = spread * (node_error + 160 * unit * size)
         self._phase_errors = spread * size * (24 * unit * reach)
 

@@ -336,12 +336,12 @@ class MajorantGrid:
         """
         step, end, size, slope = self.step, float(self.tau[-1]), np.abs(shift), paths.slope
         x, t = z.real, z.imag
-        # k |Im s|, s = 1/(1 + e^-X) the rise of the ramp: Im s falls, Re s grows, |s| <= 1.
+        # k |Im s|, where s = 1/(1 + e^-X) is the rise of the ramp: Im s falls, Re s grows, and |s| <= 1.
         wobble = slope * np.minimum(1.0, np.exp(-2 * (end - paths.offset + step.log_odds)))
         height = paths.height(np.array([[end]]), step.log_odds) + size
         speed, near = 1 - wobble, end - slope * size
         pull = step.sigma**2 * ((near - step.mean) * speed - slope * height)
-        # Grows with tau as long as Re v' >= k^2.
+        # The pull grows with tau as long as Re v' >= k^2.
         pull = np.where((speed > slope**2) & (near > step.mean), pull - lag, -np.inf)
         u = near + step.log_odds
         rest = np.where(u > 0.05, np.exp(-u) / -np.expm1(-np.maximum(u, 0.05)), np.inf)

@@ -198,7 +198,7 @@ class Contour:
         corners, size = self._corners
         if len(corners) < 2:
             return math.inf
-        # Octagons of panels are to stay right of where majorants are known.
+        # Octagons of panels must stay right of the smallest Re z of the majorants.
         halves = np.abs(np.diff(corners)) / (corners[:-1].real - self._least_real) * 0.5 * _BREADTH
         panels = 1 + float(np.ceil(np.maximum(halves, 1.0)).sum())
         return 0.5 * panels + max(float(size.max()), 0.0) - 0.1 * self.goal
@@ -219,7 +219,7 @@ class Contour:
         least = sum(grid.step.count * grid.estimates(there).min(axis=0) for grid in self.grids)
         size = self.log_sizes(np.asarray(least), corners, 0.0)
         small = np.flatnonzero(size < self.goal - 3)
-        # Of reflected losses one more: the path that serves the last panel best is not the best at its end.
+        # Reflected losses get one more point, as the best path of the last panel is not the best at its end.
         end = min(int(small[0]) + self.reflected, len(corners) - 1) if len(small) else 0
         return corners[: end + 1], size[: end + 1]
 

@@ -291,7 +291,7 @@ class DeformedRun:
         """Yield the contour in doubles, then in the platform's long doubles where these are longer."""
         kinds: list[Float] = [np.float64]
         if roundoff(np.longdouble) < UNIT_ROUNDOFF:
-            # Where doubles surely have too few digits, they only cost time.
+            # Doubles are skipped where they surely have too few digits.
             kinds = [np.longdouble] if contour.goal < _DOUBLE_GOAL else [np.float64, np.longdouble]
         # Newton's steps stay on this side of the loss's largest value.
         near = 0.05 * self._edge(contour.center)
@@ -387,7 +387,7 @@ class DeformedRun:
     def _first_threshold(self, alpha: float) -> float:
         """Return an estimate of the c with P0(S > c) = alpha: a normal core plus, to the right, one rare jump."""
         mean, deviation = self._mean, self.deviation
-        # The score of the losses nearer to the loss's end than the threshold.
+        # The score of the losses between the loss's extreme and the threshold.
         score = float(ndtri(alpha)) if self._reflected else -float(ndtri(alpha))
         distance = exp_held(self._drawn_distance(score))
         if math.isfinite(distance):

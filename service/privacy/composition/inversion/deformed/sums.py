@@ -153,7 +153,7 @@ class PathNodes:
         errors = [one.error + 16 * unit * one.size + one.responsibility * moved for one in known]
         self.exponent_error = self.weight * sum(errors)
         density = unit * (20 * steep * (distance + height) + 4 * distance) + steep * moved + sum(errors[1:])
-        # Sums 64 u, the exponentials and phases of both factors 70 u.
+        # Sums have 64 u, and the exponentials and phases of both factors have 70 u.
         self.weight_error = self.weight * (144 * unit + density + unit * rise * (12 + 24 * far))
 
 
@@ -217,7 +217,7 @@ class _Ratio:
         # |d ln a/dv| = p |e^v|/|a|, with |a| or |a|/(1 - p) = |1 + q| on the left; 1/|1 + q| on the right.
         share = np.exp(np.minimum(u, 0).astype(np.float64)) * (1.0 if from_least else 1 - float(rate))
         responsibility = np.where(right, 1.0, share) / modulus * (1 + 1e-9)
-        # Of q: 28 u of the exponential and its phase, and the rounding of u; or 44 u of each part of p (e^v - 1).
+        # The error of q: 28 u of the exponential and its phase, and that of u; or 44 u of each part of p (e^v - 1).
         far = np.abs(real).astype(np.float64) + 10 * self.size + 1
         through_u = 28 + 2 * far
         through_v = 44 + 88 * np.divide(

@@ -104,7 +104,7 @@ def _points_around(contour: InversionContour, alpha: FloatArray, c: FloatArray, 
     level = np.log(alpha) if right else np.log1p(-alpha)
     target = np.exp(level - log_scale[0])
     slack = target * (4 * UNIT_ROUNDOFF * (np.abs(level) + np.abs(log_scale[0])) + 1e-15)
-    # Where rates stand beside powers their scales are e^c apart but for roundings, which steep contours make large.
+    # The scales of rates and powers differ by e^c and by roundings, which are large on steep contours.
     with np.errstate(invalid="ignore"):
         apart = np.abs((log_scale[1] - log_scale[0]) - c) + 2 * UNIT_ROUNDOFF * np.abs(c)
         reach = np.minimum(np.maximum(np.abs(lower[0]), np.abs(upper[0])), 1e300)

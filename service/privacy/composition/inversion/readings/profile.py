@@ -25,10 +25,10 @@ def read_profile(contour: InversionContour, epsilon: FloatArray) -> Readings:
         log_low, log_high = logs_of(-high, -low, integrals.log_scale[2])
         lower, upper = complement(log_low, log_high)
         return Readings(lower[None], upper[None])
-    # delta - 1 + e^eps may exceed 1, and its scale may overflow far above the contour's range: then nothing is known.
+    # delta - 1 + e^eps may exceed 1, and its scale may overflow far from the contour. The bound is trivial then.
     scale = np.exp(np.minimum(integrals.log_scale[2], 600.0))
     base = -np.expm1(np.minimum(epsilon, 700.0))
-    # 16 u of everything added up, and of the exponent of the scale: expm1 and exp within 4 ulp, products and sums.
+    # 16 u of all terms and of the scale's exponent cover expm1 and exp within 4 ulp, products and sums.
     size = 1 + np.abs(base) + np.abs(scale * low) + np.abs(scale * high)
     slack = 16 * UNIT_ROUNDOFF * size * (1 + np.abs(integrals.log_scale[2]))
     known = integrals.log_scale[2] < 600.0

@@ -136,7 +136,7 @@ def _newton(contour: InversionContour, c: FloatArray, row: int, sign: float, lev
             difference = log_value - level[at]
             hazard = sign * sums[slope_row] / value
             positive = value > 0
-            # A value that is not positive is rounding about 0: the tail of the level lies on the other side.
+            # A value that is not positive is rounding around 0, so that the threshold lies on the other side.
             beyond = sign * np.where(positive, difference, -np.inf) > 0
             below, above = np.where(beyond, np.fmax(below, here), below), np.where(beyond, above, np.fmin(above, here))
             score = np.asarray(ndtri_exp(log_value), dtype=np.float64)

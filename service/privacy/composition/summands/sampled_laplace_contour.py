@@ -18,7 +18,7 @@ from functools import cached_property
 
 import numpy as np
 
-from service.privacy.composition.summands.abstract import LineSummand, LineValues
+from service.privacy.composition.summands.abstract import SummandOnContour, ValuesOnContour
 from service.privacy.composition.summands.sampled_laplace import SampledLaplaceParts
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
@@ -43,7 +43,7 @@ _ROUNDING_FLOOR = 1e-15
 """Resolution of |M|^2/M(theta)^2."""
 
 
-class SampledLaplaceLine(LineSummand):
+class SampledLaplaceOnContour(SummandOnContour):
     """Sampled Laplace parts of a run, tilted by theta."""
 
     def __init__(self, parts: SampledLaplaceParts, theta: float) -> None:
@@ -67,7 +67,7 @@ class SampledLaplaceLine(LineSummand):
         """Return the cost of values up to the height, because higher contours need more nodes."""
         return self.parts.refined_size(self.theta, height)
 
-    def values(self, step: float, nodes: int) -> LineValues:
+    def values(self, step: float, nodes: int) -> ValuesOnContour:
         """Return K(theta + i t_k) - K(theta), and bounds of the errors.
 
         The difference is sum N (i t m + ln(1 + d_k)), where d_k = E_theta(e^{it(L - m)} - 1) and m is the mean.
@@ -75,7 +75,7 @@ class SampledLaplaceLine(LineSummand):
         """
         finer = self.parts.refined(self.theta, step * nodes)
         if finer is not self.parts:
-            return SampledLaplaceLine(finer, self.theta).values(step, nodes)
+            return SampledLaplaceOnContour(finer, self.theta).values(step, nodes)
         count = self.parts.count[:, None]
         t = np.arange(nodes + 1, dtype=np.float64) * step
         d = self._differences(step, nodes)
@@ -92,7 +92,9 @@ class SampledLaplaceLine(LineSummand):
         phase = self._mean[:, None] * t
         size = (count * (np.abs(log_modulus) + np.abs(angle) + np.abs(phase))).sum(axis=0)
         difference = (count * (log_modulus + 1j * (angle + phase))).sum(axis=0)
-        return LineValues(difference, (count * relative).sum(axis=0) * 1.001 + (6 + len(count)) * UNIT_ROUNDOFF * size)
+        return ValuesOnContour(
+            difference, (count * relative).sum(axis=0) * 1.001 + (6 + len(count)) * UNIT_ROUNDOFF * size
+        )
 
     def _differences(self, step: float, nodes: int) -> ComplexArray:
         """Return d at t_k = k step, shape (parts, nodes + 1).
@@ -149,7 +151,7 @@ class SampledLaplaceLine(LineSummand):
             variation = 2 * np.exp(log_density - self._log_total).sum(axis=0) * (1 + 1e-9)
             far = variation / self._room(atoms)
             still = np.isinf(_FEW_PERIODS * (math.pi / np.ptp(parts.loss, axis=-1)))
-        still |= np.isinf(far) & parts.rules_lines
+        still |= np.isinf(far) & parts.must_end_contours
         return np.where(still, 1.0, atoms), np.where(still, 0.0, variation), np.where(still, 0.0, far)
 
     @property
@@ -184,7 +186,7 @@ class SampledLaplaceLine(LineSummand):
         falls = self.parts.count * np.log(self._atoms)
         order = np.argsort(falls)
         before = np.concatenate([[0.0], np.cumsum(falls[order])[:-1]])
-        ruling = set(order[before > -2 * _ENOUGH].tolist()) if self.parts.rules_lines else set[int]()
+        ruling = set(order[before > -2 * _ENOUGH].tolist()) if self.parts.must_end_contours else set[int]()
         return [self._bounds_of(part, is_ruling=part in ruling) for part in range(len(falls))]
 
     def _bounds_of(self, part: int, *, is_ruling: bool) -> tuple[FloatArray, FloatArray]:
@@ -197,7 +199,9 @@ class SampledLaplaceLine(LineSummand):
         spread, room = float(self._spread[part]), float(min(self._room(self._atoms)[part], 0.2))
         cells = math.ceil(min(max((last - first) * spread / (0.5 * room), 1.0), most))
         heights = np.linspace(first, max(last, first), cells + 1)
-        line = SampledLaplaceLine(self.parts.only(part).refined(self.theta, float(heights[-1]), _KNOWN), self.theta)
+        line = SampledLaplaceOnContour(
+            self.parts.only(part).refined(self.theta, float(heights[-1]), _KNOWN), self.theta
+        )
         size = line._moduli(heights) + line._error(heights)[0]
         step = float(heights[1] - heights[0])
         # Between two heights |M| rises by at most half their distance times E|L - m|.
