@@ -14,7 +14,7 @@ from service.privacy.numerics.work import Work, at_most
 MOST_WORK: Final = 8e6
 """Approximate microseconds of CPU time. The allowance is well below the time limit of a worker, since counts are
 approximate and machines differ."""
-OF_SEVERAL: Final = 1.5
+OF_SEVERAL: Final = 2.0
 """Ratio of the allowance of several questions to that of one. Several may need more together, but never delay long."""
 SURELY_TOO_LONG: Final = 20e6
 """A request whose cost certainly exceeds this is work for a job."""

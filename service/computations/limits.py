@@ -21,7 +21,7 @@ ADVICE: Final[dict[str, str]] = {
     "sampling_error": "Send four times as many `samples` for half the width, at four times the cost.",
     "two_theorems": "No request makes this narrower: the ends come from two theorems, which a note names.",
     "tolerance_too_fine": "Send a relative_tolerance of 1e-6 or more, at no cost: rounding is part of the ends.",
-    "work_spent": "Send fewer numbers in one request: they share some 12 s of CPU time, a single one may take 8 s.",
+    "work_spent": "Send fewer questions in one request: together they share twice the work that a single one may take.",
     "empty_range": "Send smaller minimal error rates, so that points of the curve lie in the range, at no cost.",
     "no_finite_end": "Send a larger delta or error rate, for which a finite number may exist; it costs no more.",
     "long_list": "Send at most 8 of these numbers in a question: a second engine evaluates them, for some seconds.",

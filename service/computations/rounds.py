@@ -22,8 +22,8 @@ MU: Final = 1 / 4
 """Smallest share of the remaining allowance for questions of mu, if a request has any."""
 LEAST_TURN: Final = 1 / 2
 """Smallest share of the remaining work for a repeated question: a smaller one may not suffice for a lattice."""
-TURNS: Final = 3
-"""Largest number of further rounds for wide answers."""
+WIDEST_FIRST: Final = (False, True, False)
+"""Order of wide answers in each further round."""
 SHARED_TURNS: Final = 4
 """Number of turns after which all others are evaluated without work: these turns compose the lattices of most numbers.
 """
@@ -78,14 +78,15 @@ class _Rounds:
             self._read(at, work.left * share / (len(numbers) - place))
 
     def read_again(self, numbers: Sequence[int], work: Work) -> None:
-        """Evaluate wide answers whose share was spent with more work, in each round the narrowest first.
+        """Evaluate wide answers whose share was spent with more work, in rounds of alternating order.
 
-        The narrowest answers need the least work and leave most to the others. After each of the first turns, the other
-        questions are evaluated without work, because the lattices of one number also enclose others.
+        The narrowest answers need the least work and leave most to the others, but may starve the widest. After each of
+        the first turns, the other questions are evaluated without work, because the lattices of one number also enclose
+        others.
         """
         turns = 0
-        for _ in range(TURNS):
-            wide = sorted(self._cut_short(numbers), key=lambda at: self.found[at].widest)
+        for widest_first in WIDEST_FIRST:
+            wide = sorted(self._cut_short(numbers), key=lambda at: self.found[at].widest, reverse=widest_first)
             for place, at in enumerate(wide):
                 if work.left <= 0:
                     return
