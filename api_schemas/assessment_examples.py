@@ -6,7 +6,7 @@ from typing import Any, Final
 
 ASSESSMENT_EXAMPLES: Final[dict[str, dict[str, Any]]] = {
     "before_a_release": {
-        "summary": "A DP-SGD run before its model is released, against the policy of the house",
+        "summary": "DP-SGD run before the release of its model, with a release policy",
         "value": {
             "mechanism": {"type": "dpsgd", "noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 1000},
             "context": {
@@ -35,7 +35,7 @@ ASSESSMENT_EXAMPLES: Final[dict[str, dict[str, Any]]] = {
         },
     },
     "users_with_records": {
-        "summary": "Noise on a sum over users who have up to four records each",
+        "summary": "Noisy sum over users with up to four records each",
         "value": {
             "mechanism": {"type": "gaussian", "noise_multiplier": 8.0},
             "context": {

@@ -144,7 +144,7 @@ class AttackCountsResponse(Result):
     ]
     worst_case: Annotated[
         BoundVerdict | None,
-        Field(description="Comparison with the worst case. The field accompanies a relaxed threat model."),
+        Field(description="Comparison with the worst-case bound. null: the threat model is not relaxed."),
     ]
     assumptions: Assumptions
     hazards: Hazards

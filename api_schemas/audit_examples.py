@@ -6,7 +6,7 @@ from typing import Any, Final
 
 ATTACK_COUNTS_EXAMPLES: Final[dict[str, dict[str, Any]]] = {
     "counts_alone": {
-        "summary": "An attack that found 180 of 1000 members at 10 false alarms: what does it prove?",
+        "summary": "Attack with 180 of 1000 members detected and 10 false positives",
         "value": {
             "true_positives": 180,
             "members": 1000,
@@ -16,7 +16,7 @@ ATTACK_COUNTS_EXAMPLES: Final[dict[str, dict[str, Any]]] = {
         },
     },
     "against_a_run": {
-        "summary": "The same attack on a DP-SGD run whose accounting is in doubt",
+        "summary": "Attack on a DP-SGD run with doubtful accounting",
         "value": {
             "true_positives": 180,
             "members": 1000,
@@ -30,7 +30,7 @@ ATTACK_COUNTS_EXAMPLES: Final[dict[str, dict[str, Any]]] = {
 
 GLIR_EXAMPLES: Final[dict[str, dict[str, Any]]] = {
     "one_step": {
-        "summary": "Two queries against one released mean gradient, the law of gradients given by moments",
+        "summary": "Two queries against one released mean gradient, with given moments of the gradients",
         "value": {
             "batch_size": 50,
             "steps": [
@@ -44,18 +44,18 @@ GLIR_EXAMPLES: Final[dict[str, dict[str, Any]]] = {
         },
     },
     "simulated": {
-        "summary": "Simulated gradients with known parameters, as in Figure 2a of the paper",
+        "summary": "Simulated gradients with known parameters (Figure 2a of the paper)",
         "value": {"batch_size": 500, "simulate": {"dimension": 650, "queries": 2000}, "seed": 1},
     },
 }
 
 GLRT_EXAMPLES: Final[dict[str, dict[str, Any]]] = {
     "figure_8": {
-        "summary": "A scalar query answered 70 times with sigma = 6 (Figures 8 and 9 of the paper)",
+        "summary": "Scalar query with 70 releases and sigma = 6 (Figures 8 and 9 of the paper)",
         "value": {"noise_multiplier": 6.0, "queries": 70, "trials": 10000},
     },
     "figure_10": {
-        "summary": "An answer in 50 dimensions, 50 times with sigma = 3.5 (Figure 10)",
+        "summary": "Query in 50 dimensions with 50 releases and sigma = 3.5 (Figure 10)",
         "value": {"noise_multiplier": 3.5, "queries": 50, "dimension": 50, "trials": 10000},
     },
 }

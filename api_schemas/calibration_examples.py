@@ -6,7 +6,7 @@ from typing import Any, Final
 
 CALIBRATIONS_EXAMPLES: Final[dict[str, dict[str, Any]]] = {
     "noise_for_reconstruction": {
-        "summary": "How much noise keeps the chance to reconstruct a record at 1 %, from 1 in 1000 without the model?",
+        "summary": "Noise that limits reconstruction to 1 %, with a baseline of 1 in 1000",
         "value": {
             "mechanism": {"type": "dpsgd", "noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 1000},
             "free": "/mechanism/noise_multiplier",
@@ -14,7 +14,7 @@ CALIBRATIONS_EXAMPLES: Final[dict[str, dict[str, Any]]] = {
         },
     },
     "steps_for_two_targets": {
-        "summary": "How many steps may a run take that is to have epsilon 2 and an attack power of 1 in 1000 at most?",
+        "summary": "Number of steps for epsilon 2 and an attack power of at most 1 in 1000",
         "value": {
             "mechanism": {"type": "dpsgd", "noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 1000},
             "free": "/mechanism/steps",

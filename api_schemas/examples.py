@@ -9,7 +9,7 @@ from typing import Any, Final
 
 BOUNDS_EXAMPLES: Final[dict[str, dict[str, Any]]] = {
     "dpsgd_run": {
-        "summary": "A DP-SGD training run: reconstruction robustness and epsilon",
+        "summary": "DP-SGD training run: reconstruction robustness and epsilon",
         "value": {
             "mechanism": {"type": "dpsgd", "noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 1000},
             "questions": [
@@ -19,7 +19,7 @@ BOUNDS_EXAMPLES: Final[dict[str, dict[str, Any]]] = {
         },
     },
     "laplace_release": {
-        "summary": "One statistic with Laplace noise: who can tell membership?",
+        "summary": "Membership inference from one statistic with Laplace noise",
         "value": {
             "mechanism": {"type": "laplace", "noise_multiplier": 2.0},
             "threat_model": {"type": "worst_case", "neighboring_relation": "add_or_remove_one"},
@@ -34,7 +34,7 @@ BOUNDS_EXAMPLES: Final[dict[str, dict[str, Any]]] = {
 
 CURVES_EXAMPLES: Final[dict[str, dict[str, Any]]] = {
     "dpsgd_directions": {
-        "summary": "A DP-SGD training run: the attacker's curve in each direction, 100 rates from 1e-9 to 1/2",
+        "summary": "DP-SGD training run: curves in both directions at 100 rates from 1e-9 to 1/2",
         "value": {
             "mechanism": {"type": "dpsgd", "noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 1000},
             "directions": ["add", "remove"],
@@ -42,7 +42,7 @@ CURVES_EXAMPLES: Final[dict[str, dict[str, Any]]] = {
         },
     },
     "gaussian_relations": {
-        "summary": "One Gaussian release: a record added or removed beside a record replaced",
+        "summary": "Gaussian release under two neighbouring relations",
         "value": {
             "mechanism": {"type": "gaussian", "noise_multiplier": 2.0},
             "threat_models": [
@@ -56,7 +56,7 @@ CURVES_EXAMPLES: Final[dict[str, dict[str, Any]]] = {
 
 COMPARISONS_EXAMPLES: Final[dict[str, dict[str, Any]]] = {
     "noise_or_steps": {
-        "summary": "More noise, fewer steps, or both: what each does to epsilon, and to an attack at a small rate",
+        "summary": "Effect of more noise, fewer steps or both on epsilon and on an attack at a small rate",
         "value": {
             "runs": [
                 {
@@ -79,7 +79,7 @@ COMPARISONS_EXAMPLES: Final[dict[str, dict[str, Any]]] = {
         },
     },
     "gaussian_or_laplace": {
-        "summary": "Two releases whose curves cross: which is better depends on the rate of false alarms",
+        "summary": "Two releases whose curves cross: the false positive rate decides which one is better",
         "value": {
             "runs": [
                 {"name": "Gaussian", "mechanism": {"type": "gaussian", "noise_multiplier": 1.0}},
@@ -92,7 +92,7 @@ COMPARISONS_EXAMPLES: Final[dict[str, dict[str, Any]]] = {
 
 CLAIMS_EXAMPLES: Final[dict[str, dict[str, Any]]] = {
     "power_at_a_small_rate": {
-        "summary": "What a library reads off a grid about a DP-SGD run: unsafe where rates are small",
+        "summary": "Grid-based claims of a library about a DP-SGD run, unsafe at small rates",
         "value": {
             "mechanism": {"type": "dpsgd", "noise_multiplier": 0.5, "sample_rate": 0.002, "steps": 10_000},
             "claims": [
@@ -102,7 +102,7 @@ CLAIMS_EXAMPLES: Final[dict[str, dict[str, Any]]] = {
         },
     },
     "epsilon_of_a_release": {
-        "summary": "A vendor's epsilon, a true one that is infinite, and a mu to spare",
+        "summary": "Claims about epsilon and mu of a Gaussian release: finite, infinite and loose",
         "value": {
             "mechanism": {"type": "gaussian", "noise_multiplier": 2.0},
             "threat_model": {"type": "worst_case", "neighboring_relation": "replace_one"},
@@ -117,7 +117,7 @@ CLAIMS_EXAMPLES: Final[dict[str, dict[str, Any]]] = {
 
 GDP_GMIP_EXAMPLES: Final[dict[str, dict[str, Any]]] = {
     "noise_for_membership_privacy": {
-        "summary": "A training run that is to have 0.5-GMIP: how much noise, and what GDP does that give?",
+        "summary": "Noise and GDP of a training run with target 0.5-GMIP",
         "value": {
             "mu_mip": 0.5,
             "dimension": 650,
@@ -128,14 +128,14 @@ GDP_GMIP_EXAMPLES: Final[dict[str, dict[str, Any]]] = {
         },
     },
     "one_step": {
-        "summary": "One step that is 1-GDP, seen by an adversary who does not know the other records",
+        "summary": "One step with 1-GDP against an adversary who does not know the other records",
         "value": {"mu_dp": 1.0, "dimension": 650, "batch_size": 500},
     },
 }
 
 MEMBERSHIP_CONVERSIONS_EXAMPLES: Final[dict[str, dict[str, Any]]] = {
     "accusations": {
-        "summary": "No accusation is to be surer than 75 %: the largest epsilon, or the largest sampling rate",
+        "summary": "Epsilon and sampling rate that limit the positive predictive value to 75 %",
         "value": {
             "conversions": [
                 {"type": "largest_epsilon", "positive_predictive_value": 0.75, "prior": 0.5},
@@ -145,7 +145,7 @@ MEMBERSHIP_CONVERSIONS_EXAMPLES: Final[dict[str, dict[str, Any]]] = {
         },
     },
     "deletions": {
-        "summary": "Ten deletion requests are to be met by doing nothing, with confidence 0.8",
+        "summary": "Epsilon and prior for ten deletions without retraining at confidence 0.8",
         "value": {
             "conversions": [
                 {"type": "largest_epsilon_for_deletions", "prior": 0.001, "confidence": 0.8, "deletions": 10},

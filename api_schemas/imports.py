@@ -14,14 +14,14 @@ from api_schemas.threat_models import ThreatModelSpec
 
 IMPORTS_EXAMPLES: Final[dict[str, dict[str, Any]]] = {
     "opacus_history": {
-        "summary": "The state_dict of an Opacus accountant, after a run whose noise was lowered once",
+        "summary": "State_dict of an Opacus accountant after a run with two noise levels",
         "value": {
             "format": "opacus",
             "content": {"history": [[1.1, 0.004, 3000], [0.9, 0.004, 1000]], "mechanism": "prv"},
         },
     },
     "dp_accounting_event": {
-        "summary": "An event of dp_accounting, as the named tuple that the library writes",
+        "summary": "Event of dp_accounting as a named tuple",
         "value": {
             "format": "detect",
             "content": {
@@ -42,7 +42,7 @@ IMPORTS_EXAMPLES: Final[dict[str, dict[str, Any]]] = {
         },
     },
     "tf_privacy_arguments": {
-        "summary": "What compute_dp_sgd_privacy_statement of TensorFlow Privacy was called with",
+        "summary": "Arguments of compute_dp_sgd_privacy_statement of TensorFlow Privacy",
         "value": {
             "format": "tf_privacy",
             "content": {

@@ -172,8 +172,8 @@ class EstimatesResponse(Response):
         int,
         Field(
             ge=0,
-            description="Estimated cost in microseconds of CPU time, used for queueing. For closed forms this "
-            "cost is an upper limit.",
+            description="Estimated cost in microseconds of CPU time, used for queueing. The cost of a "
+            "closed form is an upper limit.",
             examples=[2_100],
         ),
     ]
@@ -339,11 +339,11 @@ _BOUNDS: Final[dict[str, Any]] = {
 _TRUTH: Final[dict[str, Any]] = {**_BOUNDS, "method": "ground_truth", "digits": 50}
 JOB_EXAMPLES: Final[dict[str, dict[str, Any]]] = {
     "dpsgd_run": {
-        "summary": "An answer that is fetched later.",
+        "summary": "DP-SGD training run, answered later",
         "value": {"resource": "bounds", "request": _BOUNDS},
     },
     "many_digits": {
-        "summary": "Fifty digits of an epsilon.",
+        "summary": "Epsilon with fifty digits",
         "value": {"resource": "bounds", "request": _TRUTH},
     },
 }

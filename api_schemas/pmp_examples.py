@@ -6,7 +6,7 @@ from typing import Any, Final
 
 PMP_EXPONENTIAL_EXAMPLES: Final[dict[str, dict[str, Any]]] = {
     "distances": {
-        "summary": "One of two centres is chosen privately for half of eight points on a line",
+        "summary": "Private choice of one of two centres for half of eight points on a line",
         "value": {
             "epsilon": 8.0,
             "points": [[0.2], [1.5], [-0.4], [2.5], [0.9], [-1.1], [0.0], [1.2]],
@@ -15,7 +15,7 @@ PMP_EXPONENTIAL_EXAMPLES: Final[dict[str, dict[str, Any]]] = {
         },
     },
     "losses": {
-        "summary": "Three candidates scored by summed losses that are known to lie in [0, 1]",
+        "summary": "Three candidates with summed losses in [0, 1]",
         "value": {
             "epsilon": 2.0,
             "losses": [[0.0, 0.2, 1.0, 0.7], [1.0, 0.9, 0.1, 0.0], [0.5, 0.5, 0.5, 0.4]],
@@ -27,11 +27,11 @@ PMP_EXPONENTIAL_EXAMPLES: Final[dict[str, dict[str, Any]]] = {
 
 PMP_FINITE_EXAMPLES: Final[dict[str, dict[str, Any]]] = {
     "one_record": {
-        "summary": "One record of two: both notions are the same, delta included",
+        "summary": "One record of two: PMP equals differential privacy, including delta",
         "value": {"points": 2, "probabilities": [[0.3, 0.7, 0.0], [0.0, 0.7, 0.3]], "epsilon": 0.0},
     },
     "noisy_parity": {
-        "summary": "Whether the two records drawn from four points are neighbours, told wrongly in a quarter of cases",
+        "summary": "Randomised response about two of four points: whether they are neighbours",
         "value": {
             "points": 4,
             "subsets": [[0, 1], [1, 2], [2, 3], [0, 2], [0, 3], [1, 3]],

@@ -212,7 +212,7 @@ def _check_rows(rows: Rows, pointer: str, length: int) -> None:
 
 
 class ExponentialMaximiser(TypedDict):
-    """Point and object that attain epsilon_pmp, or its upper bound if subsets were sampled."""
+    """Point and object that attain epsilon_pmp, or its upper bound if not all subsets were summed."""
 
     object: Annotated[int, Field(ge=0, description="Index of the object in the request, from 0.")]
     point: PointIndex

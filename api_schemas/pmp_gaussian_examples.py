@@ -6,11 +6,11 @@ from typing import Any, Final
 
 PMP_GAUSSIAN_EXAMPLES: Final[dict[str, dict[str, Any]]] = {
     "four_points": {
-        "summary": "The noisy sum of a random half of four numbers",
+        "summary": "Noisy sum of a random half of four numbers",
         "value": {"points": [[0.0], [0.3], [0.7], [1.1]], "query": "sum", "noise_std": 0.8, "delta": 0.01},
     },
     "target": {
-        "summary": "The mean of clipped records with noise for epsilon = 5: what does it mean for these points?",
+        "summary": "Mean of clipped records with noise for epsilon = 5",
         "value": {
             "points": [[0.2, 1.1], [-0.4, 0.3], [1.5, -0.2], [0.1, 0.1], [-2.0, 0.6], [0.5, -0.9]],
             "query": "mean",
@@ -22,7 +22,7 @@ PMP_GAUSSIAN_EXAMPLES: Final[dict[str, dict[str, Any]]] = {
 
 PMP_SIMULATIONS_EXAMPLES: Final[dict[str, dict[str, Any]]] = {
     "figure_1": {
-        "summary": "The exponential mechanism on normal data in one dimension (Figure 1 of the paper)",
+        "summary": "Exponential mechanism on normal data in one dimension (Figure 1 of the paper)",
         "value": {
             "experiment": "exponential",
             "data_size": 6,
@@ -33,7 +33,7 @@ PMP_SIMULATIONS_EXAMPLES: Final[dict[str, dict[str, Any]]] = {
         },
     },
     "figure_5": {
-        "summary": "The noisy mean with two outliers (Figure 5 of the paper)",
+        "summary": "Noisy mean with two outliers (Figure 5 of the paper)",
         "value": {
             "experiment": "gaussian",
             "data_size": 100,

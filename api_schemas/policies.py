@@ -40,7 +40,7 @@ PolicyVerdict = Annotated[
         "PolicyVerdict",
         "void: an attestation refutes an assumption of all numbers, so no number is a bound. violated: a rule "
         "of severity error is violated. undecided: no rule is violated, and one rule is undecided. "
-        "met_if_attested: every limit is kept, but a required attestation is missing. met: every limit is kept. "
+        "met_if_attested: every limit is kept, but a required attestation is missing. met: none of these. "
         "Later versions may add verdicts; treat unknown verdicts as not met.",
         examples=["met"],
     ),

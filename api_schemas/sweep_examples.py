@@ -6,7 +6,7 @@ from typing import Any, Final
 
 SWEEPS_EXAMPLES: Final[dict[str, dict[str, Any]]] = {
     "noise_and_steps": {
-        "summary": "What do more noise and fewer steps do for epsilon and for reconstruction?",
+        "summary": "Effect of more noise and fewer steps on epsilon and reconstruction",
         "value": {
             "mechanism": {"type": "dpsgd", "noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 1000},
             "vary": {
@@ -20,7 +20,7 @@ SWEEPS_EXAMPLES: Final[dict[str, dict[str, Any]]] = {
         },
     },
     "delta_by_delta": {
-        "summary": "epsilon of one run at many deltas.",
+        "summary": "Epsilon of one run at several deltas",
         "value": {
             "mechanism": {"type": "gaussian", "noise_multiplier": 1.0},
             "vary": {"/questions/0/delta": {"from": 1e-9, "to": 1e-3, "count": 7, "spacing": "log"}},

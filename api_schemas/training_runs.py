@@ -128,7 +128,7 @@ class DpsgdMechanism(Request):
     """DP-SGD: `steps` noisy sums of clipped gradients over batches, with every intermediate model released.
 
     Set `sampling` to the scheme that the training code used. Most training code shuffles the data or draws batches of
-    fixed size. The same noise then gives less privacy than under Poisson sampling, the default. Lists in
+    fixed size. Equal noise then gives less privacy than under Poisson sampling, the default. Lists in
     `noise_multiplier`, `sample_rate` and `steps` have one entry for each phase. A single number applies to all phases.
     `batch_size` and `dataset_size` may replace the rate, and `epochs` may replace the steps. With `shuffled` batches,
     neighbours differ by a record that is replaced by an empty record (`zero_out`).

@@ -45,9 +45,9 @@ if TYPE_CHECKING:
 
 DISTRIBUTION = "privacy-bounds"
 DESCRIPTION = (
-    "A request describes a training run or a data release. Every answer is a number with a proved lower and upper "
-    "bound. The guide of a running service is at `/guide`. The guide explains how to choose a request, how to "
-    "interpret an answer, and how the bounds are proved."
+    "A request describes a training run or a data release. The default method gives every number with proved lower "
+    "and upper bounds. The guide of a running service is at `/guide`. The guide explains how to choose a request, how "
+    "to interpret an answer, and how the bounds are proved."
 )
 
 

@@ -1,12 +1,13 @@
-"""Docstrings and pages keep the mechanical rules of plain English: a verb first, no inversions, short sentences."""
+"""Docstrings, pages and the published document keep the mechanical rules of plain English."""
 
 from __future__ import annotations
 
 import ast
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import pytest
 
@@ -46,6 +47,10 @@ PRIVATE_WORDS: Final = re.compile(
     r"|as (?:said|told|asked|heard)|none of its)\b",
     re.IGNORECASE,
 )
+WORDS_OF_SPEECH: Final = re.compile(
+    r"\b(said|told|asked|heard|somebody|held against|looked at|surely)\b", re.IGNORECASE
+)
+"""Words that the published document avoids."""
 VERBS: Final = frozenset(
     re.findall(
         r"\w+",
@@ -165,3 +170,21 @@ def test_pages_have_few_long_sentences(name: str) -> None:
 def test_pages_have_no_private_words(name: str) -> None:
     found = [(page.name, word[0]) for page in pages(name) for word in PRIVATE_WORDS.finditer(page.read_text("utf-8"))]
     assert found == []
+
+
+def descriptions(node: Any, place: str) -> Iterator[tuple[str, str]]:
+    """Yield place and text of the summaries and descriptions of a document. Values of examples are left out."""
+    for name, inner in node.items() if isinstance(node, dict) else enumerate(node):
+        if name in ("summary", "description") and isinstance(inner, str):
+            yield place, inner
+        elif name not in ("examples", "value") and isinstance(inner, (dict, list)):
+            yield from descriptions(inner, f"{place}/{name}")
+
+
+def test_the_published_document_is_plain() -> None:
+    found = list(descriptions(json.loads((ROOT / "api_schemas/openapi.json").read_text("utf-8")), ""))
+    assert len(found) > 1000
+    parts = [(place, sentence) for place, text in found for sentence in sentences(text)]
+    assert [part for part in parts if len(part[1].split()) > LONGEST_SENTENCE] == []
+    assert [part for part in parts if part[1].startswith(OPENINGS)] == []
+    assert [part for part in parts if PRIVATE_WORDS.search(part[1]) or WORDS_OF_SPEECH.search(part[1])] == []
