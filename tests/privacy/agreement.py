@@ -78,8 +78,9 @@ def compared(family: str, what: str, engines: Iterable[tuple[str, Ask]]) -> Comp
 
 
 def comparisons(case: RandomCase) -> list[Comparison]:
-    """Every question of the case by the engine that `auto` takes, and by another with certain enclosures; where there
-    is none, by samples.
+    """Compare each question of the case by the engine of `auto` and by another with certain enclosures.
+
+    Where there is no second certain engine, samples serve.
     """
     # Lattices of many shifts cost seconds for every number: asked only where ball arithmetic refuses.
     choice = LAST_CHOICE if case.family in OF_SHIFTS else case.choice
@@ -95,7 +96,7 @@ def comparisons(case: RandomCase) -> list[Comparison]:
 
 
 def _engines(mechanism: AbstractMechanism, neighbours: Neighbours, choice: float) -> list[tuple[str, TradeOffPair]]:
-    """The first engine, then the others in the order in which they are asked: the chosen one, then what remains."""
+    """Return the engines in the order of their use: the first one, the chosen one, then the rest."""
     # Lattices of mixtures are asked for at least 1e-6, whatever the options say, and cost seconds.
     certain = tuple(name for name in CERTAIN if name != "discretised" or not isinstance(mechanism, Mixture))
     pairs = curves_of(WorstCase(neighbours.relation, neighbours.records).plans(mechanism, (*certain, SAMPLED), LOOSE))
@@ -105,12 +106,12 @@ def _engines(mechanism: AbstractMechanism, neighbours: Neighbours, choice: float
 
 
 def box_answer(point: BoxPoint, direction: str) -> Enclosure:
-    """Power at the baseline as it is served, asked to a relative width of 1e-6."""
+    """Return the power at the baseline as the service gives it, to a relative width of 1e-6."""
     return _power(point, direction, "auto", BOX)
 
 
 def box_comparison(point: BoxPoint, direction: str, answer: Ask) -> Comparison:
-    """The answer, and the power by the cheaper of the other engines."""
+    """Compare the answer with the power by the less expensive of the other engines."""
     # A run that hardly ever samples the record is long work for ball arithmetic, a single step none at all.
     names = ["ground_truth", "discretised"]
     if point.steps > 1 and point.steps * point.sample_rate < 1:

@@ -17,7 +17,7 @@ Direction = Literal["add", "remove", "both"]
 
 
 def built(spec: Mapping[str, Any]) -> AbstractMechanism:
-    """The mechanism that a wire-like specification names."""
+    """Return the mechanism of a specification as on the wire."""
     fields: dict[str, Any] = {}
     for name, value in spec.items():
         if isinstance(value, Mapping):

@@ -14,7 +14,7 @@ DIGITS = 40
 
 
 def log_laws(logits: Logits) -> dict[tuple[int, ...], list[Any]]:
-    """ln p(w|D) for every n-subset D of the 2n points; `logits`: objects x points."""
+    """Return ln p(w|D) for every n-subset D of the 2n points; `logits` has the shape objects x points."""
     points = len(logits[0])
     laws: dict[tuple[int, ...], list[Any]] = {}
     with mpmath.workdps(DIGITS):
@@ -27,7 +27,7 @@ def log_laws(logits: Logits) -> dict[tuple[int, ...], list[Any]]:
 
 
 def log_ratios(logits: Logits) -> list[list[Any]]:
-    """ln(P(w | x in D)/P(w | x not in D)), objects x points."""
+    """Return ln(P(w | x in D)/P(w | x not in D)), objects x points."""
     laws, points = log_laws(logits), len(logits[0])
     with mpmath.workdps(DIGITS):
         return [[_log_ratio(laws, chosen, point) for point in range(points)] for chosen in range(len(logits))]
@@ -42,12 +42,12 @@ def _log_ratio(laws: dict[tuple[int, ...], list[Any]], chosen: int, point: int) 
 
 
 def epsilon(logits: Logits) -> Any:
-    """The PMP parameter: the largest absolute log ratio."""
+    """Return the PMP parameter: the largest absolute log ratio."""
     return max(abs(ratio) for row in log_ratios(logits) for ratio in row)
 
 
 def adjacent_epsilon(logits: Logits) -> Any:
-    """The largest |ln p(w|D)/p(w|D')| over subsets that differ in one point."""
+    """Return the largest |ln p(w|D)/p(w|D')| over subsets that differ in one point."""
     laws = log_laws(logits)
     return max(
         abs(one - other)

@@ -170,7 +170,7 @@ def _repeated(step: Spec, steps: int) -> Spec:
 
 
 def _run(random: Generator) -> Spec:
-    """Hundreds of steps, no tiny rates: what is hard, and dear, is the box's part."""
+    """Draw hundreds of steps without tiny rates; other sweeps have the difficult and expensive runs."""
     steps = int(log_uniform(random, 100.0, 2e4))
     return dpsgd(log_uniform(random, 0.6, 5.0), log_uniform(random, 0.01, 0.5), steps)
 
@@ -194,20 +194,20 @@ def _mix(random: Generator) -> Spec:
 
 
 def _mixed_run(random: Generator) -> Spec:
-    """Two to six parts of all kinds: sampled and plain runs, and single steps with few losses."""
+    """Draw two to six parts of all kinds: sampled and plain runs, and single steps with few losses."""
     kinds = (_run, _gaussian, _sampled_gaussian, _repeated_step, _laplace, _sampled_laplace, _pure_dp, _approximate_dp)
     parts = [kinds[kind](random) for kind in random.integers(len(kinds), size=random.integers(2, 7))]
     return {"type": "composed", "mechanisms": parts}
 
 
 def _mixture(random: Generator) -> Spec:
-    """A mixture of what has more than one engine that answers within a tenth of a second."""
+    """Draw a mixture of mechanisms with more than one engine that answers within a tenth of a second."""
     share = random.uniform(0.05, 0.95)
     return mixture((share, _gaussian(random)), (1 - share, _sampled_gaussian(random)))
 
 
 def _group_run(random: Generator) -> Spec:
-    """A run that still says little of all the records of one person."""
+    """Draw a run that still reveals little about all records of one person."""
     steps = int(log_uniform(random, 100.0, 2e4))
     return dpsgd(log_uniform(random, 2.0, 50.0), log_uniform(random, 0.003, 0.1), steps)
 
@@ -221,7 +221,7 @@ def _fixed_batches(random: Generator) -> Spec:
 
 
 def _shifts(random: Generator) -> Spec:
-    """Mixtures of two to seven shifts, often one of them 0 with most of the weight; a single step or many."""
+    """Draw mixtures of two to seven shifts, often one of them 0 with most of the weight, in one step or many."""
     count = int(random.integers(2, 8))
     shifts = np.arange(1, count + 1) if random.uniform() < 0.5 else np.sort(random.uniform(0.2, 6.0, count))
     weights = random.dirichlet(np.ones(count))

@@ -65,7 +65,7 @@ def rero_spec(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def rero_gamma_rows() -> list[dict[str, Any]]:
-    """Rows of rero.json that are values of gamma (Figure 3 is tested through its own parameters)."""
+    """Return the rows of rero.json that are values of gamma (Figure 3 is tested through its own parameters)."""
     gammas = (row for row in rows("rero") if row["quantity"].startswith("gamma"))
     return [row for row in gammas if not row["id"].startswith("rero_fig3_gamma")]
 
@@ -76,13 +76,13 @@ def as_printed(row: dict[str, Any]) -> bool:
 
 
 def read_rero(pair: TradeOffPair, row: dict[str, Any]) -> Enclosure:
-    """Our answer to a row of `rero_gamma_rows`."""
+    """Return our answer to a row of `rero_gamma_rows`."""
     direction = {"remove": "remove", "symmetrised": "both"}.get(row["notion"].rpartition("-")[2], "add")
     return reconstruction.gamma(getattr(pair, direction), number(row["inputs"]["kappa"])).value
 
 
 def read_composed(pair: TradeOffPair, row: dict[str, Any]) -> Enclosure:
-    """Our answer to a row of truth_composed.json."""
+    """Return our answer to a row of truth_composed.json."""
     given = row["inputs"]
     if "baseline_success" in given:
         return reconstruction.gamma(pair.add, number(given["baseline_success"])).value

@@ -152,7 +152,7 @@ def _spread(random: Generator, low: float, high: float) -> float:
 
 
 def _glrt(random: Generator, questions: int) -> RelaxedCase:
-    """Gaussian steps with one unknown direction: T is chi-square, central or with the sum of 1/noise^2."""
+    """Draw Gaussian steps with one unknown direction: T is chi-square, central or with the sum of 1/noise^2."""
     dimension = int(_spread(random, 1.0, 1000.0))
     noises = [_spread(random, 0.3, 10.0) for _ in range(random.integers(1, 4))]
     counts = [int(_spread(random, 1.0, 50.0)) for _ in noises]
@@ -172,7 +172,7 @@ def _glrt(random: Generator, questions: int) -> RelaxedCase:
 
 
 def _glrt_sampled(random: Generator, questions: int) -> RelaxedCase:
-    """One sampled step; with a fresh direction lattices know it too."""
+    """Draw one sampled step; with a fresh direction, lattices serve too."""
     dimension, noise, rate = int(_spread(random, 1.0, 1000.0)), _spread(random, 0.2, 5.0), random.uniform(0.02, 0.9)
     seen = random.noncentral_chisquare(dimension, noise**-2, DRAWS)
     present = np.where(random.random(DRAWS) < rate, seen, random.chisquare(dimension, DRAWS))
@@ -189,7 +189,7 @@ def _glrt_sampled(random: Generator, questions: int) -> RelaxedCase:
 
 
 def _membership(random: Generator, questions: int) -> RelaxedCase:
-    """Means of batches without noise: small T = n |mean - gradient|^2 speaks for the record."""
+    """Draw means of batches without noise: a small T = n |mean - gradient|^2 indicates the record."""
     dimension, batch = int(_spread(random, 1.0, 300.0)), int(_spread(random, 2.0, 500.0))
     susceptibility = dimension * _spread(random, 0.1, 5.0)
     rate = 1.0 if random.random() < 0.5 else random.uniform(0.05, 0.9)
@@ -219,8 +219,9 @@ def _membership(random: Generator, questions: int) -> RelaxedCase:
 
 
 def _practical(random: Generator, questions: int) -> RelaxedCase:
-    """The curve of a stated parameter, by the formula of Kairouz, Oh, Viswanath and by lattices, where that is harder
-    than replacing a record.
+    """Draw the curve of a stated parameter that is harder than replacing a record.
+
+    The references are the formula of Kairouz, Oh, Viswanath and lattices.
     """
     epsilon, delta = _spread(random, 0.05, 3.0), 0.0 if random.random() < 0.5 else _spread(random, 1e-8, 0.1)
     stated: dict[str, Any] = {"type": "approximate_dp", "epsilon": epsilon, "delta": delta}
@@ -254,7 +255,7 @@ class HarderOfTwo:
         return np.minimum(np.minimum(stated, 1.0), norm.sf(norm.isf(rates) - self._mu))
 
     def delta_at_least(self, epsilon: float) -> float:
-        """The power at the best rate of the grid over what equal laws allow it."""
+        """Return the excess of the power at the best rate of the grid over the allowance e^eps rate."""
         return max(0.0, float((self._powers - np.exp(np.minimum(epsilon + self.log_rates, 700.0))).max()) - ROUNDING)
 
     def opinion(self, question: RandomQuestion) -> Enclosure | None:
@@ -284,7 +285,7 @@ class HarderOfTwo:
 
 
 def _mixture(random: Generator, questions: int) -> RelaxedCase:
-    """The worst case and length tests on Gaussian steps, drawn before the run: profiles mix linearly."""
+    """Draw a mixture of the worst case and length tests on Gaussian steps, whose profiles mix linearly."""
     weight, dimension = random.uniform(0.05, 0.95), int(_spread(random, 1.0, 300.0))
     mechanism = built({"type": "repeated", "mechanism": gaussian(_spread(random, 0.5, 5.0)), "steps": 3})
     parts = ((weight, WorstCase()), (1 - weight, Glrt(dimension=dimension)))
@@ -299,7 +300,10 @@ LEVELS: Final = np.linspace(-12.0, 12.0, 481)
 
 
 def _parts(pairs: Iterable[tuple[float, TradeOffPair]]) -> Opinion:
-    """delta(eps) = sum w delta_i(eps); power from below by the same rate for all, from above by any tangent."""
+    """Return the reference from the parts: delta(eps) = sum w delta_i(eps).
+
+    The power is bounded from below by one rate for all parts, and from above by any tangent.
+    """
     listed = tuple(pairs)
 
     def said(question: RandomQuestion) -> Enclosure | None:

@@ -76,7 +76,7 @@ def needed_mu(hits: float, alarms: float) -> float:
 
 
 def needed_epsilon(hits: float, alarms: float, delta: float) -> float:
-    """The smallest epsilon of the four inequalities of (epsilon, delta)-DP for a test and its opposite."""
+    """Return the smallest epsilon of the four inequalities of (epsilon, delta)-DP for a test and its opposite."""
     pairs = ((hits, alarms), (alarms, hits), (1 - alarms, 1 - hits), (1 - hits, 1 - alarms))
     return max(0.0, *(math.log((left - delta) / right) if left > delta else 0.0 for left, right in pairs))
 

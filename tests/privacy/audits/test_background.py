@@ -98,7 +98,7 @@ def test_p_values_of_non_members_are_uniform(dimension: int, ratio: float) -> No
 
 
 def plugged_in(release: FloatArray, queries: FloatArray, background: FloatArray, batch_size: int) -> FloatArray:
-    """p-values as printed in Algorithm 1, with the factor n and the lower tail, but estimates in place of the law."""
+    """Return p-values as printed in Algorithm 1, with the factor n and the lower tail, but with plug-in estimates."""
     inverse = np.linalg.inv(np.cov(background.T))
     residuals, centred = release - queries, queries - background.mean(axis=0)
     statistic = batch_size * np.einsum("qi,ij,qj->q", residuals, inverse, residuals)

@@ -88,7 +88,7 @@ def test_privacy_moves_as_the_theorem_says(what: tuple[str, str], case: Row) -> 
 
 
 def assert_moves(sign: int | None, smaller: TradeOffPair, larger: TradeOffPair) -> None:
-    """With a sign of 1 the second has less power, with -1 more; with 0 the same."""
+    """Check that with a sign of 1 the second has less power, with -1 more, and with 0 equal power."""
     for direction in DIRECTIONS:
         less, more = (getattr(pair, direction).power(RATES) for pair in (smaller, larger))
         if sign == 0:

@@ -40,7 +40,7 @@ def exponent(generator: np.random.Generator) -> float:
 
 
 def keeps(found: Enclosure, truth: Any, wide: float = 3e-8) -> None:
-    """`wide`: u times the largest epsilon, and what roots and neighbours leave."""
+    """Check the bounds and their width; `wide` is u times the largest epsilon, plus the error of roots."""
     if found.upper < 1e-290 and found.log_lower is not None and found.log_upper is not None:
         assert found.log_lower <= mpmath.log(truth) <= found.log_upper
     assert found.lower <= truth <= found.upper

@@ -144,7 +144,7 @@ def test_no_reading_exceeds_the_worst_case_or_what_was_stated(spec: dict[str, An
 
 
 def numbers(curve: AbstractTradeOff, epsilon: float) -> list[Enclosure]:
-    """Readings that no better bound may exceed."""
+    """Return the numbers that no better bound may exceed."""
     read = (
         profile.delta(curve, epsilon),
         profile.epsilon(curve, 1e-6),
@@ -199,7 +199,7 @@ def test_its_premises_cannot_be_seen_from_the_mechanism() -> None:
 
 
 def test_a_stated_parameter_alone_is_not_said_to_be_attained() -> None:
-    """Check that no mechanism is said to attain a stated parameter, because a mechanism may reveal less."""
+    """Check that the bracket names no attaining mechanism, because a mechanism may reveal less than stated."""
     pair = practical(3.0).curves(built(sampled(0.1, laplace(1.0))))
     assert pair.bracket is not None
     assert "no release of this mechanism" in pair.bracket

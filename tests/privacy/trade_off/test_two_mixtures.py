@@ -39,7 +39,7 @@ class Mixture(NamedTuple):
 
 
 def laws(step: AbstractStep) -> tuple[Mixture, Mixture]:
-    """Without the record, and with it."""
+    """Return the laws without the record, and with it."""
     part = step.part()
     assert isinstance(part, GaussianMixturePart)
     centres, weights = np.array(part.shifts) / part.noise_multiplier, np.array(part.weights)

@@ -43,7 +43,7 @@ def curves(spec: dict[str, Any], **options: Any) -> TradeOffPair:
 
 
 def high_mass(eta: float, t: FloatArray) -> FloatArray:
-    """P1 of the larger of both losses."""
+    """Return the mass under P1 of the larger of both losses."""
     return np.expm1(t - eta) / math.expm1(-eta)
 
 
@@ -189,7 +189,7 @@ def drawn_runs() -> list[tuple[float, int]]:
 
 @pytest.mark.parametrize(("eta", "steps"), drawn_runs())
 def test_delta_is_known_to_a_thousandth(eta: float, steps: int) -> None:
-    """Any epsilon and number of steps, at every threshold; attacks stay below, what dominates stays above."""
+    """Check any epsilon and number of steps at every threshold, between attacks and dominating curves."""
     curve = ExponentialRunTradeOff(((eta, steps),), 1e-5)
     near_the_end = steps * eta - min(eta, 1.0) * np.linspace(0.0, 20.0 * math.sqrt(steps), 300)
     x = np.concatenate([steps * eta * np.linspace(-0.2, 1.0, 1000), near_the_end])

@@ -192,7 +192,7 @@ def test_remove_readings_are_near_the_truth(method: str) -> None:
 @every_engine
 @every_run
 def test_readings_are_single_numbers_of_a_curve(method: str, spec: str) -> None:
-    """However bad the series: probabilities, monotone, not below chance, and labelled."""
+    """Check that all numbers are probabilities, monotone, not below chance, and labelled, however bad the series is."""
     pair = pair_of(method, spec)
     assert pair.notes[0].startswith(method)
     for curve in (pair.add, pair.remove):
@@ -217,7 +217,7 @@ def test_readings_are_single_numbers_of_a_curve(method: str, spec: str) -> None:
 def test_every_question_can_be_asked_of_both_directions(
     method: str, spec: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Approximated curves need not fit together; no reading may fail for it."""
+    """Check that no number fails, although approximated curves need not fit together."""
     # Where ends do not meet, the search for mu spends all its work: less of it takes the same paths.
     monkeypatch.setattr(gdp_cells, "MOST_POINTS", 40)
     both = pair_of(method, spec).both

@@ -50,7 +50,7 @@ def ends(decimal: DecimalEnclosure | None) -> tuple[Fraction, Fraction]:
 
 
 def reach_digits(decimal: DecimalEnclosure | None, digits: int) -> bool:
-    """Both ends rounded outwards to `digits` digits may differ by two units of the last."""
+    """Return whether both bounds, rounded outwards to `digits` digits, differ by at most two units of the last."""
     lower, upper = ends(decimal)
     return upper - lower <= 2 * upper * Fraction(10) ** (1 - digits)
 
@@ -60,7 +60,7 @@ def sampled_mixture(noise: Fraction, rate: Fraction) -> ExactMixture:
 
 
 def exact_pair(row: dict[str, Any], digits: int) -> TradeOffPair:
-    """The curves for a row's parameters as the decimal fractions that are printed."""
+    """Return the curves for a row's parameters as the printed decimal fractions."""
     given = row["inputs"]
     noise, rate, steps = Fraction(given["sigma"]), Fraction(given["p"]), int(given["N"])
     if rate == 1:
@@ -73,7 +73,7 @@ def exact_pair(row: dict[str, Any], digits: int) -> TradeOffPair:
 
 
 def half_a_unit(printed: str) -> Fraction:
-    """Half a unit of the last digit of a printed number."""
+    """Return half a unit of the last digit of a printed number."""
     mantissa, _, exponent = printed.partition("e")
     decimals = len(mantissa.partition(".")[2])
     return Fraction(10) ** (int(exponent or 0) - decimals) / 2

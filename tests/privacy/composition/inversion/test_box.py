@@ -18,9 +18,7 @@ WIDTH = 1e-6
 
 
 def is_sampled_often(point: BoxPoint) -> bool:
-    """A record is expected in 30 steps or more, so that e^(-N p), the chance of none, is nothing beside the readings;
-    and not so rarely in a single one that few large jumps carry the loss.
-    """
+    """Return whether a record is expected in 30 steps or more, so that e^(-N p) is negligible beside the numbers."""
     return point.steps * point.sample_rate >= 30 and point.sample_rate >= 1e-3
 
 

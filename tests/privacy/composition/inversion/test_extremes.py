@@ -33,7 +33,7 @@ def chosen(random: Generator, values: tuple[Any, ...]) -> Any:
 
 
 def step(random: Generator) -> dict[str, Any]:
-    """Any step at ends of its ranges."""
+    """Draw a step of any kind with parameters at the limits of their ranges."""
     noise = {"type": chosen(random, ("gaussian", "laplace")), "noise_multiplier": chosen(random, NOISES)}
     kinds: tuple[dict[str, Any], ...] = (
         noise,

@@ -43,7 +43,7 @@ def test_an_answer_is_the_same_whatever_was_asked_before(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(6))
 def test_the_larger_epsilon_is_that_of_both_directions(seed: int) -> None:
-    """Whichever of them is searched for first, and whether or not the other is."""
+    """Check every order of the searches, with and without the other direction."""
     pair = _pair(100 + seed)
     for delta in DELTAS:
         both, add, remove = pair.both.epsilon(delta), pair.add.epsilon(delta), pair.remove.epsilon(delta)

@@ -38,7 +38,7 @@ def _epsilon(run: AbstractMechanism, method: str = "auto") -> Enclosure:
 @pytest.mark.parametrize("steps", [1, thorough(2)])
 @pytest.mark.parametrize("seed", range(2))
 def test_lattices_agree_with_closed_forms(seed: int, steps: int) -> None:
-    """A lattice that ends where doubles hold no larger loss counts what is beyond as revealing."""
+    """Check that a lattice counts losses beyond the range of doubles as revealing."""
     run = _batches(seed, steps)
     exact, found = _epsilon(run), _epsilon(run, "discretised")
     assert exact.relative_width() < 1e-6
@@ -58,7 +58,7 @@ def test_a_step_of_two_losses_beside_one_step_is_in_closed_form(seed: int) -> No
 
 @pytest.mark.parametrize("steps", [1, 3])
 def test_few_steps_beside_others_are_narrow_within_the_allowance(steps: int) -> None:
-    """No contour is short there: lattices come first. The run reveals no less than its part alone."""
+    """Check that lattices come first without a short contour, and that the run reveals no less than its part."""
     run = _batches(0, steps)
     found = _epsilon(Composed(mechanisms=(Gdp(mu=1.0), run, PureDp(epsilon=1.0))))
     assert found.relative_width() < 1e-2

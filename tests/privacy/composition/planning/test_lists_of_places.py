@@ -28,9 +28,7 @@ SINGLE: Final = (0, 13, 26, 38, 47)
 
 
 def _spec(number: int) -> dict[str, Any]:
-    """Runs whose loss deviates by 0.1 to 6: of one kind of step, of several, and of sampled Laplace steps. Lists of
-    runs that one rare jump rules are wide.
-    """
+    """Draw a run whose loss deviates by 0.1 to 6: of one kind of step, of several, or of sampled Laplace steps."""
     random = np.random.default_rng((SEED, number))
     rate, steps = log_uniform(random, 1e-2, 0.5), int(log_uniform(random, 300, 1e6))
     noise = max(rate * math.sqrt(steps) / log_uniform(random, 0.1, 6.0), 1.0)
@@ -86,7 +84,7 @@ def test_lists_of_the_profile_meet_single_thresholds_and_lie_in_the_rough_ones(n
 
 @pytest.mark.parametrize("number", range(RUNS))
 def test_mu_against_a_dense_grid_of_certified_points(number: int) -> None:
-    """No point of the curve has more than the upper end; between neighbours q + u gains at most their distance in u."""
+    """Check that no point of the curve exceeds the upper bound of mu, on a dense grid of certified points."""
     pair, random = _pair(number), np.random.default_rng((SEED + 1, number))
     smallest = (1e-9, 1e-9) if number % 2 else (log_uniform(random, 1e-11, 0.2), log_uniform(random, 1e-11, 0.2))
     for curve in _curves(pair):
@@ -99,7 +97,7 @@ def test_mu_against_a_dense_grid_of_certified_points(number: int) -> None:
 
 
 def _normal(curve: AbstractTradeOff, rates: Any, smallest: tuple[float, float]) -> tuple[float, float]:
-    """The largest mu that a point of the grid proves, and what no point between them exceeds."""
+    """Return the largest mu that a point of the grid proves, and a bound for the points between them."""
     points = curve.points(rates)
     u = -special.ndtri(rates)
     low, high = points.power, points.type_two_error

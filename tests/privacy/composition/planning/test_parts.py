@@ -79,7 +79,7 @@ class Vague(AbstractTradeOff):
 
 
 def test_a_vague_run_of_gaussian_parts_knows_what_its_parts_prove() -> None:
-    """mu^2 adds up, so the truth is known; the largest part raises the lower end of every reading, and not too far."""
+    """Check that the largest part raises the lower bound of every number, within the known truth."""
     generator = np.random.default_rng(41)
     for _ in range(20):
         noises = 10 ** generator.uniform(-0.5, 1.5, size=int(generator.integers(2, 5)))
@@ -141,7 +141,7 @@ def test_runs_whose_losses_no_lattice_holds_are_answered() -> None:
 
 
 def test_a_power_next_to_1_needs_no_second_engine() -> None:
-    """Only the type II error is wide of runs that reveal nearly everything, and it is not asked for."""
+    """Check that runs that reveal nearly everything need one engine only, although their type II error is wide."""
     generator = np.random.default_rng(43)
     for _ in range(5):
         parts = [laplace(float(generator.uniform(0.5, 1))), gaussian(float(generator.uniform(0.3, 3)))]
@@ -199,7 +199,7 @@ def test_a_run_of_symmetric_steps_is_composed_once(spec: dict[str, Any]) -> None
 
 
 def test_directions_of_asymmetric_steps_differ() -> None:
-    """One sampled step makes a run asymmetric."""
+    """Check that one sampled step makes a run asymmetric."""
     pair = WorstCase().curves(built({"type": "composed", "mechanisms": [gaussian(2.0), dpsgd(1.0, 0.1, 3)]}))
     assert pair.add is not pair.remove
     assert pair.remove.epsilon(1e-5).upper < pair.add.epsilon(1e-5).lower
