@@ -155,8 +155,8 @@ class AssessmentContext(Request):
         Literal["all_checkpoints", "last_model"],
         named_schema(
             "Released",
-            "Released models of the training run. The bounds hold for all checkpoints, and a last model alone "
-            "reveals no more.",
+            "all_checkpoints: every intermediate model is released. last_model: only the last model is "
+            "released. The bounds hold for all checkpoints, and a last model alone reveals no more.",
             examples=["all_checkpoints"],
         ),
     ] = "all_checkpoints"

@@ -95,7 +95,7 @@ class BoundVerdict(Response):
     verdict: Verdict
     orientation: Annotated[
         Literal["as_given", "reversed"],
-        Field(description="Orientation of the attack. reversed: the attack with all its claims negated."),
+        Field(description="as_given: the attack of the request. reversed: the attack with all its claims negated."),
     ]
     false_positive_rate: Annotated[
         float,

@@ -17,12 +17,18 @@ Direction = Annotated[
 ]
 Side = Annotated[
     Literal["at_most", "at_least"],
-    named_schema("Side", "Extreme over all attacks: the largest or the smallest value.", examples=["at_most"]),
+    named_schema(
+        "Side",
+        "at_most: the largest value over all attacks. at_least: the smallest value over all attacks.",
+        examples=["at_most"],
+    ),
 ]
 PointReading = Annotated[
     Literal["power", "type_two_error"],
     named_schema(
-        "PointReading", "Selected quantity of a trade_off point. Other questions ignore this field.", examples=["power"]
+        "PointReading",
+        "Selected quantity of a trade_off point: power or type_two_error. Other questions ignore this field.",
+        examples=["power"],
     ),
 ]
 NeighboringRelation = Annotated[
@@ -61,7 +67,15 @@ Method = Annotated[
 ]
 MethodUsed = Annotated[
     EngineUsed,
-    named_schema("MethodUsed", "Engine that computed the answer.", examples=["contour"]),
+    named_schema(
+        "MethodUsed",
+        "Engine that computed the answer. closed_form: exact formula. contour: "
+        "certified integration along a complex contour. discretised: certified "
+        "composition of discretised privacy losses. saddlepoint, edgeworth, clt: "
+        "approximations without a bound. monte_carlo: simulation with a confidence "
+        "interval. ground_truth: ball arithmetic with the requested digits.",
+        examples=["contour"],
+    ),
 ]
 ComparedMethod = Annotated[
     Literal[EngineUsed, "yeom", "jayaraman", "erlingsson", "sablayrolles"],

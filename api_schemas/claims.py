@@ -166,7 +166,8 @@ class Distance(Response):
     """Proved lower bound of the distance between a claim and the nearest bound of the enclosure."""
 
     end: Annotated[
-        Literal["lower", "upper"], Field(description="Bound of the enclosure from which the distance is measured.")
+        Literal["lower", "upper"],
+        Field(description="lower, upper: bound of the enclosure from which the distance is measured."),
     ]
     difference: Annotated[NonNegative, Field(description="Absolute difference of the claim and the bound.")]
     ratio: Annotated[

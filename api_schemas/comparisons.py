@@ -139,7 +139,11 @@ class RankedQuantity(Response):
     ] = None
     better: Annotated[
         Literal["smaller", "larger"],
-        named_schema("Better", "Direction in which the number means more privacy.", examples=["smaller"]),
+        named_schema(
+            "Better",
+            "smaller: a smaller number means more privacy. larger: a larger number means more privacy.",
+            examples=["smaller"],
+        ),
     ]
     best: Annotated[
         tuple[str, ...],
@@ -171,8 +175,8 @@ class ComparedQuantity(Response):
         Literal["first_smaller", "second_smaller", "equal", "undecided"],
         named_schema(
             "DifferenceVerdict",
-            "Which number is provably smaller. equal: both numbers are provably equal. undecided: the "
-            "enclosures overlap, or one is missing.",
+            "first_smaller, second_smaller: this number is provably smaller. equal: both numbers are "
+            "provably equal. undecided: the enclosures overlap, or one is missing.",
             examples=["first_smaller"],
         ),
     ]

@@ -96,7 +96,7 @@ class GdpGmipRequest(Request):
 
     @property
     def target(self) -> tuple[Literal["mu_dp", "mu_mip"], float]:
-        """Parameter of the request."""
+        "mu_dp or mu_mip, the parameter of the request."
         if self.mu_dp is not None:
             return "mu_dp", self.mu_dp
         return "mu_mip", self.mu_mip or LEAST_MU  # which is not 0
@@ -116,7 +116,7 @@ class ConvertedNumber(Response):
 class NoiseForTarget(Response):
     """Noise with which the run reaches the target of the request."""
 
-    target: Annotated[Literal["mu_dp", "mu_mip"], Field(description="Parameter of the request.")]
+    target: Annotated[Literal["mu_dp", "mu_mip"], Field(description="mu_dp or mu_mip, the parameter of the request.")]
     mu_step: Annotated[ConvertedNumber, Field(description="Largest mu of each step.")]
     tau_mip: Annotated[
         ConvertedNumber | None,

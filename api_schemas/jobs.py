@@ -47,7 +47,9 @@ StateOfJob = Annotated[
     JobState,
     named_schema(
         "JobState",
-        "queued: no point is computed yet. failed: `problem` gives the reason, and completed results remain available.",
+        "queued: no point is computed yet. running: some points are computed or in progress. succeeded: "
+        "all points are computed. failed: `problem` gives the reason, and completed results remain "
+        "available. cancelled: the client cancelled the job.",
         examples=["running"],
     ),
 ]

@@ -133,7 +133,10 @@ class Check(Response):
     name: Annotated[str, Field(description="Name of the checked component.", examples=["known_answer"])]
     status: Annotated[
         Literal["ok", "degraded", "failed"],
-        Field(description="Status of the component. degraded: the service works without the component, but slower."),
+        Field(
+            description="ok: the component works. degraded: the service works without the component, but "
+            "slower. failed: the service cannot answer."
+        ),
     ]
     detail: Annotated[
         str, Field(description="Result of the check in words.", examples=["The known answer is correct."])
@@ -145,7 +148,10 @@ class ReadyResponse(Response):
 
     status: Annotated[
         Literal["ready", "degraded", "unready"],
-        Field(description="Readiness of the service. degraded: ready, but slower."),
+        Field(
+            description="ready: the service can answer. degraded: the service can answer, but slower. "
+            "unready: the service cannot answer."
+        ),
     ]
     checks: Annotated[
         tuple[Check, ...],

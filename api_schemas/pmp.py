@@ -35,6 +35,6 @@ PmpDirection = Annotated[
 ]
 Query = Annotated[
     Literal["sum", "mean"],
-    named_schema("Query", "Query of the n records that is released with Gaussian noise.", examples=["mean"]),
+    named_schema("Query", "sum or mean of the n records, released with Gaussian noise.", examples=["mean"]),
 ]
 PointIndex = Annotated[int, Field(ge=0, description="Index of the point in the request, from 0.")]

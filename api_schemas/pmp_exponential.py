@@ -71,7 +71,7 @@ class PmpExponentialRequest(Request):
             exclude_if=is_none,
         ),
     ] = None
-    aggregate: Annotated[Literal["mean", "sum"], Field(description="Aggregation of the losses of the n records.")] = (
+    aggregate: Annotated[Literal["mean", "sum"], Field(description="mean or sum of the losses of the n records.")] = (
         "mean"
     )
     sensitivity: Annotated[

@@ -19,7 +19,8 @@ Severity = Annotated[
     Literal["error", "warning"],
     named_schema(
         "Severity",
-        "Severity of a rule. warning: the answer reports a violation, but the verdict ignores it.",
+        "error: a violation determines the verdict. warning: the answer reports a violation, but the "
+        "verdict ignores it.",
         examples=["error"],
     ),
 ]
