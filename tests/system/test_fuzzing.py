@@ -14,7 +14,7 @@ from tests.system.servers import served
 from tests.thorough import thorough
 
 
-@pytest.mark.parametrize("examples", [5, thorough(12)])
+@pytest.mark.parametrize("examples", [3, thorough(12)])
 def test_the_live_service_keeps_what_its_document_promises(tmp_path: Path, examples: int) -> None:
     # Dear requests are refused, so that time goes to many requests rather than to a few computations.
     with served(tmp_path, log_level="error", max_cost="3000000", time_limit_seconds=str(PATIENCE)) as client:

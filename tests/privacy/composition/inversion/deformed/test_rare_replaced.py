@@ -78,7 +78,7 @@ def test_answers_are_narrow(seed: int, count: int) -> None:
     assert len(wide) <= 0.05 * count, wide
 
 
-@pytest.mark.parametrize(("seed", "count"), [(4, 2), thorough(5, 10), thorough(6, 30)])
+@pytest.mark.parametrize(("seed", "count"), [(4, 1), thorough(5, 10), thorough(6, 30)])
 def test_lattices_agree(seed: int, count: int) -> None:
     for question in _questions(seed, count):
         curve = question.curve
