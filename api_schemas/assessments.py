@@ -236,8 +236,8 @@ class GdpSummary(Response):
     regret: Annotated[
         EnclosedNumber,
         Field(
-            description="Distance between the Gaussian curve and the curve of the run: the necessary increase "
-            "of both error rates. A small value means that mu may replace the curve."
+            description="How far the Gaussian curve lies below the curve of the run: both error rates on the Gaussian "
+            "curve have to rise by at most this much to reach it. A small value means that mu may replace the curve."
         ),
     ]
     evidence: Evidence
