@@ -1,7 +1,7 @@
 """Engine `contour`: certified curves of runs of any length.
 
-The engine serves runs of Gaussian, Laplace, Poisson-sampled and two-point steps, and of sampled steps with a chi-square
-statistic. Every number is evaluated on a contour of the grid that is near its saddle point. `straight.py` has the
+The engine serves runs of Gaussian, Laplace, Poisson-sampled and two-point steps, of mixtures of Gaussians, and of sampled
+steps with a chi-square statistic. Every number is evaluated on a contour of the grid that is near its saddle point. `straight.py` has the
 integrals and their errors. At a threshold c the test "S > c" is a point of the curve and e^c is the slope of a tangent.
 So for every c
 
@@ -11,7 +11,8 @@ With a proved alpha(c2) <= alpha the chord gives the other bound:
 
     power(alpha) >= power(c) - e^{c2} (alpha(c) - alpha)_+.
 
-Solving for c therefore needs no error bound of its own. Wide results are intersected with bounds that need no contour
+Solving for c therefore needs no error bound of its own. Epsilon is proved by the profile at two thresholds
+(`epsilons.py`, `readings/roots.py`). Wide results are intersected with bounds that need no contour
 (`fallback.py`), so that a number outside the engine's reach is wide, never missing. Runs of few kinds of sampled steps
 are then evaluated on deformed contours (`composition/inversion/deformed/run.py`).
 """

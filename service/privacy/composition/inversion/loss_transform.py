@@ -58,7 +58,7 @@ class LossTransform:
 
     @property
     def is_gaussian(self) -> bool:
-        """Whether all steps are Gaussian or mixtures of Gaussians. Other methods are faster for their long contours."""
+        """Whether all steps are Gaussian or mixtures of Gaussians, whose contours may be cut short (`most_nodes`)."""
         return all(summand.is_gaussian for summand in self.summands)
 
     @property
@@ -108,7 +108,7 @@ class TransformOnContour:
         return self._transform.work + sum(summand.work(height) for summand in self._summands)
 
     def values(self, step: float, nodes: int) -> ValuesOnContour:
-        """Return K(theta + i k step) - K(theta), k = 0..nodes, and a bound of the absolute error of each."""
+        """Return K(theta + i k step) - K(theta), k = 0..nodes, with errors as in `ValuesOnContour`."""
         t = np.arange(nodes + 1) * step
         difference = self._transform.gaussian_mu_squared * (-0.5 * t * t + 1j * t * (self._theta - 0.5))
         error = 600 * UNIT_ROUNDOFF * np.abs(difference)
@@ -123,8 +123,8 @@ class TransformOnContour:
 
         The first result minus the second bounds the rest of the run without that step. The majorants are laid out for
         the first height. Where no summand decays, the transform is that without its atomic part, which falls like 1/t
-        from some height on. There is no such step then. The second result makes the tail of an integral that of the
-        first.
+        from some height on. The second result is then no bound of a step. It is chosen so that the formula of
+        `StraightContour` for the tail holds with V = 1.
         """
         total = -0.5 * self._transform.gaussian_mu_squared * heights**2 * (1 - 600 * UNIT_ROUNDOFF)
         strongest = np.zeros_like(heights)

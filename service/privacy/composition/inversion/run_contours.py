@@ -27,7 +27,7 @@ _MANY = 8
 """Number of different steps of one kind from which rounding of shared sums limits the width, and contours cost more."""
 
 HOPELESS: Final = 1e-4
-"""Relative width above which deformed contours are tried right after the first straight ones."""
+"""Relative width above which deformed contours are tried after the first two truncation levels."""
 
 _MOST_WIDE = 8
 """Maximal number of wide numbers of a list for deformed contours: each takes 0.1 to 1 second."""

@@ -22,7 +22,7 @@ _AN_ELEMENT = 3e-3
 """Work of an array element of one evaluation of K, microseconds."""
 
 _MOST_WORK = 1_000_000_000
-"""Maximal work with the nodes of sampled Laplace steps that the height of a contour needs: about a second."""
+"""Maximal work with the nodes of sampled Laplace steps that the height of a contour needs: about three seconds."""
 
 _WORK_WITHOUT_END = 150_000_000
 """Maximal work of a contour whose truncation error allows few digits."""

@@ -11,8 +11,8 @@ The inversion integrals have the kernels 1/z, 1/(z-1) and 1/(z(z-1)):
                                                                  delta(c) - 1 + e^c  (theta < 0).
 
 The trapezoid sum with nodes t_k = k h is exactly sum_m e^{(theta - p) m T} I(c + m T) with T = 2 pi/h (Poisson). Here p
-is 0 for I0 and 1 for I1 and ID. The alias terms m != 0 are moved to a tilt s further out, where
-|I_s(x)| <= e^{K(s) - s x} (Chernoff). The poles between the tilts are known and subtracted.
+is 0 for I0 and 1 for I1 and ID. The alias terms m != 0 are moved to a tilt s further out. There the integral I_s at the
+tilt s has |I_s(x)| <= e^{K(s) - (s - p) x} (Chernoff). The poles between the tilts are known and subtracted.
 """
 
 from __future__ import annotations

@@ -34,16 +34,16 @@ _FARTHEST = _SPACING * (1 + 1e-9)
 """Maximal distance of candidates that become neighbours, with room for rounding."""
 
 _REACH = 1.75
-"""Distance from the saddle point for which a contour is laid out, in the unit of `_SPACING`.
+"""Distance from the saddle point for which a contour is laid out, in standard deviations of the tilted loss.
 
 It is more than half of the distance to the next tilt, and as far as a threshold on the shared contour may be.
 """
 
 _SHARED_SCORE, _SHARED_DISTANCE, _SHARED_SLACK = 4.2, 2.5, 1.25
-"""Score of the shared tilt, farthest score of numbers that use it, and nats that they may lose.
+"""Score of the shared tilt, largest distance of a best tilt's score from that score, and nats that numbers may lose.
 
 Rates and deltas from about 1e-3 to 1e-8 share the contour at the tilt with the score nearest to the first number.
-Thresholds whose best tilt has a score farther away than the second number do not use it. Making a contour costs several
+Thresholds whose best tilt is farther away than the second number do not use the shared tilt. Making a contour costs several
 times as much as evaluating it.
 """
 
@@ -59,7 +59,7 @@ _LARGEST_GROWTH = 1.4
 """Largest ratio of the deviations at neighbouring tilts. Where rare jumps take over, tilts move closer."""
 
 _SMALLEST_SPACING = 0.04
-"""Distance of neighbours, in the unit of `_SPACING`, below which the grid ends."""
+"""Distance of neighbours, in standard deviations of the tilted loss, below which the grid ends."""
 
 _NEARER = 3
 """Number of contours near the core that are tried where contours at saddle points have no end."""

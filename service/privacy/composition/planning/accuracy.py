@@ -60,7 +60,10 @@ class Accuracy:
 
     @property
     def straight(self) -> float:
-        """Width above which neighbouring straight contours are evaluated, and their enclosures intersected."""
+        """Width above which more straight contours are evaluated, and their enclosures intersected.
+
+        These are neighbours for points and profiles, and deeper truncation levels for all numbers.
+        """
         return min(_STRAIGHT, self.deformed)
 
     @property
@@ -70,7 +73,9 @@ class Accuracy:
 
     @property
     def deformed(self) -> float:
-        """Width above which deformed contours are evaluated after all straight ones: the tolerance, 1e-10 to 1e-6.
+        """Width above which deformed contours are evaluated after all straight ones.
+
+        It is 1e-6, or the tolerance if that is below 2e-7, and at least 1e-10.
 
         Deformed contours aim at a fifth of this width, so that the default serves tolerances down to 2e-7.
         """

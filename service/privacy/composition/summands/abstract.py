@@ -2,7 +2,7 @@
 
 `Summand` is a number of equal steps. `TruncatedSummand` is their law, truncated at far jumps of the loss.
 `SummandOnContour` is the truncated law on one inversion contour Re z = theta. An engine uses these classes for
-properties of a law. It never needs the kind of a step.
+properties of a law.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _LARGEST_CHUNK: Final = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class RealCumulants:
-    """K, K', K'' of the whole run at real tilts, with error bounds; all arrays have the shape of the tilts.
+    """K, K', K'' of a run, or of one summand, at real tilts, with error bounds; all arrays have the shape of the tilts.
 
     Attributes
     ----------
@@ -130,7 +130,7 @@ class Summand(ABC):
 
     @property
     def log_prob_never_sampled(self) -> float:
-        """ln of the probability that no step uses the record, from below; -inf where no positive bound is known."""
+        """ln of the probability that no step uses the record; -inf where none is known. Bounds add a slack for rounding."""
         return -np.inf
 
     @property
@@ -182,7 +182,7 @@ class TruncatedSummand(ABC):
     count: FloatArray
     decays: ClassVar[bool] = True
     is_gaussian: ClassVar[bool] = False
-    """Whether a Gaussian step dominates each of these steps. Contours may then be short: other methods are faster."""
+    """Whether a Gaussian step dominates each of these steps. Contours may then be cut short: deeper truncation levels and deformed contours serve instead."""
 
     @classmethod
     @abstractmethod

@@ -1,6 +1,7 @@
 """Registry of the kinds of steps: summand of each description, its truncated law, and that law on a contour.
 
-No other module of the core switches on the kind of a step.
+Engines ask summands for properties. Only the bounds without contours (`inversion/run.py`) look at the kind of a summand,
+and planning looks at descriptions.
 """
 
 from __future__ import annotations

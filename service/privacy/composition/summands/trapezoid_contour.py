@@ -39,9 +39,10 @@ ETA_FACTORS = np.array([0.5, 0.65, 0.8, 0.95, 1.15, 1.5, 2.2, 5.0, 30.0])
 
 @dataclass(frozen=True, slots=True)
 class StripField:
-    """|a^z b^{1-z}| on strips |Im x| <= q around a contour, relative to that on the real axis; (E, parts, nodes).
+    """|a^z b^{1-z}|, z on the contour, on strips |Im x| <= q, relative to that on the real axis; (E, parts, nodes).
 
-    All attributes but `growth` leave out the growth of the density phi.
+    All attributes but `growth` leave out the factor |phi(x + iq)|/phi(x). `size_slope` includes the slope of phi on the
+    real axis.
     """
 
     log_size: FloatArray
