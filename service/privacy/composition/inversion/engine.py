@@ -1,9 +1,9 @@
 """Engine `contour`: certified curves of runs of any length.
 
-The engine serves runs of Gaussian, Laplace, Poisson-sampled and two-point steps, of mixtures of Gaussians, and of sampled
-steps with a chi-square statistic. Every number is evaluated on a contour of the grid that is near its saddle point. `straight.py` has the
-integrals and their errors. At a threshold c the test "S > c" is a point of the curve and e^c is the slope of a tangent.
-So for every c
+The engine serves runs of Gaussian, Laplace, Poisson-sampled and two-point steps, of mixtures of Gaussians, and of
+sampled steps with a chi-square statistic. Every number is evaluated on a contour of the grid that is near its saddle
+point. `straight.py` has the integrals and their errors. At a threshold c the test "S > c" is a point of the curve and
+e^c is the slope of a tangent. So for every c
 
     power(alpha) <= power(c) + e^c (alpha - alpha(c)),      type II error >= beta(c) + e^c (alpha(c) - alpha).
 

@@ -43,8 +43,8 @@ _SHARED_SCORE, _SHARED_DISTANCE, _SHARED_SLACK = 4.2, 2.5, 1.25
 """Score of the shared tilt, largest distance of a best tilt's score from that score, and nats that numbers may lose.
 
 Rates and deltas from about 1e-3 to 1e-8 share the contour at the tilt with the score nearest to the first number.
-Thresholds whose best tilt is farther away than the second number do not use the shared tilt. Making a contour costs several
-times as much as evaluating it.
+Thresholds whose best tilt is farther away than the second number do not use the shared tilt. Making a contour costs
+several times as much as evaluating it.
 """
 
 _SHORT, _LARGEST_CANCELLATION = 2.0, 8.0

@@ -82,7 +82,8 @@ def plan(
     serves any mix of Gaussian, gdp and Laplace steps, sampled or not, and of steps of two losses. It does not serve a
     mix without a Gaussian step whose Laplace steps are so few that atoms dominate. It serves steps of two losses alone
     where they are too many for sums. `discretised` serves any steps. `auto` takes the first of these that can serve,
-    and adds `discretised` where `contour` is wide. One step beside steps of two losses is evaluated on contours first. A mixture has the mixed curves of its components, each by the same
+    and adds `discretised` where `contour` is wide. One step beside steps of two losses is evaluated on contours first.
+    A mixture has the mixed curves of its components, each by the same
     method.
     """
     if method not in METHODS:

@@ -130,7 +130,7 @@ class Summand(ABC):
 
     @property
     def log_prob_never_sampled(self) -> float:
-        """ln of the probability that no step uses the record; -inf where none is known. Bounds add a slack for rounding."""
+        """ln of the probability that no step uses the record; -inf if none is known. Bounds add slack for rounding."""
         return -np.inf
 
     @property
@@ -182,7 +182,7 @@ class TruncatedSummand(ABC):
     count: FloatArray
     decays: ClassVar[bool] = True
     is_gaussian: ClassVar[bool] = False
-    """Whether a Gaussian step dominates each of these steps. Contours may then be cut short: deeper truncation levels and deformed contours serve instead."""
+    """Whether a Gaussian step dominates each of these steps. Contours may then be cut short."""
 
     @classmethod
     @abstractmethod

@@ -26,9 +26,9 @@ class Integrals:
 class InversionContour(Protocol):
     """Contour that crosses the real axis at `theta`, laid out for thresholds near `center`.
 
-    The tilted loss, or its core, has about the standard deviation `deviation`, which only steers. The object may also stand for as many contours
-    as there are thresholds, all on the same side of the poles 0 and 1. `theta`, `center` and `deviation` are then
-    arrays (C,), and each request has a threshold for each contour.
+    The tilted loss, or its core, has about the standard deviation `deviation`, which only steers. The object may also
+    stand for as many contours as there are thresholds, all on the same side of the poles 0 and 1. `theta`, `center`
+    and `deviation` are then arrays (C,), and each request has a threshold for each contour.
     """
 
     @property
