@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -40,9 +39,9 @@ METHODS: Final = {
 BAR, BAR_HEIGHT = 22, 44
 
 
-def curves(mechanism: Any, methods: Sequence[str] = ("auto",)) -> CurvesResponse:
-    """The curves of a mechanism by these methods."""
-    body = {"mechanism": mechanism, "methods": methods, "false_positive_rates": RATES}
+def curves(mechanism: Any) -> CurvesResponse:
+    """Return the certified curve of a mechanism."""
+    body = {"mechanism": mechanism, "false_positive_rates": RATES}
     return CurvesResponse.model_validate_json(Local().send("/v1/curves", json.dumps(body).encode()))
 
 

@@ -88,7 +88,7 @@ class Settings(BaseSettings):
         description="Worker processes; one is warm before the service is ready. One more takes short work only.",
     )
     worker_niceness: Annotated[int, Field(ge=0, le=19)] = Field(
-        default=10, description="Scheduling niceness of workers, so that cheap requests stay quick beside dear ones."
+        default=10, description="Scheduling niceness of workers: inexpensive requests stay fast beside expensive ones."
     )
     worker_memory_limit_bytes: Annotated[int, Field(ge=256 * 2**20)] = Field(
         default=2**30, description="Data segment limit of a worker process."
