@@ -27,13 +27,13 @@ from pydantic import ValidationError
 
 import service
 import service.privacy
-from service.computations.catalogue import resource as resource_called
 from service.preloaded import NUMERIC_LIBRARIES
 from service.privacy.errors import NumericalFailure, PrivacyComputationError
 from service.privacy.numerics.work import at_most
+from service.resources.catalogue import resource as resource_called
 from service.settings import Settings
-from tests.computations.nested_space import any_nested
-from tests.computations.request_space import any_request
+from tests.resources.nested_space import any_nested
+from tests.resources.request_space import any_request
 
 DRAWS: Final = {"": any_request, "nested": any_nested}
 """Requests for bounds and curves; what asks for bounds many times."""

@@ -7,7 +7,7 @@ Exception
   - InvalidRequest
   - TooManyJsonValues
   - DuplicateKeys
-- ArchiveError                computations/array_archive.py: invalid archives of arrays
+- ArchiveError                resources/array_archive.py: invalid archives of arrays
 - PrivacyComputationError     privacy/errors.py: requests that the core rejects, and failed checks
   - OutOfDomain
   - UnsupportedCombination
@@ -48,7 +48,6 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from api_schemas.problems import FieldError, Problem, ProblemType, field_errors
-from service.computations.array_archive import ArchiveError
 from service.execution.errors import ComputeBudgetExceeded, OutOfMemory, OutOfTime, QueueFull, WorkerDied
 from service.jobs.errors import (
     IdempotencyKeyReused,
@@ -62,6 +61,7 @@ from service.jobs.errors import (
 )
 from service.parsing import DuplicateKeys, InvalidRequest, MalformedJson, NotANumber, TooManyJsonValues
 from service.privacy.errors import DeadlinePassed, NumericalFailure, OutOfDomain, UnsupportedCombination
+from service.resources.array_archive import ArchiveError
 
 
 class ApiError(Exception):

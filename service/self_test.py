@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from api_schemas.answers import NumberAnswer, ProbabilityAnswer
 from api_schemas.bounds import BoundsRequest
-from service.computations.catalogue import resource
 from service.engine_version import ENGINE_VERSION
+from service.resources.catalogue import resource
 
 NO_DIGEST: Final = "sha256:" + "0" * 64
 

@@ -22,7 +22,7 @@ import pytest
 import redis
 from hypothesis import HealthCheck, settings
 
-from tests.patience import PATIENCE
+from tests.timeouts import TEST_TIMEOUT
 
 ROOT = Path(__file__).parents[1]
 REDIS_PASSWORD = "of-these-tests"
@@ -59,7 +59,7 @@ def port_of(place: socket.socket) -> int:
 def stopped(process: int) -> Generator[None]:
     """In the block the process stands still; it was told so before, and has done so."""
     os.kill(process, signal.SIGSTOP)
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + TEST_TIMEOUT
     while psutil.Process(process).status() != psutil.STATUS_STOPPED:
         assert time.monotonic() < deadline
         time.sleep(0.001)
@@ -155,7 +155,7 @@ class RedisServer:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + TEST_TIMEOUT
         while self.process.poll() is None:
             assert time.monotonic() < deadline, "Redis does not answer"
             try:
@@ -177,7 +177,7 @@ class RedisServer:
     def stop(self) -> None:
         if self.process is not None:
             self.process.terminate()
-            self.process.wait(timeout=PATIENCE)
+            self.process.wait(timeout=TEST_TIMEOUT)
             self.process = None
         self.place.close()
 

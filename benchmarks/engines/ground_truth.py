@@ -21,7 +21,7 @@ from benchmarks.timing import cpu_seconds
 from service.privacy.composition.planning.options import EngineOptions
 from tests.privacy.agreement import meet
 from tests.privacy.cases import dpsgd
-from tests.privacy.digits import Checked, checked
+from tests.privacy.high_precision_oracles import Checked, checked
 
 IMAGENET: Final = Run("like ImageNet", 2.5, 16_384 / 1_281_167, 71_590)
 RUNS: Final = (C1, IMAGENET)

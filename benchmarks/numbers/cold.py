@@ -17,9 +17,9 @@ from api_schemas.questions import GdpMuQuestion, QuestionSpec, TradeOffQuestion
 from benchmarks.cases import COMPOSED, UNRELATED, Run
 from benchmarks.report import Reach, Section, Table, milliseconds
 from benchmarks.timing import cpu_seconds, median_cpu_seconds_after
-from service.computations.readings import READINGS
 from service.privacy.questions import gaussian_dp, profile, reconstruction
 from service.privacy.trade_off.pair import TradeOffPair
+from service.resources.readings import READINGS
 
 ROUNDS: Final = 15
 COLD_SECONDS: Final = 0.010

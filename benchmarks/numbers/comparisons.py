@@ -8,9 +8,9 @@ from typing import Any, Final
 from benchmarks.cases import C1, C2, C3, C5, UNRELATED, Run
 from benchmarks.report import Reach, Section, Table, milliseconds
 from benchmarks.timing import cpu_seconds
-from service.computations.abstract import Computation
-from service.computations.claims.checking import CLAIMS
-from service.computations.comparisons.comparing import COMPARISONS
+from service.resources.abstract import Computation
+from service.resources.claims.checking import CLAIMS
+from service.resources.comparisons.comparing import COMPARISONS
 
 ROUNDS: Final = 15
 REACH_SECONDS: Final = 0.1

@@ -14,8 +14,8 @@ import numpy as np
 from api_schemas.sweeps import SweepsRequest, SweepsResponse
 from benchmarks.report import Reach, Section, Table
 from benchmarks.timing import cpu_seconds
-from service.computations.bounds import BOUNDS
-from service.computations.sweeps.sweeping import SWEEPS
+from service.resources.bounds import BOUNDS
+from service.resources.sweeps.sweeping import SWEEPS
 
 NAMED: Final = "sha256:" + "0" * 64
 ROUNDS: Final = 3

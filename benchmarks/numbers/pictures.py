@@ -18,8 +18,8 @@ VEGA_LITE: Final = "application/vnd.vegalite.v5+json"
 
 def measure() -> Section:
     from service.command.in_process import evaluate, render
-    from service.computations.catalogue import resource
     from service.rendering.chart_images import ChartRequest, render_chart
+    from service.resources.catalogue import resource
 
     def answer(name: str, request: dict[str, Any]) -> bytes:
         found = evaluate(resource(name), json.dumps(request).encode(), "")

@@ -13,8 +13,8 @@ from benchmarks.cases import C1, Run
 from benchmarks.peers.process import peer
 from benchmarks.report import Reach, Section, Table, milliseconds, times
 from benchmarks.timing import cpu_seconds
-from service.computations.bounds import compute_bounds
-from service.computations.calibration.resource import CALIBRATIONS
+from service.resources.bounds import compute_bounds
+from service.resources.calibration.resource import CALIBRATIONS
 
 ROUNDS: Final = 9
 TOLERANCE: Final = 1e-6

@@ -10,8 +10,8 @@ from typing import Final
 from benchmarks.report import Reach, Section, Table
 from benchmarks.sweeps.processes import spread
 from benchmarks.timing import cpu_seconds
-from service.computations.calibration.resource import NOT_SERVED, TOO_WIDE, WORK_EXHAUSTED
-from tests.computations.calibration_cases import QUESTIONS, calibrated, case, wrong
+from service.resources.calibration.resource import NOT_SERVED, TOO_WIDE, WORK_EXHAUSTED
+from tests.resources.calibration_cases import QUESTIONS, calibrated, case, wrong
 
 CASES: Final = 100
 """Of every question."""

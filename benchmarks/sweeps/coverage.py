@@ -8,7 +8,7 @@ from typing import Final
 from benchmarks.report import Reach, Section, Table
 from benchmarks.sweeps.processes import spread
 from benchmarks.timing import cpu_seconds
-from tests.privacy.coverage import CONFIDENCES, SAMPLES, SEEDS, Asked, allowed, misses, rows
+from tests.privacy.monte_carlo_coverage import CONFIDENCES, SAMPLES, SEEDS, Asked, allowed, misses, rows
 
 AT_ONCE: Final = 50
 """Seeds of one piece of work."""

@@ -22,11 +22,11 @@ from service.api.request_reading import (
     waiting_client,
 )
 from service.api.responses import result_response
-from service.computations.abstract import Computation
 from service.execution.runner import ComputedResult
 from service.parsing import InvalidRequest
 from service.problems import UnsupportedMediaType
 from service.rendering.registry import JSON, Rendering, media_types, renderings_of
+from service.resources.abstract import Computation
 from service.telemetry.http import request_context
 from service.telemetry.metrics import CacheOutcome
 

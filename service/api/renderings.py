@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, final
 
 from api_schemas.base import Result
-from service.computations.abstract import Computation
-from service.computations.catalogue import resource
 from service.engine_version import ENGINE_VERSION
 from service.execution.client import WaitingClient
 from service.execution.errors import ComputeBudgetExceeded, OutOfTime
@@ -23,6 +21,8 @@ from service.privacy.errors import PrivacyComputationError
 from service.rendering.chart_catalogue import Dependency
 from service.rendering.chart_images import ChartDrawing, ChartRequest, Image
 from service.rendering.registry import HTML, Rendering
+from service.resources.abstract import Computation
+from service.resources.catalogue import resource
 
 DRAWING: Final = ChartDrawing()
 DRAWING_COST: Final = 300_000

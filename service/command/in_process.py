@@ -8,10 +8,6 @@ from pydantic import ValidationError
 
 from api_schemas.base import Result
 from api_schemas.problems import Problem
-from service.computations.abstract import Computation
-from service.computations.array_archive import ArchiveError
-from service.computations.catalogue import RESOURCES, resource
-from service.computations.digest import digest
 from service.engine_version import ENGINE_VERSION
 from service.execution.worker import compute_body
 from service.importers.catalogue import validate_with_imports
@@ -20,6 +16,10 @@ from service.privacy.errors import PrivacyComputationError
 from service.problems import problem_of
 from service.rendering.chart_catalogue import Dependency
 from service.rendering.registry import PNG, SVG, renderings_of
+from service.resources.abstract import Computation
+from service.resources.array_archive import ArchiveError
+from service.resources.catalogue import RESOURCES, resource
+from service.resources.digest import digest
 
 ARCHIVE_SIGNATURE: Final = b"PK"
 

@@ -16,8 +16,8 @@ from typing import Any, Final
 from service.command.output import print_error, progress_indicator, render_output
 from service.command.parser import JSON, TABLE, build_parser
 from service.command.request_file import infer_plot_resource, load_request
-from service.computations.abstract import Computation, command_of, exit_ok
-from service.computations.catalogue import RESOURCES, resource
+from service.resources.abstract import Computation, command_of, exit_ok
+from service.resources.catalogue import RESOURCES, resource
 from service.server.serve import (
     PROBLEM_EXIT_CODE,
     run_job_worker,

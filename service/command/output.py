@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from service.command.parser import JSON, TABLE
-from service.computations.abstract import Computation
+from service.resources.abstract import Computation
 
 PROGRESS_DELAY_SECONDS: Final = 1.0
 

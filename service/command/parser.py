@@ -10,7 +10,7 @@ from typing import Any, Final, Protocol, final
 
 from typing_extensions import override
 
-from service.computations.catalogue import resource
+from service.resources.catalogue import resource
 
 FIRST_WORDS: Final = re.compile(r"[:.\n]")
 """Punctuation that ends the first phrase of a description."""

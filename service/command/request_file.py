@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, cast
 
-from service.computations.abstract import Computation
+from service.resources.abstract import Computation
 
 NO_CONTEXT: Final = (
     "this is the state of a run, which says nothing of delta. Add "

@@ -13,7 +13,7 @@ from typing import Any, Final, cast
 
 from pydantic import BaseModel
 
-from service.computations.digest import digest as request_digest
+from service.resources.digest import digest as request_digest
 
 FIELD: Final = "digits"
 

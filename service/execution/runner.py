@@ -9,9 +9,6 @@ from typing import Any, Final, Literal, final
 
 from pydantic import BaseModel
 
-from service.computations.abstract import Computation, Quote
-from service.computations.digest import digest as request_digest
-from service.computations.violations import is_violation
 from service.execution.client import LOCAL_CLIENT, WaitingClient
 from service.execution.cost_calibration import CostCalibration
 from service.execution.errors import ComputeBudgetExceeded, OutOfTime, QueueFull
@@ -28,6 +25,9 @@ from service.execution.sibling_processes import SiblingProcesses
 from service.execution.worker import WorkerResult, compute_body
 from service.execution.workers import Workers
 from service.parsing import RequestValidator, parse_request
+from service.resources.abstract import Computation, Quote
+from service.resources.digest import digest as request_digest
+from service.resources.violations import is_violation
 from service.telemetry.metrics import CacheOutcome, Metrics
 
 AnyComputation = Computation[Any, Any]

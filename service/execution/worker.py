@@ -26,9 +26,9 @@ from typing import Any, Final
 
 from pydantic import BaseModel
 
-from service.computations.abstract import BodyProducer
-from service.computations.deadlines import ends_after
-from service.computations.violations import collect_violations
+from service.resources.abstract import BodyProducer
+from service.resources.deadlines import ends_after
+from service.resources.violations import collect_violations
 
 Clock = Callable[[], float]
 

@@ -18,10 +18,10 @@ from typing import Any, Final, TypeAlias, final
 from pebble import ProcessExpired, ProcessPool
 from pydantic import BaseModel
 
-from service.computations.abstract import BodyProducer
 from service.execution.errors import OutOfMemory, OutOfTime, WorkerDied
 from service.execution.forking import start_fork_server
 from service.execution.worker import WorkerError, WorkerResult, execute, initialise, ping
+from service.resources.abstract import BodyProducer
 from service.telemetry.metrics import Metrics
 
 CALLS_BEFORE_REPLACEMENT: Final = 1_000

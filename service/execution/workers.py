@@ -13,12 +13,12 @@ from typing import Final, final
 
 from pydantic import BaseModel
 
-from service.computations.abstract import BodyProducer, Computation
 from service.execution.errors import OutOfMemory, OutOfTime, WorkerDied
 from service.execution.fair_queue import QueuedComputation
 from service.execution.worker import WorkerResult
 from service.execution.worker_admission import COST_UNITS_PER_SECOND, WorkerAdmission
 from service.execution.worker_pool import WorkerPool
+from service.resources.abstract import BodyProducer, Computation
 
 RESERVE_SECONDS: Final = 1.0
 """Time limit of the reserve: four times the largest estimate of short work."""

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from service.computations.abstract import BLOCK_POINTS
 from service.execution.worker_admission import COST_UNITS_PER_SECOND
+from service.resources.abstract import BLOCK_POINTS
 
 TARGET_SECONDS: Final = 0.5
 MAX_STRETCH: Final = 2.0

@@ -19,8 +19,6 @@ from typing import Any, Final, TypeAlias, final
 from structlog.typing import FilteringBoundLogger
 
 from api_schemas.jobs import ENDED
-from service.computations.abstract import Computation
-from service.computations.violations import is_violation
 from service.execution.errors import OutOfMemory, OutOfTime, WorkerDied
 from service.execution.worker import WorkerResult
 from service.execution.worker_pool import WorkerPool
@@ -31,6 +29,8 @@ from service.jobs.job_plan import JobConstraints, JobPlan, StoreAnswer, restore_
 from service.jobs.repository import ClaimedChunk, JobRepository
 from service.jobs.results_codec import failure_lines, response_line, stored_response_and_decision
 from service.parsing import RequestValidator
+from service.resources.abstract import Computation
+from service.resources.violations import is_violation
 from service.telemetry.metrics import Metrics
 
 CLAIM_SECONDS: Final = 8.0

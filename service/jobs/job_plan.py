@@ -10,15 +10,15 @@ from pydantic import BaseModel
 
 from api_schemas.jobs import JobLimits
 from api_schemas.problems import FieldError
-from service.computations.abstract import Computation, Quote
-from service.computations.catalogue import RESOURCES, resource
-from service.computations.digest import digest as request_digest
 from service.jobs.chunk_sizing import CHUNK_LIMIT_SECONDS, MAX_CHUNK_POINTS
 from service.jobs.errors import InvalidJob
 from service.jobs.job import Chunk, StoredJob
 from service.jobs.repository import Quota
 from service.jobs.results_codec import ChunkTask
 from service.parsing import RequestValidator, parse_request
+from service.resources.abstract import Computation, Quote
+from service.resources.catalogue import RESOURCES, resource
+from service.resources.digest import digest as request_digest
 
 VERSION: Final = "/v1/"
 StoreAnswer: TypeAlias = Callable[[Computation[Any, Any], str, bytes, int, str], None]

@@ -6,9 +6,9 @@ import zlib
 from dataclasses import dataclass
 from typing import Any, Final, final
 
-from service.computations.abstract import Computation
-from service.computations.catalogue import resource
 from service.jobs.job import Chunk
+from service.resources.abstract import Computation
+from service.resources.catalogue import resource
 
 COMPRESSION_LEVEL: Final = 1
 """zlib level. Level 1 reduces enclosures to a third of their size, at 0.1 ms per hundred points."""

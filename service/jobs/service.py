@@ -14,8 +14,6 @@ from typing import Any, Final, TypeVar, final
 
 from api_schemas.jobs import ENDED, JobLimits, JobRequest
 from api_schemas.problems import FieldError, field_errors
-from service.computations.abstract import Computation, Quote
-from service.computations.digest import canonical_bytes, text_digest
 from service.execution.errors import ComputeBudgetExceeded
 from service.execution.resource_budget import Reservation, ResourceBudget
 from service.execution.worker_admission import COST_UNITS_PER_SECOND
@@ -27,6 +25,8 @@ from service.jobs.repository import JobRepository, Page
 from service.jobs.results_codec import decompress
 from service.parsing import InvalidRequest, RequestValidator, parse_request
 from service.privacy.errors import PrivacyComputationError
+from service.resources.abstract import Computation, Quote
+from service.resources.digest import canonical_bytes, text_digest
 from service.telemetry.metrics import Metrics
 
 REQUEST_POINTER: Final = "/request"

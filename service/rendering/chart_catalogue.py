@@ -127,9 +127,9 @@ def assessment_dependencies(response: AssessmentsResponse) -> list[Dependency]:
     finite, two more requests follow: the curve that epsilon alone implies, and delta at 41 values of epsilon.
     """
     # Imported where it is used: pictures are known at import, computations are not.
-    from service.computations.assessments.attackers import relaxed_attackers
-    from service.computations.assessments.judged import AssessedRun
-    from service.computations.curves import CURVES
+    from service.resources.assessments.attackers import relaxed_attackers
+    from service.resources.assessments.judged import AssessedRun
+    from service.resources.curves import CURVES
 
     if not response.summary.bounded:
         return []

@@ -30,9 +30,9 @@ from service.api.routes import (
     operations,
     results,
 )
-from service.computations.catalogue import resources
 from service.engine_version import ENGINE_VERSION
 from service.execution.client import requester_from_scope
+from service.resources.catalogue import resources
 from service.server.composition import run_services
 from service.server.draining import DrainingServer, serve_on_socket
 from service.settings import Settings

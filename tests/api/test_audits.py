@@ -15,14 +15,14 @@ from starlette.testclient import TestClient
 from api_schemas.audit_examples import GLIR_EXAMPLES
 from api_schemas.glir_audit import GlirAuditRequest, GlirAuditResponse
 from service.command import main as cli
-from service.computations.audits.glir import GLIR_AUDIT
-from service.computations.digest import digest
 from service.engine_version import ENGINE_VERSION
 from service.main import create_app
+from service.resources.audits.glir import GLIR_AUDIT
+from service.resources.digest import digest
 from service.settings import Settings
 from tests.api.requests import JSON, encoded
-from tests.computations import archives
-from tests.computations.archives import archived, as_json, gradients
+from tests.resources import archives
+from tests.resources.archives import archived, as_json, gradients
 
 ARCHIVE = {"Content-Type": "application/x-npz"}
 COUNTS: dict[str, Any] = {"true_positives": 180, "members": 1000, "false_positives": 10, "non_members": 1000}

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from service.computations.bounds import BOUNDS
 from service.parsing import parse_request
+from service.resources.bounds import BOUNDS
 from service.settings import Settings
 from tests.api.requests import ADVANTAGE, GAUSSIAN, ROUTE, bounds, dpsgd, encoded, post
 

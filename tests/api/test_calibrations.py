@@ -11,9 +11,9 @@ from starlette.testclient import TestClient
 
 from api_schemas.calibration_answers import CalibrationsResponse
 from service.command import main as cli
-from service.computations.calibration.resource import CALIBRATIONS
-from service.computations.digest import canonical_text, digest
 from service.engine_version import ENGINE_VERSION
+from service.resources.calibration.resource import CALIBRATIONS
+from service.resources.digest import canonical_text, digest
 from tests.api.requests import ADVANTAGE, GAUSSIAN, JSON, dpsgd, encoded
 
 ROUTE = "/v1/calibrations"

@@ -10,8 +10,8 @@ import pytest
 from starlette.testclient import TestClient
 
 from service.command import main as cli
-from service.computations.claims.checking import CLAIMS
-from service.computations.comparisons.comparing import COMPARISONS
+from service.resources.claims.checking import CLAIMS
+from service.resources.comparisons.comparing import COMPARISONS
 from tests.api.requests import ADVANTAGE, GAUSSIAN, JSON, dpsgd, encoded
 
 RUNS: list[dict[str, Any]] = [

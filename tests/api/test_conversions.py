@@ -11,9 +11,9 @@ from starlette.testclient import TestClient
 
 from api_schemas.conversions import GdpGmipResponse
 from service.command import main as cli
-from service.computations.conversions.gdp_gmip import GDP_GMIP
-from service.computations.digest import digest
 from service.engine_version import ENGINE_VERSION
+from service.resources.conversions.gdp_gmip import GDP_GMIP
+from service.resources.digest import digest
 from tests.api.requests import JSON, encoded
 
 ROUTE = "/v1/conversions/gdp-gmip"

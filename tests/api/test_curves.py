@@ -11,9 +11,9 @@ from starlette.testclient import TestClient
 
 from api_schemas.curves import CurvesResponse
 from service.command import main as cli
-from service.computations.curves import CURVES
-from service.computations.digest import digest
 from service.engine_version import ENGINE_VERSION
+from service.resources.curves import CURVES
+from service.resources.digest import digest
 from tests.api.requests import GAUSSIAN, JSON, dpsgd, encoded
 
 ROUTE = "/v1/curves"

@@ -15,7 +15,7 @@ from service.main import create_app
 from service.settings import Settings
 from tests.api.requests import dpsgd
 from tests.execution.fakes import SEAL_KEY
-from tests.patience import PATIENCE
+from tests.timeouts import TEST_TIMEOUT
 
 SUBJECT = {"name": "next-word model", "version": "2.1.0", "sha256": "0123456789abcdef" * 4}
 GATE = {"name": "gate", "rules": [{"question": {"type": "advantage"}, "at_most": 0.9}]}
@@ -79,7 +79,7 @@ def test_a_malformed_id_is_refused_as_that_of_a_result_is(client: TestClient, na
 
 
 def ended(client: TestClient, job: str) -> dict[str, Any]:
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + TEST_TIMEOUT
     while time.monotonic() < deadline:
         told: dict[str, Any] = client.get(f"/v1/jobs/{job}").json()
         if told["state"] == "succeeded":
@@ -151,7 +151,7 @@ def test_instances_share_decisions_and_believe_no_other(
 
 def wait_until_found(client: TestClient, place: str) -> None:
     """Wait until a result is in Redis, where it is written after it was answered."""
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + TEST_TIMEOUT
     while client.get(place).status_code == 404:
         assert time.monotonic() < deadline
         time.sleep(0.02)

@@ -13,7 +13,7 @@ from fastapi import FastAPI
 from starlette.testclient import TestClient
 
 from service.api.routes import documentation_pages
-from tests.patience import PATIENCE
+from tests.timeouts import TEST_TIMEOUT
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted(path.stem for path in (ROOT / "docs" / "guide").glob("*.md"))
@@ -25,7 +25,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("guide")
     command = [sys.executable, "-W", "error::SyntaxWarning", "-m", "properdocs", "build", "--strict"]
     command += ["--config-file", "docs/guide.yml", "--site-dir", str(folder)]
-    subprocess.run(command, cwd=ROOT, check=True, timeout=PATIENCE)
+    subprocess.run(command, cwd=ROOT, check=True, timeout=TEST_TIMEOUT)
     return folder
 
 

@@ -14,7 +14,7 @@ from service.api import request_reading
 from service.main import create_app
 from service.settings import Settings
 from tests.api.requests import dpsgd
-from tests.patience import PATIENCE
+from tests.timeouts import TEST_TIMEOUT
 
 BODY = 2**20
 HELD = b"{" + b" " * (BODY - 2)
@@ -55,7 +55,7 @@ class Sender:
             self.body += message.get("body", b"")
 
     async def answered(self) -> int:
-        await asyncio.wait_for(self.task, PATIENCE)
+        await asyncio.wait_for(self.task, TEST_TIMEOUT)
         return self.status
 
 

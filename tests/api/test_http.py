@@ -10,14 +10,14 @@ import pytest
 from starlette.testclient import TestClient
 
 from api_schemas.bounds import BoundsResponse
-from service.computations.bounds import BOUNDS
-from service.computations.catalogue import resources
-from service.computations.digest import digest
 from service.engine_version import ENGINE_VERSION
 from service.execution import runner
 from service.execution.errors import ComputeBudgetExceeded, OutOfMemory, OutOfTime, QueueFull, WorkerDied
 from service.main import create_app
 from service.privacy.errors import NumericalFailure, OutOfDomain, UnsupportedCombination
+from service.resources.bounds import BOUNDS
+from service.resources.catalogue import resources
+from service.resources.digest import digest
 from service.settings import Settings
 from tests.api.requests import ROUTE, bounds, post
 from tests.contract.published_document import PATH

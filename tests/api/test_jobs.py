@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from service.computations.catalogue import resource, resources
+from service.resources.catalogue import resource, resources
 from tests.api.requests import ADVANTAGE, GAUSSIAN, bounds, dpsgd
-from tests.long_work import LONG
+from tests.slow_requests import LONG
 
 SWEEP: dict[str, Any] = {
     "mechanism": GAUSSIAN,

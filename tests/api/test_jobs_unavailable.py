@@ -16,7 +16,7 @@ from service.jobs.local.jobs_file import FILE_NAME
 from service.main import create_app
 from service.settings import Settings
 from tests.api.requests import bounds
-from tests.patience import PATIENCE
+from tests.timeouts import TEST_TIMEOUT
 
 
 def newer_file(folder: Path) -> Callable[[], None]:
@@ -60,7 +60,7 @@ def test_a_folder_that_does_not_work(
         assert refused.headers["retry-after"]
         assert client.get("/v1/jobs").status_code == 503
         assert client.post("/v1/bounds", json=bounds()).status_code == 200
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + TEST_TIMEOUT
         while sentence not in (check := check_of_jobs(client))["detail"]:
             assert time.monotonic() < deadline, check
             time.sleep(0.05)

@@ -9,8 +9,8 @@ import pytest
 from starlette.testclient import TestClient
 
 from tests.api.requests import bounds, dpsgd, post
-from tests.computations import request_space
-from tests.computations.test_company import EVERYTHING
+from tests.resources import request_space
+from tests.resources.test_company import EVERYTHING
 
 FINEST: Final = 1e-15
 

@@ -11,9 +11,9 @@ from starlette.testclient import TestClient
 
 from api_schemas.membership_conversions import MembershipConversionsResponse
 from service.command import main as cli
-from service.computations.conversions.membership import MEMBERSHIP_CONVERSIONS
-from service.computations.digest import digest
 from service.engine_version import ENGINE_VERSION
+from service.resources.conversions.membership import MEMBERSHIP_CONVERSIONS
+from service.resources.digest import digest
 from tests.api.requests import JSON, encoded
 
 ROUTE = "/v1/conversions/membership"

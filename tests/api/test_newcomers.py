@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from service.computations.calibration import evaluator
+from service.resources.calibration import evaluator
 
 RUN = {"type": "dpsgd", "noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 1000}
 ADVANTAGE = [{"type": "advantage"}]
@@ -101,7 +101,7 @@ def test_predictive_values_say_what_they_depend_on(client: TestClient) -> None:
 def test_infeasible_is_not_said_of_what_a_budget_kept_from_being_looked_at(
     client: TestClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from service.computations.calibration.resource import CALIBRATIONS
+    from service.resources.calibration.resource import CALIBRATIONS
 
     body = {
         "mechanism": RUN,

@@ -10,9 +10,9 @@ from starlette.testclient import TestClient
 
 from api_schemas.curves import CurvesRequest
 from privacy_bounds import Local
-from service.computations.curves import CURVES as CURVES_OF
 from service.main import create_app
 from service.rendering.registry import HTML, PNG, SVG, VEGA_LITE
+from service.resources.curves import CURVES as CURVES_OF
 from service.settings import Settings
 from tests.api.requests import JSON, dpsgd
 from tests.rendering.pictures import HOSTILE

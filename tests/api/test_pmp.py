@@ -12,11 +12,11 @@ from starlette.testclient import TestClient
 
 from api_schemas.pmp_examples import PMP_EXPONENTIAL_EXAMPLES, PMP_FINITE_EXAMPLES
 from service.command import main as cli
-from service.computations.abstract import Computation
-from service.computations.digest import digest
-from service.computations.pmp.exponential import PMP_EXPONENTIAL
-from service.computations.pmp.finite import PMP_FINITE
 from service.engine_version import ENGINE_VERSION
+from service.resources.abstract import Computation
+from service.resources.digest import digest
+from service.resources.pmp.exponential import PMP_EXPONENTIAL
+from service.resources.pmp.finite import PMP_FINITE
 from tests.api.requests import JSON, encoded
 
 EXPONENTIAL, FINITE = "/v1/pmp/exponential", "/v1/pmp/finite"

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
-from tests.patience import PATIENCE
-from tests.system.servers import served
+from tests.system.running_server import running_server
+from tests.timeouts import TEST_TIMEOUT
 
 KEPT = Path(__file__).parents[2] / "build" / "browser"
 NAMES = ("chromium", "chromium-browser", "google-chrome")
@@ -21,7 +21,7 @@ HOW_TO_INSTALL = (
     "No Chromium was found. On Debian and Ubuntu: apt-get install -y --no-install-recommends chromium "
     "fonts-dejavu-core; elsewhere name one by CHROMIUM=/path/to/it."
 )
-LONGEST_MS = 1000 * PATIENCE
+LONGEST_MS = 1000 * TEST_TIMEOUT
 """For what has to come, beside whatever else the machine does."""
 expect.set_options(timeout=LONGEST_MS)
 DESKTOP: Any = {"width": 1440, "height": 1000}
@@ -46,7 +46,7 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="session")
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with served(tmp_path_factory.mktemp("service")) as client:
+    with running_server(tmp_path_factory.mktemp("service")) as client:
         yield str(client.base_url).rstrip("/")
 
 

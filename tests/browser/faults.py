@@ -7,7 +7,7 @@ from typing import Any, Final, Literal
 
 from playwright.sync_api import Page, Request, Route
 
-from tests.patience import PATIENCE
+from tests.timeouts import TEST_TIMEOUT
 
 Fault = Literal["held", "500", "422", "network"]
 SPEC: Final = "application/vnd.vegalite.v5+json"
@@ -65,7 +65,7 @@ class Faults:
 
     def wait_for(self, kind: str) -> None:
         """Wait until a question of a kind met its fault."""
-        for _ in range(int(PATIENCE * 20)):
+        for _ in range(int(TEST_TIMEOUT * 20)):
             if kind in self.met:
                 return
             self.page.wait_for_timeout(50)

@@ -9,7 +9,7 @@ from contextlib import closing, contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import urlsplit
 
-from tests.patience import PATIENCE
+from tests.timeouts import TEST_TIMEOUT
 
 KEPT_BACK = frozenset({"connection", "transfer-encoding", "content-length", "date"})
 
@@ -44,7 +44,7 @@ def gateway(service: str) -> Generator[Gateway]:
                 self._pass_on("POST", body)
 
         def _pass_on(self, method: str, body: bytes | None) -> None:
-            connection = http.client.HTTPConnection(str(told.service.hostname), told.service.port, timeout=PATIENCE)
+            connection = http.client.HTTPConnection(str(told.service.hostname), told.service.port, timeout=TEST_TIMEOUT)
             kept = {name: value for name, value in self.headers.items() if name.lower() not in ("host", "connection")}
             with closing(connection), suppress(ConnectionError):  # the page gives requests up
                 connection.request(method, self.path, body, kept)

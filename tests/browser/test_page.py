@@ -12,7 +12,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.browser.conftest import Watched, answered
-from tests.patience import PATIENCE
+from tests.timeouts import TEST_TIMEOUT
 
 OPACUS = {"history": [[1.1, 0.004, 3000], [0.9, 0.004, 1000]], "mechanism": "prv"}
 
@@ -212,19 +212,19 @@ def test_links_from_elsewhere_are_read_as_far_as_they_go(page: Page, address: st
 
 
 def output_of(*command: str) -> str:
-    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=PATIENCE).stdout
+    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=TEST_TIMEOUT).stdout
 
 
 def test_the_copied_command_and_script_ask_the_same(page: Page) -> None:
     digest = page.locator("#engine").inner_text().split("result ")[1]
     command = copied(page, "as curl")
     answer = subprocess.run(
-        ["bash", "-c", command], check=True, capture_output=True, text=True, timeout=PATIENCE
+        ["bash", "-c", command], check=True, capture_output=True, text=True, timeout=TEST_TIMEOUT
     ).stdout
     assert json.loads(answer)["digest"] == digest
     script = copied(page, "as Python")
     said = subprocess.run(
-        [sys.executable, "-c", script], check=True, capture_output=True, text=True, timeout=PATIENCE
+        [sys.executable, "-c", script], check=True, capture_output=True, text=True, timeout=TEST_TIMEOUT
     ).stdout
     assert said.strip() == json.loads(answer)["statement"].strip()
 

@@ -12,7 +12,7 @@ from playwright.sync_api import BrowserContext, Page, expect
 
 from tests.browser.conftest import Watched, answered
 from tests.browser.gateway import Gateway, gateway
-from tests.system.servers import served
+from tests.system.running_server import running_server
 
 REFUSED = "Failed to load resource"
 """What the console says of any answer that is no 200."""
@@ -150,7 +150,7 @@ def test_a_key_is_asked_for_sent_and_told_to_nobody(behind: Page, told: Gateway)
 def test_a_server_that_goes_away_and_comes_back(context: BrowserContext, watched: Watched, tmp_path: Path) -> None:
     watched.expected = (REFUSED,)
     page = context.new_page()
-    with served(tmp_path) as client:
+    with running_server(tmp_path) as client:
         watched.address = str(client.base_url).rstrip("/")
         page.goto(watched.address)
         answered(page)
@@ -167,7 +167,7 @@ def test_what_nobody_may_wait_for_goes_on_as_a_job(context: BrowserContext, watc
     link = "#2:" + quote(json.dumps({"runs": [run], "active": 0}))
     watched.expected = (REFUSED,)
     page = context.new_page()
-    with served(tmp_path, time_limit_seconds="0.004") as client:
+    with running_server(tmp_path, time_limit_seconds="0.004") as client:
         watched.address = str(client.base_url).rstrip("/")
         page.add_init_script(TOLD_IN_BETWEEN)
         page.goto(watched.address + "/" + link)

@@ -16,7 +16,7 @@ from typing_extensions import override
 from api_schemas.mechanisms import GaussianMechanism
 from api_schemas.questions import AdvantageQuestion
 from privacy_bounds import Asking, AsyncClient, Client, Local, Number, Power, Refused, Unreachable, table
-from service.computations.bounds import BOUNDS
+from service.resources.bounds import BOUNDS
 from tests.conftest import reserved_port
 from tests.importers.states import RUN, STATES, asked
 

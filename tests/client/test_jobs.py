@@ -18,7 +18,7 @@ from api_schemas.jobs import JobResponse
 from privacy_bounds import Client, Refused, Unreachable
 from service.command import main as cli
 from tests.system.jobs import ADVANTAGE, sweep
-from tests.system.servers import served
+from tests.system.running_server import running_server
 
 STAMP = "2026-11-23T12:00:00Z"
 JOB_STATE: dict[str, Any] = {
@@ -39,7 +39,7 @@ BOUNDS: dict[str, Any] = {"mechanism": {"type": "gdp", "mu": 1.0}, "questions": 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx2.Client]:
     settings = {"worker_niceness": "0", "worker_count": "1", "job_workers": "1", "log_level": "warning"}
-    with served(tmp_path_factory.mktemp("server"), **settings) as client:
+    with running_server(tmp_path_factory.mktemp("server"), **settings) as client:
         yield client
 
 

@@ -18,7 +18,7 @@ import pytest
 from api_schemas.examples import response_examples
 from service.command import main as cli
 from service.rendering.tables import shell
-from tests.patience import PATIENCE
+from tests.timeouts import TEST_TIMEOUT
 
 RUN = {"type": "gaussian", "noise_multiplier": 2.0}
 REQUEST = {
@@ -108,7 +108,7 @@ def on_a_terminal(*words: str) -> str:
             break
         if not read:
             break
-    process.wait(timeout=PATIENCE)
+    process.wait(timeout=TEST_TIMEOUT)
     os.close(leader)
     return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", seen.decode())
 

@@ -9,7 +9,7 @@ import pytest
 
 from api_schemas.assumptions_and_hazards import AssumptionCode, HazardCode
 from api_schemas.fields import shape_of
-from service.computations.assessments.effects import HAZARDS
+from service.resources.assessments.effects import HAZARDS
 
 FILE = "api_schemas/assumptions_and_hazards.py"
 SOURCES = [path.read_text("utf-8") for path in (Path(__file__).parents[2] / "service").rglob("*.py")]
@@ -27,7 +27,7 @@ def test_every_code_of_an_assumption_is_written_and_listed() -> None:
 def test_every_code_of_a_hazard_is_written_and_listed() -> None:
     codes = written(r"""(?:Hazard|\b_hazard|\bChange)\(\s*(?:code=)?"(\w+)" """.strip())
     assert codes == set(shape_of(HazardCode).choices), f"edit HazardCode in {FILE}"
-    assert codes == set(HAZARDS), "edit HAZARDS in service/computations/assessments/effects.py"
+    assert codes == set(HAZARDS), "edit HAZARDS in service/resources/assessments/effects.py"
 
 
 @pytest.mark.parametrize("listed", [AssumptionCode, HazardCode])

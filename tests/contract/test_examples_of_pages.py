@@ -21,13 +21,13 @@ from api_schemas.membership_conversions import MembershipConversion
 from api_schemas.questions import QuestionSpec
 from api_schemas.threat_models import ThreatModelSpec
 from service.command.main import main
-from service.computations.abstract import command_of
-from service.computations.catalogue import RESOURCES, resource
 from service.jobs.local.store import SqliteStore
 from service.jobs.repository import Quota
+from service.resources.abstract import command_of
+from service.resources.catalogue import RESOURCES, resource
 from tests.contract.pages import PAGES, Block, Call, blocks, calls, commands, objects_of_tables
 from tests.system.jobs import a_job
-from tests.system.servers import served
+from tests.system.running_server import running_server
 
 DP_SGD = {"type": "dpsgd", "noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 1000}
 EPSILON = {"type": "epsilon", "delta": 1e-5}
@@ -107,7 +107,7 @@ def test_examples_of_a_page(name: str, client: TestClient, tmp_path: Path, monke
             case "sh":
                 last = run_shell(client, block, tmp_path) or last
             case "python" if ASKS_A_SERVICE.search(block.text):
-                with served(tmp_path) as live:
+                with running_server(tmp_path) as live:
                     address = str(live.base_url).rstrip("/")
                     exec(compile(block.text.replace(ADDRESS, address), where, "exec"), held)
             case "python":

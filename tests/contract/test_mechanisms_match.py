@@ -18,13 +18,13 @@ from api_schemas.imported import ImportedMechanism
 from api_schemas.mechanisms import LARGEST_COMPONENTS, WEIGHT_SUM_TOLERANCE, MechanismSpec, MixtureComponent
 from api_schemas.scalar_types import LARGEST_TOTAL_STEPS
 from api_schemas.threat_models import ThreatModelSpec
-from service.computations.parts import mechanism_of
 from service.privacy.mechanisms import catalogue, domain, mixture
 from service.privacy.mechanisms.abstract import AbstractMechanism
 from service.privacy.mechanisms.catalogue import MECHANISMS
 from service.privacy.threat_models.abstract import AbstractThreatModel
 from service.privacy.threat_models.catalogue import THREAT_MODELS
 from service.privacy.threat_models.worst_case import WorstCase
+from service.resources.parts import mechanism_of
 from tests.privacy.cases import CASES, Case
 from tests.privacy.relaxed_cases import FAMILIES, relaxed_cases
 

@@ -18,8 +18,8 @@ import pytest
 import uvicorn
 
 from api_schemas.base import COMPONENT
-from service.computations.catalogue import resources
 from service.main import create_app
+from service.resources.catalogue import resources
 from service.settings import Settings
 from tests.contract.published_document import PATH, published_text
 

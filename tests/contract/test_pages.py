@@ -17,10 +17,10 @@ from api_schemas.membership_conversions import MembershipConversion
 from api_schemas.questions import QuestionSpec
 from api_schemas.threat_models import ThreatModelSpec
 from api_schemas.training_runs import DpsgdMechanism
-from service.computations.catalogue import RESOURCES
 from service.privacy.composition.planning.choose import METHODS
 from service.problems import ERROR_PROBLEMS, HTTP_PROBLEMS, INTERNAL_ERROR, INVALID_PARAMETER, SERVER_PROBLEMS
 from service.rendering.registry import renderings_of
+from service.resources.catalogue import RESOURCES
 from service.settings import Settings
 from service.telemetry.metrics import Metrics
 from tests.contract.pages import PAGES, ROOT, calls, objects_of_tables, page, section

@@ -12,10 +12,10 @@ from api_schemas.answers import Answer
 from api_schemas.claims import RANGES
 from api_schemas.fields import shape_of
 from api_schemas.questions import NumberQuestion, QuestionSpec
-from service.computations.estimates import questions_cost
-from service.computations.readings import READINGS
 from service.privacy.composition.planning.cost_model import CostModel
-from tests.contract.usual import QUESTIONS
+from service.resources.estimates import questions_cost
+from service.resources.readings import READINGS
+from tests.contract.example_values import QUESTIONS
 
 MODEL = CostModel(1.0, 1.0, 1.0)
 
@@ -26,7 +26,7 @@ def question_of(kind: str) -> QuestionSpec:
 
 
 def test_every_number_has_its_reading() -> None:
-    missing = "edit READINGS in service/computations/readings.py or NumberQuestion in api_schemas/questions.py"
+    missing = "edit READINGS in service/resources/readings.py or NumberQuestion in api_schemas/questions.py"
     assert set(READINGS) == set(shape_of(NumberQuestion).models), missing
 
 
@@ -47,5 +47,5 @@ def test_every_question_has_its_cost(kind: str) -> None:
     try:
         found = questions_cost([question_of(kind)], MODEL)
     except TypeError:
-        pytest.fail("edit _question_cost in service/computations/estimates.py")
+        pytest.fail("edit _question_cost in service/resources/estimates.py")
     assert found > 0

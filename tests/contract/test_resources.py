@@ -12,12 +12,12 @@ import pytest
 
 from api_schemas import base
 from service.command import main as cli
-from service.computations.abstract import Computation, command_of
-from service.computations.catalogue import RESOURCES, resource, resources
+from service.resources.abstract import Computation, command_of
+from service.resources.catalogue import RESOURCES, resource, resources
 
 ROOT = Path(__file__).parents[2]
-ROOM = ROOT / "service" / "computations"
-CATALOGUE = "service/computations/catalogue.py"
+ROOM = ROOT / "service" / "resources"
+CATALOGUE = "service/resources/catalogue.py"
 
 
 def defined() -> dict[str, str]:
@@ -26,7 +26,7 @@ def defined() -> dict[str, str]:
     for path in sorted(ROOM.rglob("*.py")):
         module = ".".join(path.relative_to(ROOM).with_suffix("").parts)
         for constant in re.findall(r"(?m)^([A-Z_]+): Final.* = Computation\(", path.read_text("utf-8")):
-            computation: Computation[Any, Any] = getattr(import_module(f"service.computations.{module}"), constant)
+            computation: Computation[Any, Any] = getattr(import_module(f"service.resources.{module}"), constant)
             found[computation.name] = f"{module}:{constant}"
     return found
 
@@ -39,7 +39,7 @@ def test_the_catalogue_names_every_resource() -> None:
 @pytest.mark.parametrize("name", RESOURCES)
 def test_what_a_resource_says_of_itself(name: str) -> None:
     computation = resource(name)
-    file = f"service/computations/{RESOURCES[name].partition(':')[0].replace('.', '/')}.py"
+    file = f"service/resources/{RESOURCES[name].partition(':')[0].replace('.', '/')}.py"
     assert computation.name == name, f"the name in {file} is not the one in {CATALOGUE}"
     assert re.fullmatch(r"(/[a-z0-9-]+)+", computation.path), f"the path in {file}"
     assert computation.path.startswith("/v1/"), f"the path in {file}"

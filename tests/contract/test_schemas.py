@@ -14,7 +14,7 @@ from api_schemas.mechanisms import GaussianMechanism, MechanismSpec
 from api_schemas.problems import field_errors
 from api_schemas.questions import PositivePredictiveValueQuestion, QuestionSpec
 from api_schemas.threat_models import ThreatModelSpec, WorstCaseThreatModel
-from tests.contract.usual import GAUSSIAN, MECHANISMS, QUESTIONS
+from tests.contract.example_values import GAUSSIAN, MECHANISMS, QUESTIONS
 
 REQUEST = TypeAdapter(BoundsRequest)
 

@@ -12,9 +12,9 @@ from api_schemas.bounds import BoundsRequest
 from api_schemas.mechanisms import MechanismSpec
 from api_schemas.problems import field_errors
 from api_schemas.training_runs import DpsgdMechanism
-from service.computations.caveats import caveats
-from service.computations.digest import digest
-from service.computations.parts import mechanism_of
+from service.resources.caveats import caveats
+from service.resources.digest import digest
+from service.resources.parts import mechanism_of
 from service.settings import Settings
 
 REQUEST = TypeAdapter(BoundsRequest)

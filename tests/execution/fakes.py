@@ -12,8 +12,6 @@ from typing import Any, Literal
 from prometheus_client import CollectorRegistry
 
 from api_schemas.base import Request, Response
-from service.computations.abstract import Computation, Quote
-from service.computations.violations import record_violation
 from service.execution.entry_mac import EntryAuthenticator
 from service.execution.leases import RedisLeases
 from service.execution.memory_cache import InMemoryResultCache
@@ -28,8 +26,10 @@ from service.execution.workers import Workers
 from service.parsing import validate_plain
 from service.privacy.enclosure import Enclosure, Evidence
 from service.privacy.errors import NumericalFailure, OutOfDomain
+from service.resources.abstract import Computation, Quote
+from service.resources.violations import record_violation
 from service.telemetry.metrics import Metrics
-from tests.patience import PATIENCE
+from tests.timeouts import TEST_TIMEOUT
 
 ENGINE_VERSION = "1"
 INLINE, LARGEST_INLINE, DEAR = 100, 8_000, 50_000
@@ -130,7 +130,7 @@ def make_metrics() -> Metrics:
 def make_pool(metrics: Metrics, **changes: Any) -> WorkerPool:
     arguments: dict[str, Any] = {
         "worker_count": 1,
-        "time_limit_seconds": PATIENCE,
+        "time_limit_seconds": TEST_TIMEOUT,
         "memory_limit_bytes": 2**30,
         "niceness": 0,
         "preloaded_modules": (__name__,),
@@ -204,7 +204,7 @@ def computations_logged(log: Path) -> int:
 
 async def logged(log: Path) -> int:
     """The process of the last computation in a log, as soon as one has begun."""
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TEST_TIMEOUT):
         while not log.exists() or not log.read_text().endswith("\n"):
             await asyncio.sleep(0.01)
     return int(log.read_text().splitlines()[-1])

@@ -13,7 +13,6 @@ from typing import Any, NoReturn, cast
 
 import pytest
 
-from service.computations.catalogue import resource
 from service.execution.errors import ExecutionError
 from service.execution.memory_cache import InMemoryResultCache
 from service.execution.runner import ComputationRunner
@@ -22,6 +21,7 @@ from service.execution.workers import Workers
 from service.importers.catalogue import validate_with_imports
 from service.parsing import RequestBodyError
 from service.privacy.errors import PrivacyComputationError
+from service.resources.catalogue import resource
 from tests.execution.fakes import ENGINE_VERSION, make_metrics
 
 

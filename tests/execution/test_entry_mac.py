@@ -13,7 +13,7 @@ from service.execution.leases import RedisLeases
 from service.execution.redis_client import RedisCircuitBreaker
 from service.execution.result_cache import RedisResultCache
 from tests.execution.fakes import make_metrics
-from tests.patience import PATIENCE
+from tests.timeouts import TEST_TIMEOUT
 
 OLD, NEW = "the key of last year, which is long", "the key of this year, which is long"
 
@@ -55,7 +55,7 @@ def test_no_single_change_goes_unnoticed() -> None:
 
 async def with_redis(url: str) -> tuple[RedisCircuitBreaker, RedisLeases, RedisResultCache]:
     metrics = make_metrics()
-    link = RedisCircuitBreaker(url, PATIENCE, metrics)
+    link = RedisCircuitBreaker(url, TEST_TIMEOUT, metrics)
     await link.start()
     cache = RedisResultCache(link, ttl_seconds=60, authenticator=EntryAuthenticator([OLD]), metrics=metrics)
     return link, RedisLeases(link, cache), cache

@@ -24,12 +24,12 @@ from tests.execution.fakes import (
     make_runner,
     make_shared,
 )
-from tests.patience import PATIENCE
+from tests.timeouts import TEST_TIMEOUT
 
 
 @pytest.fixture
 async def link(redis_url: str, metrics: Metrics) -> AsyncIterator[RedisCircuitBreaker]:
-    link = RedisCircuitBreaker(redis_url, PATIENCE, metrics)
+    link = RedisCircuitBreaker(redis_url, TEST_TIMEOUT, metrics)
     await link.start()
     yield link
     await link.stop()

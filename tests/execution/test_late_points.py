@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from api_schemas.sweeps import SweepsRequest, SweepsResponse
-from service.computations.bounds import BOUNDS
-from service.computations.digest import digest
-from service.computations.sweeps.sweeping import SWEEPS
+from service.resources.bounds import BOUNDS
+from service.resources.digest import digest
+from service.resources.sweeps.sweeping import SWEEPS
 from service.telemetry.metrics import Metrics
-from tests.computations.sweep_cases import NAMED, parsed
 from tests.execution.fakes import ENGINE_VERSION, make_pool, make_runner
+from tests.resources.sweep_cases import NAMED, parsed
 
 LIMIT_SECONDS = 6.0
 OUT_OF_TIME = "/problems/out-of-time"
@@ -43,7 +43,7 @@ def long_sweep(mechanism: dict[str, Any], place: str) -> SweepsRequest:
     ids=["one by one", "together"],
 )
 async def test_answered_points_are_sent_and_the_rest_are_problems(metrics: Metrics, request_: SweepsRequest) -> None:
-    pool = make_pool(metrics, preloaded_modules=("service.computations.sweeps.sweeping",))
+    pool = make_pool(metrics, preloaded_modules=("service.resources.sweeps.sweeping",))
     runner = make_runner(metrics, pool, max_cost=10**12)
     await pool.start()
     pool._time_limit_seconds = LIMIT_SECONDS
@@ -72,7 +72,7 @@ async def test_a_sweep_within_its_time_limit_is_stored(metrics: Metrics) -> None
             "questions": [{"type": "epsilon", "delta": 1e-5}],
         }
     )
-    pool = make_pool(metrics, preloaded_modules=("service.computations.sweeps.sweeping",))
+    pool = make_pool(metrics, preloaded_modules=("service.resources.sweeps.sweeping",))
     runner = make_runner(metrics, pool, max_cost=10**12)
     try:
         assert [(await runner.run(SWEEPS, request)).cache for _ in range(2)] == ["computed", "memory"]

@@ -18,7 +18,7 @@ from service.execution.shared_cache import SharedCache
 from service.telemetry.metrics import Metrics
 from tests.execution.delaying_proxy import distant
 from tests.execution.fakes import FAKE, FakeRequest, make_metrics, make_pool, make_runner, make_shared
-from tests.patience import PATIENCE
+from tests.timeouts import TEST_TIMEOUT
 
 SEED = 20265
 COSTS = (8_001, 20_000, 50_000, 200_000, 900_000)
@@ -58,7 +58,7 @@ async def hits(url: str, shared_by: SharedCache | None = None) -> int:
 async def near(redis_url: str) -> str:
     """A Redis that has all results."""
     metrics = make_metrics()
-    link = RedisCircuitBreaker(redis_url, PATIENCE, metrics)
+    link = RedisCircuitBreaker(redis_url, TEST_TIMEOUT, metrics)
     await link.start()
     assert await hits(redis_url, make_shared(link, metrics, cost_floor=1_000)) == 0
     await link.stop()
@@ -93,7 +93,7 @@ async def test_a_connection_that_is_to_be_opened_does_not_shorten_the_wait(
     redis_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Opening takes 0.6 s and the answer 0.6 s, of a wait of 1 s for each."""
-    client = build_client(redis_url, PATIENCE)
+    client = build_client(redis_url, TEST_TIMEOUT)
     connect = BlockingConnectionPool.get_connection
 
     async def open_slowly(pool: Any) -> Any:

@@ -12,9 +12,9 @@ import pytest
 from service.execution import request_thread as module
 from service.execution.errors import QueueFull
 from service.execution.request_thread import MAX_QUEUED_CALLS, RequestThread
-from tests.computations.large_requests import KINDS, large_request
 from tests.execution.loop_steps import runner_without_workers, seen, steps
-from tests.thorough import thorough
+from tests.resources.large_requests import KINDS, large_request
+from tests.slow_marker import thorough
 
 LONGEST_SECONDS = 0.05
 """Of CPU: what is read in the loop takes less than 20 ms; more on machines that have other work."""

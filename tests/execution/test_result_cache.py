@@ -22,7 +22,7 @@ from service.execution.result_cache import (
 )
 from tests.conftest import RedisServer, stopped
 from tests.execution.fakes import FAKE, SEAL_KEY, FakeResponse, counted, make_metrics
-from tests.patience import PATIENCE
+from tests.timeouts import TEST_TIMEOUT
 
 DIGEST = "sha256:" + "a" * 64
 OTHER = "sha256:" + "b" * 64
@@ -64,7 +64,7 @@ async def cache(request: pytest.FixtureRequest) -> AsyncIterator[ResultCache]:
         yield InMemoryResultCache(10, 10_000)
         return
     metrics = make_metrics()
-    link = RedisCircuitBreaker(request.getfixturevalue("redis_url"), PATIENCE, metrics)
+    link = RedisCircuitBreaker(request.getfixturevalue("redis_url"), TEST_TIMEOUT, metrics)
     await link.start()
     yield RedisResultCache(link, ttl_seconds=60, authenticator=EntryAuthenticator([SEAL_KEY]), metrics=metrics)
     await link.stop()
@@ -93,7 +93,7 @@ async def test_the_last_put_counts(cache: ResultCache) -> None:
 @pytest.mark.parametrize("entry", FORGED.values(), ids=FORGED)
 async def test_entries_that_are_not_the_result_are_missing(redis_url: str, entry: bytes) -> None:
     metrics = make_metrics()
-    link = RedisCircuitBreaker(redis_url, PATIENCE, metrics)
+    link = RedisCircuitBreaker(redis_url, TEST_TIMEOUT, metrics)
     await link.start()
     cache = RedisResultCache(link, ttl_seconds=60, authenticator=EntryAuthenticator([SEAL_KEY]), metrics=metrics)
     with redis.Redis.from_url(redis_url) as client:
@@ -105,7 +105,7 @@ async def test_entries_that_are_not_the_result_are_missing(redis_url: str, entry
 
 async def test_a_key_of_another_type_is_missing_and_redis_stays_in_use(redis_url: str) -> None:
     metrics = make_metrics()
-    link = RedisCircuitBreaker(redis_url, PATIENCE, metrics)
+    link = RedisCircuitBreaker(redis_url, TEST_TIMEOUT, metrics)
     await link.start()
     cache = RedisResultCache(link, ttl_seconds=60, authenticator=EntryAuthenticator([SEAL_KEY]), metrics=metrics)
     with redis.Redis.from_url(redis_url) as client:
@@ -120,7 +120,7 @@ async def test_a_key_of_another_type_is_missing_and_redis_stays_in_use(redis_url
 
 async def test_entries_are_json(redis_url: str) -> None:
     metrics = make_metrics()
-    link = RedisCircuitBreaker(redis_url, PATIENCE, metrics)
+    link = RedisCircuitBreaker(redis_url, TEST_TIMEOUT, metrics)
     await link.start()
     cache = RedisResultCache(link, ttl_seconds=60, authenticator=EntryAuthenticator([SEAL_KEY]), metrics=metrics)
     cache.put(FAKE.name, DIGEST, body_of(DIGEST))
@@ -135,7 +135,7 @@ async def test_entries_are_json(redis_url: str) -> None:
 
 async def test_entries_expire(redis_url: str) -> None:
     metrics = make_metrics()
-    link = RedisCircuitBreaker(redis_url, PATIENCE, metrics)
+    link = RedisCircuitBreaker(redis_url, TEST_TIMEOUT, metrics)
     await link.start()
     cache = RedisResultCache(link, ttl_seconds=60, authenticator=EntryAuthenticator([SEAL_KEY]), metrics=metrics)
     cache.put(FAKE.name, DIGEST, body_of(DIGEST))
@@ -148,7 +148,7 @@ async def test_entries_expire(redis_url: str) -> None:
 @pytest.mark.parametrize("size", [0, MAX_INLINE_MAC_BYTES, 2**22])
 async def test_values_of_any_length_come_back(redis_url: str, size: int) -> None:
     metrics = make_metrics()
-    link = RedisCircuitBreaker(redis_url, PATIENCE, metrics)
+    link = RedisCircuitBreaker(redis_url, TEST_TIMEOUT, metrics)
     await link.start()
     cache = RedisResultCache(link, ttl_seconds=60, authenticator=EntryAuthenticator([SEAL_KEY]), metrics=metrics)
     body = body_of(DIGEST) + bytes(size)
@@ -160,7 +160,7 @@ async def test_values_of_any_length_come_back(redis_url: str, size: int) -> None
 
 async def test_a_killed_redis_is_a_miss_and_a_metric_and_is_used_again_when_it_is_back(own_redis: RedisServer) -> None:
     metrics = make_metrics()
-    link = RedisCircuitBreaker(own_redis.url, PATIENCE, metrics)
+    link = RedisCircuitBreaker(own_redis.url, TEST_TIMEOUT, metrics)
     await link.start()
     cache = RedisResultCache(link, ttl_seconds=60, authenticator=EntryAuthenticator([SEAL_KEY]), metrics=metrics)
     cache.put(FAKE.name, DIGEST, body_of(DIGEST))
@@ -177,7 +177,7 @@ async def test_a_killed_redis_is_a_miss_and_a_metric_and_is_used_again_when_it_i
     assert counted(metrics, 'privacy_bounds_redis_failures_total{operation="get"}') == 1, "nobody asks while it is away"
 
     own_redis.start()
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TEST_TIMEOUT):
         while not link.available:
             await asyncio.sleep(0.05)
     cache.put(FAKE.name, DIGEST, body_of(DIGEST))
@@ -205,7 +205,7 @@ async def _hang_and_go_on(own_redis: RedisServer, link: RedisCircuitBreaker) -> 
             with pytest.raises(RedisUnavailable):
                 await link.call("get", lambda client: client.get("x"))
         assert not link.available
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TEST_TIMEOUT):
         while not link.available:
             await asyncio.sleep(0.05)
     await link.stop()
@@ -214,7 +214,7 @@ async def _hang_and_go_on(own_redis: RedisServer, link: RedisCircuitBreaker) -> 
 async def test_a_redis_that_was_never_there_stops_nothing(own_redis: RedisServer) -> None:
     own_redis.kill()
     metrics = make_metrics()
-    link = RedisCircuitBreaker(own_redis.url, PATIENCE, metrics)
+    link = RedisCircuitBreaker(own_redis.url, TEST_TIMEOUT, metrics)
     await link.start()
     assert not link.available
     with pytest.raises(RedisUnavailable):
@@ -224,7 +224,7 @@ async def test_a_redis_that_was_never_there_stops_nothing(own_redis: RedisServer
 
 async def test_a_write_queue_that_is_full_forgets_and_counts(redis_url: str) -> None:
     metrics = make_metrics()
-    link = RedisCircuitBreaker(redis_url, PATIENCE, metrics)
+    link = RedisCircuitBreaker(redis_url, TEST_TIMEOUT, metrics)
     await link.start()
     cache = RedisResultCache(link, ttl_seconds=60, authenticator=EntryAuthenticator([SEAL_KEY]), metrics=metrics)
     for _ in range(RedisResultCache.MAX_QUEUED + 7):

@@ -35,7 +35,7 @@ from tests.execution.fakes import (
     make_runner,
     make_shared,
 )
-from tests.patience import PATIENCE
+from tests.timeouts import TEST_TIMEOUT
 
 VIOLATIONS = "privacy_bounds_invariant_violations_total"
 
@@ -49,7 +49,7 @@ async def runner(metrics: Metrics) -> AsyncIterator[ComputationRunner]:
 
 @pytest.fixture
 async def link(redis_url: str, metrics: Metrics) -> AsyncIterator[RedisCircuitBreaker]:
-    link = RedisCircuitBreaker(redis_url, PATIENCE, metrics)
+    link = RedisCircuitBreaker(redis_url, TEST_TIMEOUT, metrics)
     await link.start()
     yield link
     await link.stop()
@@ -199,7 +199,7 @@ async def test_a_time_limit_is_a_failure_like_any(metrics: Metrics) -> None:
     runner = make_runner(metrics, pool)
     with pytest.raises(OutOfTime):
         await runner.run(FAKE, FakeRequest(action="sleep", amount=600.0, cost=DEAR))
-    pool._time_limit_seconds = PATIENCE  # what is quick meets no limit, however busy the machine is
+    pool._time_limit_seconds = TEST_TIMEOUT  # what is quick meets no limit, however busy the machine is
     assert (await runner.run(FAKE, FakeRequest(cost=DEAR))).cache == "computed"
     await pool.close()
 
@@ -369,7 +369,7 @@ async def test_a_killed_holder_blocks_nobody_beyond_its_lease(
 async def test_a_redis_that_dies_under_way_changes_no_answer(
     own_redis: RedisServer, metrics: Metrics, tmp_path: Path
 ) -> None:
-    link = RedisCircuitBreaker(own_redis.url, PATIENCE, metrics)
+    link = RedisCircuitBreaker(own_redis.url, TEST_TIMEOUT, metrics)
     await link.start()
     pool = make_pool(metrics)
     shared = make_shared(link, metrics)
@@ -410,11 +410,11 @@ from service.execution import redis_client
 from service.execution.redis_client import RedisCircuitBreaker
 from tests.execution.fakes import *
 
-redis_client.PROBE_TIMEOUT_SECONDS = PATIENCE
+redis_client.PROBE_TIMEOUT_SECONDS = TEST_TIMEOUT
 
 async def main(url, request):
     metrics = make_metrics()
-    link = RedisCircuitBreaker(url, PATIENCE, metrics)
+    link = RedisCircuitBreaker(url, TEST_TIMEOUT, metrics)
     await link.start()
     pool, shared = make_pool(metrics), make_shared(link, metrics)
     runner = make_runner(metrics, pool, shared)

@@ -22,7 +22,7 @@ from tests.execution.fakes import (
     make_pool,
     make_runner,
 )
-from tests.patience import PATIENCE
+from tests.timeouts import TEST_TIMEOUT
 
 LONG = 900_000
 MEBIBYTE = 2**20
@@ -32,7 +32,7 @@ MEBIBYTE = 2**20
 async def runner(metrics: Metrics) -> AsyncIterator[ComputationRunner]:
     """One worker, and a reserve with a limit of half a second for what sleeps."""
     pool = make_pool(metrics)
-    reserve = make_pool(metrics, time_limit_seconds=PATIENCE, memory_limit_bytes=384 * MEBIBYTE)
+    reserve = make_pool(metrics, time_limit_seconds=TEST_TIMEOUT, memory_limit_bytes=384 * MEBIBYTE)
     await reserve.start()
     yield make_runner(metrics, pool, reserve=reserve)
     await pool.close()
@@ -64,7 +64,7 @@ async def test_work_beyond_its_price_takes_its_turn(
     await logged(log)
     priced_low = FakeRequest(action="wait", gate=str(gate), cost=DEAR, log=str(slow))
     wrong = asyncio.create_task(runner.run(FAKE, priced_low, WaitingClient("two")))
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TEST_TIMEOUT):
         while not counted(metrics, 'privacy_bounds_worker_losses_total{reason="time_limit"}'):
             await asyncio.sleep(0.01)
     assert counted(metrics, "privacy_bounds_queue_depth") == 2

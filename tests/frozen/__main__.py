@@ -28,8 +28,8 @@ from dataclasses import replace
 from types import FrameType
 from typing import Final
 
-from service.computations.catalogue import RESOURCES, resource
 from service.engine_version import ENGINE_VERSION
+from service.resources.catalogue import RESOURCES, resource
 from tests.frozen.answers import DEFECT, Answer, Kept, answer, kept, present_platform
 from tests.frozen.comparing import apart, disagreeing, unlike, wider
 from tests.frozen.wide import wide_answers

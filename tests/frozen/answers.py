@@ -16,11 +16,11 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 from pydantic import ValidationError
 
-from service.computations.catalogue import resource
 from service.importers.catalogue import validate_with_imports
 from service.parsing import InvalidRequest, RequestBodyError, parse_request
 from service.privacy.errors import PrivacyComputationError
 from service.problems import problem_of
+from service.resources.catalogue import resource
 from tests.frozen.space import request
 
 FILE: Final = Path(__file__).with_name("answers.json")

@@ -15,10 +15,10 @@ from benchmarks.numbers.cold import ask_epsilon, ask_gamma
 from benchmarks.numbers.many import COUNTS, NOISE, NOISES, RATE, RATES, STEPS, sweep_request, unrelated, value_range
 from benchmarks.numbers.scale import parts
 from benchmarks.timing import cpu_seconds
-from service.computations.bounds import BOUNDS
-from service.computations.sweeps.sweeping import SWEEPS
 from service.privacy.threat_models.worst_case import WorstCase
 from service.privacy.trade_off.pair import TradeOffPair
+from service.resources.bounds import BOUNDS
+from service.resources.sweeps.sweeping import SWEEPS
 from tests.frozen.answers import DIGEST, ENGINE
 from tests.privacy.cases import built
 

@@ -9,11 +9,11 @@ from typing import Final
 
 from pydantic import ValidationError
 
-from service.computations.catalogue import resource
-from service.computations.cost_range import CostRange, cost_range
 from service.importers.catalogue import validate_with_imports
 from service.parsing import RequestBodyError, parse_request
 from service.privacy.errors import PrivacyComputationError
+from service.resources.catalogue import resource
+from service.resources.cost_range import CostRange, cost_range
 from tests.frozen.answers import DIGEST, ENGINE, kept
 from tests.frozen.space import TURNS, request
 

@@ -10,14 +10,14 @@ from typing import Any, Final
 import numpy as np
 from numpy.random import Generator
 
-from service.computations.catalogue import RESOURCES, resource
 from service.privacy.mechanisms.neighbours import Neighbours
-from tests.computations.nested_space import any_nested, number_pointers
-from tests.computations.request_space import Spec, any_request, mechanism, question
+from service.resources.catalogue import RESOURCES, resource
 from tests.importers.states import STATES
 from tests.privacy.mixed_box import mixed_points
 from tests.privacy.random_cases import FAMILIES, NEIGHBOURS, RandomQuestion, log_uniform, random_question
 from tests.rendering import assessment_space
+from tests.resources.nested_space import any_nested, number_pointers
+from tests.resources.request_space import Spec, any_request, mechanism, question
 
 SEED: Final = 20261125
 QUESTIONS: Final = {

@@ -8,7 +8,7 @@ from service.engine_version import ENGINE_VERSION
 from tests.frozen.answers import FILE, Answer, answer, kept, present_platform
 from tests.frozen.comparing import apart, disagreeing, unlike
 from tests.frozen.space import request
-from tests.thorough import thorough
+from tests.slow_marker import thorough
 
 KEPT = kept()
 HERE = KEPT.platform == present_platform()

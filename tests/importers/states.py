@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from api_schemas.bounds import BoundsRequest
-from service.computations.bounds import BOUNDS
 from service.importers.catalogue import validate_with_imports
+from service.resources.bounds import BOUNDS
 
 FOLDER = Path(__file__).with_name("fixtures")
 STATES: dict[str, dict[str, dict[str, Any]]] = {

@@ -14,9 +14,9 @@ from pydantic import ValidationError
 from api_schemas.imported import ImportFormat
 from api_schemas.mechanisms import MechanismSpec
 from api_schemas.problems import field_errors
-from service.computations.digest import digest
 from service.importers.catalogue import FORMATS, import_state
 from service.importers.dp_accounting import EVENTS, NO_THEOREM
+from service.resources.digest import digest
 from tests.importers.states import (
     ALL,
     BOUNDED,

@@ -27,8 +27,8 @@ from service.jobs.repository import ClaimedChunk, Quota
 from service.jobs.results_codec import compress
 from tests.conftest import RedisServer, stopped
 from tests.execution.fakes import SEAL_KEY
-from tests.patience import PATIENCE
 from tests.system.jobs import a_job
+from tests.timeouts import TEST_TIMEOUT
 
 QUOTA = Quota(1_000, 2**30)
 SEED = 20265
@@ -75,7 +75,7 @@ def lines(points: int) -> bytes:
 def finish_all(store: RedisStore, version: str = "1") -> list[tuple[str, Chunk]]:
     """Compute whatever can be claimed, and return it in its order."""
     found: list[tuple[str, Chunk]] = []
-    while (claim := store.claim(version, "worker", PATIENCE)) is not None:
+    while (claim := store.claim(version, "worker", TEST_TIMEOUT)) is not None:
         found.append((claim.job.id, claim.chunk))
         with suppress(JobNotFound, JobsUnavailable):
             store.save(claim, lines(claim.chunk.points), 2)
@@ -98,7 +98,7 @@ def call_everything(store: RedisStore, job: StoredJob, held: ClaimedChunk, sourc
         lambda: store.get(job.id),
         lambda: store.request(job.id),
         lambda: store.results(job.id, 0, 3),
-        lambda: store.renew(held, PATIENCE),
+        lambda: store.renew(held, TEST_TIMEOUT),
         lambda: store.list(None, 10, None),
         lambda: store.orphans("2", 0.0),
         lambda: accepted(store, key="key", total=9),
@@ -121,7 +121,7 @@ def test_a_poisoned_record_is_no_job_and_stops_no_other_one(store: RedisStore, r
         for part, (command, *values) in source.sample(poisons(), 90):
             database.flushdb()
             job = accepted(store, key="key", total=9)
-            kept, held, back = (store.claim("1", "worker", PATIENCE) for _ in range(3))
+            kept, held, back = (store.claim("1", "worker", TEST_TIMEOUT) for _ in range(3))
             assert kept is not None
             assert held is not None
             assert back is not None
@@ -161,7 +161,7 @@ def test_who_looks_with_another_key_ends_nothing(store: RedisStore, redis_url: s
 
 def test_garbage_among_chunks_and_workers_hides_no_job(store: RedisStore, redis_url: str) -> None:
     job = accepted(store, total=9)
-    claim = store.claim("1", "worker", PATIENCE)
+    claim = store.claim("1", "worker", TEST_TIMEOUT)
     assert claim is not None
     with redis.Redis.from_url(redis_url) as database:
         key = f"{PREFIX}job:{job.id}"
@@ -170,7 +170,7 @@ def test_garbage_among_chunks_and_workers_hides_no_job(store: RedisStore, redis_
         database.zadd(f"{PREFIX}workers", {b"\xff 1": time.time(), b"nothing": time.time()})
     assert claim.chunk in [held.chunk for held in store.dispatched_chunks(job.id)]
     assert "\ufffd" in {worker.name for worker in store.announced_workers()}
-    assert len(store.present_workers(PATIENCE)) == 2
+    assert len(store.present_workers(TEST_TIMEOUT)) == 2
 
 
 def test_no_version_is_gone_while_redis_was_away(store: RedisStore, redis_url: str) -> None:
@@ -191,14 +191,14 @@ def test_results_of_another_generation_are_refused(store: RedisStore, redis_url:
     job = accepted(store, total=2)
     [(_, chunk)] = finish_all(store)
     other = accepted(store, total=2)
-    claim = store.claim("1", "worker", PATIENCE)
+    claim = store.claim("1", "worker", TEST_TIMEOUT)
     assert claim is not None
     anew = store.restart(other.id, 0, "2", "sha256:1", 2)
     assert (anew.generation, anew.engine_version, anew.digest) == (1, "2", "sha256:1")
-    assert not store.renew(claim, PATIENCE)
+    assert not store.renew(claim, TEST_TIMEOUT)
     assert store.save(claim, lines(2), 2).done == 0, "a claim of an earlier generation changes nothing"
     assert store.fail(other.id, 0, b"{}").state == "queued"
-    assert store.claim("1", "worker", PATIENCE) is None
+    assert store.claim("1", "worker", TEST_TIMEOUT) is None
     assert finish_all(store, "2") == [(other.id, chunk)]
     with redis.Redis.from_url(redis_url) as database:
         names = [f"{PREFIX}job:{each.id}:lines" for each in (job, other)]
@@ -213,9 +213,9 @@ def test_a_job_of_a_thousand_costs_as_many_commands_as_one_of_ten(store: RedisSt
 
         def commands_of_a_piece() -> int:
             database.config_resetstat()
-            claim = store.claim("1", "worker", PATIENCE)
+            claim = store.claim("1", "worker", TEST_TIMEOUT)
             assert claim is not None
-            store.renew(claim, PATIENCE)
+            store.renew(claim, TEST_TIMEOUT)
             store.save(claim, lines(1), 2)
             store.list(None, 10, None)
             store.purge(time.time(), QUOTA, 3_600.0)
@@ -238,7 +238,7 @@ def test_a_claim_that_runs_out_comes_again_unless_redis_was_away(store: RedisSto
     second = store.claim("1", "another", 0.05)
     assert second is not None
     assert (second.chunk, second.tries) == (first.chunk, 1)
-    assert not store.renew(first, PATIENCE)
+    assert not store.renew(first, TEST_TIMEOUT)
     with redis.Redis.from_url(redis_url) as database:
         database.set(f"{PREFIX}seen", time.time() - 60)  # nobody could renew anything for a minute
     time.sleep(0.1)
@@ -311,7 +311,7 @@ def test_who_asks_while_redis_hangs_fails_fast(own_redis: RedisServer) -> None:
             started = time.monotonic()
             assert all(threads.map(lambda _: fails(), range(48)))
             assert time.monotonic() - started < 4 * TIMEOUT_SECONDS
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + TEST_TIMEOUT
         while fails():
             assert time.monotonic() < deadline
             time.sleep(PROBE_SECONDS / 5)
@@ -330,10 +330,10 @@ def test_a_server_without_room_refuses_jobs_and_keeps_what_it_has(tmp_path: Path
             for each in (ended, expiring):
                 store.cancel(each.id)
             job = accepted(store, total=4)
-            claim = store.claim("1", "worker", PATIENCE)
+            claim = store.claim("1", "worker", TEST_TIMEOUT)
             assert claim is not None
             database.config_set("maxmemory", 1)
-            for call in (lambda: accepted(store), lambda: store.claim("1", "worker", PATIENCE)):
+            for call in (lambda: accepted(store), lambda: store.claim("1", "worker", TEST_TIMEOUT)):
                 with pytest.raises(JobsUnavailable):
                     call()
             with pytest.raises(JobsUnavailable) as caught:

@@ -18,7 +18,7 @@ from service.jobs.local import scheduler
 from service.jobs.local.store import SqliteStore
 from tests.jobs.backends import lines, points_and_makers
 from tests.jobs.worker_contexts import FakeWorkerContext, add, dispatched
-from tests.patience import PATIENCE
+from tests.timeouts import TEST_TIMEOUT
 
 
 @pytest.fixture(autouse=True)
@@ -48,7 +48,7 @@ async def running(folder: Path, version: str) -> AsyncGenerator[tuple[scheduler.
 
 
 async def until(happened: Any) -> None:
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TEST_TIMEOUT):
         while not happened():
             await asyncio.sleep(0.005)
 
@@ -138,7 +138,7 @@ asyncio.run(main())
 
     async def says(process: asyncio.subprocess.Process, sentence: str) -> None:
         assert process.stdout is not None
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TEST_TIMEOUT):
             while sentence not in (await process.stdout.readline()).decode():
                 pass
 

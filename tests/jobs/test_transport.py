@@ -14,7 +14,7 @@ from service.jobs.celery.celery_app import KEY_PREFIX, make_celery_app, queue_na
 from service.jobs.celery.transport import TASK, make_message
 from service.settings import Settings
 from tests.execution.fakes import SEAL_KEY
-from tests.patience import PATIENCE
+from tests.timeouts import TEST_TIMEOUT
 
 SEED = 20266
 ROUNDS = 40
@@ -72,12 +72,12 @@ def test_garbage_is_dropped_and_counted_and_a_message_gets_through(redis_url: st
                 database.lpush(KEY_PREFIX + queue, sent)
             while database.llen(KEY_PREFIX + queue):
                 with suppress(TimeoutError):
-                    connection.drain_events(timeout=PATIENCE)
+                    connection.drain_events(timeout=TEST_TIMEOUT)
             accepted = len(received)
             assert len(dropped) + accepted >= ROUNDS
             app.send_task(TASK, queue=queue)
             while len(received) == accepted:
-                connection.drain_events(timeout=PATIENCE)
+                connection.drain_events(timeout=TEST_TIMEOUT)
         assert not database.exists(f"{KEY_PREFIX}unacked:{queue}")
     # Whatever names the task is a message like any other: nothing else of it is read.
     assert {task for task, _ in received} == {TASK}

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from service.computations.answers import curves_of
 from service.privacy.composition.planning.options import EngineOptions
 from service.privacy.enclosure import Enclosure
 from service.privacy.errors import NumericalFailure, UnsupportedCombination
@@ -15,6 +14,7 @@ from service.privacy.mechanisms.mixture import Mixture
 from service.privacy.mechanisms.neighbours import Neighbours
 from service.privacy.threat_models.worst_case import WorstCase
 from service.privacy.trade_off.pair import TradeOffPair
+from service.resources.answers import curves_of
 from tests.privacy.cases import built
 from tests.privacy.random_cases import OF_SHIFTS, BoxPoint, RandomCase
 

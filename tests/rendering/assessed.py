@@ -8,10 +8,10 @@ from random import Random
 from typing import Any, Final
 
 from api_schemas.assessments import AssessmentsRequest, AssessmentsResponse
-from service.computations.assessments.assessment import ASSESSMENTS
-from service.computations.digest import digest
 from service.engine_version import ENGINE_VERSION
 from service.importers.catalogue import validate_with_imports
+from service.resources.assessments.assessment import ASSESSMENTS
+from service.resources.digest import digest
 
 SEED: Final = 20271
 COUNT: Final = 40

@@ -11,9 +11,9 @@ from numpy.random import Generator
 from pydantic import ValidationError
 
 from api_schemas.assessments import AssessmentsRequest, AssessmentsResponse
-from service.computations.assessments.assessment import ASSESSMENTS
 from service.privacy.errors import PrivacyComputationError
-from tests.computations.request_space import ELEMENTS, Spec, delta, probability, question, spread
+from service.resources.assessments.assessment import ASSESSMENTS
+from tests.resources.request_space import ELEMENTS, Spec, delta, probability, question, spread
 
 DIGEST: Final = "sha256:" + "0" * 64
 ENGINE: Final = "engine"

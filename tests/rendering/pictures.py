@@ -9,8 +9,8 @@ from typing import Any
 
 from api_schemas.base import Result
 from service.command.in_process import evaluate, render
-from service.computations.catalogue import resource
 from service.rendering.charts.style import VEGA_LITE
+from service.resources.catalogue import resource
 
 DPSGD = {"type": "dpsgd", "noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 1000}
 GAUSSIAN = {"type": "gaussian", "noise_multiplier": 2.0}

@@ -17,13 +17,13 @@ from api_schemas.bounds import BoundsRequest
 from api_schemas.curves import CurvesRequest
 from api_schemas.sweeps import SweepsResponse
 from service.command.in_process import evaluate, render
-from service.computations.bounds import BOUNDS
-from service.computations.catalogue import resource
-from service.computations.curves import CURVES
-from service.computations.digest import digest
 from service.engine_version import ENGINE_VERSION
 from service.rendering.chart_catalogue import RATES
 from service.rendering.charts.style import COLOURS, CONFIG, SCHEMA, VEGA_LITE, series_encoding
+from service.resources.bounds import BOUNDS
+from service.resources.catalogue import resource
+from service.resources.curves import CURVES
+from service.resources.digest import digest
 from tests.rendering.pictures import CASES, DEAR, GAUSSIAN, HOSTILE, NAME, REQUESTS, charts, nodes, response, spec
 
 BESIDE = {"usermeta"}

@@ -10,7 +10,6 @@ from decimal import ROUND_HALF_EVEN, Context
 import pytest
 
 from api_schemas.assessments import AssessmentsResponse
-from service.computations.digest import canonical_text
 from service.rendering.documents.escaping import plain, prose
 from service.rendering.documents.markdown import model_card
 from service.rendering.documents.plain_text import plain_text
@@ -18,6 +17,7 @@ from service.rendering.report.guideline_map import guidelines
 from service.rendering.report.html import render_report
 from service.rendering.sentences.summary import LONGEST_RUN
 from service.rendering.sentences.title import run_title
+from service.resources.digest import canonical_text
 from tests.rendering.assessment_space import assessment, drawn
 from tests.rendering.assessment_texts import (
     check_attack,
@@ -40,7 +40,7 @@ from tests.rendering.printed_numbers import (
     percent_up,
 )
 from tests.rendering.report_texts import check_attackers_table, check_figures
-from tests.thorough import thorough
+from tests.slow_marker import thorough
 
 BLOCK = 10
 BLOCKS = [*range(6), *map(thorough, range(6, 50))]
@@ -231,7 +231,7 @@ FORMATTERS = (
     ("service.rendering.sentences.outcome", "percent_down"),
     ("service.rendering.sentences.statement", "percent_up"),
     ("service.rendering.sentences.statement", "points_up"),
-    ("service.computations.assessments.hazards", "percent_up"),
+    ("service.resources.assessments.hazards", "percent_up"),
     ("service.rendering.report.headline_numbers", "percent_up"),
     ("service.rendering.report.headline_numbers", "percent_down"),
     ("service.rendering.report.html", "percent_up"),

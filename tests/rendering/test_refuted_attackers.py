@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from api_schemas.assessments import AssessmentsRequest, AssessmentsResponse
-from service.computations.assessments.assessment import ASSESSMENTS
 from service.engine_version import ENGINE_VERSION
 from service.importers.catalogue import validate_with_imports
 from service.rendering.chart_catalogue import assessment_dependencies
 from service.rendering.documents import DOCUMENT_WRITERS
 from service.rendering.report.html import render_report
+from service.resources.assessments.assessment import ASSESSMENTS
 
 NAME = "sha256:" + "0" * 64
 GAUSSIAN: dict[str, Any] = {"type": "gaussian", "noise_multiplier": 2.0}

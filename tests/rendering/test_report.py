@@ -14,13 +14,13 @@ import pytest
 from typing_extensions import override
 
 from service.command.in_process import evaluate
-from service.computations.catalogue import resource
-from service.computations.digest import canonical_text, digest
 from service.parsing import parse_request
 from service.rendering.charts.series import ATTACKERS
 from service.rendering.numbers import percent_exact, percent_up
 from service.rendering.registry import HTML, renderings_of
 from service.rendering.report.html import render_report, request_of
+from service.resources.catalogue import resource
+from service.resources.digest import canonical_text, digest
 from tests.rendering.pictures import HOSTILE, REQUESTS, form, response
 
 CASES = tuple(REQUESTS["assessments"])

@@ -14,10 +14,10 @@ from api_schemas.assessments import AssessedAssumption
 from api_schemas.assumptions_and_hazards import HazardCode
 from api_schemas.mechanisms import GaussianMechanism
 from api_schemas.threat_models import WorstCaseThreatModel
-from service.computations.assessments.effects import HAZARDS, NO_BOUND, POSSIBLE
-from service.computations.assessments.premises import IF_NOT
 from service.rendering.sentences.statement import statement
 from service.rendering.sentences.summary import MOST_WORDS, RunFacts, run_summary
+from service.resources.assessments.effects import HAZARDS, NO_BOUND, POSSIBLE
+from service.resources.assessments.premises import IF_NOT
 
 LONG = " ".join("a" for _ in range(100))
 CHANGED = (

@@ -11,7 +11,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from api_schemas.mechanisms import ImportedMechanism, MechanismSpec, nodes_of
 from service.rendering.sentences.title import LONGEST_TITLE, MORE, joined, run_title
-from tests.computations.request_space import mechanism
+from tests.resources.request_space import mechanism
 
 ADAPTER: TypeAdapter[Any] = TypeAdapter(MechanismSpec)
 GAUSSIAN = {"type": "gaussian", "noise_multiplier": 1.1}

@@ -17,8 +17,8 @@ from service.rendering.charts.series import LONGEST_MECHANISM, attackers, descri
 from service.rendering.charts.style import WIDTH, finalize_spec, layered_chart, legend_lines, series_encoding
 from service.rendering.charts.words import LONGEST_LINE, LONGEST_TITLE, join_counted, with_full_stop, wrap
 from service.rendering.sentences.title import run_title
-from tests.computations.request_space import THREATS, mechanism
 from tests.privacy.cases import CASES
+from tests.resources.request_space import THREATS, mechanism
 
 MECHANISM: TypeAdapter[Any] = TypeAdapter(MechanismSpec)
 THREAT_MODEL: TypeAdapter[Any] = TypeAdapter(ThreatModelSpec)

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 import httpx2
 import pytest
 
-from tests.system.servers import served
+from tests.system.running_server import running_server
 
 
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx2.Client]:
     """Modules that need limits of their own have a fixture of this name."""
-    with served(tmp_path_factory.mktemp("server")) as client:
+    with running_server(tmp_path_factory.mktemp("server")) as client:
         yield client

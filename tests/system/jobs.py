@@ -19,9 +19,9 @@ import psutil
 
 from service.jobs.job import StoredJob, new_id
 from tests.conftest import ComposedRedis, redis_executable
-from tests.patience import PATIENCE
-from tests.system.servers import module_of
+from tests.system.running_server import module_of
 from tests.system.test_processes import processor_seconds
+from tests.timeouts import TEST_TIMEOUT
 
 SEAL_KEY = "the key of these tests and of nothing else"
 ADVANTAGE = {"type": "advantage"}
@@ -68,7 +68,7 @@ def state_of(client: httpx2.Client, job: str) -> dict[str, Any]:
     return found
 
 
-def wait_for(happened: Callable[[], bool], patience: float = PATIENCE) -> float:
+def wait_for(happened: Callable[[], bool], patience: float = TEST_TIMEOUT) -> float:
     """Seconds until it happened."""
     started = time.monotonic()
     while not happened():
@@ -78,7 +78,7 @@ def wait_for(happened: Callable[[], bool], patience: float = PATIENCE) -> float:
 
 
 def first_that_computes(
-    processes: Callable[[], Iterable[psutil.Process]], seconds: float = 0.3, patience: float = PATIENCE
+    processes: Callable[[], Iterable[psutil.Process]], seconds: float = 0.3, patience: float = TEST_TIMEOUT
 ) -> psutil.Process:
     """The first of these processes that has used so much of a processor since now: warm ones that wait use none.
     `processes`: asked again and again, as they come and go.
@@ -98,7 +98,7 @@ def first_that_computes(
     return found[0]
 
 
-def wait_until_ended(client: httpx2.Client, job: str, patience: float = 10 * PATIENCE) -> dict[str, Any]:
+def wait_until_ended(client: httpx2.Client, job: str, patience: float = 10 * TEST_TIMEOUT) -> dict[str, Any]:
     """The job when it has ended, whoever is away in between."""
     found: dict[str, Any] = {}
 
@@ -179,7 +179,7 @@ def cluster(directory: Path, workers: int = 2, server: str | None = None) -> Gen
                 worker.send_signal(signal.SIGTERM)
         for worker in made.workers:
             try:
-                worker.wait(timeout=PATIENCE)
+                worker.wait(timeout=TEST_TIMEOUT)
             except subprocess.TimeoutExpired:
                 worker.kill()
         made.redis.stop()

@@ -25,11 +25,11 @@ import pytest
 
 from service.settings import Settings
 from tests.conftest import stopped
-from tests.long_work import DPSGD, LONG, MORE_THAN_ITS_PRICE
-from tests.patience import PATIENCE
+from tests.slow_requests import DPSGD, LONG, MORE_THAN_ITS_PRICE
 from tests.system.jobs import first_that_computes, wait_for
-from tests.system.servers import POST, connect, served
+from tests.system.running_server import POST, connect, running_server
 from tests.system.test_processes import workers_of
+from tests.timeouts import TEST_TIMEOUT
 
 LONGEST_WAIT = float(os.environ.get("LONGEST_WAIT_SECONDS", "inf"))
 MOST_MEMORY = 50 * 2**20
@@ -41,8 +41,8 @@ MOST_CONNECTIONS = Settings().max_connections
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx2.Client]:
     """One worker, and everything is dear."""
     limits = {"receive_timeout_seconds": "2", "send_timeout_seconds": "2", "log_level": "error"}
-    workers = {"worker_count": "1", "time_limit_seconds": str(PATIENCE), "queue_wait_limit_seconds": "100000"}
-    with served(tmp_path_factory.mktemp("server"), **limits, **workers) as client:
+    workers = {"worker_count": "1", "time_limit_seconds": str(TEST_TIMEOUT), "queue_wait_limit_seconds": "100000"}
+    with running_server(tmp_path_factory.mktemp("server"), **limits, **workers) as client:
         client.get("/livez")
         yield client
 
@@ -56,7 +56,7 @@ def watched(client: httpx2.Client) -> Generator[None]:
 
     def ask() -> None:
         other = httpx2.HTTPTransport(local_address="127.0.0.8")
-        with httpx2.Client(base_url=client.base_url, timeout=PATIENCE, transport=other) as asking:
+        with httpx2.Client(base_url=client.base_url, timeout=TEST_TIMEOUT, transport=other) as asking:
             while not waits or not done.is_set():
                 started = time.perf_counter()
                 try:
@@ -123,7 +123,7 @@ def _has_answer(connection: socket.socket) -> bool:
     except BlockingIOError:
         return False
     finally:
-        connection.settimeout(PATIENCE)
+        connection.settimeout(TEST_TIMEOUT)
 
 
 def test_half_sent_requests_make_room_and_end(server: httpx2.Client) -> None:
@@ -135,7 +135,7 @@ def test_half_sent_requests_make_room_and_end(server: httpx2.Client) -> None:
         for number, connection in enumerate(connections):
             with suppress(ConnectionError):
                 connection.sendall(halves[number % 3])
-        assert httpx2.get(server.base_url.join("/livez"), timeout=PATIENCE).status_code == 200
+        assert httpx2.get(server.base_url.join("/livez"), timeout=TEST_TIMEOUT).status_code == 200
         assert answer_to(connections[-1])[1]["type"] == "/problems/request-timeout"
         assert refusals(server, "too-many-connections") > displaced
 
@@ -189,7 +189,9 @@ def test_readers_that_never_read_are_left(server: httpx2.Client) -> None:
 
 
 def refusals(client: httpx2.Client, reason: str) -> int:
-    metrics = httpx2.get(client.base_url.join("/metrics"), timeout=PATIENCE)  # on a connection that was not displaced
+    metrics = httpx2.get(
+        client.base_url.join("/metrics"), timeout=TEST_TIMEOUT
+    )  # on a connection that was not displaced
     counted = re.search(rf'server_refusals_total\{{reason="{reason}"\}} (\d+)', metrics.text)
     return int(counted[1]) if counted else 0
 
@@ -198,7 +200,9 @@ def test_the_end_comes_before_the_containers_patience_does(tmp_path: Path) -> No
     """A computation of many seconds, at a deadline of one second, and half a body: problems, and it is over."""
     body = json.dumps(LONG).encode()
     with (
-        served(tmp_path, max_cost=MORE_THAN_ITS_PRICE, worker_count="1", shutdown_timeout_seconds="1") as client,
+        running_server(
+            tmp_path, max_cost=MORE_THAN_ITS_PRICE, worker_count="1", shutdown_timeout_seconds="1"
+        ) as client,
         connect(client) as computed,
         connect(client) as half_sent,
     ):

@@ -25,7 +25,7 @@ from service.jobs.celery.store import RedisStore
 from service.jobs.chunk_worker import CLAIM_SECONDS
 from service.jobs.repository import Quota
 from tests.conftest import RedisServer, stopped
-from tests.long_work import LONG
+from tests.slow_requests import LONG
 from tests.system.jobs import (
     ADVANTAGE,
     SEAL_KEY,
@@ -41,7 +41,7 @@ from tests.system.jobs import (
     wait_for,
     wait_until_ended,
 )
-from tests.system.servers import served
+from tests.system.running_server import running_server
 from tests.system.stopped_threads import stopped_thread, thread_named
 from tests.system.test_processes import is_gone
 
@@ -56,7 +56,7 @@ FREE_WITHIN = float(os.environ.get("JOB_FREE_SECONDS", "inf"))
 def test_a_sweep_goes_through_a_cluster(tmp_path: Path) -> None:
     """And a worker that is killed in the middle takes nothing with it."""
     points = 2_000
-    with cluster(tmp_path, workers=1) as made, served(tmp_path, **SERVICE, **made.settings) as client:
+    with cluster(tmp_path, workers=1) as made, running_server(tmp_path, **SERVICE, **made.settings) as client:
         assert client.get("/v1/limits").json()["jobs"]["backend"] == "celery"
         job = submit(client, "sweeps", sweep(points), **{"Idempotency-Key": "a"})
         assert submit(client, "sweeps", sweep(points), **{"Idempotency-Key": "a"}) == job
@@ -75,7 +75,7 @@ def test_a_decision_that_a_cluster_made_is_found_and_logged(tmp_path: Path) -> N
     gate = {"name": "gate", "rules": [{"question": ADVANTAGE, "at_most": 0.9}]}
     subject = {"name": "next-word model", "version": "2.1.0"}
     body = {"mechanism": {"type": "gdp", "mu": 0.5}, "context": {"delta": 1e-5, "subject": subject}, "policy": gate}
-    with cluster(tmp_path, workers=1) as made, served(tmp_path, **SERVICE, **made.settings) as client:
+    with cluster(tmp_path, workers=1) as made, running_server(tmp_path, **SERVICE, **made.settings) as client:
         found = wait_until_ended(client, submit(client, "assessments", body))
         place = f"/v1/decisions/{found['digest']}"
         wait_for(lambda: client.get(place).status_code == 200)  # an answer of Redis may be too late for one request
@@ -119,7 +119,7 @@ KILLS = (a_worker_child, a_whole_worker, redis_with_a_restart, redis_in_order)
 def test_what_is_killed_loses_nothing(
     tmp_path: Path, each_server: str, kill: Callable[[Cluster, httpx2.Client], None]
 ) -> None:
-    with cluster(tmp_path, server=each_server) as made, served(tmp_path, **SERVICE, **made.settings) as client:
+    with cluster(tmp_path, server=each_server) as made, running_server(tmp_path, **SERVICE, **made.settings) as client:
         job = submit(client, "sweeps", sweep(POINTS))
         wait_for(lambda: done(client, job) > 0)
         kill(made, client)
@@ -134,11 +134,11 @@ def test_what_is_killed_loses_nothing(
 def test_a_killed_service_is_not_missed(tmp_path: Path) -> None:
     """The workers go on without it, and whoever comes next tells of the job."""
     with cluster(tmp_path) as made:
-        with served(tmp_path, -SIGKILL, **SERVICE, **made.settings) as client:
+        with running_server(tmp_path, -SIGKILL, **SERVICE, **made.settings) as client:
             job = submit(client, "sweeps", sweep(POINTS))
             wait_for(lambda: done(client, job) > 0)
             psutil.Process(client.process_id).kill()  # type: ignore[attr-defined]
-        with served(tmp_path, **SERVICE, **made.settings) as client:
+        with running_server(tmp_path, **SERVICE, **made.settings) as client:
             assert wait_until_ended(client, job)["progress"] == {"done": POINTS, "failed": 0, "total": POINTS}
             assert_every_point_once(client, job, POINTS)
 
@@ -146,7 +146,7 @@ def test_a_killed_service_is_not_missed(tmp_path: Path) -> None:
 @pytest.mark.thorough
 def test_what_a_lost_worker_had_is_begun_again_within_half_a_minute(tmp_path: Path) -> None:
     """One long computation, whose worker is killed: another takes it up."""
-    with cluster(tmp_path) as made, served(tmp_path, **SERVICE, **made.settings) as client:
+    with cluster(tmp_path) as made, running_server(tmp_path, **SERVICE, **made.settings) as client:
         wait_for(lambda: "2 workers of the cluster" in client.get("/readyz?verbose").text)
         submit(client, "bounds", LONG)
         computing = first_that_computes(made.all_processes)
@@ -163,7 +163,7 @@ def test_what_a_lost_worker_had_is_begun_again_within_half_a_minute(tmp_path: Pa
 
 @pytest.mark.thorough
 def test_a_cancelled_job_leaves_its_worker_free(tmp_path: Path) -> None:
-    with cluster(tmp_path, workers=1) as made, served(tmp_path, **SERVICE, **made.settings) as client:
+    with cluster(tmp_path, workers=1) as made, running_server(tmp_path, **SERVICE, **made.settings) as client:
         job = submit(client, "bounds", LONG)
         process = first_that_computes(lambda: made.processes(made.workers[0]))
         assert client.delete(job).json()["state"] == "cancelled"
@@ -177,7 +177,7 @@ def test_a_cancelled_job_leaves_its_worker_free(tmp_path: Path) -> None:
 
 @pytest.mark.thorough
 def test_small_jobs_pass_large_ones(tmp_path: Path) -> None:
-    with cluster(tmp_path, workers=1) as made, served(tmp_path, **SERVICE, **made.settings) as client:
+    with cluster(tmp_path, workers=1) as made, running_server(tmp_path, **SERVICE, **made.settings) as client:
         large = submit(client, "sweeps", sweep(1_000_000))
         wait_for(lambda: done(client, large) > 0)
         small = submit(client, "bounds", {"mechanism": {"type": "gdp", "mu": 1.0}, "questions": [ADVANTAGE]})
@@ -189,7 +189,7 @@ def test_small_jobs_pass_large_ones(tmp_path: Path) -> None:
 @pytest.mark.thorough
 def test_without_redis_jobs_are_refused_and_nothing_else(tmp_path: Path) -> None:
     quick = {"mechanism": {"type": "gaussian", "noise_multiplier": 3.0}, "questions": [ADVANTAGE]}
-    with cluster(tmp_path, workers=0) as made, served(tmp_path, **SERVICE, **made.settings) as client:
+    with cluster(tmp_path, workers=0) as made, running_server(tmp_path, **SERVICE, **made.settings) as client:
         job = submit(client, "bounds", quick)
         made.redis.kill()
         for answer in (client.post("/v1/jobs", json={"resource": "bounds", "request": quick}), client.get(job)):
@@ -204,7 +204,7 @@ def test_without_redis_jobs_are_refused_and_nothing_else(tmp_path: Path) -> None
 @pytest.mark.thorough
 def test_garbage_in_the_queue_ends_no_worker(tmp_path: Path) -> None:
     source = random.Random(SEED)
-    with cluster(tmp_path, workers=1) as made, served(tmp_path, **SERVICE, **made.settings) as client:
+    with cluster(tmp_path, workers=1) as made, running_server(tmp_path, **SERVICE, **made.settings) as client:
         wait_for(lambda: "1 workers of the cluster" in client.get("/readyz?verbose").text)
         with redis.Redis.from_url(made.redis.url) as database:
             queue = KEY_PREFIX + queue_name(ENGINE_VERSION)
@@ -221,7 +221,7 @@ def test_garbage_in_the_queue_ends_no_worker(tmp_path: Path) -> None:
 @pytest.mark.thorough
 def test_a_redis_without_room_ends_no_worker(tmp_path: Path) -> None:
     """Workers that have work, and workers that start, wait until there is room."""
-    with cluster(tmp_path, workers=1) as made, served(tmp_path, **SERVICE, **made.settings) as client:
+    with cluster(tmp_path, workers=1) as made, running_server(tmp_path, **SERVICE, **made.settings) as client:
         job = submit(client, "sweeps", sweep(5_000))
         wait_for(lambda: done(client, job) > 0)
         with redis.Redis.from_url(made.redis.configuring_url) as database:
@@ -239,7 +239,7 @@ def test_a_redis_without_room_ends_no_worker(tmp_path: Path) -> None:
 @pytest.mark.thorough
 def test_a_computation_that_stands_still_keeps_its_claim(tmp_path: Path) -> None:
     """As one that holds the interpreter does: its claim is renewed from outside."""
-    with cluster(tmp_path, workers=1) as made, served(tmp_path, **SERVICE, **made.settings) as client:
+    with cluster(tmp_path, workers=1) as made, running_server(tmp_path, **SERVICE, **made.settings) as client:
         submit(client, "bounds", LONG)
         process = first_that_computes(made.all_processes)
         with stopped(process.pid):
@@ -252,7 +252,7 @@ def test_a_computation_that_stands_still_keeps_its_claim(tmp_path: Path) -> None
 def test_a_worker_that_hears_nothing_begins_by_itself(tmp_path: Path) -> None:
     """Its consumer asks for nothing any more, as happened after losses of Redis; everything else of it goes on."""
     points = 2_000
-    with cluster(tmp_path, workers=1) as made, served(tmp_path, **SERVICE, **made.settings) as client:
+    with cluster(tmp_path, workers=1) as made, running_server(tmp_path, **SERVICE, **made.settings) as client:
         wait_for(lambda: "1 workers of the cluster" in client.get("/readyz?verbose").text)
         consumer = psutil.Process(made.workers[0].pid)
         wait_for(lambda: consumer.status() == psutil.STATUS_SLEEPING)
@@ -295,7 +295,7 @@ def has_put_off_writing(server: RedisServer) -> bool:
 
 @pytest.mark.thorough
 def test_who_writes_to_redis_cannot_say_what_was_not_computed(tmp_path: Path) -> None:
-    with cluster(tmp_path, workers=1) as made, served(tmp_path, **SERVICE, **made.settings) as client:
+    with cluster(tmp_path, workers=1) as made, running_server(tmp_path, **SERVICE, **made.settings) as client:
         job = submit(client, "sweeps", sweep(10))
         wait_until_ended(client, job)
         other = submit(client, "sweeps", sweep(20))

@@ -14,9 +14,9 @@ import pytest
 
 from service.execution.entry_mac import EntryAuthenticator
 from service.jobs.celery.store import RedisStore
-from tests.patience import PATIENCE
 from tests.system.jobs import SEAL_KEY, Cluster, cluster, done, submit, sweep, wait_for, wait_until_ended
-from tests.system.servers import served
+from tests.system.running_server import running_server
+from tests.timeouts import TEST_TIMEOUT
 
 ROUNDS = 10
 POINTS = 30_000
@@ -36,7 +36,7 @@ def version(name: str) -> Generator[None]:
 def served_by(directory: Path, made: Cluster, name: str) -> Generator[httpx2.Client]:
     folder = directory / f"service {name}"
     folder.mkdir()
-    with version(name), served(folder, **SERVICE, **made.settings) as client:
+    with version(name), running_server(folder, **SERVICE, **made.settings) as client:
         yield client
 
 
@@ -72,7 +72,7 @@ def test_no_job_mixes_versions_through_upgrades_and_rollbacks(tmp_path: Path) ->
             if source.random() < 0.5:
                 wait_for(lambda: after in {each for _, each in store.present_workers(5.0)})  # noqa: B023
             worker.send_signal(source.choice([signal.SIGTERM, signal.SIGKILL]))
-            worker.wait(PATIENCE)
+            worker.wait(TEST_TIMEOUT)
             worker = following
             assert wait_until_ended(clients[after], job)["state"] == "succeeded"
             found = store.get(job.rpartition("/")[2])

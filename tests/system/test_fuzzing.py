@@ -9,15 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from tests.patience import PATIENCE
-from tests.system.servers import served
-from tests.thorough import thorough
+from tests.slow_marker import thorough
+from tests.system.running_server import running_server
+from tests.timeouts import TEST_TIMEOUT
 
 
 @pytest.mark.parametrize("examples", [3, thorough(12)])
 def test_the_live_service_keeps_what_its_document_promises(tmp_path: Path, examples: int) -> None:
     # Dear requests are refused, so that time goes to many requests rather than to a few computations.
-    with served(tmp_path, log_level="error", max_cost="3000000", time_limit_seconds=str(PATIENCE)) as client:
+    with running_server(
+        tmp_path, log_level="error", max_cost="3000000", time_limit_seconds=str(TEST_TIMEOUT)
+    ) as client:
         command = [
             str(Path(sys.executable).parent / "schemathesis"),
             "run",
@@ -29,13 +31,15 @@ def test_the_live_service_keeps_what_its_document_promises(tmp_path: Path, examp
             # What fits the schema may still be refused: rules across fields, combinations without a theorem, costs.
             "--exclude-checks=positive_data_acceptance",
             f"--max-examples={examples}",
-            f"--request-timeout={PATIENCE:g}",
-            f"--max-response-time={PATIENCE:g}",  # else ten seconds, for which a request may prefer to wait
+            f"--request-timeout={TEST_TIMEOUT:g}",
+            f"--max-response-time={TEST_TIMEOUT:g}",  # else ten seconds, for which a request may prefer to wait
             "--seed=1",
             "--workers=1",
             "--no-color",
         ]
-        run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=10 * PATIENCE)
+        run = subprocess.run(
+            command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=10 * TEST_TIMEOUT
+        )
     assert run.returncode == 0, run.stdout[-8000:] + run.stderr[-2000:]
     counted = re.search(r"Selected: (\d+)/(\d+)\s+Tested: (\d+)\n", run.stdout)
     assert counted is not None, run.stdout[-8000:]

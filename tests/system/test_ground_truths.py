@@ -15,8 +15,8 @@ import redis
 
 from tests.conftest import RedisServer
 from tests.execution.fakes import SEAL_KEY
-from tests.patience import PATIENCE
-from tests.system.servers import served
+from tests.system.running_server import running_server
+from tests.timeouts import TEST_TIMEOUT
 
 Services = tuple[httpx2.Client, httpx2.Client]
 DELTAS = [1e-2, 1e-5, 1e-7, 1e-9]
@@ -43,12 +43,12 @@ def two_services(url: str, directory: Path) -> Generator[Services]:
         "seal_key": SEAL_KEY,
         "redis_timeout_seconds": "20",
         "max_cost": "1000000000",
-        "time_limit_seconds": str(10 * PATIENCE),
+        "time_limit_seconds": str(10 * TEST_TIMEOUT),
         "worker_niceness": "0",
     }
     (directory / "1").mkdir()
     (directory / "2").mkdir()
-    with served(directory / "1", **settings) as one, served(directory / "2", **settings) as two:
+    with running_server(directory / "1", **settings) as one, running_server(directory / "2", **settings) as two:
         yield one, two
 
 
@@ -72,7 +72,7 @@ def counted(client: httpx2.Client, metric: str) -> float:
 
 def wait_for(store: redis.Redis, pattern: str) -> bytes:
     """The key of such a pattern, as soon as there is one."""
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + TEST_TIMEOUT
     while True:
         key = next(store.scan_iter(pattern), None)
         if key is not None:
@@ -140,7 +140,7 @@ def test_a_stored_ground_truth_that_was_altered_is_computed_again(
         again = ask(two, request)
         assert (again.content, again.headers["cache-status"]) == (truth, "privacy-bounds; fwd=miss; stored")
         assert counted(two, BAD_ENTRIES) > bad_entries or altered == b"", "an empty value is as good as none"
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + TEST_TIMEOUT
         while store.get(key) != whole:
             assert time.monotonic() < deadline
             time.sleep(0.01)

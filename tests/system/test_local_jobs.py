@@ -17,7 +17,7 @@ import httpx2
 import psutil
 import pytest
 
-from tests.long_work import LONG
+from tests.slow_requests import LONG
 from tests.system.jobs import (
     ADVANTAGE,
     assert_every_point_once,
@@ -29,7 +29,7 @@ from tests.system.jobs import (
     wait_for,
     wait_until_ended,
 )
-from tests.system.servers import connect, served
+from tests.system.running_server import connect, running_server
 from tests.system.test_mixed_load import LARGEST_FACTOR, SAMPLES, waits
 from tests.system.test_processes import is_gone
 
@@ -49,11 +49,11 @@ def job_worker(client: httpx2.Client) -> psutil.Process:
 
 def test_a_killed_service_goes_on_where_it_was(tmp_path: Path) -> None:
     """Whatever was being computed or written at that moment, every point has one result in the end."""
-    with served(tmp_path, -SIGKILL, **SETTINGS) as client:
+    with running_server(tmp_path, -SIGKILL, **SETTINGS) as client:
         job = submit(client, "sweeps", sweep(MORE_POINTS))
         wait_for(lambda: done(client, job) > 0)
         psutil.Process(client.process_id).kill()  # type: ignore[attr-defined]
-    with served(tmp_path, **SETTINGS) as client:
+    with running_server(tmp_path, **SETTINGS) as client:
         assert done(client, job) > 0
         found = wait_until_ended(client, job)
         assert found["progress"] == {"done": MORE_POINTS, "failed": 0, "total": MORE_POINTS}
@@ -62,7 +62,7 @@ def test_a_killed_service_goes_on_where_it_was(tmp_path: Path) -> None:
 
 @pytest.mark.thorough
 def test_killed_workers_are_replaced_and_lose_nothing(tmp_path: Path) -> None:
-    with served(tmp_path, **SETTINGS) as client:
+    with running_server(tmp_path, **SETTINGS) as client:
         job = submit(client, "sweeps", sweep(MORE_POINTS))
         for _ in range(2):
             worker = job_worker(client)
@@ -75,7 +75,7 @@ def test_killed_workers_are_replaced_and_lose_nothing(tmp_path: Path) -> None:
 
 @pytest.mark.thorough
 def test_a_cancelled_job_leaves_its_worker_free(tmp_path: Path) -> None:
-    with served(tmp_path, **SETTINGS) as client:
+    with running_server(tmp_path, **SETTINGS) as client:
         job = submit(client, "bounds", LONG)
         wait_for(lambda: state_of(client, job)["state"] == "running")
         worker = job_worker(client)
@@ -105,7 +105,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 @pytest.mark.thorough
 def test_a_full_disk_refuses_jobs_and_nothing_else(tmp_path: Path, small_disk: Path) -> None:
     """What was accepted waits, and is all there once there is room."""
-    with served(tmp_path, **SETTINGS, data_folder=str(small_disk)) as client:
+    with running_server(tmp_path, **SETTINGS, data_folder=str(small_disk)) as client:
         job = submit(client, "sweeps", sweep(POINTS))
         wait_for(lambda: done(client, job) > 0)
         filling = small_disk / "filling"
@@ -137,7 +137,7 @@ def test_a_folder_that_cannot_be_written_at_first(tmp_path: Path, small_disk: Pa
         return dict(check)
 
     subprocess.run(["mount", "-o", "remount,ro", small_disk], check=True)
-    with served(tmp_path, **SETTINGS, data_folder=str(small_disk / "data")) as client:
+    with running_server(tmp_path, **SETTINGS, data_folder=str(small_disk / "data")) as client:
         wait_for(lambda: "Read-only file system" in check_of_jobs(client)["detail"])
         assert check_of_jobs(client)["status"] == "degraded"
         refused = client.post("/v1/jobs", json={"resource": "bounds", "request": QUICK})
@@ -153,7 +153,7 @@ def test_who_follows_a_job_and_does_not_read_is_let_go(tmp_path: Path) -> None:
     """Nothing leaks: the connections are closed, their places are free, and the service is no larger."""
     settings = {**SETTINGS, "send_timeout_seconds": "1"}
     points = 30_000
-    with served(tmp_path, **settings) as client:
+    with running_server(tmp_path, **settings) as client:
         job = submit(client, "sweeps", sweep(points))
         wait_until_ended(client, job)
         process = psutil.Process(client.process_id)  # type: ignore[attr-defined]
@@ -179,7 +179,7 @@ def test_who_follows_a_job_and_does_not_read_is_let_go(tmp_path: Path) -> None:
 
 @pytest.mark.thorough
 def test_events_come_at_least_every_two_seconds(tmp_path: Path) -> None:
-    with served(tmp_path, **SETTINGS) as client:
+    with running_server(tmp_path, **SETTINGS) as client:
         job = submit(client, "sweeps", sweep(POINTS))
         times, revisions = [time.monotonic()], [0]
         last: dict[str, Any] = {}
@@ -202,7 +202,7 @@ def test_closed_forms_beside_a_large_job(tmp_path: Path) -> None:
     """Who waits for an answer does not wait for pieces: at default settings, over many pieces of a million points."""
     samples = SAMPLES if SAMPLES < 400 else 5_000
     rank = int(0.99 * samples)
-    with served(tmp_path) as client, connect(client) as mine:
+    with running_server(tmp_path) as client, connect(client) as mine:
         waits(mine, 0)
         alone = waits(mine, 10_000, samples)[rank]
         job = submit(client, "sweeps", sweep(1_000_000))

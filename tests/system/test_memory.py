@@ -17,8 +17,8 @@ import numpy as np
 import pytest
 
 from api_schemas.gradients import LARGEST_DIMENSION
-from tests.patience import PATIENCE
-from tests.system.servers import served
+from tests.system.running_server import running_server
+from tests.timeouts import TEST_TIMEOUT
 
 COMPOSE = (Path(__file__).parents[2] / "docker-compose.yml").read_text("utf-8")
 SEED = 20263
@@ -29,9 +29,13 @@ IS_THOROUGH = "LONGEST_WAIT_SECONDS" in os.environ
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx2.Client]:
     found = re.search(r'WORKER_MEMORY_LIMIT_BYTES: "(\d+)"', COMPOSE)
     assert found
-    limits = {"worker_memory_limit_bytes": found[1], "worker_count": "1", "time_limit_seconds": str(10 * PATIENCE)}
-    with served(tmp_path_factory.mktemp("server"), **limits, worker_niceness="0") as client:
-        client.timeout = 10 * PATIENCE
+    limits = {
+        "worker_memory_limit_bytes": found[1],
+        "worker_count": "1",
+        "time_limit_seconds": str(10 * TEST_TIMEOUT),
+    }
+    with running_server(tmp_path_factory.mktemp("server"), **limits, worker_niceness="0") as client:
+        client.timeout = 10 * TEST_TIMEOUT
         yield client
 
 

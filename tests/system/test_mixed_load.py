@@ -12,8 +12,8 @@ from typing import Any
 
 import httpx2
 
-from tests.patience import PATIENCE
-from tests.system.servers import POST, connect
+from tests.system.running_server import POST, connect
+from tests.timeouts import TEST_TIMEOUT
 
 BOMBS, ABANDONED, MIXED = 5, 20, 200
 LARGEST_FACTOR = float(os.environ.get("LARGEST_P99_FACTOR", "inf"))
@@ -99,7 +99,7 @@ def test_closed_forms_beside_everything_else(server: httpx2.Client) -> None:
         for connection in bombs:
             connection.close()
         statuses = Counter(map(status_of, crowd))
-        assert httpx2.get(server.base_url.join("/livez"), timeout=PATIENCE).status_code == 200
+        assert httpx2.get(server.base_url.join("/livez"), timeout=TEST_TIMEOUT).status_code == 200
     rank = int(0.99 * SAMPLES)
     print(f"p99 alone {1e3 * alone[rank]:.2f} ms, beside {1e3 * beside[rank]:.2f} ms; {dict(statuses)}")  # noqa: T201
     assert set(statuses) <= DECLARED

@@ -20,9 +20,9 @@ from service.jobs.local.jobs_file import FILE_NAME
 from service.jobs.local.store import SqliteStore
 from tests.conftest import stopped
 from tests.jobs.test_diagnosis import QUOTA
-from tests.long_work import LONG
+from tests.slow_requests import LONG
 from tests.system.jobs import a_job, cluster, submit, sweep, wait_for, wait_until_ended
-from tests.system.servers import served
+from tests.system.running_server import running_server
 from tests.system.test_operator_port import operator
 
 
@@ -56,7 +56,7 @@ def test_an_operator_sees_and_ends_jobs_of_a_service_that_runs_hangs_and_is_down
 ) -> None:
     path, folder = tmp_path / "operator.sock", tmp_path / "data"
     command = Operator(capsys, monkeypatch, folder)
-    with served(tmp_path, operator_bind=f"unix:{path}", job_workers="1", log_level="warning") as client:
+    with running_server(tmp_path, operator_bind=f"unix:{path}", job_workers="1", log_level="warning") as client:
         ended = submit(client, "sweeps", sweep(10))
         assert wait_until_ended(client, ended)["state"] == "succeeded"
         running, waiting = (submit(client, "bounds", LONG | {"digits": digits}).split("/")[-1] for digits in (49, 50))
@@ -116,7 +116,7 @@ def test_a_worker_of_a_cluster_tells_its_metrics_and_operators_see_its_jobs(
     with cluster(tmp_path, workers=0) as made:
         for name, value in made.settings.items():
             monkeypatch.setenv(f"PRIVACY_BOUNDS_{name.upper()}", value)
-        with served(tmp_path, **made.settings, log_level="warning") as client:
+        with running_server(tmp_path, **made.settings, log_level="warning") as client:
             name = submit(client, "sweeps", sweep(20)).split("/")[-1]
             assert "none is there" in command.tells("show", name)["why"]
             monkeypatch.setenv("PRIVACY_BOUNDS_OPERATOR_BIND", f"unix:{path}")
@@ -165,7 +165,7 @@ def test_a_full_disk_is_the_reason_that_is_told(
 
 def test_a_data_folder_that_is_read_only_at_start_is_told(tmp_path: Path) -> None:
     place = tmp_path / "data"
-    with mounted(place, "size=8m,ro"), served(tmp_path, log_level="warning") as client:
+    with mounted(place, "size=8m,ro"), running_server(tmp_path, log_level="warning") as client:
 
         def jobs() -> dict[str, str]:
             answer = client.get("/readyz?verbose")
@@ -198,7 +198,7 @@ def mounted(place: Path, options: str) -> Generator[None]:
 
 
 def test_the_list_of_jobs_is_ones_own(tmp_path: Path) -> None:
-    with served(tmp_path, trusted_proxies="127.0.0.1", log_level="warning") as client:
+    with running_server(tmp_path, trusted_proxies="127.0.0.1", log_level="warning") as client:
 
         def listed(address: str, **parameters: str) -> httpx2.Response:
             return client.get("/v1/jobs", params=parameters, headers={"X-Forwarded-For": address})

@@ -19,9 +19,9 @@ import pytest
 
 from service.server.serve import PROBLEM_EXIT_CODE, UNABLE_TO_LISTEN_EXIT_CODE
 from tests.conftest import port_of, reserved_port
-from tests.patience import PATIENCE
 from tests.system.jobs import wait_for
-from tests.system.servers import served
+from tests.system.running_server import running_server
+from tests.timeouts import TEST_TIMEOUT
 
 QUICK = {"mechanism": {"type": "gdp", "mu": 1.0}, "questions": [{"type": "advantage"}]}
 
@@ -30,13 +30,13 @@ QUICK = {"mechanism": {"type": "gdp", "mu": 1.0}, "questions": [{"type": "advant
 def operator(path: Path) -> Generator[httpx2.Client]:
     """A client of the socket of operators."""
     transport = httpx2.HTTPTransport(uds=str(path))
-    with httpx2.Client(transport=transport, base_url="http://operator", timeout=PATIENCE) as client:
+    with httpx2.Client(transport=transport, base_url="http://operator", timeout=TEST_TIMEOUT) as client:
         yield client
 
 
 def test_operators_have_a_socket_and_the_public_port_says_less(tmp_path: Path) -> None:
     path = tmp_path / "operator.sock"
-    with served(tmp_path, operator_bind=f"unix:{path}", log_level="warning") as client:
+    with running_server(tmp_path, operator_bind=f"unix:{path}", log_level="warning") as client:
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
         assert client.post("/v1/bounds", json=QUICK).status_code == 200
         assert client.get("/metrics").status_code == 404
@@ -56,7 +56,7 @@ def test_several_processes_have_one_port_of_operators(tmp_path: Path) -> None:
     with closing(reserved_port()) as place:
         port = port_of(place)
         bind = f"127.0.0.1:{port}"
-        with served(tmp_path, command="--workers 2", operator_bind=bind, log_level="warning") as client:
+        with running_server(tmp_path, command="--workers 2", operator_bind=bind, log_level="warning") as client:
             supervisor = psutil.Process(client.process_id)  # type: ignore[attr-defined]
             wait_for(lambda: len([each for each in supervisor.children() if each.children()]) == 2)
             for _ in range(20):
@@ -74,7 +74,7 @@ def serve(*arguments: str, **settings: str) -> subprocess.CompletedProcess[str]:
         capture_output=True,
         text=True,
         check=False,
-        timeout=PATIENCE,
+        timeout=TEST_TIMEOUT,
     )
 
 
@@ -117,7 +117,7 @@ def test_what_cannot_be_served_is_no_traceback(arguments: tuple[str, ...], code:
 
 
 def test_a_service_that_drains_is_unready_and_answers(tmp_path: Path) -> None:
-    with served(tmp_path, drain_seconds="4", log_level="warning") as client:
+    with running_server(tmp_path, drain_seconds="4", log_level="warning") as client:
         assert client.get("/readyz").status_code == 200
         began = time.monotonic()
         os.kill(client.process_id, signal.SIGTERM)  # type: ignore[attr-defined]
@@ -125,5 +125,5 @@ def test_a_service_that_drains_is_unready_and_answers(tmp_path: Path) -> None:
         checks = client.get("/readyz").json()["checks"]
         assert [each["name"] for each in checks if each["status"] == "failed"] == ["shutdown"]
         assert client.post("/v1/bounds", json=QUICK).status_code == 200
-        psutil.Process(client.process_id).wait(PATIENCE)  # type: ignore[attr-defined]
+        psutil.Process(client.process_id).wait(TEST_TIMEOUT)  # type: ignore[attr-defined]
         assert time.monotonic() - began >= 4

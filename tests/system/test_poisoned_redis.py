@@ -12,14 +12,14 @@ import pytest
 import redis
 from starlette.testclient import TestClient
 
-from service.computations.catalogue import resources
 from service.execution.entry_mac import EntryAuthenticator
 from service.execution.result_cache import MAX_ENTRY_BYTES
 from service.main import create_app
 from service.parsing import parse_request
+from service.resources.catalogue import resources
 from service.settings import Settings
 from tests.execution.fakes import SEAL_KEY
-from tests.patience import PATIENCE
+from tests.timeouts import TEST_TIMEOUT
 
 SEED = 20264
 HIT = "privacy-bounds; hit; detail=redis"
@@ -67,7 +67,7 @@ def client(redis_url: str) -> Iterator[TestClient]:
             "seal_key": SEAL_KEY,
             "memory_cache_bytes": 1,
             "worker_count": 1,
-            "time_limit_seconds": PATIENCE,
+            "time_limit_seconds": TEST_TIMEOUT,
             "worker_niceness": 0,
             "log_level": "error",
         }
@@ -99,7 +99,7 @@ def is_inline(path: str, body: Any) -> bool:
 
 def entries_of(store: redis.Redis, count: int) -> Entries:
     """All entries, as soon as there are so many."""
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + TEST_TIMEOUT
     while True:
         keys = [key for key in store.scan_iter("privacy_bounds:*") if b":lease:" not in key]
         if len(keys) == count:
@@ -131,7 +131,7 @@ def test_no_poisoned_entry_is_served(client: TestClient, redis_url: str) -> None
             for answer, truth in zip(answers(), truths, strict=True):
                 assert answer.headers["cache-status"] != HIT, name
                 assert answer.content == truth.content, name
-            deadline = time.monotonic() + PATIENCE
+            deadline = time.monotonic() + TEST_TIMEOUT
             while entries_of(store, count) != entries:  # what was computed again is stored again
                 assert time.monotonic() < deadline
                 time.sleep(0.01)

@@ -18,9 +18,9 @@ import httpx2
 import psutil
 import pytest
 
-from tests.long_work import DPSGD, LONG, MORE_THAN_ITS_PRICE
-from tests.patience import PATIENCE
-from tests.system.servers import POST, connect, served
+from tests.slow_requests import DPSGD, LONG, MORE_THAN_ITS_PRICE
+from tests.system.running_server import POST, connect, running_server
+from tests.timeouts import TEST_TIMEOUT
 
 BODY = json.dumps(LONG).encode()
 REQUEST = POST % len(BODY) + BODY
@@ -32,7 +32,7 @@ def wait_until(happened: Callable[[], bool]) -> float:
     """Seconds until it happened."""
     started = time.monotonic()
     while not happened():
-        assert time.monotonic() < started + PATIENCE
+        assert time.monotonic() < started + TEST_TIMEOUT
         time.sleep(0.01)
     return time.monotonic() - started
 
@@ -76,7 +76,7 @@ def is_gone(process: psutil.Process) -> bool:
 def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx2.Client]:
     """A service with one worker, for everything."""
     settings = {"max_cost": MORE_THAN_ITS_PRICE, "worker_count": "1"}
-    with served(tmp_path_factory.mktemp("server"), **settings) as client:
+    with running_server(tmp_path_factory.mktemp("server"), **settings) as client:
         yield client
 
 
@@ -109,7 +109,7 @@ def abandoned_by(client: httpx2.Client) -> float:
 
 
 def test_workers_end_with_a_service_that_is_killed(tmp_path: Path) -> None:
-    with served(tmp_path, -SIGKILL, max_cost=MORE_THAN_ITS_PRICE, worker_count="2") as client:
+    with running_server(tmp_path, -SIGKILL, max_cost=MORE_THAN_ITS_PRICE, worker_count="2") as client:
         wait_until(lambda: "2 of 2 worker processes are warm" in client.get("/readyz?verbose").text)
         workers = workers_of(client)
         assert len(workers) == 2

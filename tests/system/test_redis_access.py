@@ -22,8 +22,8 @@ from service.jobs.repository import Quota
 from service.jobs.results_codec import compress
 from tests.conftest import REDIS_PASSWORD, ComposedRedis
 from tests.execution.fakes import FAKE, make_metrics, make_shared
-from tests.patience import PATIENCE
 from tests.system.jobs import SEAL_KEY, a_job
+from tests.timeouts import TEST_TIMEOUT
 
 QUOTA = Quota(10, 2**20)
 
@@ -38,7 +38,7 @@ def composed(tmp_path: Path) -> Iterator[ComposedRedis]:
 
 async def test_the_service_can_do_what_it_does(composed: ComposedRedis) -> None:
     metrics = make_metrics()
-    link = RedisCircuitBreaker(composed.url, PATIENCE, metrics)
+    link = RedisCircuitBreaker(composed.url, TEST_TIMEOUT, metrics)
     await link.start()
     shared = make_shared(link, metrics)
     lease = await shared.leases.acquire("sha256:0", 30.0)
@@ -70,7 +70,7 @@ def test_what_a_script_wrote_is_there_after_a_restart(
     try:
         with closing(RedisStore(server.url, EntryAuthenticator([SEAL_KEY]))) as store:
             job = store.add(a_job(), b"{}", None, b"", QUOTA, 1)
-            claim = store.claim(job.engine_version, "worker", PATIENCE)
+            claim = store.claim(job.engine_version, "worker", TEST_TIMEOUT)
             assert claim is not None
             end(server)
             server.start()
@@ -78,7 +78,7 @@ def test_what_a_script_wrote_is_there_after_a_restart(
             found = store.get(job.id)
             assert (found.digest, found.generation) == (job.digest, job.generation)
             # What was claimed may have been forgotten with the last second, which nobody was promised.
-            held = claim if found.state == "running" else store.claim(job.engine_version, "worker", PATIENCE)
+            held = claim if found.state == "running" else store.claim(job.engine_version, "worker", TEST_TIMEOUT)
             assert held is not None
             assert store.save(held, compress(b"{}\n"), 1).state == "succeeded"
     finally:

@@ -16,11 +16,11 @@ import pytest
 
 from tests.conftest import RedisServer
 from tests.execution.fakes import SEAL_KEY
-from tests.long_work import LONG, MORE_THAN_ITS_PRICE
-from tests.patience import PATIENCE
+from tests.slow_requests import LONG, MORE_THAN_ITS_PRICE
 from tests.system.jobs import wait_for
-from tests.system.servers import served
+from tests.system.running_server import running_server
 from tests.system.test_processes import workers_of
+from tests.timeouts import TEST_TIMEOUT
 
 DPSGD = {
     "mechanism": {"type": "dpsgd", "noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 1000},
@@ -35,7 +35,7 @@ def command(*arguments: str, send: bytes | None = None) -> subprocess.CompletedP
         input=send,
         capture_output=True,
         check=False,
-        timeout=PATIENCE,
+        timeout=TEST_TIMEOUT,
     )
 
 
@@ -108,7 +108,7 @@ def test_every_wrong_setting_is_one_sentence(wrong: dict[str, tuple[str, str]]) 
         capture_output=True,
         text=True,
         check=False,
-        timeout=PATIENCE,
+        timeout=TEST_TIMEOUT,
     )
     assert (started.returncode, started.stdout) == (2, "")
     sentences = started.stderr.splitlines()
@@ -130,14 +130,14 @@ def test_the_command_line_answers_without_a_web_framework() -> None:
         input=json.dumps(GAUSSIAN).encode(),
         capture_output=True,
         check=False,
-        timeout=PATIENCE,
+        timeout=TEST_TIMEOUT,
     )
     assert (run.returncode, run.stderr) == (0, b"")
 
 
 def test_dear_work_runs_in_a_process_that_may_die(tmp_path: Path) -> None:
     """Everything is dear here. A real SIGKILL costs one request at most; the next one is answered."""
-    with served(tmp_path, worker_count="1") as client:
+    with running_server(tmp_path, worker_count="1") as client:
         assert client.get("/readyz").status_code == 200
         [worker] = workers_of(client)
         first = client.post("/v1/bounds", json=DPSGD)
@@ -151,7 +151,7 @@ def test_dear_work_runs_in_a_process_that_may_die(tmp_path: Path) -> None:
 
 def test_a_time_limit_is_a_problem_and_the_service_goes_on(tmp_path: Path) -> None:
     """The limit is looked at every tenth of a second: what is fast may have been answered by then."""
-    with served(tmp_path, worker_count="1", time_limit_seconds="0.01", max_cost=MORE_THAN_ITS_PRICE) as client:
+    with running_server(tmp_path, worker_count="1", time_limit_seconds="0.01", max_cost=MORE_THAN_ITS_PRICE) as client:
         late = client.post("/v1/bounds", json=LONG)
         assert (late.status_code, late.json()["type"]) == (504, "/problems/out-of-time")
         assert client.get("/livez").status_code == 200
@@ -162,7 +162,7 @@ def test_a_sweep_sends_the_points_that_were_answered_in_time(tmp_path: Path) -> 
     runs = {"type": "dpsgd", "noise_multiplier": 0.6, "sample_rate": 0.01, "steps": 12}
     vary = {"/mechanism/noise_multiplier": {"from": 0.6, "to": 0.9, "count": 4_000}}
     body = {"mechanism": runs, "vary": vary, "questions": [{"type": "epsilon", "delta": 1e-5}]}
-    with served(tmp_path, worker_count="1", time_limit_seconds="6", max_cost=MORE_THAN_ITS_PRICE) as client:
+    with running_server(tmp_path, worker_count="1", time_limit_seconds="6", max_cost=MORE_THAN_ITS_PRICE) as client:
         found = client.post("/v1/sweeps", json=body)
         assert found.status_code == 200
         assert found.headers["cache-control"] == "no-store"
@@ -188,7 +188,7 @@ def test_results_are_shared_through_redis_and_survive_its_death(own_redis: Redis
     (tmp_path / "1").mkdir()
     (tmp_path / "2").mkdir()
     shared = {"redis_url": own_redis.url, "seal_key": SEAL_KEY, "redis_cost_floor": "0", "redis_timeout_seconds": "20"}
-    with served(tmp_path / "1", **shared) as one, served(tmp_path / "2", **shared) as two:
+    with running_server(tmp_path / "1", **shared) as one, running_server(tmp_path / "2", **shared) as two:
         computed = one.post("/v1/bounds", json=DPSGD)
         assert computed.headers["cache-status"] == "privacy-bounds; fwd=miss; stored"
         wait_for(lambda: two.get(computed.headers["content-location"]).status_code == 200)
@@ -219,7 +219,7 @@ def test_results_are_shared_through_redis_and_survive_its_death(own_redis: Redis
 
 
 def test_the_log_is_json_with_one_event_a_request(tmp_path: Path) -> None:
-    with served(tmp_path) as client:
+    with running_server(tmp_path) as client:
         client.post("/v1/bounds", json=GAUSSIAN, headers={"X-Request-ID": "in-the-log"})
         with socket.create_connection((client.base_url.host, client.base_url.port)) as connection:
             connection.sendall(b"this is not HTTP\r\n\r\n")

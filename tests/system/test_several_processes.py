@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from tests.system.jobs import SEAL_KEY, submit, sweep, wait_for, wait_until_ended
-from tests.system.servers import served
+from tests.system.running_server import running_server
 from tests.system.test_processes import is_gone
 
 QUICK = {"mechanism": {"type": "gdp", "mu": 1.0}, "questions": [{"type": "advantage"}]}
@@ -31,7 +31,7 @@ def counted(url: httpx2.URL, route: str) -> float:
 @pytest.mark.thorough
 def test_processes_share_a_port_counts_results_and_jobs(tmp_path: Path, redis_url: str) -> None:
     settings = {"redis_url": redis_url, "seal_key": SEAL_KEY, "log_level": "warning", "worker_niceness": "0"}
-    with served(tmp_path, command="--workers 2", **settings) as client:
+    with running_server(tmp_path, command="--workers 2", **settings) as client:
         supervisor = psutil.Process(client.process_id)  # type: ignore[attr-defined]
         url = client.base_url
         wait_for(lambda: ready(supervisor))
@@ -61,7 +61,7 @@ def test_processes_without_redis_and_without_a_folder_find_results_and_jobs(tmp_
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TMPDIR", str(temporary))
         patch.setenv("XDG_STATE_HOME", str(state))
-        with served(tmp_path, command="--workers 2", **settings) as client:
+        with running_server(tmp_path, command="--workers 2", **settings) as client:
             supervisor = psutil.Process(client.process_id)  # type: ignore[attr-defined]
             url = client.base_url
             wait_for(lambda: ready(supervisor))
@@ -90,7 +90,7 @@ def serving(supervisor: psutil.Process) -> list[psutil.Process]:
 
 @pytest.mark.thorough
 def test_processes_end_with_who_looks_after_them(tmp_path: Path) -> None:
-    with served(tmp_path, -SIGKILL, command="--workers 2", log_level="warning") as client:
+    with running_server(tmp_path, -SIGKILL, command="--workers 2", log_level="warning") as client:
         supervisor = psutil.Process(client.process_id)  # type: ignore[attr-defined]
         children = supervisor.children(recursive=True)
         assert len(children) >= 2

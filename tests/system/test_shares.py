@@ -22,10 +22,10 @@ import psutil
 import pytest
 
 from tests.conftest import stopped
-from tests.long_work import DPSGD, MORE_THAN_ITS_PRICE
-from tests.patience import PATIENCE
+from tests.slow_requests import DPSGD, MORE_THAN_ITS_PRICE
 from tests.system.jobs import first_that_computes, submit, sweep
-from tests.system.servers import connect, served
+from tests.system.running_server import connect, running_server
+from tests.timeouts import TEST_TIMEOUT
 
 HOSTILE, POLITE = "127.0.0.2", "127.0.0.1"
 LARGEST_FACTOR = float(os.environ.get("LARGEST_P99_FACTOR", "inf"))
@@ -121,7 +121,7 @@ CASES = {
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx2.Client]:
-    with served(
+    with running_server(
         tmp_path_factory.mktemp("server"),
         max_cost=MORE_THAN_ITS_PRICE,
         queue_wait_limit_seconds="100000",
@@ -174,7 +174,7 @@ def hostile(client: httpx2.Client, name: str, job: str) -> Generator[None]:
     process = context.Process(target=attack, args=arguments, daemon=True)
     process.start()
     try:
-        assert ready.wait(PATIENCE)
+        assert ready.wait(TEST_TIMEOUT)
         yield
     finally:
         process.kill()

@@ -14,10 +14,10 @@ import psutil
 import pytest
 
 from service.jobs.service import MAX_STREAMS
-from tests.patience import PATIENCE
 from tests.system.jobs import submit, sweep, wait_for
-from tests.system.servers import connect, served
+from tests.system.running_server import connect, running_server
 from tests.system.test_attacks import refusals
+from tests.timeouts import TEST_TIMEOUT
 
 TIMEOUT_SECONDS = 2
 PIPELINED = 14
@@ -28,7 +28,7 @@ ENDED = b"\r\n0\r\n\r\n"
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx2.Client]:
-    with served(
+    with running_server(
         tmp_path_factory.mktemp("server"),
         send_timeout_seconds=str(TIMEOUT_SECONDS),
         max_connections_per_client=str(2 * MAX_STREAMS),
@@ -92,7 +92,7 @@ def test_who_takes_next_to_nothing_is_left(server: httpx2.Client) -> None:
             reader.recv(1)
             return refusals(server, "response-not-taken") > left
 
-        wait_for(is_left, PATIENCE)
+        wait_for(is_left, TEST_TIMEOUT)
 
 
 @pytest.mark.parametrize("form", [EVENTS, LINES])
@@ -118,7 +118,9 @@ def test_followers_of_one_client_leave_room_for_others(server: httpx2.Client, jo
 
 def test_streams_end_with_the_server(tmp_path: Path) -> None:
     """At once, and not at the deadline: events end as they should, lines are cut, so that nobody takes them for all."""
-    with served(tmp_path, shutdown_timeout_seconds=str(int(PATIENCE)), job_workers="1", log_level="warning") as client:
+    with running_server(
+        tmp_path, shutdown_timeout_seconds=str(int(TEST_TIMEOUT)), job_workers="1", log_level="warning"
+    ) as client:
         process = psutil.Process(client.process_id)  # type: ignore[attr-defined]
         job = submit(client, "sweeps", sweep(1_000_000))
         with (
@@ -133,5 +135,5 @@ def test_streams_end_with_the_server(tmp_path: Path) -> None:
             assert rest(events).endswith(ENDED)
             assert not rest(lines).endswith(ENDED)
             wait_for(lambda: process.status() == psutil.STATUS_ZOMBIE)
-            assert time.monotonic() - started < PATIENCE / 4
+            assert time.monotonic() - started < TEST_TIMEOUT / 4
     assert "Traceback" not in (tmp_path / "server.log").read_text()

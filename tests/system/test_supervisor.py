@@ -18,7 +18,7 @@ import pytest
 from service.server import supervisor
 from service.server.supervisor import Supervisor
 from service.telemetry.logs import make_logger
-from tests.patience import PATIENCE
+from tests.timeouts import TEST_TIMEOUT
 
 KILLED = "import os, signal; os.kill(os.getpid(), signal.SIGKILL)"
 REFUSED = "raise SystemExit(7)"
@@ -36,13 +36,13 @@ def run(script: str, count: int = 1) -> tuple[int, list[dict[str, Any]]]:
     """The exit code of the supervisor of processes that run a script, and what it logged."""
     log = io.BytesIO()
     command = [sys.executable, "-S", "-c", script]
-    code = Supervisor(count, command, stop_seconds=PATIENCE, logger=make_logger("warning", log)).run()
+    code = Supervisor(count, command, stop_seconds=TEST_TIMEOUT, logger=make_logger("warning", log)).run()
     return code, [json.loads(line) for line in log.getvalue().splitlines()]
 
 
 @pytest.mark.parametrize(("script", "code", "named"), [(KILLED, 137, "SIGKILL"), (REFUSED, 7, None)])
 def test_a_process_that_never_starts_ends_the_service(script: str, code: int, named: str | None) -> None:
-    stop = threading.Timer(PATIENCE, os.kill, (os.getpid(), signal.SIGTERM))
+    stop = threading.Timer(TEST_TIMEOUT, os.kill, (os.getpid(), signal.SIGTERM))
     stop.start()
     ended, events = run(script)
     stop.cancel()
@@ -69,7 +69,7 @@ def test_starts_are_put_off_more_and_more_up_to_a_limit(tmp_path: Path, monkeypa
     )
 
     def stop() -> None:
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + TEST_TIMEOUT
         while time.monotonic() < deadline and (not marks.exists() or marks.stat().st_size < 8):
             time.sleep(0.02)
         os.kill(os.getpid(), signal.SIGTERM)

@@ -13,7 +13,7 @@ import pytest
 
 from service.jobs.local.store import SqliteStore
 from tests.system.jobs import done, state_of, submit, sweep, wait_for, wait_until_ended
-from tests.system.servers import served
+from tests.system.running_server import running_server
 
 SETTINGS = {"worker_niceness": "0", "worker_count": "1", "job_workers": "1", "log_level": "warning"}
 POINTS = 24_000
@@ -62,7 +62,7 @@ def test_rolling_upgrades_and_rollbacks(tmp_path: Path, monkeypatch: pytest.Monk
         monkeypatch.setenv("TEST_ENGINE_VERSION", f"test-{number % 2}")
         folder = tmp_path / f"server{number}"
         folder.mkdir()
-        return served(folder, -SIGKILL, **{**SETTINGS, "data_folder": str(data)})
+        return running_server(folder, -SIGKILL, **{**SETTINGS, "data_folder": str(data)})
 
     jobs: list[str] = []
     begun_anew: dict[str, int] = {}

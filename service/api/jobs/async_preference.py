@@ -12,7 +12,6 @@ from api_schemas.jobs import ENDED, LONGEST_KEY
 from api_schemas.problems import Problem
 from service.api.dependencies import AppServices
 from service.api.jobs.representation import accepted_response
-from service.computations.abstract import Computation, Quote
 from service.engine_version import ENGINE_VERSION
 from service.execution.runner import ComputedResult
 from service.jobs.job_plan import JobPlan, parse_plan
@@ -20,6 +19,7 @@ from service.jobs.results_codec import stored_response
 from service.jobs.service import Sender
 from service.parsing import RequestValidator
 from service.problems import InvalidParameter
+from service.resources.abstract import Computation, Quote
 from service.telemetry.http import request_context
 
 LONGEST_WAIT_SECONDS: Final = 20

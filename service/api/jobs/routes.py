@@ -34,8 +34,6 @@ from service.api.jobs.streams import EVENTS, NO_STORE, JobStreamResponse, event_
 from service.api.openapi.document import SCHEMA_REFERENCE, problems
 from service.api.request_reading import read_json_body
 from service.api.responses import ChunkedBodyResponse
-from service.computations.abstract import Quote
-from service.computations.cost_range import cost_range
 from service.engine_version import ENGINE_VERSION
 from service.jobs.errors import PageBeyondEnd
 from service.jobs.job import StoredJob
@@ -44,6 +42,8 @@ from service.jobs.results_codec import extract_response
 from service.jobs.service import JobService
 from service.problems import InvalidParameter
 from service.rendering.registry import JSON
+from service.resources.abstract import Quote
+from service.resources.cost_range import cost_range
 from service.telemetry.http import request_context
 
 router = APIRouter(tags=["jobs"])

@@ -16,9 +16,9 @@ from service.api.openapi.components import add_requests, hoist_components
 from service.api.openapi.headers import document_headers
 from service.api.openapi.property_examples import add_property_examples
 from service.api.openapi.summaries import SUMMARIES
-from service.computations.abstract import Computation
 from service.problems import SERVER_PROBLEMS
 from service.rendering.registry import JSON, renderings_of
+from service.resources.abstract import Computation
 
 SCHEMA_REFERENCE = "#/components/schemas/{model}"
 

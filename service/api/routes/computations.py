@@ -9,7 +9,7 @@ from fastapi import Request, Response
 from service.api.computation_endpoint import answer_computation
 from service.api.fast_routes import FastRoute
 from service.api.openapi.document import ASYNC_RESPONSE, problems, rendered_content, request_body
-from service.computations.abstract import Computation
+from service.resources.abstract import Computation
 
 
 def route_of(computation: Computation[Any, Any]) -> FastRoute:

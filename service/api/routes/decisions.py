@@ -1,4 +1,4 @@
-"""Route `GET /v1/decisions/{id}`."""
+"""Route `GET /v1/decisions/{id}`: stored decisions by identifier."""
 
 from __future__ import annotations
 

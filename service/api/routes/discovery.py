@@ -11,10 +11,10 @@ from api_schemas.catalogue import catalogue as catalogue_of
 from api_schemas.operations import MAY_EXCEED_TIME_LIMIT, REQUEST_LIMITS, LimitsResponse, VersionResponse
 from service.api.dependencies import InjectedServices
 from service.api.openapi.document import request_body
-from service.computations.abstract import Computation
-from service.computations.estimates import INLINE_LIMIT
 from service.engine_version import ENGINE_VERSION
 from service.rendering.registry import media_types
+from service.resources.abstract import Computation
+from service.resources.estimates import INLINE_LIMIT
 
 SERVICE_NAME = "privacy-bounds"
 

@@ -1,4 +1,4 @@
-"""Route `GET /v1/results/{digest}`."""
+"""Route `GET /v1/results/{digest}`: stored results by digest."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from fastapi import APIRouter, Path, Request, Response
 from service.api.dependencies import InjectedServices
 from service.api.openapi.document import NOT_MODIFIED, any_result, problems
 from service.api.responses import result_response
-from service.computations.abstract import Computation
 from service.problems import ResultNotFound
+from service.resources.abstract import Computation
 from service.telemetry.http import request_context
 
 PRIVATE = "private, max-age=31536000, immutable"

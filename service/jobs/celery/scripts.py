@@ -22,9 +22,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from service.computations.abstract import BLOCK_POINTS
 from service.jobs.chunk_sizing import LOWEST_CLASS_COST
 from service.jobs.repository import OLDEST_EVERY
+from service.resources.abstract import BLOCK_POINTS
 
 SCHEMA: Final = "2"
 SCHEMA_KEY: Final = "privacy_bounds:jobs:schema"

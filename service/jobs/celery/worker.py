@@ -19,7 +19,6 @@ from typing import Any, Final, final
 from celery import Celery, signals
 from structlog.typing import FilteringBoundLogger
 
-from service.computations.abstract import Computation
 from service.execution.entry_mac import EntryAuthenticator
 from service.execution.redis_client import RedisCircuitBreaker
 from service.execution.result_cache import RedisResultCache
@@ -32,6 +31,7 @@ from service.jobs.chunk_worker import ChunkWorker, Housekeeping, WorkerContext, 
 from service.jobs.errors import JobsUnavailable
 from service.jobs.job_plan import JobConstraints
 from service.parsing import RequestValidator
+from service.resources.abstract import Computation
 from service.settings import Settings
 from service.telemetry.metrics import Metrics
 

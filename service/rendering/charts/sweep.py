@@ -14,7 +14,6 @@ from typing import Final
 from api_schemas.pointers import place_of
 from api_schemas.questions import EpsilonQuestion, QuestionSpec, ReconstructionQuestion, TradeOffQuestion
 from api_schemas.sweeps import SweepsResponse, SweptAnswer
-from service.computations.read_numbers import is_guarantee
 from service.rendering.charts.style import (
     BAND_OPACITY,
     COLOURS,
@@ -27,6 +26,7 @@ from service.rendering.charts.style import (
     tooltip,
 )
 from service.rendering.numbers import format_exact
+from service.resources.read_numbers import is_guarantee
 
 SWEEP_HEIGHT: Final = 240
 WIDE: Final = 20.0

@@ -18,7 +18,6 @@ from markupsafe import Markup, escape
 
 from api_schemas.assessments import AssessedThreatModel, AssessmentsRequest, AssessmentsResponse
 from api_schemas.policies import Policy
-from service.computations.digest import canonical_text
 from service.rendering.chart_images import with_stable_ids
 from service.rendering.charts.series import ATTACKERS, attackers
 from service.rendering.charts.style import Spec
@@ -30,6 +29,7 @@ from service.rendering.report.headline_numbers import headline_numbers
 from service.rendering.sentences.outcome import margin_text, outcome
 from service.rendering.sentences.units import protected
 from service.rendering.sentences.void import NOT_THIS_ATTACKER, is_refuted
+from service.resources.digest import canonical_text
 
 AGREEING: Final = 1e-5
 LONGEST_REQUEST: Final = 20_000

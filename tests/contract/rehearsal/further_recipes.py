@@ -39,7 +39,7 @@ QUESTION: Final = Recipe(
             ("rehearsed_question",),
         ),
         Place(
-            "service/computations/readings.py",
+            "service/resources/readings.py",
             (
                 ("    ReconstructionQuestion,\n)\n", "    RehearsedQuestion,\n"),
                 (
@@ -50,7 +50,7 @@ QUESTION: Final = Recipe(
             f"{ASKED}:test_every_number_has_its_reading",
         ),
         Place(
-            "service/computations/estimates.py",
+            "service/resources/estimates.py",
             (
                 ("    QuestionSpec,\n    ReconstructionQuestion,", "    RehearsedQuestion,\n"),
                 (
@@ -77,7 +77,7 @@ QUESTION: Final = Recipe(
             f"{PAGES}:test_the_tables_name_every_question_and_mechanism",
         ),
         Place(
-            "tests/computations/request_space.py",
+            "tests/resources/request_space.py",
             (('    "advantage": lambda _: {},', '    "rehearsed_question": lambda _: {},\n'),),
             DRAWN,
         ),
@@ -122,7 +122,7 @@ RESOURCE: Final = Recipe(
     "resource",
     (
         Place(
-            "service/computations/catalogue.py",
+            "service/resources/catalogue.py",
             (('        "imports":', '        "rehearsal": "rehearsal:REHEARSAL",\n'),),
             f"{RESOURCES}:test_the_catalogue_names_every_resource",
         ),
@@ -135,10 +135,10 @@ RESOURCE: Final = Recipe(
     ),
     (
         (
-            "service/computations/rehearsal.py",
+            "service/resources/rehearsal.py",
             "",
             '"""A resource of a rehearsal."""\n\nfrom dataclasses import replace\nfrom typing import Final\n\n'
-            "from service.computations.abstract import Computation\nfrom service.computations.bounds import BOUNDS\n\n"
+            "from service.resources.abstract import Computation\nfrom service.resources.bounds import BOUNDS\n\n"
             "_KNOWN = {name: getattr(BOUNDS, name) for name in BOUNDS.__dataclass_fields__}\n"
             '_NAMED = {"name": "rehearsal", "path": "/v1/rehearsal"}\n'
             "REHEARSAL: Final = Computation(**(_KNOWN | _NAMED))\n",

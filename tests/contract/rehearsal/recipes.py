@@ -38,7 +38,7 @@ SAMPLERS: Final = "tests.contract.test_samplers_match"
 OPTIONS: Final = "tests.contract.test_options"
 RESOURCES: Final = "tests.contract.test_resources"
 PAGES: Final = "tests.contract.test_pages"
-DRAWN: Final = "tests.computations.test_whole_space:test_everything_of_the_catalogues_is_drawn"
+DRAWN: Final = "tests.resources.test_whole_space:test_everything_of_the_catalogues_is_drawn"
 MEANINGS: Final = "tests.rendering.test_meanings:test_every_question_and_attacker_is_above"
 
 MECHANISM: Final = Recipe(
@@ -73,7 +73,7 @@ MECHANISM: Final = Recipe(
         Place(
             "service/privacy/calibration/monotone.py",
             (('    ("pure_dp", "epsilon")', '    ("rehearsed", "mu"): STATED,\n'),),
-            "tests.computations.test_calibration_directions:test_every_number_of_a_mechanism_has_a_theorem_or_none",
+            "tests.resources.test_calibration_directions:test_every_number_of_a_mechanism_has_a_theorem_or_none",
             (("rehearsed", "mu"),),
         ),
         Place(
@@ -82,7 +82,7 @@ MECHANISM: Final = Recipe(
             f"{PAGES}:test_the_tables_name_every_question_and_mechanism",
         ),
         Place(
-            "tests/computations/request_space.py",
+            "tests/resources/request_space.py",
             (('    "pure_dp": lambda', '    "rehearsed": lambda random: {"type": "rehearsed", "mu": mu(random)},\n'),),
             DRAWN,
         ),
@@ -209,7 +209,7 @@ THREAT_MODEL: Final = Recipe(
             f"{PAGES}:test_the_section_of_attackers_names_every_one",
         ),
         Place(
-            "tests/computations/request_space.py",
+            "tests/resources/request_space.py",
             (('    lambda _: {"type": "membership"}', '    lambda _: {"type": "rehearsed_attacker"},\n'),),
             DRAWN,
         ),

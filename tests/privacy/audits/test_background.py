@@ -19,7 +19,7 @@ from service.privacy.audits.background import audit_against_background, shrinkag
 from service.privacy.audits.roc import distance_from_uniform
 from service.privacy.errors import OutOfDomain
 from service.privacy.numerics.arrays import FloatArray
-from tests.thorough import thorough
+from tests.slow_marker import thorough
 
 NOISELESS = glir.ReleaseNoise(std=0.0, proportional=False)
 PROPORTIONAL = glir.ReleaseNoise(std=0.3, proportional=True)

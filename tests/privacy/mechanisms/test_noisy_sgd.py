@@ -30,7 +30,7 @@ from service.privacy.threat_models.worst_case import WorstCase
 from service.privacy.trade_off.combinators.bracketed import Bracketed
 from service.privacy.trade_off.pair import TradeOffPair
 from service.privacy.trade_off.shifted.gaussian import gaussian_curve
-from tests.thorough import thorough
+from tests.slow_marker import thorough
 
 ADD: NeighboringRelation = "add_or_remove_one"
 REPLACE: NeighboringRelation = "replace_one"

@@ -17,8 +17,8 @@ from service.privacy.questions.bayes import Odds, posterior, posterior_at_log_ra
 from service.privacy.questions.earlier_bounds import DpParameters
 from service.privacy.threat_models.worst_case import WorstCase
 from service.privacy.trade_off.abstract import AbstractTradeOff
-from tests.computations.fakes import Renamed
 from tests.privacy.cases import built, dpsgd, gaussian, laplace
+from tests.resources.fakes import StubCurve
 
 EPSILONS = [0.0, 1e-12, 1e-3, 0.5, 1.0, 2.0, 8.0, 40.0, 690.0, 1000.0]
 PRIORS = [0.0, 1e-300, 1e-10, 0.05, 0.1, 0.5, 0.75, 0.999, 1 - 2**-53, 1.0]
@@ -162,7 +162,7 @@ def test_guarantees_at_their_ends() -> None:
 
 
 def test_an_approximation_guarantees_nothing() -> None:
-    curve = Renamed("clt", Evidence.ASYMPTOTIC, 1.0)
+    curve = StubCurve("clt", Evidence.ASYMPTOTIC, 1.0)
     assert unlearning.unlearning_guarantee(curve, 0.5, 0.5).holds == "unknown"
 
 

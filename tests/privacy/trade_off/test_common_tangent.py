@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from api_schemas.bounds import BoundsRequest
-from service.computations.bounds import BOUNDS
 from service.privacy.enclosure import Enclosure, Evidence
 from service.privacy.trade_off.abstract import AbstractTradeOff
 from service.privacy.trade_off.combinators import common_tangent
@@ -19,7 +18,8 @@ from service.privacy.trade_off.combinators.symmetrised import Symmetrised
 from service.privacy.trade_off.sampling.sampled import SampledAdd, SampledRemove
 from service.privacy.trade_off.shifted.gaussian import gaussian_curve
 from service.privacy.trade_off.shifted.laplace import LaplaceTradeOff
-from tests.thorough import thorough
+from service.resources.bounds import BOUNDS
+from tests.slow_marker import thorough
 
 CLOSE = 1e-8
 DELTAS = (1e-12, 1e-8, 1e-5, 1e-3, 0.03)

@@ -24,7 +24,7 @@ from service.privacy.threat_models.worst_case import WorstCase
 from service.privacy.trade_off.mixture.curve import MixtureTradeOff
 from service.privacy.trade_off.pair import TradeOffPair
 from tests.privacy.cases import built, dpsgd, gaussian, laplace, mixture, sampled
-from tests.thorough import thorough
+from tests.slow_marker import thorough
 
 RATES = np.array([1e-290, 1e-100, 1e-12, 1e-6, 1e-3, 0.1, 0.5, 0.9, 0.999, 1 - 2.0**-30])
 EPSILONS = np.array([-9.0, -1.0, -0.01, 0.0, 0.3, 2.0, 15.0])

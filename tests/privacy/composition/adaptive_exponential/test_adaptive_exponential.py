@@ -21,7 +21,7 @@ from service.privacy.trade_off.bounded_range import ExponentialTradeOff
 from service.privacy.trade_off.pair import TradeOffPair
 from service.privacy.trade_off.two_outcomes import TwoOutcomesTradeOff
 from tests.privacy.cases import built
-from tests.thorough import thorough
+from tests.slow_marker import thorough
 
 SHARES = np.linspace(0.0, 1.0, 1501)
 """Shifts of a search, in an epsilon: what it misses is of second order."""

@@ -34,7 +34,7 @@ from service.privacy.numerics.distribution_band import DistributionBand
 from service.privacy.questions import gaussian_dp, membership
 from service.privacy.trade_off.pair import TradeOffPair
 from tests.privacy.cases import built, dpsgd, gaussian, laplace, sampled
-from tests.privacy.coverage import MECHANISMS, QUESTIONS, SEARCHED, Asked, allowed, asked, misses, rows
+from tests.privacy.monte_carlo_coverage import MECHANISMS, QUESTIONS, SEARCHED, Asked, allowed, asked, misses, rows
 from tests.privacy.references import number, read_composed
 from tests.privacy.references import rows as reference_rows
 

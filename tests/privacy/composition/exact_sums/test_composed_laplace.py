@@ -21,7 +21,7 @@ from service.privacy.questions import gaussian_dp
 from service.privacy.trade_off.abstract import AbstractTradeOff
 from service.privacy.trade_off.enclosed.logs import log_ends
 from tests.privacy.cases import built, laplace
-from tests.thorough import thorough
+from tests.slow_marker import thorough
 
 DIGITS = 90
 GOOD = 1e-10

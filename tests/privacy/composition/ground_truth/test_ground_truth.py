@@ -26,9 +26,9 @@ from service.privacy.mechanisms.batches.shift_laws import StatedWeights
 from service.privacy.mechanisms.neighbours import Neighbours
 from service.privacy.trade_off.pair import TradeOffPair
 from tests.privacy.cases import built, dpsgd, gaussian, laplace, sampled
-from tests.privacy.digits import KINDS, checked
+from tests.privacy.high_precision_oracles import KINDS, checked
 from tests.privacy.references import rows
-from tests.thorough import crossed, thorough
+from tests.slow_marker import crossed, thorough
 
 C1 = dpsgd(1.0, 0.01, 1000)
 IMAGENET = dpsgd(2.5, 16384 / 1281167, 71590)

@@ -32,7 +32,7 @@ from service.privacy.mechanisms.neighbours import ONE_REPLACED, Neighbours
 from service.privacy.trade_off.pair import TradeOffPair
 from tests.privacy.agreement import meet
 from tests.privacy.cases import built, dpsgd, gaussian, sampled
-from tests.thorough import crossed, thorough
+from tests.slow_marker import crossed, thorough
 
 NOISE = Fraction(3, 2)
 STATED = StatedWeights((Fraction(7, 10), Fraction(1, 5), Fraction(1, 10)))

@@ -18,7 +18,7 @@ from service.privacy.composition.inversion.epsilons import epsilon_on_contour
 from service.privacy.composition.inversion.loss_transform import LossTransform, TransformOnContour
 from service.privacy.composition.inversion.runs_on_contours import RunOnContour
 from service.privacy.composition.summands.sampled_gaussian import SampledGaussianSteps, TruncatedSampledGaussian
-from tests.thorough import thorough
+from tests.slow_marker import thorough
 
 RUNS = [
     (1.0, 0.01, 1000),

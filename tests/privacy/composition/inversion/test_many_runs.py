@@ -25,7 +25,7 @@ from service.privacy.mechanisms.neighbours import ADD_OR_REMOVE, REPLACE, Neighb
 from service.privacy.mechanisms.poisson_sampled import PoissonSampled
 from service.privacy.trade_off.abstract import AbstractTradeOff
 from service.privacy.trade_off.combinators.prefetched import Known, PrefetchedCurve
-from tests.thorough import thorough
+from tests.slow_marker import thorough
 
 C1 = SampledGaussianSteps(1.0, 0.01, 1000)
 

@@ -7,7 +7,6 @@ from typing import Any, Final
 
 import pytest
 
-from service.computations.allowance import MOST_WORK
 from service.privacy.composition.planning import choose
 from service.privacy.enclosure import Enclosure
 from service.privacy.mechanisms.abstract import AbstractMechanism
@@ -16,7 +15,8 @@ from service.privacy.mechanisms.dpsgd import DpSgd
 from service.privacy.mechanisms.gdp import Gdp
 from service.privacy.mechanisms.pure_dp import PureDp
 from service.privacy.numerics.work import at_most
-from tests.thorough import thorough
+from service.resources.allowance import MOST_WORK
+from tests.slow_marker import thorough
 
 DELTA: Final = 0.0132
 

@@ -24,7 +24,7 @@ from service.privacy.numerics.gauss_legendre import PLACE_ERROR, WEIGHT_ERROR, g
 from service.privacy.trade_off.abstract import AbstractTradeOff
 from service.privacy.trade_off.enclosed.logs import log_ends
 from tests.privacy.cases import built, gaussian, laplace, sampled
-from tests.thorough import thorough
+from tests.slow_marker import thorough
 
 STEPS: tuple[tuple[LaplaceSteps, ...], ...] = (
     (LaplaceSteps(1.0, 0.01, 1000),),

@@ -29,7 +29,7 @@ from service.privacy.trade_off.abstract import AbstractTradeOff
 from tests.privacy.agreement import meet
 from tests.privacy.cases import built, dpsgd
 from tests.privacy.random_cases import BoxPoint, log_uniform
-from tests.thorough import thorough
+from tests.slow_marker import thorough
 
 # (sigma, p, N, kappa), gamma to 12 digits, largest relative width.
 PUBLISHED = [

@@ -17,7 +17,7 @@ from service.privacy.composition.inversion.deformed.run import deformed_run
 from service.privacy.composition.inversion.engine import ContourTradeOff, contour_pair
 from service.privacy.composition.summands.sampled_gaussian import SampledGaussianSteps
 from service.privacy.composition.summands.sampled_step import SampledStep
-from tests.thorough import thorough
+from tests.slow_marker import thorough
 
 Step = tuple[float, float]
 

@@ -21,7 +21,7 @@ from service.privacy.numerics.arrays import FloatArray
 from service.privacy.trade_off.abstract import AbstractTradeOff
 from tests.privacy.agreement import meet
 from tests.privacy.cases import built, dpsgd
-from tests.thorough import thorough
+from tests.slow_marker import thorough
 
 Kind = Literal["epsilon", "delta", "power"]
 

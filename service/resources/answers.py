@@ -1,0 +1,332 @@
+"""Answer to one question from the curves of a mechanism, and the answers of further engines."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, final
+
+import numpy as np
+
+from api_schemas.answers import TradeOffPoint
+from api_schemas.questions import (
+    GdpMuQuestion,
+    QuestionSpec,
+    TradeOffQuestion,
+    UnlearningGuaranteeQuestion,
+)
+from service.privacy.composition.planning.plan import Plan
+from service.privacy.enclosure import Evidence
+from service.privacy.errors import NumericalFailure, OutOfDomain, UnsupportedCombination
+from service.privacy.limit import WidthLimit
+from service.privacy.numerics.work import Work, at_most, compute_once, count_work, replace_kept, was_cut_short
+from service.privacy.questions import gaussian_dp, unlearning
+from service.privacy.questions.capping import capped, capped_points
+from service.privacy.questions.reading import Reading
+from service.privacy.questions.unlearning import Held
+from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
+from service.privacy.trade_off.enclosed.logs import relative_widths
+from service.privacy.trade_off.pair import TradeOffPair
+from service.resources.abstract import ResponseFields
+from service.resources.allowance import share
+from service.resources.limits import begin_limits, limit_fields, limit_of_numbers, limit_of_points
+from service.resources.numbers import (
+    enclosed_number,
+    enclosed_numbers,
+    notes_for,
+    tightness,
+    with_evidence_of,
+)
+from service.resources.readings import READINGS
+from service.resources.violations import record_violation
+
+WORK_USED_UP: Final = "the work of the request is used up: ask for fewer methods or fewer numbers at once."
+CAPPED: Final = "The worst case of the same run bounds this attacker too: the bound is that of the worst case."
+AN_ANSWER: Final = 100.0
+"""Work of an answer beside its evaluations, in microseconds, approximately."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class EngineAnswer:
+    """Answer of the curves of one engine to a question.
+
+    Attributes
+    ----------
+    number : dict
+        Fields of the number with its bounds, or the points.
+    beside : dict
+        Further numbers that follow it.
+    holds : Held or None
+        Verdict of a guarantee.
+    read : tuple
+        Enclosures behind the numbers.
+    cut_short : bool
+        Whether a search ended because its share of the allowance was spent.
+    """
+
+    number: ResponseFields
+    evidence: Evidence
+    tight: bool | None
+    method: str
+    limit: WidthLimit | None
+    source: str
+    notes: tuple[str, ...]
+    beside: ResponseFields = field(default_factory=dict[str, Any])
+    holds: Held | None = None
+    read: tuple[Any, ...] = ()
+    cut_short: bool = False
+
+    @property
+    def widest(self) -> float:
+        """Largest relative width of the numbers with a finite upper bound; infinite if there is none."""
+        if isinstance(self.read[0], CurvePoints):
+            points: CurvePoints = self.read[0]
+            return float(max(relative_widths(part).max() for part in (points.power, points.type_two_error)))
+        return max((each.relative_width() for each in self.read if each.upper < math.inf), default=math.inf)
+
+    def answer(
+        self,
+        question: QuestionSpec,
+        *,
+        conditional: bool,
+        notes: tuple[str, ...] = (),
+        methods: list[ResponseFields] | None = None,
+    ) -> ResponseFields:
+        """Return the answer in the order of its fields.
+
+        Parameters
+        ----------
+        question : QuestionSpec
+            Question of the request.
+        conditional : bool
+            Whether the curves hold against a relaxed threat model.
+        notes : tuple of str
+            Notes on the evaluation.
+        methods : list, optional
+            Answers of further engines.
+        """
+        return {
+            "type": question.type,
+            "question": question,
+            **self.number,
+            **self.beside,
+            "evidence": self.evidence,
+            "tight": self.tight,
+            "conditional": conditional,
+            "method": self.method,
+            "tolerance_met": self.limit is None,
+            **limit_fields(self.limit),
+            "source": self.source,
+            "notes": self.notes + notes,
+            **({} if self.holds is None else {"holds": self.holds}),
+            **({} if methods is None else {"methods": methods}),
+        }
+
+    def entry(self, method: str) -> ResponseFields:
+        """Return the entry of this engine in the field `methods` of another answer."""
+        return {
+            "method": method,
+            **self.number,
+            "evidence": self.evidence,
+            "tight": self.tight,
+            "notes": self.notes,
+        }
+
+
+def evaluate_question(curves: TradeOffPair, question: QuestionSpec, tolerance: float) -> EngineAnswer:
+    """Return the answer of these curves, evaluated once in a request.
+
+    The answer for a weaker attacker is capped by that of the worst case. Raises PrivacyComputationError.
+    """
+    if curves.origin is None:
+        return _evaluate_question(curves, question, tolerance)
+    return compute_once((curves.origin, question, tolerance), lambda: _evaluate_question(curves, question, tolerance))
+
+
+def narrower(known: EngineAnswer, curves: TradeOffPair, question: QuestionSpec, tolerance: float) -> EngineAnswer:
+    """Return the narrower of the known answer and a new evaluation, if the known one was cut short."""
+    if not known.cut_short:
+        return known
+    found = _evaluate_question(curves, question, tolerance)
+    if found.widest > known.widest:
+        return known
+    if curves.origin is not None:
+        replace_kept((curves.origin, question, tolerance), found)
+    return found
+
+
+def _evaluate_question(curves: TradeOffPair, question: QuestionSpec, tolerance: float) -> EngineAnswer:
+    found = _read(curves, question, tolerance)
+    return replace(found, cut_short=True) if found.limit is not None and was_cut_short() else found
+
+
+def _read(curves: TradeOffPair, question: QuestionSpec, tolerance: float) -> EngineAnswer:
+    count_work(AN_ANSWER)
+    begin_limits(curves)
+    worst = () if curves.worst_case is None else evaluate_question(curves.worst_case, question, tolerance).read
+    curve: AbstractTradeOff = getattr(curves, question.direction)
+    if question.type == "trade_off":  # faster than isinstance on a model
+        return _trade_off(curves, curve, question, tolerance, worst)
+    if question.type == "gdp_mu":
+        return _gdp_mu(curves, curve, question, tolerance, worst)
+    if question.type == "unlearning_guarantee":
+        return _guarantee(curves, curve, question, tolerance, worst)
+    before = curves.second_uses
+    return _from_reading(curves, curve, READINGS[type(question)](curve, question), tolerance, before, worst)
+
+
+def _guarantee(
+    curves: TradeOffPair,
+    curve: AbstractTradeOff,
+    question: UnlearningGuaranteeQuestion,
+    tolerance: float,
+    worst: tuple[Any, ...],
+) -> EngineAnswer:
+    before = curves.second_uses
+    found = unlearning.unlearning_guarantee(curve, question.prior, question.confidence)
+    return _from_reading(curves, curve, found.reading, tolerance, before, worst, found.holds)
+
+
+def _from_reading(
+    curves: TradeOffPair,
+    curve: AbstractTradeOff,
+    reading: Reading,
+    tolerance: float,
+    before: int,
+    worst: tuple[Any, ...],
+    holds: Held | None = None,
+) -> EngineAnswer:
+    own = with_evidence_of(curve, reading.value)
+    value = capped(own, worst[0], reading.safe_end) if worst else own
+    return EngineAnswer(
+        number={**enclosed_number(value, reading.safe_end)},
+        evidence=value.evidence,
+        tight=tightness(value.evidence, curves.bracket),
+        method=curve.method,
+        limit=limit_of_numbers(curves, (value,), tolerance, reading.notes),
+        source=_source(reading.source, curves),
+        notes=reading.notes + notes_for(curves, value.evidence) + curves.notes_since(before) + _cap_note(own, value),
+        holds=holds,
+        read=(value,),
+    )
+
+
+def _cap_note(own: Any, value: Any) -> tuple[str, ...]:
+    return () if value is own else (CAPPED,)
+
+
+def curves_of(plans: Mapping[str, Plan]) -> dict[str, TradeOffPair]:
+    """Return the curves of all engines that serve a mechanism. Some engines refuse when their curves are built.
+
+    Building curves is inexpensive: engines work when curves are evaluated.
+    """
+    found: dict[str, TradeOffPair] = {}
+    for method, plan in plans.items():
+        try:
+            found[method] = plan.curves
+        except UnsupportedCombination:
+            continue
+    return found
+
+
+def compare_engines(
+    engines: Mapping[str, TradeOffPair], question: QuestionSpec, tolerance: float, work: Work, left: int
+) -> list[ResponseFields]:
+    """Return the answer of every engine for the field `methods`.
+
+    An engine that fails, or for which no work is left, has a null number and a note with the reason. `left` is the
+    number of evaluations that share the rest of `work`.
+    """
+    entries: list[ResponseFields] = []
+    for number, (method, curves) in enumerate(engines.items()):
+        if work.done >= work.end:
+            entries.append(_failed(method, question, WORK_USED_UP))
+            continue
+        try:
+            with at_most(share(work, left - number)):
+                entries.append(evaluate_question(curves, question, tolerance).entry(method))
+        except UnsupportedCombination:
+            continue  # this engine does not answer this question
+        except NumericalFailure as failure:
+            record_violation(failure)
+            entries.append(_failed(method, question, str(failure)))
+        except OutOfDomain as failure:  # inside the engine: another engine accepted the question
+            entries.append(_failed(method, question, f"{failure.name} must be {failure.domain}."))
+    return entries
+
+
+def _failed(method: str, question: QuestionSpec, reason: str) -> ResponseFields:
+    is_list = isinstance(question, TradeOffQuestion)
+    nothing: ResponseFields = {"points": ()} if is_list else {"value": None, "lower": None, "upper": None}
+    return {"method": method, **nothing, "evidence": None, "tight": None, "notes": (f"No number: {reason}",)}
+
+
+def _trade_off(
+    curves: TradeOffPair,
+    curve: AbstractTradeOff,
+    question: TradeOffQuestion,
+    tolerance: float,
+    worst: tuple[Any, ...],
+) -> EngineAnswer:
+    before = curves.second_uses
+    read = curve.points(np.array(question.false_positive_rates))
+    if worst and curve.evidence.is_certain and worst[1].is_certain:
+        read = capped_points(read, worst[0])
+    return EngineAnswer(
+        number={"points": written_points(question, read, curve.evidence)},
+        evidence=curve.evidence,
+        tight=tightness(curve.evidence, curves.bracket),
+        method=curve.method,
+        limit=limit_of_points(curves, curve.evidence, read, tolerance),
+        source=curves.source,
+        notes=notes_for(curves, curve.evidence) + curves.notes_since(before),
+        read=(read, curve.evidence),
+    )
+
+
+def written_points(question: TradeOffQuestion, read: CurvePoints, evidence: Evidence) -> list[TradeOffPoint]:
+    """Return points of a curve in the format of responses."""
+    return [
+        {"false_positive_rate": rate, "type_two_error": error, "power": power}
+        for rate, error, power in zip(
+            question.false_positive_rates,
+            enclosed_numbers(read.type_two_error, "lower", evidence),
+            enclosed_numbers(read.power, "upper", evidence),
+            strict=True,
+        )
+    ]
+
+
+def _gdp_mu(
+    curves: TradeOffPair, curve: AbstractTradeOff, question: GdpMuQuestion, tolerance: float, worst: tuple[Any, ...]
+) -> EngineAnswer:
+    before = curves.second_uses
+    reading = gaussian_dp.mu(curve, question.false_positive_rate_min, question.type_two_error_min)
+    own, own_global = with_evidence_of(curve, reading.value), with_evidence_of(curve, reading.global_mu)
+    mu, global_mu = own, own_global
+    if worst:
+        global_mu = capped(own_global, worst[1], "upper")
+        # The range of type II errors depends on the curve, so that only mu of the whole worst case is a cap.
+        mu = capped(own, worst[0] if question.type_two_error_min == 0 else worst[1], "upper")
+    # An infinite upper bound of mu over a whole curve is not a lack of precision.
+    bounded = (mu,) if math.isinf(global_mu.upper) else (mu, global_mu)
+    value = enclosed_number(mu, "upper")
+    evidence = Evidence.weakest(mu.evidence, global_mu.evidence)
+    notes = reading.notes + notes_for(curves, evidence) + curves.notes_since(before) + _cap_note(own, mu)
+    return EngineAnswer(
+        number={"value": value["value"], "lower": value["lower"], "upper": value["upper"]},
+        beside={"global_mu": enclosed_number(global_mu, "upper")},
+        evidence=evidence,
+        tight=tightness(evidence, curves.bracket),
+        method=curve.method,
+        limit=limit_of_numbers(curves, bounded, tolerance, reading.notes),
+        source=_source(reading.source, curves),
+        notes=notes,
+        read=(mu, global_mu),
+    )
+
+
+def _source(theorem: str, curves: TradeOffPair) -> str:
+    return theorem if theorem == curves.source else f"{theorem}; {curves.source}"

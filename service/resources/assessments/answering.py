@@ -1,0 +1,148 @@
+"""Answers of an assessment. Each question is evaluated once, even if main part and policy both contain it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Final, final
+
+from api_schemas.bounds import BoundsRequest
+from api_schemas.policies import PolicyRule
+from api_schemas.questions import QuestionSpec, TradeOffQuestion
+from api_schemas.threat_models import ThreatModelSpec, WorstCaseThreatModel
+from service.privacy.errors import PrivacyComputationError
+from service.privacy.trade_off.pair import TradeOffPair
+from service.resources.abstract import ResponseFields
+from service.resources.allowance import WorkBudgetShares
+from service.resources.answers import evaluate_question
+from service.resources.assessments.judged import AssessedRun
+from service.resources.bounds import ResolvedRequest, resolve_request
+from service.resources.nested import evaluate_nested
+from service.resources.parts import attribute_error
+
+NOTHING_RESOLVED: Final[Mapping[BoundsRequest, ResolvedRequest]] = MappingProxyType({})
+
+
+def worst_case_of(run: AssessedRun, tolerance: float, questions: Sequence[QuestionSpec]) -> BoundsRequest:
+    """Return the questions about a run against the worst case as a request for bounds."""
+    return BoundsRequest(
+        mechanism=run.mechanism,
+        threat_model=run.threat_model,
+        questions=tuple(questions),
+        relative_tolerance=tolerance,
+    )
+
+
+def curves_of(asked: BoundsRequest, resolved: ResolvedRequest | None = None) -> TradeOffPair:
+    """Return the curves of a request. Raises PrivacyComputationError with a pointer into the outer request."""
+    try:
+        return (resolved or resolve_request(asked)).primary.curves
+    except PrivacyComputationError as error:
+        raise attribute_error(error, "/threat_model", asked.threat_model) from None
+
+
+@final
+class Answering:
+    """Answers to questions about one run.
+
+    Parameters
+    ----------
+    shares : WorkBudgetShares
+        One share of the allowance for each distinct question.
+    resolved_requests : Mapping
+        Resolved requests, if known.
+    """
+
+    def __init__(
+        self,
+        run: AssessedRun,
+        tolerance: float,
+        curves: TradeOffPair,
+        shares: WorkBudgetShares,
+        resolved_requests: Mapping[BoundsRequest, ResolvedRequest] = NOTHING_RESOLVED,
+    ) -> None:
+        self._run, self._tolerance, self._shares, self.curves = run, tolerance, shares, curves
+        self._resolved_requests = resolved_requests
+        self._known: dict[tuple[ThreatModelSpec, QuestionSpec], ResponseFields] = {}
+
+    def keep(self, model: ThreatModelSpec, answers: Sequence[ResponseFields]) -> None:
+        """Store the answers against an attacker, for rules with the same question."""
+        self._known |= {(model, answer["question"]): answer for answer in answers}
+
+    def worst_case(self, question: QuestionSpec, pointer: str) -> ResponseFields:
+        """Return the answer against the worst case. Raises PrivacyComputationError with the pointer."""
+        model = self._run.threat_model
+        known = self._known_answer(model, question)
+        if known is None:
+            with self._shares.next_share():
+                known = self._read(question, pointer)
+            self.keep(model, [known])
+        return known
+
+    def rule(self, rule: PolicyRule, place: str) -> ResponseFields:
+        """Return the answer for a rule. Raises PrivacyComputationError with the pointer of the rule."""
+        model = attacker_of(rule, self._run)
+        if model is None or model == self._run.threat_model:
+            return self.worst_case(rule.question, f"{place}/question")
+        known = self._known_answer(model, rule.question)
+        if known is None:
+            with self._shares.next_share():
+                known = self._ruled(rule, place)
+            self.keep(model, [known])
+        return known
+
+    def again(self, rule: PolicyRule, place: str) -> ResponseFields:
+        """Evaluate a rule again within the allowance of the caller, and store the answer."""
+        model = attacker_of(rule, self._run) or self._run.threat_model
+        own = model != self._run.threat_model
+        found = self._ruled(rule, place) if own else self._read(rule.question, f"{place}/question")
+        self.keep(model, [found])
+        return found
+
+    def _ruled(self, rule: PolicyRule, place: str) -> ResponseFields:
+        asked, places = ruled(self._run, rule, place, self._tolerance)
+        return evaluate_nested(asked, places, self._resolved_requests.get(asked))["answers"][0]
+
+    def _read(self, question: QuestionSpec, pointer: str) -> ResponseFields:
+        try:
+            return evaluate_question(self.curves, question, self._tolerance).answer(question, conditional=False)
+        except PrivacyComputationError as error:
+            raise attribute_error(error, pointer, question) from None
+
+    def _known_answer(self, model: ThreatModelSpec, question: QuestionSpec) -> ResponseFields | None:
+        """Return the stored answer to the same question, or one point of a stored curve with more rates."""
+        found = self._known.get((model, question))
+        if found is not None or not isinstance(question, TradeOffQuestion):
+            return found
+        rate, *more = question.false_positive_rates
+        if more:
+            return None
+        for (asked_of, asked), answer in self._known.items():
+            if asked_of != model or not isinstance(asked, TradeOffQuestion) or asked.direction != question.direction:
+                continue
+            if rate in asked.false_positive_rates:
+                point = next(each for each in answer["points"] if each["false_positive_rate"] == rate)
+                return {**answer, "question": question, "points": [point]}
+        return None
+
+
+def attacker_of(rule: PolicyRule, run: AssessedRun) -> ThreatModelSpec | None:
+    """Return the attacker of a rule. A worst case without records has those of one privacy unit."""
+    model, records = rule.threat_model, run.threat_model.records
+    if isinstance(model, WorstCaseThreatModel) and model.records is None and records is not None:
+        return model.model_copy(update={"records": records})
+    return model
+
+
+def ruled(run: AssessedRun, rule: PolicyRule, place: str, tolerance: float) -> tuple[BoundsRequest, dict[str, str]]:
+    """Return the request of a rule against its own attacker, and the pointers of its parts."""
+    model = attacker_of(rule, run)
+    given: dict[str, Any] = {} if model is None else {"threat_model": model}
+    asked = BoundsRequest(mechanism=run.mechanism, questions=(rule.question,), relative_tolerance=tolerance, **given)
+    return asked, {"/threat_model": f"{place}/threat_model", "/questions/0": f"{place}/question"}
+
+
+def distinct(rules: Sequence[PolicyRule], questions: Sequence[QuestionSpec]) -> int:
+    """Return how many questions of rules are not among the other questions."""
+    asked = {(rule.threat_model, rule.question) for rule in rules}
+    return len(asked - {(None, question) for question in questions})

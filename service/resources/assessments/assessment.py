@@ -1,0 +1,274 @@
+"""`POST /v1/assessments`: every attacker, the hazards, a statement and a decision about one run."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final, final
+
+from api_schemas.assessment_examples import ASSESSMENT_EXAMPLES
+from api_schemas.assessments import AssessmentsRequest, AssessmentsResponse, NotApplicable
+from api_schemas.bounds import BoundsRequest
+from api_schemas.policies import PolicyRule
+from service.privacy.errors import PrivacyComputationError, UnsupportedCombination
+from service.privacy.numerics.work import at_most
+from service.rendering.sentences.statement import statement
+from service.rendering.sentences.summary import RunFacts, run_summary
+from service.resources.abstract import Computation, Planned, Quote, ResponseFields
+from service.resources.allowance import MOST_WORK, WorkBudgetShares
+from service.resources.assessments.answering import Answering, curves_of, distinct, ruled, worst_case_of
+from service.resources.assessments.attackers import (
+    LARGEST_COST,
+    MU,
+    OTHER_NEIGHBOURS,
+    PLACES,
+    SUMMARIES,
+    Attackers,
+    not_applicable,
+    relaxed_attackers,
+    standard_questions,
+)
+from service.resources.assessments.hazards import Numbers, assessed_hazards
+from service.resources.assessments.judged import AssessedRun, RunWithHazards, judged
+from service.resources.assessments.policy import SECOND_WORK, Rules
+from service.resources.assessments.premises import assessed, check_attested
+from service.resources.assessments.rule_results import RulingGrounds, decision
+from service.resources.assessments.summaries import gdp_summary, one_point
+from service.resources.bounds import ResolvedRequest, bounds_quote
+from service.resources.caveats import caveats
+from service.resources.digest import canonical_text
+from service.resources.estimates import UNCERTAINTY
+from service.resources.nested import combine_quotes, evaluate_nested, quote_nested, resolved_requests_of
+from service.resources.parts import assumptions_of, mechanism_of, options_of, threat_model_of
+
+BESIDE: Final = 8_000
+"""Cost of regret, statement and impacts of hazards, in microseconds."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class AssessmentPlans:
+    """Judged run, its attackers, resolved requests for bounds, and whether mu is inexpensive enough."""
+
+    settled: RunWithHazards
+    attackers: Attackers
+    resolved_requests: Mapping[BoundsRequest, ResolvedRequest]
+    reads_mu: bool
+
+
+def compute_assessment(request: AssessmentsRequest, digest: str, engine_version: str) -> ResponseFields:
+    """Return the assessment of a run. Raises the error of the first part that cannot be served."""
+    return _response(request, _planned(request)[0], digest, engine_version)
+
+
+def _response(request: AssessmentsRequest, plans: AssessmentPlans, digest: str, engine_version: str) -> ResponseFields:
+    described, settled = AssessedRun.of(request), plans.settled
+    run, context = settled.run, request.context
+    questions = standard_questions(context)
+    model = threat_model_of(run.threat_model)
+    known = caveats(mechanism_of(request.mechanism), model)
+    assumptions = known.assumptions + assumptions_of(model, mechanism_of(request.mechanism))
+    with at_most(MOST_WORK) as work:
+        parts = len(questions) + len(plans.attackers.requests) + 1 + distinct(_rules_of(request), questions)
+        shares = WorkBudgetShares(work, parts)
+        asked = _worst_case_request(request, run)
+        curves = curves_of(asked, plans.resolved_requests.get(asked))
+        asking = Answering(run, request.relative_tolerance, curves, shares, plans.resolved_requests)
+        answers = [asking.worst_case(question, "/context") for question in questions]
+        relaxed, others = _relaxed(run, plans, shares, asking)
+        rules = Rules(request, asking)
+        relaxed_assumptions = [code for each in relaxed for code in each["assumptions"]]
+        check_attested(context, (*assumptions, *relaxed_assumptions, *rules.assumptions))
+        power = _power_at(context.false_positive_rate, answers[2])
+        gdp = gdp_summary(asking.curves, asking.worst_case(MU, "/mechanism")) if plans.reads_mu else None
+        point = one_point(run.mechanism, context, answers[0], power)
+        rules.answer()
+    everybody = assessed(assumptions, context)
+    grounds = RulingGrounds(described, settled, everybody, rules.assumptions_of)
+    decided = _apply_policy(request, rules.rule_results(grounds), grounds, digest)
+    numbers = Numbers(
+        epsilon=answers[0],
+        power=power["value"],
+        power_of_one_point=None if point is None else point["power_from_one_point"],
+        relaxed=bool(relaxed),
+    )
+    hazards = assessed_hazards(known.hazards, described, settled, numbers)
+    texts = RunFacts(request.mechanism, run.threat_model, context, answers, gdp, everybody, hazards, settled.text)
+    first = _attacker(run.threat_model, answers, summary=SUMMARIES["worst_case"], conditional=False, assumptions=())
+    return {
+        "digest": digest,
+        "engine_version": engine_version,
+        "mechanism": request.mechanism,
+        "threat_model": request.threat_model,
+        "context": context,
+        "relative_tolerance": request.relative_tolerance,
+        "judged_as": _judged_as(settled),
+        "summary": run_summary(texts),
+        "verdict": None if decided is None else decided["verdict"],
+        "threat_models": [
+            first,
+            *({**each, "assumptions": assessed(each["assumptions"], context)} for each in relaxed),
+        ],
+        "not_applicable": others,
+        "gdp": gdp,
+        "one_point": point,
+        "statement": statement(texts, decided, canonical_text(texts.mechanism), engine_version),
+        "hazards": hazards,
+        "assumptions": everybody,
+        "decision": decided,
+    }
+
+
+def judged_of(request: AssessmentsRequest) -> RunWithHazards:
+    """Return the judged run, or the described one if the run that hazards leave cannot be computed."""
+    described = AssessedRun.of(request)
+    found = judged(described)
+    if found.changes:
+        asked = _worst_case_request(request, found.run)
+        try:
+            threat_model_of(asked.threat_model).plan(mechanism_of(asked.mechanism), "auto", options_of(asked))
+        except PrivacyComputationError:
+            return found.undone(described)
+    return found
+
+
+def _judged_as(found: RunWithHazards) -> ResponseFields | None:
+    if not found.changes:
+        return None
+    return {
+        "mechanism": found.run.mechanism,
+        "threat_model": found.run.threat_model,
+        "hazards": [each.code for each in found.changes],
+        "text": found.text,
+    }
+
+
+def _rules_of(request: AssessmentsRequest) -> Sequence[PolicyRule]:
+    return () if request.policy is None else request.policy.rules
+
+
+def _power_at(rate: float, answer: ResponseFields) -> ResponseFields:
+    """Return the power at a false positive rate from an answer with several rates."""
+    return next(each["power"] for each in answer["points"] if each["false_positive_rate"] == rate)
+
+
+def _apply_policy(
+    request: AssessmentsRequest, rule_results: Sequence[ResponseFields], grounds: RulingGrounds, digest: str
+) -> ResponseFields | None:
+    """Return the decision of the policy, or None without one."""
+    if request.policy is None:
+        return None
+    return decision(request.policy, rule_results, digest, grounds)
+
+
+def _relaxed(
+    run: AssessedRun, plans: AssessmentPlans, shares: WorkBudgetShares, asking: Answering
+) -> tuple[list[dict[str, Any]], list[NotApplicable]]:
+    """Return the answers of relaxed attackers, and the attackers that do not apply."""
+    fields: list[dict[str, Any]] = []
+    others, shown = list(plans.attackers.others), [run.threat_model]
+    for asked, _ in plans.attackers.requests:
+        try:
+            with shares.next_share():
+                found_of = evaluate_nested(asked, PLACES, plans.resolved_requests.get(asked))
+        except UnsupportedCombination as error:
+            others.append(not_applicable(asked.threat_model, error))
+            continue
+        asking.keep(asked.threat_model, found_of["answers"])
+        beside = found_of["worst_case"]
+        if beside["threat_model"] not in shown:  # a relaxed attacker is always shown with its own worst case
+            shown.append(beside["threat_model"])
+            fields.append(_attacker(**beside, summary=OTHER_NEIGHBOURS, conditional=False, assumptions=()))
+        fields.append(
+            _attacker(
+                asked.threat_model,
+                found_of["answers"],
+                summary=SUMMARIES[asked.threat_model.type],
+                conditional=True,
+                assumptions=assumptions_of(threat_model_of(asked.threat_model), mechanism_of(run.mechanism)),
+            )
+        )
+    return fields, others
+
+
+def _attacker(threat_model: Any, answers: Sequence[ResponseFields], **more: Any) -> dict[str, Any]:
+    return {"threat_model": threat_model, **more, "answers": answers}
+
+
+def _worst_case_request(request: AssessmentsRequest, run: AssessedRun) -> BoundsRequest:
+    own = tuple(rule.question for rule in _rules_of(request) if rule.threat_model is None)
+    return worst_case_of(run, request.relative_tolerance, (*standard_questions(request.context), *own))
+
+
+def _planned(request: AssessmentsRequest) -> tuple[AssessmentPlans, Quote]:
+    """Return the plans of all attackers and rules, and the quote of the answers."""
+    settled = judged_of(request)
+    run = settled.run
+    asked = [(_worst_case_request(request, run), {"/questions": "/context"})]
+    for index, rule in enumerate(_rules_of(request)):
+        if rule.threat_model is not None:
+            asked.append(ruled(run, rule, f"/policy/rules/{index}", request.relative_tolerance))
+    quotes = {each: quote_nested(each, places) for each, places in asked}
+    mu = bounds_quote(BoundsRequest(mechanism=run.mechanism, threat_model=run.threat_model, questions=(MU,))).cost
+    found = relaxed_attackers(run, request.relative_tolerance)
+    beside = sum(quote.cost for _, quote in found.requests) + BESIDE + (mu if mu <= LARGEST_COST else 0)
+    resolved_requests = resolved_requests_of(quotes | dict(found.requests))
+    return AssessmentPlans(settled, found, resolved_requests, mu <= LARGEST_COST), combine_quotes(
+        [*quotes.values()], beside
+    )
+
+
+def assessment_quote(request: AssessmentsRequest) -> Quote:
+    """Return the quote from the plans of all attackers and rules. An assessment never runs in the event loop."""
+    plans, priced = _planned(request)
+    most = math.ceil(MOST_WORK + SECOND_WORK) + BESIDE
+    cost, prepared = min(priced.cost, most), Planned(plans, _response)
+    return replace(priced, cost=cost, inline=False, uncertainty_factor=UNCERTAINTY, ceiling=most, prepared=prepared)
+
+
+EXIT_CODES: Final[Mapping[str | None, int]] = {None: 0, "met": 0, "met_if_attested": 3}
+"""Exit status by verdict. Every other verdict has 1: the run is stopped."""
+
+
+def exit_code(response: AssessmentsResponse) -> int:
+    """Return 0 if no policy stops the run, 1 if one does, and 3 if only an attestation is missing."""
+    return EXIT_CODES.get(response.verdict, 1)
+
+
+def decision_log_fields(response: AssessmentsResponse) -> dict[str, Any] | None:
+    """Return the log entry of a decision: ids, verdict, subject, and missing attestations.
+
+    Texts of clients are those of the contract: at most 200 characters each, without control characters.
+    """
+    decided, context = response.decision, response.context
+    if decided is None:
+        return None
+    return {
+        "decision": decided.id,
+        "policy": decided.policy,
+        "result": response.digest,
+        "engine_version": response.engine_version,
+        "verdict": decided.verdict,
+        "missing": list(decided.missing),
+        "subject": None if context.subject is None else context.subject.name,
+        "subject_version": None if context.subject is None else context.subject.version,
+        "date": context.date,
+    }
+
+
+ASSESSMENTS: Final = Computation(
+    name="assessments",
+    path="/v1/assessments",
+    description="Assess one run against every applicable attacker. The response has hazards, a statement, and "
+    "the verdict of a policy.",
+    examples=ASSESSMENT_EXAMPLES,
+    request_type=AssessmentsRequest,
+    response_type=AssessmentsResponse,
+    function=compute_assessment,
+    quote=assessment_quote,
+    files=("policy", "context"),
+    bare_member="mechanism",
+    exit_code=exit_code,
+    decision=decision_log_fields,
+)

@@ -1,0 +1,80 @@
+"""Impacts of hazards: epsilon of the run if the hazard is real."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, TypeAlias
+
+from pydantic import ValidationError
+
+from api_schemas.bounds import BoundsRequest
+from api_schemas.mechanisms import DpsgdMechanism, MechanismSpec
+from api_schemas.questions import EpsilonQuestion
+from api_schemas.threat_models import WorstCaseThreatModel
+from api_schemas.training_runs import listed
+from service.privacy.errors import PrivacyComputationError
+from service.resources.abstract import ResponseFields
+from service.resources.assessments.judged import AssessedRun, Change, made_by
+from service.resources.nested import evaluate_nested
+
+HazardImpacts: TypeAlias = list[ResponseFields]
+
+
+def as_shuffled(run: AssessedRun) -> HazardImpacts:
+    """Return epsilon of the run with shuffled epochs, as a bracket. Empty if the number of records is unknown."""
+    mechanism, context = run.mechanism, run.context
+    size = max(run.sizes, default=None)
+    if not isinstance(mechanism, DpsgdMechanism) or size is None or mechanism.phases > 1:
+        return []
+    rate, steps = listed(mechanism.sample_rate or 1.0)[0], listed(mechanism.steps or 1)[0]
+    batch = min(max(mechanism.batch_size or context.batch_size or round(rate * size), 1), size)
+    described: dict[str, Any] = {
+        "type": "dpsgd",
+        "noise_multiplier": mechanism.noise_multiplier,
+        "sampling": "shuffled",
+        "batch_size": batch,
+        "dataset_size": size,
+        "epochs": float(math.ceil(steps * batch / size)),
+    }
+    # Shuffled runs have their own neighbouring relation. The records are those of the privacy unit.
+    model = WorstCaseThreatModel(type="worst_case", records=run.threat_model.records)
+    made = lambda: DpsgdMechanism(**described)  # noqa: E731
+    return _epsilon("Epsilon if its epochs were shuffled.", made, replace(run, threat_model=model))
+
+
+def changed_alone(change: Change, run: AssessedRun) -> HazardImpacts:
+    """Return epsilon of the run with one change and no other."""
+    made = made_by(change, run.mechanism)
+    return [] if made is None else _epsilon(_text(change), lambda: made, run)
+
+
+def judged_alone(change: Change, judged: AssessedRun, epsilon: ResponseFields) -> HazardImpacts:
+    """Return the known epsilon of the judged run, if a single change produced that run."""
+    return [_consequence(_text(change), judged.mechanism, judged.threat_model, epsilon)]
+
+
+def _text(change: Change) -> str:
+    return f"Epsilon of the run {change.text}."
+
+
+def _consequence(
+    text: str, mechanism: MechanismSpec, threat_model: WorstCaseThreatModel, answer: ResponseFields
+) -> ResponseFields:
+    return {"text": text, "mechanism": mechanism, "threat_model": threat_model, "answer": answer}
+
+
+def _epsilon(text: str, make: Callable[[], MechanismSpec], run: AssessedRun) -> HazardImpacts:
+    """Return epsilon of a changed run. Empty if that run cannot be described or is not served."""
+    try:
+        asked = BoundsRequest(
+            mechanism=make(),
+            threat_model=run.threat_model,
+            questions=(EpsilonQuestion(type="epsilon", delta=run.context.delta),),
+            method="auto",
+        )
+        response: dict[str, Any] = evaluate_nested(asked, {})
+    except (PrivacyComputationError, ValidationError):
+        return []
+    return [_consequence(text, asked.mechanism, run.threat_model, response["answers"][0])]

@@ -1,0 +1,57 @@
+"""Summary of the curve of a run in one number: mu with its regret, and the power that epsilon at one delta allows."""
+
+from __future__ import annotations
+
+import math
+
+from api_schemas.assessment_context import AssessmentContext
+from api_schemas.bounds import BoundsRequest
+from api_schemas.mechanisms import ApproximateDpMechanism, PureDpMechanism
+from api_schemas.questions import TradeOffQuestion
+from api_schemas.scalar_types import LARGEST_EPSILON
+from service.privacy.enclosure import Evidence
+from service.privacy.questions import gdp_regret
+from service.privacy.questions.empty_range import range_may_be_empty
+from service.privacy.trade_off.pair import TradeOffPair
+from service.resources.abstract import ResponseFields
+from service.resources.assessments.attackers import MU_RANGE
+from service.resources.nested import evaluate_nested
+from service.resources.numbers import UNPROVED, enclosed_number, with_evidence_of
+
+
+def gdp_summary(curves: TradeOffPair, mu: ResponseFields) -> ResponseFields | None:
+    """Return mu with its regret, or None if mu is infinite, not a bound, or 0 because its range may be empty.
+
+    `mu` is the answer for mu, direction add.
+    """
+    curve = curves.add
+    if curve.evidence in UNPROVED or not math.isfinite(mu["upper"]) or range_may_be_empty(mu["notes"]):
+        return None
+    found = with_evidence_of(curve, gdp_regret.regret(curve, mu["upper"]))
+    return {
+        "mu": {end: mu[end] for end in ("value", "lower", "upper")},
+        "smallest_rate": MU_RANGE,
+        "regret": enclosed_number(found, "upper"),
+        "evidence": Evidence.weakest(Evidence(mu["evidence"]), found.evidence),
+        "source": f"{mu['source']}; {gdp_regret.SOURCE}",
+    }
+
+
+def one_point(
+    mechanism: object, context: AssessmentContext, epsilon: ResponseFields, power: ResponseFields
+) -> ResponseFields | None:
+    """Return the power that the certified epsilon at one delta alone allows, and the power of the run itself."""
+    stated = isinstance(mechanism, ApproximateDpMechanism | PureDpMechanism)
+    largest, known = epsilon["upper"], power["upper"]
+    if stated or largest is None or known is None or largest > LARGEST_EPSILON:
+        return None
+    alone = ApproximateDpMechanism(type="approximate_dp", epsilon=largest, delta=context.delta)
+    rate = context.false_positive_rate
+    question = TradeOffQuestion(type="trade_off", false_positive_rates=(rate,))
+    response = evaluate_nested(BoundsRequest(mechanism=alone, questions=(question,)), {})
+    return {
+        "epsilon": largest,
+        "false_positive_rate": rate,
+        "power": known,
+        "power_from_one_point": response["answers"][0]["points"][0]["power"]["upper"],
+    }

@@ -1,0 +1,165 @@
+"""Direction in which the free number of a calibration meets each target, and the theorem behind the direction."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final, final
+
+from api_schemas.calibrations import CalibrationsRequest
+from api_schemas.pointers import Place
+from api_schemas.questions import GdpMuQuestion
+from api_schemas.targets import CalibrationTarget
+from api_schemas.threat_models import (
+    MixtureThreatModel,
+    PracticalThreatModel,
+    ThreatModelSpec,
+    WorstCaseThreatModel,
+)
+from service.privacy.calibration import monotone
+from service.privacy.calibration.monotone import Law
+from service.privacy.threat_models.relaxed import is_bounded_by_worst_case
+from service.resources.parts import mechanism_of, threat_model_of
+from service.resources.read_numbers import is_guarantee
+
+NOT_PROVED: Final = "checked, not proved: along the numbers that were looked at"
+NOTHING: Final = Law(0, "no target depends on it")
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Directions:
+    """Direction in which each target is met.
+
+    Attributes
+    ----------
+    needs : tuple of int or None
+        For each target 1 (met from some number on), -1 (met up to some number), 0 (independent of the number) or None
+        (unknown).
+    private : int or None
+        Side of more privacy, where targets are met sooner; None if unknown or if the number has no such side.
+    theorem : str
+        Theorem behind the directions; "" if there is none.
+    """
+
+    needs: tuple[int | None, ...]
+    private: int | None
+    theorem: str
+
+    @property
+    def fixed(self) -> tuple[int, ...]:
+        """Targets whose answers do not depend on the free number."""
+        return tuple(index for index, need in enumerate(self.needs) if need == 0)
+
+    @property
+    def group(self) -> tuple[int, ...]:
+        """Targets whose limit determines the number: those that need more privacy, or else those that need less."""
+        side = self.side
+        return tuple(index for index, need in enumerate(self.needs) if need in (None, side))
+
+    @property
+    def others(self) -> tuple[int, ...]:
+        """Targets that are met on the side opposite to that of the group."""
+        moving = (index for index, need in enumerate(self.needs) if need != 0)
+        return tuple(index for index in moving if index not in self.group)
+
+    @property
+    def side(self) -> int | None:
+        """Side of its limit on which the group is met."""
+        if self.private is None or None in self.needs:
+            return None
+        return self.private if self.private in self.needs else -self.private
+
+
+def directions(request: CalibrationsRequest) -> Directions:
+    """Return the direction of every target by the theorems of the core."""
+    place = request.place
+    laws = list(_laws(request, place))
+    of_question = "question" in place.steps[:3]
+    needs = tuple(
+        _needed(law.sign, target, of_question=of_question) for law, target in zip(laws, request.targets, strict=True)
+    )
+    known = [index for index, law in enumerate(laws) if law.sign != 0]
+    signs = {needs[index] if of_question else laws[index].sign for index in known}
+    [private] = signs if len(signs) == 1 else [None]
+    theorems = [laws[index].theorem for index in known]
+    return Directions(needs, private, "; ".join(dict.fromkeys(theorems)) if all(theorems) else "")
+
+
+def _laws(request: CalibrationsRequest, place: Place) -> Iterator[Law]:
+    for index, target in enumerate(request.targets):
+        model = request.threat_model_of(target)
+        match place.steps:
+            case ("mechanism", *_):
+                law = NOTHING if _is_ignored(place, model, request) else _of_mechanism(place, model)
+                yield Law(law.sign) if _has_moving_range(target) else law
+            case ("threat_model", *_) if target.threat_model is None:
+                yield _of_attacker(place, target)
+            case ("targets", number, "threat_model", *_) if number == index:
+                yield _of_attacker(place, target)
+            case ("targets", number, "question", *_) if number == index:
+                yield monotone.law_of_question(quantity_of(target), place.name, side_of(target))
+            case _:
+                yield NOTHING
+
+
+def _of_mechanism(place: Place, model: ThreatModelSpec) -> Law:
+    sent = place.owner.__dict__
+    return monotone.law_of_mechanism(place.kind, place.name, sent, worst_case=_is_worst_case(model))
+
+
+def _is_ignored(place: Place, model: ThreatModelSpec, request: CalibrationsRequest) -> bool:
+    """Whether the practical attacker does not depend on a number of the mechanism.
+
+    That holds for numbers that the worst case ignores. It holds for every number if only the stated parameter bounds
+    that attacker, whatever noise and length are.
+    """
+    if not isinstance(model, PracticalThreatModel):
+        return False
+    if _of_mechanism(place, WorstCaseThreatModel(type="worst_case")).sign == 0:
+        return True
+    if place.name not in monotone.NOT_IN_SAMPLING:
+        return False
+    attacker = threat_model_of(model)
+    return not is_bounded_by_worst_case(attacker, mechanism_of(request.mechanism))
+
+
+def _of_attacker(place: Place, target: CalibrationTarget) -> Law:
+    law = monotone.law_of_threat_model(place.kind, place.name)
+    return Law(law.sign) if _has_moving_range(target) else law
+
+
+def _needed(sign: int | None, target: CalibrationTarget, *, of_question: bool) -> int | None:
+    if sign is None:
+        return None
+    rises = sign if of_question else sign * (1 if is_guarantee(target.question, target.reads) else -1)
+    return rises if target.at_most is None else -rises
+
+
+def rise_sign(need: int | None, target: CalibrationTarget) -> int:
+    """Return the direction of the answer for a growing number: 1 up, -1 down, 0 constant or unknown."""
+    return (need or 0) if target.at_most is None else -(need or 0)
+
+
+def quantity_of(target: CalibrationTarget) -> str:
+    """Return the type of the question, or for a trade-off question the quantity of the curve."""
+    return target.reads if target.question.type == "trade_off" else target.question.type
+
+
+def side_of(target: CalibrationTarget) -> str | None:
+    """Return the side of a predictive value."""
+    return getattr(target.question, "side", None)
+
+
+def _has_moving_range(target: CalibrationTarget) -> bool:
+    """Whether the answer is about a range that depends on the curve, so that the answer need not be monotone.
+
+    mu over a range of the type II error is such an answer.
+    """
+    return isinstance(target.question, GdpMuQuestion) and target.question.type_two_error_min > 0
+
+
+def _is_worst_case(model: ThreatModelSpec) -> bool:
+    if isinstance(model, MixtureThreatModel):
+        return all(_is_worst_case(part.threat_model) for part in model.components)
+    return isinstance(model, WorstCaseThreatModel)

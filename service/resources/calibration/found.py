@@ -1,0 +1,170 @@
+"""Result of a search, from the evaluations on both sides of the number at which the targets are first met."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal, final
+
+from service.privacy.calibration.crossing import Crossing, Evaluation
+from service.privacy.calibration.scale import Scale
+from service.resources.calibration.evaluator import Evaluator, PointEvaluation
+
+EDGE: Final = 0.999
+"""First distance from the value, in tolerances, at which a failing number is searched if the nearest neighbour is
+undecided."""
+FURTHER: Final = 4
+"""Factor by which the distance grows while the number there is undecided, too."""
+BEYOND: Final = 1.02
+"""Margin over the distance that the slope of the heights suggests."""
+REFINED: Final = 2
+"""Evaluations between the last undecided number and one that fails."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class SearchResult:
+    """Result of a search.
+
+    Attributes
+    ----------
+    group : tuple of int
+        Targets that decide.
+    beside : PointEvaluation or None
+        Evaluation at the number next to the value, where not every target is known to be met.
+    failing : PointEvaluation or None
+        Evaluation at the nearest number at which a target of the group provably fails. A neighbour of the value if
+        `witnessed`.
+    refused : Exception or None
+        Reason why the number next to the value cannot be answered.
+    whole : bool
+        Whether the numbers are integers.
+    proved : bool
+        Whether `theorem` proves that the answers are monotone.
+    side : int or None
+        Side of the value on which all numbers provably meet the targets.
+    notes : tuple of str
+        Further observations of the search.
+    """
+
+    status: Literal["met", "trivially_met", "infeasible", "undecided"]
+    value: PointEvaluation
+    group: tuple[int, ...]
+    beside: PointEvaluation | None = None
+    failing: PointEvaluation | None = None
+    refused: Exception | None = None
+    witnessed: bool = False
+    whole: bool = False
+    proved: bool = False
+    side: int | None = None
+    theorem: str = ""
+    notes: tuple[str, ...] = ()
+
+
+def crossing_of(evaluator: Evaluator, scale: Scale, group: Sequence[int], *known: PointEvaluation) -> Crossing:
+    """Return the search for the least private number of the scale at which the group is met.
+
+    `known` are evaluations from earlier steps.
+    """
+    return Crossing(
+        _adapted(evaluator, lambda evaluation: _met(evaluation, group)),
+        scale,
+        [_met(evaluation, group) for evaluation in known],
+    )
+
+
+def _adapted(
+    evaluator: Evaluator, adapt: Callable[[PointEvaluation], Evaluation]
+) -> Callable[[float], Evaluation | None]:
+    def scanned(number: float) -> Evaluation | None:
+        evaluation = evaluator.at(number)
+        return None if evaluation is None else adapt(evaluation)
+
+    return scanned
+
+
+def _met(evaluation: PointEvaluation, group: Sequence[int]) -> Evaluation:
+    return Evaluation(evaluation.number, holds=evaluation.meets(group), height=evaluation.height(group))
+
+
+def finished_search(evaluator: Evaluator, crossing: Crossing, group: tuple[int, ...], *, proved: bool) -> SearchResult:
+    """Return the result of a finished search.
+
+    `proved` states that a failure at the last number implies a failure at every number.
+    """
+    inside, outside, scale = crossing.inside, crossing.outside, crossing.scale
+    if inside is None:
+        last = evaluator.evaluations[outside.at] if outside is not None else next(iter(evaluator.evaluations.values()))
+        fails = last.failing(group) is not None
+        return unmet_result(last, group, proved=proved and fails and last.number == scale.last)
+    value = evaluator.evaluations[inside.at]
+    if outside is None:
+        return SearchResult("trivially_met", value, group)
+    beside = evaluator.at(outside.at)
+    if beside is None:
+        return SearchResult("met", value, group, refused=evaluator.refusals[outside.at], whole=scale.whole)
+    failing = _failing(evaluator, scale, value, beside, group)
+    near = failing is not None and scale.are_neighbours(value.number, failing.number)
+    return SearchResult("met", value, group, beside, failing, witnessed=near, whole=scale.whole)
+
+
+def unmet_result(best: PointEvaluation, group: tuple[int, ...], *, proved: bool) -> SearchResult:
+    """Return a result without a number that meets the group. `proved` states that no such number exists."""
+    fails = best.failing(group) is not None
+    status = "infeasible" if proved else "undecided"
+    return SearchResult(status, best, group, failing=best if fails else None, witnessed=proved and fails)
+
+
+def _failing(
+    evaluator: Evaluator, scale: Scale, value: PointEvaluation, beside: PointEvaluation, group: Sequence[int]
+) -> PointEvaluation | None:
+    """Return an evaluation at which a target certainly fails, or None.
+
+    The neighbour is the first candidate, followed by numbers at growing distances. If the bounds come from two
+    theorems, the result is not much further from the value than necessary.
+    """
+    if beside.failing(group) is not None:
+        return beside
+    here, undecided = scale.coordinate(value.number), value
+    step = max(EDGE * scale.reach, BEYOND * value.to_failing(group) / _slope(evaluator, scale, value, group))
+    while True:
+        number = scale.number(here - step)
+        number = beside.number if scale.coordinate(number) >= scale.coordinate(beside.number) else number
+        evaluation = evaluator.at(number)
+        if evaluation is not None and evaluation.failing(group) is not None:
+            return _nearer(evaluator, scale, undecided, evaluation, group)
+        if evaluation is None or evaluation.number == scale.first:
+            return None
+        undecided, step = evaluation, step * FURTHER
+
+
+def _nearer(
+    evaluator: Evaluator, scale: Scale, undecided: PointEvaluation, failing: PointEvaluation, group: Sequence[int]
+) -> PointEvaluation:
+    """Return a failing evaluation nearer to the undecided one, by the secant, or `failing` if none is found."""
+    for _ in range(REFINED):
+        near, far = scale.coordinate(undecided.number), scale.coordinate(failing.number)
+        missing, beyond = undecided.to_failing(group), failing.to_failing(group)
+        share = BEYOND * missing / (missing - beyond) if missing < math.inf and beyond > -math.inf else 0.5
+        number = scale.number(near + min(share, 0.9) * (far - near))
+        if scale.are_neighbours(undecided.number, failing.number) or number in (undecided.number, failing.number):
+            break
+        evaluation = evaluator.at(number)
+        if evaluation is None:
+            break
+        undecided, failing = (evaluation, failing) if evaluation.failing(group) is None else (undecided, evaluation)
+    return failing
+
+
+def _slope(evaluator: Evaluator, scale: Scale, value: PointEvaluation, group: Sequence[int]) -> float:
+    """Return the decrease of the height per coordinate, from the nearest evaluations that are no neighbours."""
+    here = scale.coordinate(value.number)
+    slopes = [
+        (value.height(group) - evaluation.height(group)) / (scale.coordinate(evaluation.number) - here)
+        for evaluation in sorted(
+            evaluator.evaluations.values(), key=lambda evaluation: abs(scale.coordinate(evaluation.number) - here)
+        )
+        if not scale.are_neighbours(evaluation.number, value.number)
+    ]
+    return next((slope for slope in slopes if 0 < slope < math.inf), math.inf)

@@ -1,0 +1,122 @@
+"""Free numbers that determine the steps, which are rounded up. Answers are monotone only while the steps are constant.
+
+A larger batch has a larger rate and takes fewer steps for the same epochs. Steps are integers. Privacy falls with the
+batch while the steps stay constant (a plateau), and rises where they change. The smallest batch of a plateau, mostly a
+divisor of the data, is the most private one. Therefore the search continues into the next plateaus. Within a plateau
+the answer is monotone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, Final
+
+from api_schemas.free_parameters import DOES_NOT_FIT
+from api_schemas.pointers import Place, place_of
+from service.privacy.calibration import monotone
+from service.privacy.calibration.scale import Scale
+from service.resources.calibration.evaluator import Evaluator, PointEvaluation
+from service.resources.calibration.found import SearchResult, crossing_of, finished_search
+
+MISSES: Final = 2
+"""Successive plateaus whose first number misses the targets, after which the search ends."""
+ROUNDED: Final = (
+    "The steps follow from the epochs and are rounded up, so that the answers are not monotone in {name}: the value is "
+    "the best one among the plateaus of equal steps around it, and a number further away may do too."
+)
+FAILS_TOO: Final = "A target fails at {number}, which has a lower sampling rate than the value and takes more steps."
+
+Steps = int | tuple[int, ...]
+
+
+def steps_follow(place: Place) -> bool:
+    """Return whether the free number determines the steps, so that the answers are not monotone in the number."""
+    return monotone.steps_follow(place.kind, place.name, place.owner.__dict__)
+
+
+def beyond_plateau(evaluator: Evaluator, scale: Scale, found: SearchResult) -> SearchResult:
+    """Return the least private number that meets the targets of `found` in the next plateaus, or `found` itself."""
+    best, at, misses = found, found.value.number, 0
+    while misses < MISSES:
+        plateau = _next_plateau(evaluator, scale, at)
+        if plateau is None or not (scale.whole or not scale.are_neighbours(*plateau)):
+            break
+        first, at = plateau
+        evaluation = evaluator.at(first)
+        if evaluation is None:
+            break
+        if best.beside is None and best.refused is None:  # the whole previous plateau meets the targets
+            best = _with_neighbour(best, evaluation, scale)
+        misses = 0 if evaluation.meets(found.group) else misses + 1
+        if misses == 0:
+            best = _within(evaluator, replace(scale, low=min(plateau), high=max(plateau)), evaluation, found.group)
+    return replace(best, notes=(ROUNDED.format(name=evaluator.place.name), *_fails_too(evaluator, scale, best)))
+
+
+def _within(evaluator: Evaluator, scale: Scale, first: PointEvaluation, group: tuple[int, ...]) -> SearchResult:
+    """Return the least private number of a plateau whose first number meets the targets."""
+    if scale.low == scale.high:
+        return SearchResult("met", first, group, whole=scale.whole)
+    crossing = crossing_of(evaluator, scale, group)
+    crossing.run(first.number)
+    return replace(finished_search(evaluator, crossing, group, proved=False), status="met")
+
+
+def _with_neighbour(best: SearchResult, beside: PointEvaluation, scale: Scale) -> SearchResult:
+    """Return the value at the end of its plateau with the first number of the next plateau as its neighbour."""
+    fails = beside.failing(best.group) is not None
+    near = fails and scale.are_neighbours(best.value.number, beside.number)
+    return replace(best, beside=beside, failing=beside if fails else None, witnessed=near)
+
+
+def _fails_too(evaluator: Evaluator, scale: Scale, best: SearchResult) -> tuple[str, ...]:
+    """Return a note if a target fails at the end of the plateau on the other side of the value."""
+    mirrored = replace(scale, side=-scale.side)
+    plateau = _next_plateau(evaluator, mirrored, best.value.number)
+    evaluation = None if plateau is None else evaluator.at(plateau[0])
+    if evaluation is None or evaluation.failing(best.group) is None:
+        return ()
+    return (FAILS_TOO.format(number=evaluator.typed(evaluation.number)),)
+
+
+def _next_plateau(evaluator: Evaluator, scale: Scale, at: float) -> tuple[float, float] | None:
+    """Return the first and the last number of the next plateau towards less privacy; None at the end."""
+    here, end = _steps(evaluator, at), scale.first
+    first = _first_where(lambda number: _steps(evaluator, number) != here, at, end, whole=scale.whole)
+    there = None if first is None else _steps(evaluator, first)
+    if first is None or there is None:
+        return None
+    beyond = _first_where(lambda number: _steps(evaluator, number) != there, first, end, whole=scale.whole)
+    return first, end if beyond is None else _before(beyond, first, whole=scale.whole)
+
+
+def _first_where(holds: Callable[[float], bool], start: float, end: float, *, whole: bool) -> float | None:
+    """Return the number nearest to `start`, towards `end`, from which on a condition holds, or None."""
+    if not holds(end):
+        return None
+    outside, inside = start, end
+    while (middle := _middle(outside, inside, whole=whole)) not in (outside, inside):
+        outside, inside = (outside, middle) if holds(middle) else (middle, inside)
+    return inside
+
+
+def _middle(one: float, other: float, *, whole: bool) -> float:
+    return (int(one) + int(other)) // 2 if whole else one + (other - one) / 2
+
+
+def _before(number: float, start: float, *, whole: bool) -> float:
+    """Return the last number before `number` on the way from `start`."""
+    if whole:
+        return number + (1 if start > number else -1)
+    return math.nextafter(number, start)
+
+
+def _steps(evaluator: Evaluator, number: float) -> Steps | None:
+    """Return the steps of the run with this number, or None if the number is invalid."""
+    try:
+        owner: Any = place_of(evaluator.with_number(number), evaluator.place.pointer).owner
+    except DOES_NOT_FIT:
+        return None
+    return owner.steps

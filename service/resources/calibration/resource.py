@@ -1,0 +1,289 @@
+"""`POST /v1/calibrations`: the least private number of a request at which every target is met."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from api_schemas.assumptions_and_hazards import Assumption, Hazard
+from api_schemas.bounds import BoundsRequest
+from api_schemas.calibration_answers import CalibrationsResponse
+from api_schemas.calibration_examples import CALIBRATIONS_EXAMPLES
+from api_schemas.calibrations import CalibrationsRequest
+from api_schemas.threat_models import is_relaxed
+from service.privacy.composition.planning.plan import Plan
+from service.privacy.errors import NumericalFailure, OutOfDomain, PrivacyComputationError, UnsupportedCombination
+from service.privacy.limit import WidthLimit
+from service.privacy.numerics.work import Work, at_most
+from service.privacy.threat_models.relaxed import worst_case_beside
+from service.resources.abstract import Computation, Planned, Quote, ResponseFields
+from service.resources.allowance import WorkBudgetShares
+from service.resources.bounds import BEST, answers_of, assumptions_and_hazards, beside_relaxed
+from service.resources.calibration.directions import Directions, directions
+from service.resources.calibration.evaluator import MOST_WORK, WORK_EXHAUSTED, Evaluator, PointEvaluation, groups_of
+from service.resources.calibration.found import SearchResult
+from service.resources.calibration.search import search
+from service.resources.estimates import UNCERTAINTY, UNPRICED
+from service.resources.limits import limit_fields
+from service.resources.nested import combine_quotes, quote_nested, resolved_requests_of
+from service.resources.parts import mechanism_of, options_of, threat_model_of
+
+ANSWERS: Final = 3_000_000
+"""Counted work for the worst case of a relaxed attacker at the value, beside the remainder of the search."""
+READINGS: Final = 6
+"""Typical number of evaluations."""
+NOTHING_DEPENDS: Final = "a number that the answer to a target depends on"
+SIDES: Final = {1: "larger", -1: "smaller"}
+MET_THERE_TOO: Final = "Every less private number in the range meets the targets too, as far as they are served."
+TWO_THEOREMS: Final = (
+    "The ends of the answers come from two theorems (tight is false): between `fails` and the value none known here "
+    "decides."
+)
+TOO_WIDE: Final = "The enclosures are wider than the tolerance asks for."
+NOT_FOR_SURE: Final = "No target fails for sure at the value: its enclosure straddles the limit."
+FAILS_HERE: Final = "A target fails at the value; that a target fails at every number of the range is not proved."
+AT_THE_END: Final = "No less private number that was looked at fails; that none in the range does is not proved."
+NOT_SERVED: Final = "The neighbour is not served: {why}"
+SOME_NOT_SERVED: Final = "Not all numbers are served: {why}"
+UNPROVED: Final = (
+    "No number that was looked at is proved to meet every target, and that none in the range does is not proved: a "
+    "number that was not looked at may do."
+)
+FIXED: Final = (
+    "Target {index} does not depend on the free number, and its enclosure straddles the limit: no number can be proved "
+    "to meet every target. The value is that of the other targets. A larger relative_tolerance leaves more work to "
+    "each reading."
+)
+BUDGET_ENDED: Final = (
+    "The search ended with the work that a calibration may take: a number that was not looked at may meet every "
+    "target. A larger relative_tolerance, or `bounds` around the expected number, costs less."
+)
+NOT_ON_ONE_SIDE: Final = (
+    "`met_side` is null: that the targets are met at every number on one side of the value is not proved. Ask about "
+    "another number before you use it."
+)
+BOTH_SIDES: Final = (
+    "`met_side` is null: some targets are met from the value on, the others up to a number on the same side."
+)
+OTHER_SIDE: Final = (
+    "At the value the targets are met that want more privacy, and at less private numbers one of them fails; those "
+    "that want less privacy are not all met there, nor at more private numbers."
+)
+
+
+def compute_calibrations(request: CalibrationsRequest, digest: str, engine_version: str) -> ResponseFields:
+    """Return the value, its answers, and the neighbour at which a target fails."""
+    return _response(request, {}, digest, engine_version)
+
+
+def _response(
+    request: CalibrationsRequest, planned: Mapping[BoundsRequest, Plan], digest: str, engine_version: str
+) -> ResponseFields:
+    """Return the response. `planned` holds the plans at the requested number."""
+    known = _directions(request)
+    evaluator = Evaluator(request, request.place, known.fixed, planned)
+    with at_most(ANSWERS + evaluator.most_work) as work:
+        with at_most(evaluator.most_work):
+            found = search(request, evaluator, known)
+        value = evaluator.typed(found.value.number)
+        settled = evaluator.with_number(value)
+        answers = _answers(settled, found.value, work)
+    witness, missing = _witness(evaluator, found)
+    limit = None if witness is not None else _limit(found, missing)
+    return {
+        "digest": digest,
+        "engine_version": engine_version,
+        "mechanism": settled.mechanism,
+        "threat_model": settled.threat_model,
+        "free": request.free,
+        "targets": settled.targets,
+        **({} if request.bounds is None else {"bounds": request.bounds}),
+        "relative_tolerance": request.relative_tolerance,
+        "status": found.status,
+        "value": value,
+        "answers": answers["answers"],
+        "binding": found.value.binding(found.group),
+        "witness": witness,
+        "no_witness": missing,
+        "monotone": {
+            "proved": found.proved,
+            "met_side": None if found.side is None else SIDES[found.side],
+            "theorem": found.theorem,
+        },
+        "tolerance_met": limit is None,
+        **limit_fields(limit),
+        "worst_cases": answers["worst_cases"],
+        "readings": len(evaluator.evaluations),
+        "assumptions": answers["assumptions"],
+        "hazards": answers["hazards"],
+        "notes": _notes(evaluator, found, known),
+    }
+
+
+def calibrations_quote(request: CalibrationsRequest) -> Quote:
+    """Return a multiple of the quote at the start. A calibration never runs in the event loop."""
+    _directions(request)
+    try:
+        quotes = {group.request: quote_nested(group.request, group.places) for group in groups_of(request)}
+    except PrivacyComputationError:  # the number in the request is only a start
+        return Quote(
+            MOST_WORK // READINGS, engine=UNPRICED, uncertainty_factor=UNCERTAINTY, ceiling=MOST_WORK + ANSWERS
+        )
+    each = combine_quotes([*quotes.values()])
+    cost = min(READINGS * each.cost, max(each.cost, MOST_WORK))
+    prepared = Planned({asked: resolved.primary for asked, resolved in resolved_requests_of(quotes).items()}, _response)
+    return Quote(
+        cost,
+        engine=each.engine,
+        uncertainty_factor=UNCERTAINTY,
+        ceiling=max(each.ceiling, MOST_WORK + ANSWERS),
+        prepared=prepared,
+    )
+
+
+def _directions(request: CalibrationsRequest) -> Directions:
+    """Return the directions. Raises OutOfDomain if no target depends on the free number."""
+    known = directions(request)
+    if not any(need != 0 for need in known.needs):
+        error = OutOfDomain("free", request.free, NOTHING_DEPENDS)
+        error.pointer = "/free"
+        raise error
+    return known
+
+
+def _answers(request: CalibrationsRequest, evaluation: PointEvaluation, work: Work) -> ResponseFields:
+    """Return the answers of an evaluation in the order of the targets.
+
+    The worst case accompanies the answers of weaker attackers. Each assumption and hazard is listed once. Raises
+    PrivacyComputationError.
+    """
+    answers = {index: target.answer for index, target in enumerate(evaluation.targets)}
+    beside: dict[int, ResponseFields] = {}
+    assumptions: dict[str, Assumption] = {}
+    hazards: dict[str, Hazard] = {}
+    relaxed = sum(is_relaxed(group.request.threat_model) for group in groups_of(request))
+    shares = WorkBudgetShares(work, relaxed)
+    for group in groups_of(request):
+        asked = group.request
+        mechanism, attacker = mechanism_of(asked.mechanism), threat_model_of(asked.threat_model)
+        worst = worst_case_beside(attacker, mechanism)
+        if worst is not None:
+            own = group.plan().curves
+            with shares.next_share():
+                if own.worst_case is not None:  # with more work than an evaluation had
+                    answers |= zip(group.indices, answers_of(own, asked, work, conditional=True), strict=True)
+                fields = beside_relaxed(worst, own, asked, work, worst.plan(mechanism, BEST, options_of(asked)))
+            for index, answer in zip(group.indices, fields["answers"], strict=True):
+                beside[index] = {"target": index, "threat_model": fields["threat_model"], "answer": answer}
+        fields = assumptions_and_hazards(asked, mechanism, attacker)
+        assumptions |= {each.text: each for each in fields["assumptions"]}
+        hazards |= {each.text: each for each in fields["hazards"]}
+    return {
+        "answers": [answers[index] for index in sorted(answers)],
+        "worst_cases": [beside[index] for index in sorted(beside)],
+        "assumptions": list(assumptions.values()),
+        "hazards": list(hazards.values()),
+    }
+
+
+def _witness(evaluator: Evaluator, found: SearchResult) -> tuple[ResponseFields | None, ResponseFields | None]:
+    """Return the witness and None, or None and the reason for its absence."""
+    fails = undecided = None
+    if found.failing is not None:
+        fails = _neighbour(evaluator, found, found.failing, found.failing.failing(found.group) or 0)
+        if found.witnessed:
+            return fails, None
+    if found.beside is not None and found.beside.failing(found.group) is None:
+        undecided = _neighbour(evaluator, found, found.beside, found.beside.binding(found.group))
+    return None, {"reason": _reason(found), "undecided": undecided, "fails": fails}
+
+
+def _limit(found: SearchResult, missing: ResponseFields | None) -> WidthLimit | None:
+    """Return why there is no witness, or None if every less private number meets the targets, too."""
+    if found.status == "trivially_met":
+        return None
+    neighbours = (None if missing is None else missing[name] for name in ("undecided", "fails"))
+    near = [found.value.targets[index].answer for index in found.group]
+    near += [neighbour["answer"] for neighbour in neighbours if neighbour is not None]
+    limits: list[WidthLimit] = [answer["limit"]["code"] for answer in near if "limit" in answer]
+    if limits:
+        return limits[0]
+    if found.refused is not None:
+        return WidthLimit.NOT_SERVED
+    return WidthLimit.RANGE_END if found.beside is None else WidthLimit.UNDECIDED_TARGET
+
+
+def _reason(found: SearchResult) -> str:
+    if found.status == "trivially_met":
+        return MET_THERE_TOO
+    if found.status in ("infeasible", "undecided"):
+        return NOT_FOR_SURE if found.value.failing(found.group) is None else FAILS_HERE
+    if found.refused is not None:
+        return NOT_SERVED.format(why=_why(found.refused))
+    if found.beside is None:
+        return AT_THE_END
+    tight = all(found.value.targets[index].answer["tight"] for index in found.group)
+    return TOO_WIDE if tight else TWO_THEOREMS
+
+
+def _neighbour(evaluator: Evaluator, found: SearchResult, evaluation: PointEvaluation, target: int) -> ResponseFields:
+    value, number = found.value.number, evaluation.number
+    return {
+        "value": evaluator.typed(number),
+        "target": target,
+        "answer": evaluation.targets[target].answer,
+        "distance": abs(number - value) / (value or number or 1.0),
+    }
+
+
+def _notes(evaluator: Evaluator, found: SearchResult, known: Directions) -> tuple[str, ...]:
+    notes = list(found.notes)
+    unmet = found.status in ("infeasible", "undecided")
+    if unmet and found.group == known.others:
+        notes.append(OTHER_SIDE)
+    if found.status == "undecided":
+        notes += _undecided(found, known)
+    elif not unmet and found.side is None:
+        notes.append(BOTH_SIDES if found.proved else NOT_ON_ONE_SIDE)
+    if found.status == "undecided" and any(_ran_out(error) for error in evaluator.refusals.values()):
+        notes.append(BUDGET_ENDED)
+    elif evaluator.refusals and found.refused is None:
+        notes.append(SOME_NOT_SERVED.format(why=_why(next(iter(evaluator.refusals.values())))))
+    return tuple(notes)
+
+
+def _undecided(found: SearchResult, known: Directions) -> list[str]:
+    """Return the reasons why nothing is proved: the open targets that do not depend on the number, or all targets."""
+    open_ones = [index for index in known.fixed if not found.value.targets[index].meets]
+    return [FIXED.format(index=index) for index in open_ones] or [UNPROVED]
+
+
+def _ran_out(error: Exception) -> bool:
+    return isinstance(error, UnsupportedCombination) and error.reason == WORK_EXHAUSTED
+
+
+def _why(error: Exception) -> str:
+    if isinstance(error, NumericalFailure):
+        return "a check of the computation failed there."
+    if _ran_out(error):
+        return WORK_EXHAUSTED
+    return str(error) if isinstance(error, PrivacyComputationError) else "it does not fit the rest of the request."
+
+
+def exit_code(response: CalibrationsResponse) -> int:
+    """Return 0 if every target is proved to be met at the value, else 1."""
+    return 0 if response.status in ("met", "trivially_met") else 1
+
+
+CALIBRATIONS: Final = Computation(
+    name="calibrations",
+    path="/v1/calibrations",
+    description="Compute the least private value of one free number that provably meets every target. The "
+    "response includes a neighbour that provably fails a target.",
+    examples=CALIBRATIONS_EXAMPLES,
+    request_type=CalibrationsRequest,
+    response_type=CalibrationsResponse,
+    function=compute_calibrations,
+    quote=calibrations_quote,
+    exit_code=exit_code,
+)

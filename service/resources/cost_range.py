@@ -1,0 +1,65 @@
+"""Range of the cost of a request, and the unknowns that decide within it. Both follow from the request alone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, final
+
+from api_schemas.jobs import CostUnknown
+from service.resources.abstract import Quote
+from service.resources.estimates import UNPRICED
+
+COUNTED, SEARCHED, ON_LATTICES = 4.0, 64.0, 256.0
+"""Ratio of the likely cost to the smallest cost: of work that is counted in advance (draws, pairs, trials), of
+evaluations of curves, and of evaluations on lattices. Lattices cost next to nothing if the losses have few values."""
+CEILING: Final = 8.0
+"""Ratio of the largest cost of a closed form, over all its arguments, to its likely cost."""
+MACHINES: Final = 2.0
+"""Largest ratio of measured CPU time to counted work: machines and load differ."""
+UNKNOWN_OF_ENGINES: Final[Mapping[str, CostUnknown]] = {
+    "contour": "second_engine",
+    "discretised": "lattice_spacing",
+    UNPRICED: "parts",
+}
+UNKNOWN_OF_RESOURCES: Final[Mapping[str, CostUnknown]] = {"calibrations": "search_length", "sweeps": "shared_points"}
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class CostRange:
+    """Costs in microseconds of CPU time, with least <= likely <= most.
+
+    Attributes
+    ----------
+    least : int
+        Cost in any case, for example if the first contour is narrow enough.
+    likely : int
+        Most requests cost between a quarter of this and four times this.
+    most : int
+        The allowance of work or the time limit ends the request here.
+    unknown : tuple
+        Unknowns that decide between these costs.
+    """
+
+    least: int
+    likely: int
+    most: int
+    unknown: tuple[CostUnknown, ...]
+
+
+def cost_range(resource: str, quoted: Quote, limit_seconds: float) -> CostRange:
+    """Return the range of a quoted request that ends after `limit_seconds`."""
+    limit = limit_seconds * 1e6
+    most = math.ceil(min(MACHINES * quoted.ceiling, limit) if quoted.ceiling else limit)
+    likely = min(math.ceil(quoted.cost / CEILING) if quoted.inline else quoted.cost, most)
+    found = UNKNOWN_OF_RESOURCES.get(resource), UNKNOWN_OF_ENGINES.get(quoted.engine)
+    least = int(likely / _largest_ratio(quoted))
+    return CostRange(least, likely, most, tuple(each for each in found if each is not None))
+
+
+def _largest_ratio(quoted: Quote) -> float:
+    if quoted.engine == "discretised":
+        return ON_LATTICES
+    return COUNTED if quoted.uncertainty_factor == 1.0 else SEARCHED

@@ -1,0 +1,222 @@
+"""Expected cost of a request from its questions or points, by the cost models of its plans."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final
+
+from api_schemas.choices import Direction
+from api_schemas.mechanisms import MechanismSpec, NoisySgdMechanism, is_one_step, nodes_of
+from api_schemas.options import ONLY_WHERE_ASKED
+from api_schemas.questions import (
+    AdvantageOverPriorQuestion,
+    AdvantageQuestion,
+    AttackAccuracyQuestion,
+    DeletionCapacityQuestion,
+    DeltaQuestion,
+    EpsilonQuestion,
+    GdpMuQuestion,
+    NegativePredictiveValueQuestion,
+    PositivePredictiveValueQuestion,
+    QuestionSpec,
+    ReconstructionQuestion,
+    TradeOffQuestion,
+    UnlearningGuaranteeQuestion,
+)
+from api_schemas.threat_models import MembershipThreatModel, MixtureThreatModel, ThreatModelSpec, WorstCaseThreatModel
+from api_schemas.training_runs import phases_of
+from service.privacy.composition.planning.cost_model import Ceiling, CostModel, ReadingCosts
+from service.privacy.composition.planning.plan import Plan
+from service.privacy.questions.complement import LARGE_RATE
+from service.resources.abstract import Planned, Quote
+from service.resources.allowance import MOST_WORK, SURELY_TOO_LONG, WORK_OF_A_JOB
+
+ANSWER: Final = 90
+"""Cost of looking up a computed answer and writing it."""
+INLINE_LIMIT: Final = 10_000
+"""Largest sum of ceilings of closed forms that the event loop computes, in microseconds. The sum is half of the time
+for which the loop may be blocked, since first evaluations in a busy process take longer."""
+EXTREME_MU, EXTREME_RATE = 4, 1e-25
+"""Factor of the cost of mu over a range that extends below this rate. Rates of 0 are not searched."""
+UNCERTAINTY: Final = 32.0
+"""Largest factor by which estimates may be too high."""
+UNCERTAINTY_OF_GROUND_TRUTHS: Final = 4.0
+"""Largest factor for ground truths: all questions share a contour, which makes up most of their cost."""
+
+
+def quote(
+    plans: Sequence[Plan],
+    cost_of: Callable[[CostModel | Ceiling], float],
+    beside: float = 0.0,
+    prepared: Planned | None = None,
+) -> Quote:
+    """Return the joint quote of evaluations of these plans.
+
+    The event loop computes the request only if all plans have a ceiling. The cost is at most the allowance, where
+    evaluations end. Ground truths are useless without their digits, so that an estimate that certainly exceeds the
+    limit is work for a job.
+
+    Parameters
+    ----------
+    cost_of : callable
+        Returns the cost of the evaluations by a cost model.
+    beside : float
+        Further cost, in microseconds.
+    prepared : Planned, optional
+        Producer that answers the request from these plans.
+    """
+    ceiling = sum(math.inf if plan.ceiling is None else cost_of(plan.ceiling) for plan in plans) + beside
+    if ceiling <= INLINE_LIMIT:
+        most = math.ceil(ceiling)
+        return Quote(most, inline=True, engine=plans[0].engine, ceiling=most, prepared=prepared)
+    estimates = [cost_of(plan.cost) for plan in plans]
+    expected, engine = math.fsum(estimates), plans[estimates.index(max(estimates))].engine
+    uncertainty_factor = UNCERTAINTY_OF_GROUND_TRUTHS if engine == ONLY_WHERE_ASKED else UNCERTAINTY
+    for_a_job = engine == ONLY_WHERE_ASKED and expected > uncertainty_factor * SURELY_TOO_LONG
+    most = math.ceil((WORK_OF_A_JOB if for_a_job else MOST_WORK) + beside)
+    cost = math.ceil(expected + beside)
+    cost = cost if for_a_job else min(cost, most)
+    return Quote(cost, engine=engine, uncertainty_factor=uncertainty_factor, ceiling=most, prepared=prepared)
+
+
+def is_for_a_job(quoted: Quote) -> bool:
+    """Whether a request with this quote has the allowance of a job."""
+    return quoted.minimum > SURELY_TOO_LONG
+
+
+MOST_LOOKED_AT: Final = 600
+"""Largest number of parts of a description that the event loop resolves: mechanisms, phases of schedules, adversaries
+and subpopulations. Longer descriptions would block the loop, and only a worker resolves them."""
+EXACT_PARTS: Final = 5
+UNPRICED: Final = "unpriced"
+"""Name in place of an engine for longer descriptions."""
+UNPRICED_BASE, UNPRICED_PART, UNPRICED_MOST = 300_000, 500, 15_000_000
+"""Cost of such a description: each part costs some contours for each of a few evaluations."""
+
+
+def unpriced(mechanism: MechanismSpec, threat_models: Sequence[ThreatModelSpec], readings: int) -> Quote | None:
+    """Return the quote of a description with more parts than `MOST_LOOKED_AT`, else None."""
+    if is_one_step(mechanism) and all(type(each) is WorstCaseThreatModel for each in threat_models):
+        return None  # the number of threat models is below the limit
+    return _unpriced(parts_of(mechanism, threat_models), readings)
+
+
+def unpriced_together(described: Sequence[tuple[MechanismSpec, ThreatModelSpec]], readings: int) -> Quote | None:
+    """Return the quote of several descriptions, each evaluated `readings` times, or None if they have few parts."""
+    return _unpriced(sum(parts_of(mechanism, (model,)) for mechanism, model in described), readings)
+
+
+def _unpriced(parts: int, readings: int) -> Quote | None:
+    if parts <= MOST_LOOKED_AT:
+        return None
+    cost = min(UNPRICED_BASE + UNPRICED_PART * parts * readings, UNPRICED_MOST)
+    return Quote(cost, engine=UNPRICED, uncertainty_factor=UNCERTAINTY, ceiling=UNPRICED_MOST)
+
+
+def parts_of(mechanism: MechanismSpec, threat_models: Sequence[ThreatModelSpec]) -> int:
+    """Return the number of parts of a description."""
+    nodes = nodes_of(mechanism)
+    exact = sum(isinstance(node, NoisySgdMechanism) for node in nodes)  # parameters are fractions
+    return len(nodes) + phases_of(nodes) + EXACT_PARTS * exact + sum(map(_parts_of, threat_models))
+
+
+def _parts_of(threat_model: ThreatModelSpec) -> int:
+    match threat_model:
+        case MixtureThreatModel():
+            return sum(_parts_of(part.threat_model) for part in threat_model.components)
+        case MembershipThreatModel(population=tuple() as population):
+            return len(population)
+        case _:
+            return 1
+
+
+def questions_cost(questions: Sequence[QuestionSpec], model: CostModel | Ceiling) -> float:
+    """Return the cost of all answers to these questions, without writing them.
+
+    Equal questions are evaluated once. Limits of the likelihood ratio need no curve.
+    """
+    if len(questions) == 1:  # shortcut for one question
+        (question,) = questions
+        costs = model.readings(both=question.direction == "both")
+        if _reads_limits(question):
+            return costs.limit
+        return _build(model, (question.direction,)) + _question_cost(question, costs)
+    limits, read = dict[Direction, float](), set[Direction]()
+    readings: list[float] = []
+    for question in dict.fromkeys(questions):
+        costs = model.readings(both=question.direction == "both")
+        if _reads_limits(question):
+            limits[question.direction] = costs.limit
+        else:
+            readings.append(_question_cost(question, costs))
+            read.add(question.direction)
+    most = max(readings, default=0.0)
+    return sum(limits.values()) + _build(model, read) + most + model.reuse * (math.fsum(readings) - most)
+
+
+def curves_cost(directions: Sequence[Direction], points: int, model: CostModel | Ceiling) -> float:
+    """Return the cost of one curve per direction with this many points each."""
+    costs = (model.readings(both=direction == "both") for direction in directions)
+    return _build(model, directions) + sum(each.points(points) for each in costs)
+
+
+def _build(model: CostModel | Ceiling, directions: Iterable[Direction]) -> float:
+    if model.one_curve:
+        return model.build
+    known = set(directions)
+    return model.build * (2 if "both" in known else len(known))
+
+
+MAY_READ_LIMITS: Final = frozenset(
+    {
+        PositivePredictiveValueQuestion,
+        NegativePredictiveValueQuestion,
+        AdvantageOverPriorQuestion,
+        DeletionCapacityQuestion,
+        UnlearningGuaranteeQuestion,
+    }
+)
+
+
+def _reads_limits(question: QuestionSpec) -> bool:
+    """Whether the answer needs only extreme likelihood ratios.
+
+    That is so without a rate, and at a rate where the test never gives the answer that the predictive value is about.
+    """
+    if type(question) not in MAY_READ_LIMITS:
+        return False
+    match question:
+        case PositivePredictiveValueQuestion() | NegativePredictiveValueQuestion():
+            nobody = 0 if isinstance(question, PositivePredictiveValueQuestion) else 1
+            return question.false_positive_rate in (None, nobody) or question.prior in (0, 1)
+        case AdvantageOverPriorQuestion() | DeletionCapacityQuestion() | UnlearningGuaranteeQuestion():
+            return True
+        case _:
+            return False
+
+
+def _question_cost(question: QuestionSpec, costs: ReadingCosts) -> float:
+    """Return the cost of one question. Without a default case, a type checker reports a missing type."""
+    match question:
+        case TradeOffQuestion():
+            return costs.points(len(question.false_positive_rates))
+        case GdpMuQuestion():
+            least = min(
+                rate for rate in (question.false_positive_rate_min, question.type_two_error_min, 1.0) if rate > 0
+            )
+            return costs.gdp_mu * (EXTREME_MU if least < EXTREME_RATE else 1)
+        case EpsilonQuestion():
+            return costs.epsilon
+        case DeltaQuestion() | AdvantageQuestion():
+            return costs.profile
+        case ReconstructionQuestion():
+            return costs.point if question.candidates is None else 2 * costs.point
+        case AttackAccuracyQuestion():
+            return costs.profile if question.false_positive_rate is None else costs.point
+        case PositivePredictiveValueQuestion(side="at_least", false_positive_rate=float() as rate):
+            return costs.complement if rate < LARGE_RATE and 1 - (1 - rate) != rate else 2 * costs.point
+        case PositivePredictiveValueQuestion() | NegativePredictiveValueQuestion():
+            return costs.point
+        case AdvantageOverPriorQuestion() | DeletionCapacityQuestion() | UnlearningGuaranteeQuestion():
+            return costs.limit

@@ -1,0 +1,101 @@
+"""Reasons why an answer is wider than the requested tolerance, and advice on what to send instead."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from service.privacy.composition.planning.accuracy import DEFAULT_TOLERANCE
+from service.privacy.enclosure import Enclosure, Evidence
+from service.privacy.limit import WidthLimit
+from service.privacy.numerics.work import begin_evaluation, was_cut_short
+from service.privacy.questions.empty_range import range_may_be_empty
+from service.privacy.trade_off.abstract import CurvePoints
+from service.privacy.trade_off.pair import TradeOffPair
+from service.resources.abstract import ResponseFields
+from service.resources.numbers import UNPROVED, meets, narrow
+
+ADVICE: Final[dict[str, str]] = {
+    "no_bounds": "Send method `auto`: it answers with bounds, for milliseconds of CPU in most runs.",
+    "sampling_error": "Send four times as many `samples` for half the width, at four times the cost.",
+    "two_theorems": "No request makes this narrower: the ends come from two theorems, which a note names.",
+    "tolerance_too_fine": "Send a relative_tolerance of 1e-6 or more, at no cost: rounding is part of the ends.",
+    "work_spent": "Send fewer questions in one request: together they share twice the work that a single one may take.",
+    "empty_range": "Send smaller minimal error rates, so that points of the curve lie in the range, at no cost.",
+    "no_finite_end": "Send a larger delta or error rate, for which a finite number may exist; it costs no more.",
+    "long_list": "Send at most 8 of these numbers in a question: a second engine evaluates them, for some seconds.",
+    "small_tail": "Send a smaller epsilon: the second engine evaluates deltas down to 1e-299, for some seconds.",
+    "many_different_steps": "Send at most 128 different steps: round their parameters towards less privacy.",
+    "small_loss": "No narrower enclosure is needed for a decision: the run reveals next to nothing.",
+    "one_engine": "Send method `auto`: it asks a second engine where this one is wide, for some seconds of CPU.",
+    "neighbour_not_served": "Send `bounds` that end before the numbers that are refused; it costs no more.",
+    "range_end": "Send `bounds` that reach further towards less privacy; every number that is looked at costs as "
+    "much as one request of `/v1/bounds`.",
+    "undecided_target": "Send a target further from the number beside it than that number is wide, at no cost.",
+    "engine_resolution": "Send method `ground_truth` with `digits`, as a job, where it serves the mechanism: it "
+    "costs seconds to minutes of CPU; `/v1/estimates` says how many.",
+}
+"""One sentence for each limit: what to send, and what it costs."""
+
+
+def begin_limits(curves: TradeOffPair) -> None:
+    """Forget the reasons recorded by earlier evaluations of these curves."""
+    if curves.second is not None:
+        curves.second.declined = None
+    begin_evaluation()
+
+
+def limit_fields(limit: WidthLimit | None) -> ResponseFields:
+    """Return the field `limit` of an answer. The result is empty if the answer meets the tolerance."""
+    return {} if limit is None else {"limit": advice(limit)}
+
+
+def advice(limit: WidthLimit) -> ResponseFields:
+    """Return a limit in the format of responses."""
+    return {"code": limit, "advice": ADVICE[limit]}
+
+
+def limit_of_numbers(
+    curves: TradeOffPair, numbers: Sequence[Enclosure], tolerance: float, notes: Iterable[str]
+) -> WidthLimit | None:
+    """Return why one of these numbers is wider than the tolerance, or None if all are narrow.
+
+    `notes` are the notes of their evaluation.
+    """
+    wide = [number for number in numbers if not meets(number, tolerance)]
+    if not wide:
+        return None
+    evidence = Evidence.weakest(*(number.evidence for number in wide))
+    if range_may_be_empty(notes) and evidence not in UNPROVED:
+        return WidthLimit.EMPTY_RANGE
+    is_default_met = all(meets(number, DEFAULT_TOLERANCE) for number in wide)
+    return _limit(curves, evidence, is_default_met=is_default_met, upper=max(number.upper for number in wide))
+
+
+def limit_of_points(curves: TradeOffPair, evidence: Evidence, read: CurvePoints, tolerance: float) -> WidthLimit | None:
+    """Return why a point of a curve is wider than the tolerance, or None if all are narrow."""
+    if _are_narrow(read, evidence, tolerance):
+        return None
+    return _limit(curves, evidence, is_default_met=_are_narrow(read, evidence, DEFAULT_TOLERANCE), upper=1.0)
+
+
+def _are_narrow(read: CurvePoints, evidence: Evidence, tolerance: float) -> bool:
+    return all(narrow(part, evidence, tolerance) for part in (read.type_two_error, read.power))
+
+
+def _limit(curves: TradeOffPair, evidence: Evidence, *, is_default_met: bool, upper: float) -> WidthLimit:
+    """Return why an answer is wide, most specific reason first. `is_default_met`: it is at most 1e-6 wide."""
+    if evidence in UNPROVED:
+        return WidthLimit.NO_BOUNDS if evidence is Evidence.ASYMPTOTIC else WidthLimit.SAMPLING_ERROR
+    if is_default_met:
+        return WidthLimit.TOLERANCE_TOO_FINE
+    if curves.bracket is not None:
+        return WidthLimit.TWO_THEOREMS
+    if curves.second is not None and curves.second.declined is not None:
+        return curves.second.declined
+    if was_cut_short():
+        return WidthLimit.WORK_SPENT
+    if curves.limit is not None:
+        return curves.limit
+    return WidthLimit.NO_FINITE_END if upper == math.inf else WidthLimit.ENGINE_RESOLUTION

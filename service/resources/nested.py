@@ -1,0 +1,78 @@
+"""Requests for bounds inside another request.
+
+Answers equal those of the request alone. Errors point into the outer request.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import TypeVar
+
+from api_schemas.bounds import BoundsRequest
+from api_schemas.nested import repoint
+from service.privacy.errors import PrivacyComputationError
+from service.privacy.trade_off.pair import TradeOffPair
+from service.resources.abstract import Quote, ResponseFields
+from service.resources.allowance import MOST_WORK
+from service.resources.bounds import ResolvedRequest, bounds_quote, read_bounds
+from service.resources.estimates import INLINE_LIMIT, UNCERTAINTY
+
+Key = TypeVar("Key")
+
+
+def evaluate_nested(
+    request: BoundsRequest, places: Mapping[str, str], resolved: ResolvedRequest | None = None
+) -> ResponseFields:
+    """Return the fields of the response to a request for bounds, without digest and engine version.
+
+    Parameters
+    ----------
+    places : Mapping of str to str
+        Pointers in the outer request, by the pointers in this request.
+    resolved : ResolvedRequest, optional
+        The resolved request, if the caller has it.
+
+    Raises
+    ------
+    PrivacyComputationError
+        With a pointer into the outer request.
+    """
+    return evaluate_with_curves(request, places, resolved)[0]
+
+
+def evaluate_with_curves(
+    request: BoundsRequest, places: Mapping[str, str], resolved: ResolvedRequest | None = None
+) -> tuple[ResponseFields, TradeOffPair]:
+    """Return the fields of `evaluate_nested`, and the evaluated curves. Raises like `evaluate_nested`."""
+    try:
+        return read_bounds(request, resolved)
+    except PrivacyComputationError as error:
+        error.pointer = repoint(error.pointer, places)
+        raise
+
+
+def quote_nested(request: BoundsRequest, places: Mapping[str, str]) -> Quote:
+    """Return the quote of one request for bounds. Raises like `evaluate_nested`."""
+    try:
+        return bounds_quote(request)
+    except PrivacyComputationError as error:
+        error.pointer = repoint(error.pointer, places)
+        raise
+
+
+def resolved_requests_of(quotes: Mapping[Key, Quote]) -> dict[Key, ResolvedRequest]:
+    """Return the resolved requests inside quotes. Requests without a plan are absent."""
+    return {key: quote.prepared.plans for key, quote in quotes.items() if quote.prepared is not None}
+
+
+def combine_quotes(quotes: Sequence[Quote], beside: int = 0) -> Quote:
+    """Return the quote of requests for bounds within one allowance, plus the cost `beside`."""
+    expected = sum(quote.cost for quote in quotes)
+    most = math.ceil(min(sum(quote.ceiling for quote in quotes), MOST_WORK)) + beside
+    cost = min(expected + beside, most)
+    largest = max(quotes, key=lambda quote: quote.cost)
+    inline = all(quote.inline for quote in quotes) and cost <= INLINE_LIMIT
+    return Quote(
+        cost, inline=inline, engine=largest.engine, uncertainty_factor=1.0 if inline else UNCERTAINTY, ceiling=most
+    )

@@ -1,0 +1,141 @@
+"""Evaluation of the questions of a request in rounds: the first answers all, later ones narrow wide answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Final, final
+
+from api_schemas.questions import QuestionSpec
+from service.privacy.errors import PrivacyComputationError
+from service.privacy.numerics.work import Work, at_most, remaining_work
+from service.privacy.trade_off.pair import TradeOffPair
+from service.resources.allowance import OF_SEVERAL
+from service.resources.answers import EngineAnswer, evaluate_question, narrower
+from service.resources.joint_answers import joint_answers
+from service.resources.parts import attribute_error
+
+FIRST_ROUND: Final = 1 / 2
+"""Share of the remaining work for the first round, in which each question takes an equal part."""
+MU: Final = 1 / 4
+"""Smallest share of the remaining allowance for questions of mu, if a request has any."""
+LEAST_TURN: Final = 1 / 2
+"""Smallest share of the remaining work for a repeated question: a smaller one may not suffice for a lattice."""
+WIDEST_FIRST: Final = (False, True, False)
+"""Order of wide answers in each further round."""
+SHARED_TURNS: Final = 4
+"""Number of turns after which all others are evaluated without work: these turns compose the lattices of most numbers.
+"""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class AskedQuestion:
+    """Question of the request, the evaluated question, notes on the difference, and the pointer into the request."""
+
+    sent: QuestionSpec
+    read: QuestionSpec
+    notes: tuple[str, ...]
+    pointer: str
+
+
+def read_in_rounds(
+    curves: TradeOffPair, questions: Sequence[AskedQuestion], tolerance: float, work: Work
+) -> list[EngineAnswer]:
+    """Return the answers of these curves within the rest of `work`, each narrowed by the others.
+
+    A single question has all work. mu is evaluated after the other questions, since it evaluates many numbers. Raises
+    PrivacyComputationError with the pointer of a question.
+    """
+    if len(questions) == 1:
+        return [_within(work.left, questions[0], partial(_first, curves, questions[0].read, tolerance))]
+    reading = _Rounds(curves, questions, tolerance, work.left / OF_SEVERAL)
+    long = [at for at, each in enumerate(questions) if each.read.type == "gdp_mu"]
+    short = [at for at in range(len(questions)) if at not in long]
+    with at_most(work.left * (min(len(short) / len(questions), 1 - MU) if long else 1.0)):
+        reading.read(short, work, FIRST_ROUND)
+        reading.read_again(short, work)
+    reading.read(long, work, 1.0)
+    reading.read_again([*short, *long], work)
+    return reading.settled(range(len(questions)))
+
+
+@final
+@dataclass(slots=True)
+class _Rounds:
+    """Answers so far, by the index of the question. `most` is the largest work of one question."""
+
+    curves: TradeOffPair
+    questions: Sequence[AskedQuestion]
+    tolerance: float
+    most: float
+    found: dict[int, EngineAnswer] = field(default_factory=dict[int, EngineAnswer])
+
+    def read(self, numbers: Sequence[int], work: Work, share: float) -> None:
+        """Evaluate these questions in turn within this share of the work. Later ones share what earlier ones leave."""
+        for place, at in enumerate(numbers):
+            self._read(at, work.left * share / (len(numbers) - place))
+
+    def read_again(self, numbers: Sequence[int], work: Work) -> None:
+        """Evaluate wide answers whose share was spent with more work, in rounds of alternating order.
+
+        The narrowest answers need the least work and leave most to the others, but may starve the widest. After each of
+        the first turns, the other questions are evaluated without work, because the lattices of one number also enclose
+        others.
+        """
+        turns = 0
+        for widest_first in WIDEST_FIRST:
+            wide = sorted(self._cut_short(numbers), key=lambda at: self.found[at].widest, reverse=widest_first)
+            for place, at in enumerate(wide):
+                if work.left <= 0:
+                    return
+                if not self.found[at].cut_short:
+                    continue
+                self._read(at, min(max(work.left / (len(wide) - place), work.left * LEAST_TURN), self.most))
+                turns += 1
+                for other in wide[place + 1 :] if turns <= SHARED_TURNS else ():
+                    self._read(other, 0.0)
+
+    def settled(self, numbers: Sequence[int]) -> list[EngineAnswer]:
+        """Return the answers to these questions, each narrowed by the others."""
+        read = [self.questions[at].read for at in numbers]
+        return joint_answers(self.curves, read, [self.found[at] for at in numbers], self.tolerance)
+
+    def _cut_short(self, numbers: Sequence[int]) -> list[int]:
+        """Return which of these answers are wide, also after narrowing by the others, because their share was spent."""
+        if not any(self.found[at].cut_short for at in numbers):
+            return []
+        settled = zip(numbers, self.settled(numbers), strict=True)
+        return [at for at, answer in settled if self.found[at].cut_short and answer.limit is not None]
+
+    def _read(self, at: int, share: float) -> None:
+        asked, known = self.questions[at], self.found.get(at)
+        read = _first if known is None else partial(_again, known)
+        self.found[at] = _within(share, asked, partial(read, self.curves, asked.read, self.tolerance))
+
+
+def _within(share: float, asked: AskedQuestion, read: Callable[[], EngineAnswer]) -> EngineAnswer:
+    try:
+        with at_most(share):
+            return read()
+    except PrivacyComputationError as error:
+        raise attribute_error(error, asked.pointer, asked.sent) from None
+
+
+def _first(curves: TradeOffPair, question: QuestionSpec, tolerance: float) -> EngineAnswer:
+    """Return the answer of these curves. The worst case, which caps the answer, has half of the allowance."""
+    if curves.worst_case is None:
+        return evaluate_question(curves, question, tolerance)
+    with at_most(remaining_work() / 2):
+        worst = evaluate_question(curves.worst_case, question, tolerance)
+    found = evaluate_question(curves, question, tolerance)
+    return replace(found, cut_short=found.cut_short or worst.cut_short)
+
+
+def _again(known: EngineAnswer, curves: TradeOffPair, question: QuestionSpec, tolerance: float) -> EngineAnswer:
+    """Return the narrower of the known answer and a new evaluation."""
+    if curves.worst_case is not None:
+        with at_most(remaining_work() / 2):
+            narrower(evaluate_question(curves.worst_case, question, tolerance), curves.worst_case, question, tolerance)
+    return narrower(known, curves, question, tolerance)

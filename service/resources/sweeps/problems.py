@@ -1,0 +1,61 @@
+"""Problems of points of a sweep, in the format of problems of requests."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from pydantic import ValidationError
+
+from api_schemas.problems import FieldError, ProblemType, field_errors
+from service.privacy.errors import (
+    DeadlinePassed,
+    NumericalFailure,
+    OutOfDomain,
+    PrivacyComputationError,
+    UnsupportedCombination,
+)
+from service.resources.abstract import ResponseFields
+
+
+class Kind(NamedTuple):
+    """Type and title of a problem. A test compares them with those of `service/problems.py`."""
+
+    type: ProblemType
+    title: str
+
+
+INVALID: Final = Kind("/problems/invalid-request", "Invalid request")
+KINDS: Final[dict[type[PrivacyComputationError], Kind]] = {
+    OutOfDomain: Kind("/problems/out-of-domain", "Value outside the domain"),
+    UnsupportedCombination: Kind("/problems/unsupported-combination", "Combination not supported"),
+    NumericalFailure: Kind("/problems/numerical-failure", "Numerical failure"),
+    DeadlinePassed: Kind("/problems/out-of-time", "Time limit exceeded"),
+}
+NO_TIME: Final = (
+    "The sweep met its time limit before this point was answered. Send the sweep to POST /v1/jobs, or ask for the "
+    "points without answers in another sweep."
+)
+NO_NUMBER: Final = "A check of the computation failed, so no number is given."
+
+
+def problem_of(point: int, error: Exception) -> ResponseFields:
+    """Return the problem of a point. Raises the error itself if it is not an error of a request."""
+    kind, errors = _kind_and_errors(error)
+    return {"point": point, **kind._asdict(), "errors": errors}
+
+
+def _kind_and_errors(error: Exception) -> tuple[Kind, tuple[FieldError, ...]]:
+    match error:
+        case ValidationError():
+            return INVALID, tuple(field_errors(error))
+        case OutOfDomain():
+            detail = f"{error.name} must be {error.domain}." + (f" {error.remedy}" if error.remedy else "")
+        case UnsupportedCombination():
+            detail = f"{error.requested} is not supported: {error.reason} Supported: {', '.join(error.supported)}."
+        case NumericalFailure():
+            detail = NO_NUMBER
+        case DeadlinePassed():
+            detail = NO_TIME
+        case _:
+            raise error
+    return KINDS[type(error)], (FieldError(pointer=error.pointer, detail=detail),)

@@ -1,0 +1,95 @@
+"""Ranges of costs hold what requests cost, counted and not timed, over the whole space of requests."""
+
+from __future__ import annotations
+
+import sys
+from types import FrameType
+from typing import Any, get_args
+
+import pytest
+from pydantic import ValidationError
+
+from api_schemas.jobs import CostUnknown, EstimatesResponse
+from service.importers.catalogue import validate_with_imports
+from service.parsing import RequestBodyError, parse_request
+from service.privacy.errors import PrivacyComputationError
+from service.privacy.numerics.work import at_most
+from service.resources.catalogue import resource
+from service.resources.cost_range import (
+    UNKNOWN_OF_ENGINES,
+    UNKNOWN_OF_RESOURCES,
+    CostRange,
+    cost_range,
+)
+from tests.frozen.answers import DIGEST, ENGINE
+from tests.frozen.space import request
+
+LIMIT_SECONDS = 30.0
+SHORT = 60_000
+"""Likely microseconds up to which a request is computed here: what costs more is for longer runs."""
+REFUSALS = (RequestBodyError, PrivacyComputationError, ValidationError)
+
+
+def counted(number: int) -> tuple[CostRange, float] | None:
+    """Return the range of a request, and the work and the calls that its answer takes, about microseconds each.
+
+    None where it is refused, or likely costs more than `SHORT`.
+    """
+    name, body = request(number)
+    computation = resource(name)
+    calls = 0
+
+    def count(_: FrameType, __: str, ___: Any) -> None:
+        nonlocal calls
+        calls += 1
+
+    try:
+        sent = parse_request(computation.request_type, body, validate_with_imports)
+        quoted = computation.quote(sent)
+        found = cost_range(name, quoted, LIMIT_SECONDS)
+        if found.likely > SHORT:
+            return None
+        with at_most(LIMIT_SECONDS * 1e6) as work:
+            sys.setprofile(count)
+            try:
+                (quoted.prepared or computation).body(sent, DIGEST, ENGINE)
+            finally:
+                sys.setprofile(None)
+    except REFUSALS:
+        return None
+    return found, calls + work.done
+
+
+@pytest.mark.parametrize("start", range(0, 132, 22))
+def test_what_is_counted_lies_in_the_range(start: int) -> None:
+    """Check 22 successive requests, which come from all parts of the space."""
+    found = [each for each in map(counted, range(3000 + start, 3022 + start)) if each is not None]
+    assert len(found) > 5
+    for each, cost in found:
+        assert each.least <= each.likely <= each.most
+        assert each.least <= cost <= each.most
+
+
+def test_every_range_is_ordered() -> None:
+    """Check quotes above the time limit, and requests that only that limit ends."""
+    ranges: list[CostRange] = []
+    for number in range(4000, 4400):
+        name, body = request(number)
+        computation = resource(name)
+        try:
+            quoted = computation.quote(parse_request(computation.request_type, body, validate_with_imports))
+        except REFUSALS:
+            continue
+        for seconds in (0.1, LIMIT_SECONDS):
+            found = cost_range(name, quoted, seconds)
+            assert 0 <= found.least <= found.likely <= found.most <= seconds * 1e6
+            ranges.append(found)
+    assert len({each.unknown for each in ranges}) > 3
+
+
+def test_words_for_what_is_unknown_are_those_of_the_contract() -> None:
+    used = {*UNKNOWN_OF_ENGINES.values(), *UNKNOWN_OF_RESOURCES.values()}
+    assert used == set(get_args(CostUnknown))
+    published = EstimatesResponse.model_json_schema()
+    assert {"least", "likely", "most", "unknown"} <= published["properties"].keys()
+    assert not {"least", "likely", "most", "unknown"} & set(published["required"])

@@ -1,0 +1,85 @@
+"""Every answer that is wider than asked for says why, and what to send instead; no other does."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any, Final, get_args
+
+import pytest
+from pydantic import ValidationError
+
+from api_schemas.choices import LimitCode
+from service.parsing import RequestBodyError
+from service.privacy.errors import PrivacyComputationError
+from service.privacy.limit import WidthLimit
+from service.resources.limits import ADVICE
+from tests.frozen.answers import response
+from tests.frozen.space import request
+from tests.resources.test_work import answered
+
+DPSGD: Final = {"type": "dpsgd", "noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 1000}
+
+
+def said(node: Any) -> Iterator[tuple[bool | None, Any]]:
+    """Yield whether a tolerance is met, with the limit that stands beside it, of a whole response."""
+    if isinstance(node, list):
+        for each in node:
+            yield from said(each)
+    elif isinstance(node, dict):
+        met = node.get("tolerance_met")
+        if isinstance(met, list):
+            yield from zip(met, node.get("limit", [None] * len(met)), strict=True)
+        elif met is not None:
+            yield met, node.get("limit")
+        for each in node.values():
+            yield from said(each)
+
+
+def check(number: int) -> None:
+    try:
+        written = response(*request(number))
+    except (RequestBodyError, PrivacyComputationError, ValidationError):
+        return
+    for met, limit in said(json.loads(written)):
+        assert (met is False) == (limit is not None), number
+
+
+@pytest.mark.parametrize("number", range(200, 212))
+def test_wide_answers_say_why(number: int) -> None:
+    check(number)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("number", range(212, 1200))
+def test_wide_answers_of_the_whole_space_say_why(number: int) -> None:
+    check(number)
+
+
+def test_every_limit_is_published_with_advice() -> None:
+    assert set(get_args(get_args(LimitCode)[0])) == {str(limit) for limit in WidthLimit}
+    assert set(ADVICE) == set(WidthLimit)
+
+
+CASES: Final[dict[str, dict[str, Any]]] = {
+    "no_bounds": {"mechanism": DPSGD, "method": "clt"},
+    "sampling_error": {"mechanism": DPSGD, "method": "monte_carlo", "samples": 1000},
+    "tolerance_too_fine": {"mechanism": DPSGD, "relative_tolerance": 1e-14},
+    "two_theorems": {
+        "mechanism": {
+            "type": "dpsgd",
+            "sampling": "shuffled",
+            "noise_multiplier": 1.0,
+            "dataset_size": 1000,
+            "batch_size": 100,
+            "epochs": 2,
+        }
+    },
+}
+
+
+@pytest.mark.parametrize("code", CASES)
+def test_known_limits(code: str) -> None:
+    answer = answered({**CASES[code], "questions": [{"type": "epsilon", "delta": 1e-5}]})
+    assert answer["limit"]["code"] == code
+    assert answer["limit"]["advice"].endswith(".")

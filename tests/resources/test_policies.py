@@ -1,0 +1,285 @@
+"""Policies: limits that decide something, verdicts on the safe side, attestations, hazards that reach the verdict."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.random import Generator
+from pydantic import ValidationError
+
+from api_schemas.assessments import AssessmentsRequest, AssessmentsResponse
+from api_schemas.bounds import BoundsRequest
+from api_schemas.policies import PolicyRule
+from api_schemas.problems import field_errors
+from api_schemas.targets import Limit, value_range
+from service.command import main as cli
+from service.engine_version import ENGINE_VERSION
+from service.privacy.errors import UnsupportedCombination
+from service.resources.abstract import ResponseFields
+from service.resources.assessments.assessment import ASSESSMENTS
+from service.resources.assessments.judged import AssessedRun, RunWithHazards
+from service.resources.assessments.rule_results import RulingGrounds, ruling
+from service.resources.bounds import BOUNDS
+from service.resources.digest import digest
+from service.resources.read_numbers import ReadNumber
+from tests.resources import request_space
+
+RUN: dict[str, Any] = {"type": "dpsgd", "noise_multiplier": 1.5, "sample_rate": 0.02, "steps": 100}
+NAME = "sha256:" + "0" * 64
+
+
+def body(mechanism: dict[str, Any] = RUN, **more: Any) -> dict[str, Any]:
+    return {"mechanism": mechanism, "context": {"delta": 1e-5}, **more}
+
+
+def request(sent: dict[str, Any]) -> AssessmentsRequest:
+    return AssessmentsRequest.model_validate_json(json.dumps(sent))
+
+
+def assessed(sent: dict[str, Any]) -> AssessmentsResponse:
+    return ASSESSMENTS.response(request(sent), NAME, ENGINE_VERSION)
+
+
+def rule(**limit: Any) -> dict[str, Any]:
+    return {"question": {"type": "epsilon", "delta": 1e-5}, **limit}
+
+
+def limited(sent: dict[str, Any]) -> PolicyRule:
+    """Return a rule without the check that it decides something."""
+    return PolicyRule.model_construct(
+        **{name: getattr(Limit.model_validate_json(json.dumps(sent)), name) for name in Limit.model_fields}
+    )
+
+
+def held(sent: dict[str, Any], answer: ResponseFields) -> ResponseFields:
+    """Return the ruling of a run without hazards."""
+    run = AssessedRun.of(request(body()))
+    return ruling(limited(sent), answer, RulingGrounds(run, RunWithHazards(run), (), lambda _: ()), lambda: answer)
+
+
+def policy(*rules: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return {"name": "gate", "rules": list(rules), **more}
+
+
+def test_verdicts_are_on_the_safe_side_of_every_question() -> None:
+    rng = np.random.default_rng(11)
+    questions: list[dict[str, Any]] = [
+        {"type": "epsilon", "delta": 1e-6},
+        {"type": "delta", "epsilon": 1.0},
+        {"type": "advantage"},
+        {"type": "trade_off", "false_positive_rates": [1e-3]},
+        {"type": "gdp_mu"},
+        {"type": "reconstruction", "baseline_success": 1e-3},
+        {"type": "attack_accuracy", "prior": 0.3},
+        {"type": "negative_predictive_value", "prior": 0.3, "false_positive_rate": 0.1, "side": "at_least"},
+        {"type": "deletion_capacity", "prior": 0.5, "confidence": 0.5},
+    ]
+    asked = BoundsRequest.model_validate_json(json.dumps({"mechanism": RUN, "questions": questions}))
+    told = BOUNDS.function(asked, NAME, ENGINE_VERSION)
+    assert isinstance(told, dict)
+    for question, answer in zip(questions, told["answers"], strict=True):
+        number = answer["points"][0]["power"] if "points" in answer else answer
+        lower, upper = number["lower"], number["upper"]
+        for limit in (lower * rng.uniform(0, 1), lower, (lower + upper) / 2, upper, upper * rng.uniform(1, 2)):
+            below = held({"question": question, "at_most": limit}, answer)
+            above = held({"question": question, "at_least": limit}, answer)
+            assert below["verdict"] == ("met" if upper <= limit else "violated" if lower > limit else "undecided")
+            assert above["verdict"] == ("met" if lower >= limit else "violated" if upper < limit else "undecided")
+            for one in (below, above):
+                if one["verdict"] != "undecided":
+                    assert (one["margin"] >= 0) == (one["verdict"] == "met")
+
+
+def test_the_verdict_of_all_rules() -> None:
+    met, violated = rule(at_most=100.0), rule(at_most=0.01)
+    bracket = {"type": "dpsgd", "noise_multiplier": 1.0, "sampling": "shuffled", "batch_size": 10, "dataset_size": 100}
+    run = body(bracket | {"epochs": 2})
+    told = assessed(run)
+    ends = told.threat_models[0].answers[0].model_dump()
+    inside = rule(at_most=(ends["lower"] + ends["upper"]) / 2)
+    for rules, verdict in (
+        ((met,), "met"),
+        ((met, violated), "violated"),
+        ((met, inside), "undecided"),
+        ((inside, violated), "violated"),
+        ((met, violated | {"severity": "warning"}), "met"),
+    ):
+        decided = assessed(run | {"policy": policy(*rules)})
+        assert decided.verdict == verdict
+        assert ASSESSMENTS.exit_code(decided) == (0 if verdict == "met" else 1)
+    assert ends["tight"] is False
+    decided = assessed(run | {"policy": policy(inside)})
+    assert decided.decision is not None
+    assert decided.decision.rulings[0].deciding_tolerance is None, "no tolerance decides between two theorems"
+
+
+def test_a_tolerance_that_decides_is_said() -> None:
+    sent = rule(at_most=0.99)
+    wide = {
+        "question": limited(sent).question,
+        "lower": 0.9,
+        "upper": 1.1,
+        "value": 1.1,
+        "evidence": "certified",
+        "tight": True,
+    }
+    told = held(sent, wide)
+    assert told["verdict"] == "undecided"
+    truth, width = 1.0, told["deciding_tolerance"]
+    narrow = wide | {"lower": truth * (1 - width), "upper": truth * (1 + width)}
+    assert held(rule(at_most=0.99), narrow)["verdict"] == "violated"
+    assert "deciding_tolerance" not in held(rule(at_most=1.0), wide | {"tight": None})
+
+
+def test_a_policy_may_name_attackers_of_its_own() -> None:
+    run = {"type": "gaussian", "noise_multiplier": 1.0}
+    glrt = rule(at_most=100.0) | {"threat_model": {"type": "glrt", "dimension": 5}}
+    told = assessed(body(run, policy=policy(glrt, rule(at_most=100.0))))
+    assert told.decision is not None
+    relaxed, worst = told.decision.rulings
+    assert relaxed.answer.conditional
+    assert not worst.answer.conditional
+    with pytest.raises(UnsupportedCombination) as refused:
+        assessed(body(RUN, policy=policy(rule(at_most=1.0), glrt)))
+    assert refused.value.pointer == "/policy/rules/1/threat_model" or refused.value.pointer == "/mechanism"
+
+
+def test_what_is_attested_not_to_hold_voids_the_verdict() -> None:
+    context = {"delta": 1e-5, "attested": [{"code": "noise_is_fresh", "holds": "no", "by": "audit"}]}
+    told = assessed(body(context=context, policy=policy(rule(at_most=1e5))))
+    assert told.verdict == "void"
+    [found] = [each for each in told.assumptions if each.holds == "no"]
+    assert (found.code, found.by) == ("noise_is_fresh", "audit")
+    assert "bounds" in found.if_not
+    assert "does NOT hold (audit)" in told.statement
+
+
+def test_the_id_of_a_decision_is_that_of_everything_it_rests_on() -> None:
+    one, other = policy(rule(at_most=1.0)), policy(rule(at_most=2.0))
+    dated = body(policy=one) | {"context": {"delta": 1e-5, "date": "2026-11-23"}}
+    sent = (body(policy=one), body(policy=other), body(RUN | {"steps": 101}, policy=one), dated)
+    ids: set[str] = set()
+    for version in ("2026.11.24", "2026.11.25"):  # two engine versions never share an id
+        for each in (*sent, *sent):
+            name = digest(ASSESSMENTS.name, version, request(each))
+            told = ASSESSMENTS.response(request(each), name, version)
+            assert told.decision is not None
+            assert told.decision.id == told.digest == name
+            ids.add(told.decision.id)
+    assert len(ids) == 2 * len(sent)
+
+
+def test_the_command_takes_a_policy_from_a_file_and_stops_a_script(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run, gate = tmp_path / "run.json", tmp_path / "policy.json"
+    run.write_text(json.dumps(body()) + "\n")
+    for limit, code in ((100.0, 0), (0.001, 1)):
+        gate.write_text(json.dumps(policy(rule(at_most=limit))))
+        assert cli.main(["assess", str(run), "--policy", str(gate)]) == code
+        told = capsys.readouterr().out
+        alone = request(body(policy=policy(rule(at_most=limit))))
+        assert json.loads(told)["decision"]["id"] == digest(ASSESSMENTS.name, ENGINE_VERSION, alone)
+    assert cli.main(["assess", str(run), "--policy", str(gate), "--accept", "text/plain"]) == 1
+    assert "gate: The limit is not kept." in capsys.readouterr().out
+    assert cli.main(["assess", str(run), "--policy", str(tmp_path / "none.json")]) == cli.PROBLEM_EXIT_CODE
+    assert "none.json" in capsys.readouterr().err
+    run.write_text(json.dumps(body(policy=policy(rule(at_most=1.0)))))
+    assert cli.main(["assess", str(run), "--policy", str(gate)]) == cli.PROBLEM_EXIT_CODE
+    assert "leave out --policy" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        cli.main(["assess", str(run), "--policy", str(gate), "--policy", str(gate)])
+    assert "--policy is given twice" in capsys.readouterr().err
+
+
+SIDES = ("at_most", "at_least")
+PRIVATE: dict[str, Any] = {"type": "gdp", "mu": 0.0}
+OPEN: dict[str, Any] = {"type": "approximate_dp", "epsilon": 0.0, "delta": 1.0}
+
+
+def _number(mechanism: dict[str, Any], sent: dict[str, Any]) -> ReadNumber:
+    asked = {"mechanism": mechanism, "questions": [sent["question"]]}
+    answer = BOUNDS.function(BoundsRequest.model_validate_json(json.dumps(asked)), NAME, ENGINE_VERSION)
+    assert isinstance(answer, dict)
+    return ReadNumber.of(answer["answers"][0], sent.get("reads", "power"))
+
+
+def _keeps(number: ReadNumber, sent: dict[str, Any], slack: float) -> bool:
+    """Whether a number may keep a limit, which is moved by a relative slack to the side that helps."""
+    assert number.lower is not None
+    assert number.upper is not None
+    if "at_most" in sent:
+        return number.lower <= sent["at_most"] * (1 + slack)
+    return number.upper >= sent["at_least"] * (1 - slack)
+
+
+def _drawn_limit(random: Generator) -> dict[str, Any]:
+    question = request_space.question(random)
+    if question["type"] == "trade_off":
+        question["false_positive_rates"] = question["false_positive_rates"][:1]
+    sent: dict[str, Any] = {"question": question}
+    if question["type"] == "trade_off" and random.uniform() < 0.5:
+        sent["reads"] = "type_two_error"
+    side = SIDES[random.integers(2)]
+    least, most = value_range(limited(sent | {side: 0.5}))
+    least, most = min(least, 1e3), min(most, 1e3)
+    inside = least + (most - least) * random.uniform()
+    draws = (0.0, least, most, least / 2, most * 1.01, inside, random.uniform(1, 100), 1.0, inside)
+    sent[side] = min(float(draws[random.integers(len(draws))]), 1e15)
+    return sent
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_limit_is_taken_where_a_run_can_break_it_and_a_run_can_keep_it_and_nowhere_else(seed: int) -> None:
+    random = np.random.default_rng([28, seed])
+    taken = 0
+    for _ in range(120):
+        sent = _drawn_limit(random)
+        private, revealing = _number(PRIVATE, sent), _number(OPEN, sent)
+        try:
+            PolicyRule.model_validate_json(json.dumps(sent))
+        except ValidationError as refused:
+            [error] = field_errors(refused)
+            assert "every run" in error.detail, sent
+            kept = [_keeps(number, sent, -1e-9) for number in (private, revealing)]
+            broken = [not _keeps(number, sent, 1e-9) for number in (private, revealing)]
+            assert not (any(kept) and any(broken)), sent
+        else:
+            taken += 1
+            assert any(_keeps(number, sent, 1e-9) for number in (private, revealing)), sent
+            assert any(not _keeps(number, sent, -1e-13) for number in (private, revealing)), sent
+    assert 10 < taken < 110
+
+
+@pytest.mark.parametrize("percent", [1.0, 2.5, 5.0, 50.0, 99.0])
+@pytest.mark.parametrize(
+    "question",
+    [
+        {"type": "trade_off", "false_positive_rates": [1e-3]},
+        {"type": "delta", "epsilon": 1.0},
+        {"type": "advantage"},
+        {"type": "reconstruction", "baseline_success": 1e-3},
+        {"type": "positive_predictive_value", "prior": 0.005},
+    ],
+)
+def test_a_percentage_is_refused_with_the_share_that_may_have_been_meant(
+    question: dict[str, Any], percent: float
+) -> None:
+    sent = body(policy=policy({"question": question, "at_most": percent}))
+    with pytest.raises(ValidationError) as refused:
+        request(sent)
+    [error] = field_errors(refused.value)
+    assert error.pointer == "/policy/rules/0/at_most"
+    assert f"Did you mean {percent / 100:.12g}?" in error.detail
+
+
+def test_mu_over_an_empty_range_keeps_no_limit() -> None:
+    random = np.random.default_rng(3)
+    for _ in range(12):
+        stated = {"type": "approximate_dp", "epsilon": 0.0, "delta": 1.0 - float(10 ** random.uniform(-16, -9.1))}
+        told = assessed(body(stated, policy=policy({"question": {"type": "gdp_mu"}, "at_most": 5.0})))
+        assert told.verdict == "violated", stated

@@ -1,0 +1,204 @@
+"""`tight`: whether both ends of an answer rest on one attained pair, on two theorems, or are not proved at all."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any, cast
+
+import pytest
+
+from api_schemas.audit_examples import ATTACK_COUNTS_EXAMPLES
+from api_schemas.examples import MEMBERSHIP_CONVERSIONS_EXAMPLES
+from api_schemas.pmp_examples import PMP_FINITE_EXAMPLES
+from service.privacy.composition.planning import choose
+from service.privacy.errors import UnsupportedCombination
+from service.privacy.mechanisms.neighbours import NeighboringRelation
+from service.privacy.threat_models.membership import Membership
+from service.privacy.threat_models.mixture import Adversary, AdversaryMixture
+from service.privacy.threat_models.worst_case import WorstCase
+from service.privacy.trade_off.pair import TradeOffPair
+from service.resources.abstract import Computation
+from service.resources.audits.attack_counts import ATTACK_COUNTS
+from service.resources.bounds import BOUNDS
+from service.resources.conversions.gdp_gmip import GDP_GMIP
+from service.resources.conversions.membership import MEMBERSHIP_CONVERSIONS
+from service.resources.curves import CURVES
+from service.resources.numbers import UNPROVED
+from service.resources.pmp.exponential import PMP_EXPONENTIAL
+from service.resources.pmp.finite import PMP_FINITE
+from service.resources.pmp.gaussian import PMP_GAUSSIAN
+from tests.contract.published_document import PATH
+from tests.privacy.cases import CASES, built, dpsgd, gaussian, laplace, mixture, noisy_sgd, sampled
+
+DIGEST = "sha256:" + "0" * 64
+REPLACED = {"type": "worst_case", "neighboring_relation": "replace_one"}
+ADDED = {"type": "worst_case", "neighboring_relation": "add_or_remove_one"}
+RUN = noisy_sgd(4000, 2.5, 50)
+DELTA = {"type": "delta", "epsilon": 1.0}
+POINTS = {"type": "trade_off", "false_positive_rates": [0.1]}
+
+
+def exponentials(steps: int) -> dict[str, Any]:
+    """Return several successive choices by score."""
+    return {"type": "repeated", "steps": steps, "mechanism": {"type": "exponential", "epsilon": 0.1}}
+
+
+def answered(computation: Computation[Any, Any], **request: Any) -> dict[str, Any]:
+    """Return the body of an answer."""
+    asked = computation.request_type.model_validate_json(json.dumps(request))
+    return cast("dict[str, Any]", json.loads(computation.body(asked, DIGEST, "2026.01.01")))
+
+
+def with_evidence(node: Any) -> Iterator[dict[str, Any]]:
+    """Yield every object of a body that has evidence."""
+    if isinstance(node, dict):
+        named = cast("dict[str, Any]", node)
+        if "evidence" in named and "crossings" not in named:
+            yield named
+        for inner in named.values():
+            yield from with_evidence(inner)
+    elif isinstance(node, list):
+        for inner in cast("list[Any]", node):
+            yield from with_evidence(inner)
+
+
+def consistent(body: dict[str, Any]) -> list[bool | None]:
+    """Return all values of `tight` after a check of the fields beside each."""
+    found: list[bool | None] = []
+    for node in with_evidence(body):
+        unproved = node["evidence"] is None or node["evidence"] in UNPROVED
+        assert (node["tight"] is None) == unproved
+        noted = any(note.startswith("bracket:") for note in node.get("notes", ()))
+        if "notes" in node and node.get("method") not in ("yeom", "erlingsson", "sablayrolles", "jayaraman"):
+            assert noted == (node["tight"] is False)
+        found.append(node["tight"])
+    assert found
+    return found
+
+
+def test_whatever_has_evidence_says_it() -> None:
+    schemas: dict[str, Any] = json.loads(PATH.read_text("utf-8"))["components"]["schemas"]
+    sure = {name for name, schema in schemas.items() if "evidence" in schema.get("properties", {})}
+    says = {name for name in sure if "tight" in schemas[name]["required"]}
+    assert sure - says == {"CurveComparison", "CurveVerdict", "GdpSummary"}  # verdicts, and what names its answer
+    assert len(says) >= 14
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "model", "tight"),
+    [
+        (dpsgd(1.0, 0.01, 1000), ADDED, True),
+        (RUN, ADDED, True),
+        (RUN, REPLACED, False),
+        (noisy_sgd(4000, 2.5, 1), REPLACED, True),
+        (noisy_sgd(400, 2.5, 50), REPLACED, True),
+        (gaussian(1.0), {"type": "glrt", "dimension": 30}, True),
+        (gaussian(1.0), {"type": "practical", "epsilon_pmp": 0.5}, False),
+        (dpsgd(1.0, 0.01, 10), {"type": "practical", "epsilon_pmp": 0.5}, False),
+        (sampled(0.01, laplace(1.0)), {"type": "practical", "epsilon_pmp": 0.5}, False),
+        (exponentials(5), ADDED, True),
+        ({"type": "composed", "mechanisms": [exponentials(1), {"type": "exponential", "epsilon": 0.2}]}, ADDED, False),
+        (exponentials(150), ADDED, False),
+        (noisy_sgd(400, 2.5, 1), {"type": "membership"}, False),
+        (noisy_sgd(400, 0.0, 1), {"type": "membership"}, True),
+        (noisy_sgd(400, 2.5, 1), {"type": "membership", "step_curve": "gaussian"}, None),
+    ],
+)
+def test_answers_and_curves(mechanism: dict[str, Any], model: dict[str, Any], tight: bool | None) -> None:
+    asked = {"mechanism": mechanism, "relative_tolerance": 1e-3}
+    body = answered(BOUNDS, **asked, threat_model=model, questions=[DELTA])
+    assert consistent({"answers": body["answers"]}) == [tight]
+    assert body["worst_case"] is None or consistent(body["worst_case"])
+    drawn = answered(CURVES, **asked, threat_models=[model], false_positive_rates=[0.1])
+    assert consistent({"curves": drawn["curves"]})[0] == tight
+
+
+def test_every_method_says_it() -> None:
+    body = answered(
+        BOUNDS, mechanism=dpsgd(2.0, 0.1, 100), questions=[DELTA, POINTS], method="all", relative_tolerance=1e-3
+    )
+    assert set(consistent(body)) == {True, None}
+    # Earlier bounds reach from guessing to their theorem.
+    beside = answered(
+        BOUNDS, mechanism={"type": "pure_dp", "epsilon": 1.0}, questions=[{"type": "advantage"}], method="all"
+    )
+    said = {entry["method"]: entry["tight"] for entry in beside["answers"][0]["methods"]}
+    assert said["closed_form"] is True
+    assert said["yeom"] is said["erlingsson"] is False
+
+
+def test_audits_are_statistical_and_conversions_closed_forms() -> None:
+    counts = {"mechanism": RUN, "threat_model": REPLACED, "confidence": 0.95}
+    rates = {"true_positives": 180, "members": 1000, "false_positives": 10, "non_members": 1000}
+    assert set(consistent(answered(ATTACK_COUNTS, **rates))) == {None}
+    bound = answered(ATTACK_COUNTS, **rates, **counts)["bound"]
+    assert bound["tight"] is None
+    assert any(note.startswith("bracket:") for note in bound["notes"])
+    conversions = next(iter(MEMBERSHIP_CONVERSIONS_EXAMPLES.values()))["value"]
+    assert set(consistent(answered(MEMBERSHIP_CONVERSIONS, **conversions))) == {True}
+    mu = answered(GDP_GMIP, mu_dp=1.0, dimension=650, batch_size=400, max_grad_norm=500.0)
+    assert set(consistent(mu)) <= {True, None}
+    assert ATTACK_COUNTS_EXAMPLES
+
+
+def test_parameters_of_practical_privacy_by_what_their_ends_rest_on() -> None:
+    points = {"points": [[0.2], [1.5], [-0.4], [2.5]], "objects": [[1.0], [-1.0]], "clip_radius": 10.0, "epsilon": 8.0}
+    summed = answered(PMP_EXPONENTIAL, **points)
+    assert summed["tight"] is True
+    assert summed["worst_case"]["tight"] is False
+    assert answered(PMP_EXPONENTIAL, **points, exact=False, samples=1000)["tight"] is None
+    unsummed = answered(PMP_EXPONENTIAL, **points, exact=False, samples=0)
+    assert unsummed["tight"] is False
+    assert any(note.startswith("bracket:") for note in unsummed["notes"])
+    table = next(iter(PMP_FINITE_EXAMPLES.values()))["value"]
+    assert consistent(answered(PMP_FINITE, **table)) == [True]
+    noisy = {"points": [[0.0], [0.3], [0.7], [1.1]], "query": "sum", "noise_std": 0.8}
+    two = answered(PMP_GAUSSIAN, **noisy, delta=0.01)
+    assert (two["tight"], two["worst_case"]["tight"]) == (False, True)
+    assert any(note.startswith("bracket:") for note in two["notes"])
+    assert answered(PMP_GAUSSIAN, **noisy, delta=0.0)["tight"] is True
+
+
+def pairs(relation: NeighboringRelation) -> Iterator[tuple[str, str, TradeOffPair]]:
+    """Yield the curves of every case by every engine that serves it, without evaluation."""
+    for case in CASES:
+        for method in choose.METHODS:
+            try:
+                yield case.name, method, WorstCase(relation).curves(case.mechanism, method)
+            except UnsupportedCombination:
+                continue
+
+
+@pytest.mark.parametrize("relation", ["add_or_remove_one", "replace_one"])
+def test_no_pair_of_the_catalogue_is_a_bracket_but_composed_ones_of_replaced_batches(
+    relation: NeighboringRelation,
+) -> None:
+    for name, method, pair in pairs(relation):
+        assert (pair.bracket is not None) == (relation == "replace_one" and name == "dpsgd_fixed"), (name, method)
+
+
+def test_what_is_made_of_a_bracket_is_one() -> None:
+    """Check mixtures of mechanisms and of adversaries, compositions, and relaxed models, by every engine."""
+    replaced, added = WorstCase("replace_one"), WorstCase("add_or_remove_one")
+    run, mixed = built(RUN), built(mixture((0.5, RUN), (0.5, gaussian(2.0))))
+    composed = built({"type": "composed", "mechanisms": [noisy_sgd(4000, 2.5, 1), {"type": "pure_dp", "epsilon": 0.1}]})
+    adversaries = AdversaryMixture(
+        components=(Adversary(weight=0.5, threat_model=replaced), Adversary(weight=0.5, threat_model=Membership()))
+    )
+    for mechanism in (run, mixed, composed, built({"type": "repeated", "steps": 2, "mechanism": RUN})):
+        for method in choose.METHODS:
+            try:
+                bracket = replaced.curves(mechanism, method).bracket
+            except UnsupportedCombination:
+                assert method not in ("auto", "discretised")
+                continue
+            assert bracket is not None
+            assert "Theorem 11" in bracket
+            assert "Theorem 4.2" in bracket
+        assert added.curves(mechanism).bracket is None
+    for model in (adversaries, Membership()):
+        found = model.curves(run).bracket
+        assert found is not None
+        assert "Theorem 5.1" in found
+        assert "Theorem 11" in found

@@ -1,0 +1,136 @@
+"""Nothing that a relaxed adversary is answered exceeds the worst case that stands beside it, whoever is mixed in."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.random import Generator
+
+from api_schemas.curves import CurvesRequest
+from service.resources.bounds import BOUNDS, compute_bounds
+from service.resources.curves import compute_curves
+from tests.resources.request_space import QUESTIONS, spread
+
+Spec = dict[str, Any]
+ADDED = {"type": "worst_case", "neighboring_relation": "add_or_remove_one"}
+REPLACED = {"type": "worst_case", "neighboring_relation": "replace_one"}
+FREE = sorted({*QUESTIONS} - {"gdp_mu", "trade_off"})
+PROFILES = ("delta",)
+AS_SMALL = ("deletion_capacity", "unlearning_guarantee")
+"""Questions whose answers fall where attackers gain."""
+noise = spread(0.2, 20.0)
+
+
+def _plain(random: Generator) -> Spec:
+    """Return a mechanism that both relations serve, and several adversaries."""
+    kind = random.integers(6)
+    if kind == 0:
+        return {"type": "laplace", "noise_multiplier": noise(random)}
+    if kind == 1:
+        return {"type": "exponential", "epsilon": random.uniform(0.1, 4.0)}
+    if kind == 2:
+        return {"type": "approximate_dp", "epsilon": random.uniform(0.1, 4.0), "delta": 1e-6}
+    gaussian = {"type": "gaussian", "noise_multiplier": noise(random)}
+    return gaussian if kind == 3 else {"type": "repeated", "mechanism": gaussian, "steps": int(random.integers(1, 99))}
+
+
+def _batches(random: Generator) -> Spec:
+    """Return runs on all records."""
+    size = int(random.integers(2, 1000))
+    return {
+        "type": "noisy_sgd",
+        "dataset_size": size,
+        "batch_size": size,
+        "dimension": int(random.integers(1, 1000)),
+        "steps": int(random.integers(1, 50)),
+        "noise_std": noise(random) / size,
+        "max_grad_norm": 1.0,
+    }
+
+
+def _adversary(random: Generator, mechanism: Spec) -> Spec:
+    kind = random.integers(3)
+    if kind < 2:
+        return (ADDED, REPLACED)[kind]
+    if mechanism["type"] == "noisy_sgd":
+        return {"type": "membership"}
+    if mechanism.get("mechanism", mechanism)["type"] == "gaussian":
+        return {"type": "glrt", "dimension": int(random.integers(1, 100))}
+    return REPLACED
+
+
+def _drawn(random: Generator) -> tuple[Spec, Spec]:
+    """Return a mechanism with several adversaries, of whom one is rare or none is."""
+    mechanism = (_plain, _batches)[random.integers(2)](random)
+    weights = random.dirichlet([0.3] * int(random.integers(2, 4))).clip(1e-9)
+    parts = [
+        {"weight": float(weight), "threat_model": _adversary(random, mechanism)} for weight in weights / weights.sum()
+    ]
+    return mechanism, {"type": "mixture", "components": parts}
+
+
+def _asked(random: Generator, mixture: Spec) -> Spec:
+    """Return questions. Points of mixtures with chi-square laws take seconds each: their profiles are evaluated."""
+    cheap = all(part["threat_model"]["type"] == "worst_case" for part in mixture["components"])
+    kinds = FREE if cheap else PROFILES
+    kind = kinds[random.integers(len(kinds))]
+    return {"type": kind, **QUESTIONS[kind](random), "direction": str(random.choice(["add", "remove", "both"]))}
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_mixtures_of_adversaries_do_not_exceed_the_worst_case_beside_them(seed: int) -> None:
+    random = np.random.default_rng([81, seed])
+    mechanism, mixture = _drawn(random)
+    asked = [_asked(random, mixture) for _ in range(3)]
+    body = {"mechanism": mechanism, "threat_model": mixture, "questions": asked}
+    found = compute_bounds(BOUNDS.request_type.model_validate_json(json.dumps(body)), "digest", "version")
+    for question, ours, worst in zip(asked, found["answers"], found["worst_case"]["answers"], strict=True):
+        smaller, larger = (worst, ours) if _falls(question) else (ours, worst)
+        assert _end(smaller, "lower") <= _end(larger, "upper"), (body, question)
+
+
+def _falls(question: Spec) -> bool:
+    return question["type"] in AS_SMALL or question.get("side") == "at_least"
+
+
+def _end(answer: Spec, side: str) -> float:
+    return math.inf if answer[side] == "Infinity" else float(answer[side])
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_nor_do_curves_that_are_drawn_beside_it(seed: int) -> None:
+    """Check a relaxed adversary alone, and with another one whose own worst case is weaker."""
+    random = np.random.default_rng([82, seed])
+    mechanism, mixture = _drawn(random)
+    for part in mixture["components"]:
+        part["threat_model"] = (ADDED, REPLACED)[random.integers(2)]  # others have points that take seconds
+    several: list[Spec] = [mixture, {"type": "practical", "epsilon_pmp": random.uniform(0.1, 9.0)}]
+    if mechanism.get("mechanism", mechanism)["type"] == "gaussian":
+        several.append({"type": "glrt", "dimension": 3})
+    body: Spec = {
+        "mechanism": mechanism,
+        "threat_models": [several[place] for place in random.permutation(len(several))[: random.integers(1, 4)]],
+        "false_positive_rates": [1e-12, 1e-3, 0.2, 0.9],
+    }
+    request = CurvesRequest.model_validate_json(json.dumps(body))
+    *relaxed, worst = compute_curves(request, "digest", "version")["curves"]
+    assert worst["threat_model"].type == "worst_case"
+    for curve in relaxed:
+        assert (np.array(curve["power"]["lower"]) <= np.array(worst["power"]["upper"])).all(), body
+
+
+def test_where_records_are_sampled_one_by_one_and_in_batches_the_served_worst_case_is_drawn() -> None:
+    """Check that replacing one record has no curves there, and that `bounds` names the other relation, too."""
+    batches = {"type": "noisy_sgd", "dataset_size": 10, "batch_size": 10, "dimension": 3, "steps": 2, "noise_std": 0.1}
+    sampled = {"type": "dpsgd", "noise_multiplier": 1.0, "sample_rate": 0.1, "steps": 3}
+    mechanism = {"type": "composed", "mechanisms": [batches | {"max_grad_norm": 1.0}, sampled]}
+    practical = {"type": "practical", "epsilon_pmp": 1.0}
+    body = {"mechanism": mechanism, "threat_models": [practical], "false_positive_rates": [0.1]}
+    drawn = compute_curves(CurvesRequest.model_validate_json(json.dumps(body)), "digest", "version")["curves"]
+    body = {"mechanism": mechanism, "threat_model": practical, "questions": [{"type": "advantage"}]}
+    found = compute_bounds(BOUNDS.request_type.model_validate_json(json.dumps(body)), "digest", "version")
+    assert drawn[-1]["threat_model"] == found["worst_case"]["threat_model"]
