@@ -15,6 +15,7 @@ from prometheus_client import CollectorRegistry
 
 from service.api import problem_responses
 from service.api.connections import Connections
+from service.api.cross_origin import cross_origin_access
 from service.api.dependencies import AppServices
 from service.api.fast_routes import FastPathApplication
 from service.api.head_as_get import HeadAsGet
@@ -92,6 +93,8 @@ def create_app(settings: Settings, operators: socket.socket | None = None) -> Fa
     by_address = partial(telemetry, requester_of=requester_from_scope)
     app.add_middleware(by_address)
     app.enable_fast_path(by_address)
+    if settings.cors_origins:
+        app.wrap(cross_origin_access(settings.cors_origins))
     app.state.metrics = metrics  # for the server, which counts what never comes as far as the application
     app.state.draining = draining
     return app
