@@ -1,4 +1,4 @@
-"""Settings: one frozen value, read from PRIVACY_BOUNDS_* when it is made, never at import."""
+"""Settings of the service: one frozen value, read from environment variables PRIVACY_BOUNDS_*, never at import."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def default_worker_count() -> int:
 
 
 class Settings(BaseSettings):
-    """Everything that can be set. There is no host or port here: they belong to the server (`privacy-bounds serve`)."""
+    """All settings of the service. Host and port are not among them: they are arguments of `privacy-bounds serve`."""
 
     model_config = SettingsConfigDict(
         env_prefix=PREFIX, env_ignore_empty=True, frozen=True, extra="forbid", populate_by_name=True
@@ -279,7 +279,7 @@ class Settings(BaseSettings):
 
     @property
     def operator_address(self) -> tuple[str, int] | Path | None:
-        """The address on which operators are served; None for the public port."""
+        """Address of the operator port: (host, port), or a Unix socket. None: operators use the public port."""
         return None if self.operator_bind is None else address_of(self.operator_bind)
 
     @field_validator("trusted_proxies")
@@ -309,7 +309,7 @@ def is_origin(text: str) -> bool:
 
 
 def address_of(bind: str) -> tuple[str, int] | Path:
-    """Return the host and port, or the path, that `host:port` or `unix:path` names. Raises ValueError."""
+    """Return (host, port) for `host:port`, and the path for `unix:path`. Raise ValueError."""
     kind, _, path = bind.partition(":")
     if kind == "unix":
         if not 0 < len(os.fsencode(path)) <= LONGEST_SOCKET_PATH:
@@ -324,11 +324,14 @@ def address_of(bind: str) -> tuple[str, int] | Path:
 
 
 class ConfigurationError(Exception):
-    """Environment variables that are no settings; each argument is one sentence, none repeats a value."""
+    """Environment variables that are invalid or unknown.
+
+    Each argument is one sentence, which does not contain the value.
+    """
 
 
 def read_settings() -> Settings:
-    """Return the settings of the environment. Raises ConfigurationError for wrong values and unknown names."""
+    """Return the settings of the environment. Raise ConfigurationError for invalid values and unknown names."""
     names = {f"{PREFIX}{field.upper()}" for field in Settings.model_fields} | EARLIER_NAMES
     sentences = [
         _unknown(name, names) for name in os.environ if name.upper().startswith(PREFIX) and name.upper() not in names

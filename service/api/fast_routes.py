@@ -55,7 +55,7 @@ class FastPathApplication(FastAPI):
         self._entry = middleware(self._dispatch)
 
     def enable_fast_path(self, middleware: Callable[[ASGIApp], ASGIApp]) -> None:
-        """Set up the fast path, after all routes were added. The first route that matches a path answers."""
+        """Set up the fast path after all routes were added. If several routes match a path, the first one answers."""
         simple = (route for route in self.router.routes if isinstance(route, FastRoute) and not route.param_convertors)
         self._fast_routes = {route.path: route for route in simple}
         self._fast_path = middleware(self._answer)

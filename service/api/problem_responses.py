@@ -28,7 +28,7 @@ MEDIA_TYPE = "application/problem+json"
 
 
 def problem_response(problem: Problem, record: RequestContext, headers: dict[str, str] | None = None) -> Response:
-    """Return a problem as an HTTP response. The log receives its type."""
+    """Return a problem document as an HTTP response, and record its type in the log entry of the request."""
     record.problem = problem.type
     return Response(problem.json_bytes(), problem.status, {"Cache-Control": "no-store", **(headers or {})}, MEDIA_TYPE)
 

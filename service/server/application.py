@@ -54,9 +54,9 @@ DESCRIPTION = (
 
 
 def create_app(settings: Settings, operators: socket.socket | None = None) -> FastAPI:
-    """Return the service as an ASGI application. Its resources start and stop with its lifespan.
+    """Return the service as an ASGI application. Its workers, caches and connections start and stop with its lifespan.
 
-    operators: socket on which operators are served while the application runs.
+    `operators` is the socket of the operator port, or None. The port is served while the application runs.
     """
     version = distribution_version(DISTRIBUTION)
     metrics = Metrics(CollectorRegistry(), ENGINE_VERSION)
@@ -123,7 +123,10 @@ def build_framework(
 
 
 def create_server(settings: Settings, host: str, port: int, operators: socket.socket | None = None) -> uvicorn.Server:
-    """Return the HTTP server of the application, with limits on connections."""
+    """Return the HTTP server of the application, with limits on connections.
+
+    `operators` is the socket of the operator port.
+    """
     app = create_app(settings, operators)
     connections = Connections(settings, app.state.metrics)
     configuration = uvicorn.Config(
