@@ -60,12 +60,17 @@ def _sections(response: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _decision(response: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the decision of a policy and the verdicts of claims, which come first."""
-    decision = response.get("decision")
-    if isinstance(decision, dict):
-        yield f"Decision: {json.dumps(decision)}"
-    for claim in response.get("claims") or ():
-        yield f"Claim {json.dumps(claim.get('claim', claim.get('question')))}: {claim.get('verdict')}."
+    """Yield the verdict, the decision of a policy with its rules, and the verdicts of claims, which come first."""
+    if "judged_as" in response:
+        yield f"Verdict on the assumptions: {response['verdict']}."
+    decision: dict[str, Any] = response.get("decision") or {}
+    if decision:
+        yield f"Decision: {decision['verdict']}. {decision['sentence']}"
+        yield from (f"- {each['meaning']} {each['verdict']}." for each in decision["rulings"])
+    claims: list[dict[str, Any]] = response.get("claims") or []
+    for place, claim in enumerate(claims):
+        test = f" {claim['attack']['test']}" if claim.get("attack") else ""
+        yield f"Claim {place} of {claim['claimed']!r}: {claim['verdict']}; it holds: {claim['holds']}.{test}"
 
 
 def _number(row: NumberRow) -> str:
@@ -76,9 +81,9 @@ def _number(row: NumberRow) -> str:
     return f"- {row.what}: from {row.lower!r} to {row.upper!r} ({row.evidence}); safe value {row.value!r}{remark}"
 
 
-def _entry(entry: Any) -> str:
+def _entry(entry: dict[str, Any] | str) -> str:
     """Return a line for an assumption, a hazard or a note."""
-    if not isinstance(entry, dict):
+    if isinstance(entry, str):
         return f"- {entry}"
     holds = f" (holds: {entry['holds']})" if "holds" in entry else ""
     return f"- {entry.get('code', '')}{holds}: {entry.get('text', json.dumps(entry))}"

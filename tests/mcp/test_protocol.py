@@ -9,7 +9,7 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, Generator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any, Final
 
@@ -33,7 +33,7 @@ SMALLEST_SCHEMA: Final = 20_000
 
 
 @asynccontextmanager
-async def assistant() -> AsyncIterator[Client]:
+async def assistant() -> AsyncGenerator[Client]:
     """Yield a client of a new server over standard streams."""
     parameters = StdioServerParameters(command=COMMAND[0], args=list(COMMAND[1:]), env=dict(os.environ))
     async with Client(stdio_client(parameters)) as client:
@@ -41,7 +41,7 @@ async def assistant() -> AsyncIterator[Client]:
 
 
 @contextmanager
-def http_server(*, port: int = 0, **settings: str) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
+def http_server(*, port: int = 0, **settings: str) -> Generator[tuple[str, subprocess.Popen[bytes]]]:
     """Yield the address of a new server over HTTP, and its process."""
     given = {f"PRIVACY_BOUNDS_{name.upper()}": value for name, value in settings.items()}
     command = [*COMMAND, "--http", f"127.0.0.1:{port}"]
