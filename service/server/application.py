@@ -15,6 +15,7 @@ from prometheus_client import CollectorRegistry
 
 from service.api import problem_responses
 from service.api.connections import Connections
+from service.api.cross_origin import cross_origin_access
 from service.api.dependencies import AppServices
 from service.api.fast_routes import FastPathApplication
 from service.api.head_as_get import HeadAsGet
@@ -52,9 +53,9 @@ DESCRIPTION = (
 
 
 def create_app(settings: Settings, operators: socket.socket | None = None) -> FastAPI:
-    """Return the service as an ASGI application. Its resources start and stop with its lifespan.
+    """Return the service as an ASGI application. Its workers, caches and connections start and stop with its lifespan.
 
-    operators: socket on which operators are served while the application runs.
+    `operators` is the socket of the operator port, or None. The port is served while the application runs.
     """
     version = distribution_version(DISTRIBUTION)
     metrics = Metrics(CollectorRegistry(), ENGINE_VERSION)
@@ -92,6 +93,8 @@ def create_app(settings: Settings, operators: socket.socket | None = None) -> Fa
     by_address = partial(telemetry, requester_of=requester_from_scope)
     app.add_middleware(by_address)
     app.enable_fast_path(by_address)
+    if settings.cors_origins:
+        app.wrap(cross_origin_access(settings.cors_origins))
     app.state.metrics = metrics  # for the server, which counts what never comes as far as the application
     app.state.draining = draining
     return app
@@ -119,7 +122,10 @@ def build_framework(
 
 
 def create_server(settings: Settings, host: str, port: int, operators: socket.socket | None = None) -> uvicorn.Server:
-    """Return the HTTP server of the application, with limits on connections."""
+    """Return the HTTP server of the application, with limits on connections.
+
+    `operators` is the socket of the operator port.
+    """
     app = create_app(settings, operators)
     connections = Connections(settings, app.state.metrics)
     configuration = uvicorn.Config(
