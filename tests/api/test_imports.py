@@ -90,7 +90,7 @@ def test_import_command_accepts_bare_state(
 
 
 @pytest.mark.parametrize(
-    ("file", "said"),
+    ("file", "message"),
     [
         (b"\x80\x04\x95\x1e", b"json.dumps(accountant.state_dict())"),
         (b'{"history": [', b"valid JSON"),
