@@ -1,4 +1,8 @@
-"""Questions about runs, as methods that every client shares."""
+"""Questions about training runs, as methods that every client shares.
+
+A *run* is a mechanism (for example DP-SGD with its noise, sampling rate and steps) or the state of an accountant of
+another library. Options, policies and contexts are JSON objects of the HTTP contract.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +42,7 @@ class Options(TypedDict, total=False):
 
 
 class Asking(ABC):
-    """Client that answers requests of the contract. Every method raises PrivacyBoundsError."""
+    """Base of all clients: each method sends one request of the contract. Every method raises PrivacyBoundsError."""
 
     @abstractmethod
     def send(self, path: str, body: bytes, media_type: str = JSON) -> bytes:
@@ -53,13 +57,13 @@ class Asking(ABC):
     @final
     @asks
     def delta(self, run: Run, epsilon: float, **options: Unpack[Options]) -> Call[Number]:
-        """Compute the smallest delta at this epsilon."""
+        """Compute the smallest delta (a probability) at this epsilon in nats."""
         return _number(run, {"type": "delta", "epsilon": epsilon}, options)
 
     @final
     @asks
     def advantage(self, run: Run, **options: Unpack[Options]) -> Call[Number]:
-        """Compute the largest difference between true and false positive rate of an attack."""
+        """Compute the largest difference between true and false positive rate of a membership inference attack."""
         return _number(run, {"type": "advantage"}, options)
 
     @final
@@ -78,10 +82,10 @@ class Asking(ABC):
         candidates: int | None = None,
         **options: Unpack[Options],
     ) -> Call[Number]:
-        """Compute the largest probability to reconstruct a record.
+        """Compute the largest probability that an attacker reconstructs a record.
 
-        baseline_success: probability without the run. candidates: number of equally likely records, instead of a
-        probability.
+        `baseline_success` is the probability of success without access to the run. `candidates` is the number of
+        equally likely records, in place of this probability.
         """
         sent = {"baseline_success": baseline_success, "candidates": candidates}
         given = {name: value for name, value in sent.items() if value is not None}
@@ -92,7 +96,11 @@ class Asking(ABC):
     def power(
         self, run: Run, false_positive_rates: Iterable[float], direction: str = "add", **options: Unpack[Options]
     ) -> Call[Power]:
-        """Compute the largest power of an attack at each false positive rate, given as any iterable or array."""
+        """Compute the largest true positive rate (power) of an attack at each false positive rate.
+
+        The rates are any iterable or array. `direction` is "add" (the null hypothesis is the data without the record)
+        or "remove".
+        """
         question = {"type": "trade_off", "false_positive_rates": false_positive_rates, "direction": direction}
         path, request, notes = _about(run, "/v1/bounds", {"questions": [question], **options})
         return Call(path, request, lambda body, origin: cast("Power", _read_first(body, origin)), notes=notes)
@@ -118,8 +126,8 @@ class Asking(ABC):
     ) -> Call[Curves]:
         """Compute trade-off curves: one for each threat model, method and direction.
 
-        false_positive_rates: default 200 rates from 1e-12 to 0.5; `grid` chooses other ranges. The default threat model
-        is the worst case.
+        The default of `false_positive_rates` is 200 rates from 1e-12 to 0.5; `grid` chooses other ranges. The default
+        threat model is the worst case.
         """
         sent = {
             "false_positive_rates": false_positive_rates,
@@ -136,9 +144,9 @@ class Asking(ABC):
     def calibrate(
         self, run: Run, targets: Iterable[Object], free: str = "/mechanism/noise_multiplier", **more: Any
     ) -> Call[Calibration]:
-        """Find the least private number at which every target is met.
+        """Find the least private value of one number of the run at which every target is met.
 
-        The response also has the `witness`, a neighbouring number at which a target fails. A target is a question with
+        The response also has the `witness`, a neighbouring value at which a target fails. A target is a question with
         `at_most` or `at_least`. `free` is a JSON pointer to a number of the request. If the run is a state of another
         library, the pointer refers to the imported mechanism.
         """
@@ -176,8 +184,8 @@ class Asking(ABC):
     ) -> Call[Sweep]:
         """Answer the same questions about many runs.
 
-        vary: JSON pointers to numbers of the request, each with a list of numbers, or with `from`, `to`, `count` and
-        `spacing`.
+        `vary` maps JSON pointers (numbers of the request) to a list of numbers, or to an object with `from`, `to`,
+        `count` and `spacing`. `combine` is "product" (every combination) or "zip" (element by element).
         """
         numbers: dict[str, Any] = {
             pointer: each if isinstance(each, Mapping | BaseModel) else {"values": each}
@@ -190,7 +198,10 @@ class Asking(ABC):
     @final
     @asks
     def assess(self, run: Run, context: Object, policy: Object | None = None, **more: Any) -> Call[Assessment]:
-        """Evaluate the standard questions about a run, and decide whether the run meets a policy."""
+        """Evaluate the standard questions about a run, and decide whether the run meets a policy.
+
+        `context` describes the release and the data; `policy` has limits on the answers. None: no policy.
+        """
         from privacy_bounds.reports import Assessment
 
         path, request, notes = _about(run, "/v1/assessments", _judged(context, policy, more))
@@ -201,9 +212,10 @@ class Asking(ABC):
     def report(
         self, run: Run, context: Object, policy: Object | None = None, form: str = "text/markdown", **more: Any
     ) -> Call[str]:
-        """Return an assessment in another media type: Markdown for a model card, `text/plain`,
-        `application/vnd.mlflow.run+json`, `application/vnd.cyclonedx+json`, `application/ld+json` or
-        `application/yaml`.
+        """Return an assessment as text in the media type `form`.
+
+        Media types: `text/markdown` (model card), `text/plain`, `application/vnd.mlflow.run+json`,
+        `application/vnd.cyclonedx+json`, `application/ld+json` and `application/yaml`.
         """
         if "/" not in form:
             raise InvalidArgument(f"form: a media type such as text/markdown, not {form!r}")
@@ -213,7 +225,7 @@ class Asking(ABC):
     @final
     @asks
     def check(self, run: Run, claims: Iterable[Object], **more: Any) -> Call[CheckedClaims]:
-        """Return verdicts on claimed numbers. A claim is a question with a `value`."""
+        """Check claimed numbers, and return a verdict on each. A claim is a question with a `value`."""
         from privacy_bounds.reports import CheckedClaims
 
         path, request, notes = _about(run, "/v1/claims", {"claims": list(claims), **more})
@@ -222,7 +234,7 @@ class Asking(ABC):
     @final
     @asks
     def read(self, state: Run, format: str = "detect") -> Call[ImportsResponse]:  # noqa: A002 - the name on the wire
-        """Return the mechanism that the state of another library describes."""
+        """Return the mechanism that the state of another library describes. `format` names the library."""
         from api_schemas.imports import ImportsResponse
 
         request = {"format": format, "content": foreign_state(state)}
@@ -231,8 +243,9 @@ class Asking(ABC):
     @final
     @asks
     def post(self, path: str, request: Mapping[str, Any], response_type: type[ResponseT]) -> Call[ResponseT]:
-        """Send a request to any resource and return its response. NumPy values and models of the contract are converted
-        to JSON.
+        """Send a request to the resource at `path` and return its response as a model.
+
+        NumPy values and models of the contract are converted to JSON.
         """
         return Call(path, request, lambda body, _: read_response(response_type, body))
 

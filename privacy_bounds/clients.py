@@ -67,7 +67,7 @@ class Client(Asking):
         return self.fetch("POST", path, body, {"Content-Type": JSON}, media_type)
 
     def submit(self, resource: str, request: Mapping[str, Any], *, key: str | None = None) -> Job:
-        """Submit a request to a resource as a job. The resource is named by its path below /v1/.
+        """Submit a request as a job. `resource` is the path of the resource below /v1/, for example "sweeps".
 
         Jobs suit sweeps of up to a million points, and requests that exceed the time limit of the service. A repeated
         `key` returns the existing job.
@@ -93,7 +93,7 @@ class Client(Asking):
             path = None if page.next is None else jobs_path(page.next)
 
     def estimate(self, resource: str, request: Mapping[str, Any]) -> EstimatesResponse:
-        """Estimate the cost of a request, and where the service would compute it."""
+        """Estimate the cost of a request (units of about 1 us of CPU time), and where the service would compute it."""
         from api_schemas.jobs import EstimatesResponse
 
         return self.post("/v1/estimates", {"resource": resource, "request": request}, EstimatesResponse)

@@ -90,7 +90,7 @@ class AsyncHttpClient(Protocol):
 
 @final
 class Job:
-    """Job with an id. Every method raises PrivacyBoundsError.
+    """Job of a service, by its id. Every method raises PrivacyBoundsError.
 
     Methods that wait for the job endure a service that is absent for `retry_seconds` of the client.
     """
@@ -169,7 +169,10 @@ class Job:
 
 @final
 class AsyncJob:
-    """Job with an id, for `AsyncClient`. The methods are those of `Job`, to be awaited or iterated by `async for`."""
+    """Job of a service, by its id, for `AsyncClient`.
+
+    The methods are those of `Job`, to be awaited or iterated by `async for`.
+    """
 
     def __init__(self, client: AsyncHttpClient, name: str) -> None:
         self._client = client

@@ -13,7 +13,7 @@ from privacy_bounds.errors import InvalidArgument, NotInstalled, Refused
 
 @final
 class Local(Asking):
-    """Client that computes in this process, with the same bytes as a service. Costs are not limited.
+    """Client that computes in this process, with the same response bytes as a service. Costs are not limited.
 
     The numeric core is loaded when the client is made. Raise NotInstalled without the extra `[local]`.
     """

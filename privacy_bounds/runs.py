@@ -53,10 +53,10 @@ def _short_form(run: Run) -> dict[str, Any] | None:
 
 
 def foreign_state(run: Run) -> Any:
-    """Return the state of another library as the library serialises it. Equal neighbouring rows of a history are
-    merged.
+    """Return the state of another library as the library serialises it.
 
-    An accountant of dp_accounting becomes its ledger with its neighbouring relation.
+    Equal neighbouring rows of an accountant's history are merged. An accountant of dp_accounting becomes its ledger
+    with its neighbouring relation.
     """
     if callable(made := getattr(run, "state_dict", None)) or callable(made := getattr(run, "to_named_tuple", None)):
         run = made()
@@ -70,8 +70,9 @@ def foreign_state(run: Run) -> Any:
 
 
 def _merge_rows(history: Any) -> Any:
-    """Merge equal neighbouring rows of noise, rate and steps. A manually stepped accountant may have a million equal
-    rows.
+    """Merge equal neighbouring rows (noise, rate, steps) of a history.
+
+    An accountant that is stepped manually may have a million equal rows.
     """
     if not isinstance(history, list | tuple):
         return history

@@ -1,4 +1,4 @@
-"""Answers as values: the safe number, both bounds, and columns for `pandas.DataFrame`."""
+"""Answers as Python values: the safe number, both bounds, and columns for `pandas.DataFrame`."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ NO_ORIGIN = Origin()
 @final
 @dataclass(frozen=True, slots=True, repr=False)
 class Number:
-    """Number with an enclosure, `lower <= truth <= upper`, and the safe bound as `value`. An approximation has no
-    bounds.
+    """Number with an enclosure, `lower <= truth <= upper`.
 
-    `answer` has the evidence, the theorem and the notes; `response` has the digest, the assumptions and the hazards.
+    `value` is the safe bound. An approximation has no bounds (None). `answer` has the evidence, the theorem and the
+    notes. `response` has the digest, the assumptions and the hazards.
 
     `float(number)` is `value`. `format(number, ".3f")` rounds to the safe side. A comparison is true only if the bounds
     prove it: `number <= 2.0` needs `upper <= 2.0`, and `number >= 2.0` needs `lower >= 2.0`. Both are false if 2.0 lies
@@ -131,7 +131,10 @@ class Power:
         return (*self.origin.notes, *self.answer.notes)
 
     def columns(self) -> Columns:
-        """Return a row for each rate: power and type II error, each with both bounds."""
+        """Return the columns of a table with a row for each false positive rate.
+
+        A row has power and type II error, each with both bounds.
+        """
         columns: Columns = {"false_positive_rate": list(self.false_positive_rates)}
         for name in ("power", "type_two_error"):
             for end in ("value", "lower", "upper"):
@@ -187,7 +190,7 @@ class Bounds:
         return self.origin.notes
 
     def columns(self) -> Columns:
-        """Return a row for each number. A trade-off has a row with the power at each rate.
+        """Return the columns of a table with a row for each number. A trade-off has a row for each false positive rate.
 
         A parameter that a question does not have is None.
         """
@@ -223,7 +226,10 @@ def _answers_html(answers: list[Answer], response: BoundsResponse, origin: Origi
 
 
 def table(response: ComparisonsResponse) -> Columns:
-    """Return a row for each quantity of a comparison: safe number and both bounds of every run, and the best run."""
+    """Return the columns of a table with a row for each quantity of a comparison.
+
+    A row has the safe number and both bounds for every run, and the name of the best run.
+    """
     columns: Columns = {"quantity": [quantity.label for quantity in response.quantities]}
     for run in response.runs:
         answers = [(run.answers[quantity.question], quantity.point) for quantity in response.quantities]
@@ -253,9 +259,10 @@ class Sweep:
         return self.origin.notes
 
     def columns(self) -> Columns:
-        """Return a row for each point: the varied numbers, and the safe number and both bounds of every answer.
+        """Return the columns of a table with a row for each point of the sweep.
 
-        The last column describes the problem of a point without answers.
+        A row has the varied numbers, and the safe number and both bounds of every answer. The last column describes the
+        problem of a point without answers.
         """
         response = self.response
         columns = _varied(response)
@@ -336,7 +343,10 @@ class Curves:
         return tuple(name if names.count(name) == 1 else f"{name} {index}" for index, name in enumerate(names))
 
     def columns(self) -> Columns:
-        """Return a row for each rate: power and type II error of every curve, each with both bounds."""
+        """Return the columns of a table with a row for each false positive rate.
+
+        A row has power and type II error of every curve, each with both bounds.
+        """
         rates = list(self.response.false_positive_rates)
         columns: Columns = {"false_positive_rate": rates}
         for name, curve in zip(self.names, self.response.curves, strict=True):
