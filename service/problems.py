@@ -332,6 +332,9 @@ HTTP_PROBLEMS: Final[dict[int, ProblemDefinition]] = {
 }
 """Problem definitions for statuses that the web framework raises itself."""
 
+ALL_PROBLEMS: Final = (INTERNAL_ERROR, *SERVER_PROBLEMS.values(), *ERROR_PROBLEMS.values(), *HTTP_PROBLEMS.values())
+"""Definitions of all problems. A type may have several definitions."""
+
 
 def definition_of(error: Exception) -> ProblemDefinition:
     """Return the definition of the nearest base class of an error, or INTERNAL_ERROR."""

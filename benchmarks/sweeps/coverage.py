@@ -1,4 +1,4 @@
-"""Monte Carlo intervals against truths that are known: how often they miss, for every question of the wire."""
+"""Monte Carlo intervals against known values: how often they miss, for every question of the API."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from benchmarks.timing import cpu_seconds
 from tests.privacy.monte_carlo_coverage import CONFIDENCES, SAMPLES, SEEDS, Asked, allowed, misses, rows
 
 AT_ONCE: Final = 50
-"""Seeds of one piece of work."""
+"""Seeds of one work item."""
 Piece = tuple[tuple[Asked, ...], range]
 
 
@@ -46,7 +46,7 @@ def measure(seeds: int = SEEDS) -> Section:
 
 
 def _pieces(seeds: int) -> list[Piece]:
-    """Rows that share their draws, a few seeds at a time."""
+    """Group rows that share their draws, a few seeds at a time."""
     together: dict[tuple[str, float, int], list[Asked]] = {}
     for row, count in rows(seeds):
         together.setdefault((row.mechanism, row.confidence, count), []).append(row)
@@ -58,7 +58,7 @@ def _pieces(seeds: int) -> list[Piece]:
 
 
 def _missed(piece: Piece) -> tuple[Counter[Asked], Counter[Asked], float]:
-    """Misses and seeds of every row, and the CPU seconds that it took."""
+    """Return the misses and seeds of every row, and the CPU seconds."""
     listed, seeds = piece
     found: Counter[Asked] = Counter()
     seconds = cpu_seconds(lambda: found.update(misses(listed, seeds)))

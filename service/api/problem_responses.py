@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, MutableMapping
 from http import HTTPStatus
-from typing import Annotated, Any
+from typing import Any
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
-from pydantic import TypeAdapter
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.routing import BaseRoute, Match
@@ -128,19 +127,14 @@ def _parameter_error(route: object, entry: Mapping[str, Any]) -> FieldError:
 
 def _range(route: object, place: str, name: str) -> str:
     """Return a sentence with the values that a parameter may have, from the annotations of its route."""
-    dependant = getattr(route, "dependant", None)
-    fields = [] if dependant is None else getattr(dependant, f"{place}_params", [])
-    info = next((field.field_info for field in fields if field.alias == name), None)
-    if info is None:
+    fields: list[Any] = getattr(getattr(route, "dependant", None), f"{place}_params", [])
+    rules: list[Any] = next((field.field_info.metadata for field in fields if field.alias == name), [])
+    least, most, longest = (
+        next((getattr(rule, limit) for rule in rules if hasattr(rule, limit)), None)
+        for limit in ("ge", "le", "max_length")
+    )
+    if longest is not None:
+        return f"Must have at most {longest} characters."
+    if least is None:
         return INVALID_PARAMETER.guidance
-    schema = TypeAdapter(Annotated[info.annotation, *info.metadata]).json_schema()
-    rule: dict[str, Any] = schema.get("anyOf", [schema])[0]
-    match rule:
-        case {"type": "integer", "minimum": least, "maximum": most}:
-            return f"Must be an integer from {least} to {most}."
-        case {"type": "integer", "minimum": least}:
-            return f"Must be an integer of at least {least}."
-        case {"maxLength": most}:
-            return f"Must have at most {most} characters."
-        case _:
-            return INVALID_PARAMETER.guidance
+    return f"Must be an integer of at least {least}." if most is None else f"Must be an integer from {least} to {most}."

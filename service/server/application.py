@@ -29,6 +29,7 @@ from service.api.routes import (
     documentation_pages,
     explorer_page,
     operations,
+    problem_pages,
     results,
 )
 from service.engine_version import ENGINE_VERSION
@@ -82,7 +83,7 @@ def create_app(settings: Settings, operators: socket.socket | None = None) -> Fa
     app = build_framework(version, lifespan)
     offered = resources()
     app.router.routes[:0] = map(computations.route_of, offered)  # asked most, matched first
-    people = (explorer_page.router, documentation_pages.router(*documentation_pages.GUIDE))
+    people = (explorer_page.router, documentation_pages.router(*documentation_pages.GUIDE), problem_pages.router)
     stored = (results.router(offered), decisions.router)
     ready = operations.details_router if settings.operator_bind is None else operations.verdict_router
     for router in (job_routes.router, *stored, discovery.router(offered), operations.router, ready, *people):

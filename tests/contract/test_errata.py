@@ -1,4 +1,4 @@
-"""The page of errata shows numbers that the service really answers."""
+"""The errata page shows numbers that the service computes."""
 
 from __future__ import annotations
 
@@ -137,34 +137,34 @@ CHECKS: dict[str, list[tuple[Callable[[], float], str]]] = {
 
 
 @pytest.mark.parametrize("name", CHECKS)
-def test_numbers_of_the_page_are_those_of_the_service(name: str) -> None:
+def test_numbers_of_page_match_service(name: str) -> None:
     for computed, shown in CHECKS[name]:
         assert shown in ROWS[name]
         decimals = len(shown.partition(".")[2])
         assert round(computed(), decimals) == pytest.approx(float(shown), abs=0.51 * 10**-decimals)
 
 
-def test_the_direction_that_proposition_9_leaves_out(client: TestClient) -> None:
+def test_proposition_9_needs_both_directions(client: TestClient) -> None:
     sent = {"epsilon": 8.0, "points": [[1.7], [-0.1], [0.0], [0.1]], "objects": [[1.0], [-1.0]], "clip_radius": 2.0}
     answer = client.post("/v1/pmp/exponential", json=sent).json()
     assert answer["maximiser"]["direction"] == "out_over_in"
     assert f"served {answer['epsilon_pmp']['value']:.4f}" in ROWS["pmp-proposition-9"]
 
 
-def test_every_entry_says_what_is_printed_and_what_is_served() -> None:
+def test_every_entry_has_printed_and_served_value() -> None:
     assert len(ROWS) == PAGE.count("<a id=") >= 51
     for row in ROWS.values():
         assert row.count("**Printed:**") == row.count("**Served:**") == row.count("**Shown by:**") == 1
         assert not re.search(r"\^|[\w)]_\{", row), "superscripts and subscripts are written as such"
 
 
-def test_what_answers_name_is_an_entry() -> None:
+def test_errata_links_in_service_lead_to_entries() -> None:
     sources = (Path(__file__).parents[2] / "service").rglob("*.py")
     named = {name for path in sources for name in re.findall(r"/errata#([\w-]+)", path.read_text("utf-8"))}
     assert named <= set(ROWS)
     assert named
 
 
-def test_the_page_is_where_it_was(client: TestClient) -> None:
+def test_old_errata_address_redirects_to_guide(client: TestClient) -> None:
     response = client.get("/errata", follow_redirects=False)
     assert (response.status_code, response.headers["location"]) == (308, "/guide/errata.html")

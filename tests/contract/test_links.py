@@ -90,17 +90,17 @@ def broken_links(page: Path, text: str, root: Path = ROOT) -> list[Broken]:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_every_link_has_a_target(page: Path) -> None:
+def test_links_have_targets(page: Path) -> None:
     assert broken_links(page, page.read_text("utf-8")) == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_every_file_that_is_named_exists(page: Path) -> None:
+def test_named_files_exist(page: Path) -> None:
     named = FILE_IN_TEXT.findall(re.sub(r"(?ms)^```.*?^```$", "", page.read_text("utf-8")))
     assert [(page.name, name) for name in named if not (ROOT / name).exists()] == []
 
 
-def test_broken_links_are_found(tmp_path: Path) -> None:
+def test_broken_links_are_reported(tmp_path: Path) -> None:
     guide = tmp_path / "docs" / "guide"
     guide.mkdir(parents=True)
     (tmp_path / "README.md").write_text("# Readme\n")
@@ -128,7 +128,7 @@ def test_broken_links_are_found(tmp_path: Path) -> None:
     assert [each.target for each in found] == wrong
 
 
-def test_every_link_of_the_explorer_into_the_guide_has_a_target() -> None:
+def test_links_of_explorer_into_guide_have_targets() -> None:
     sources = [path for path in (ROOT / "service/web").rglob("*.*") if path.suffix in (".html", ".js")]
     own = [path for path in sources if not {"vendor", "guide"} & set(path.relative_to(ROOT / "service/web").parts)]
     linked = {
@@ -141,6 +141,6 @@ def test_every_link_of_the_explorer_into_the_guide_has_a_target() -> None:
         assert not anchor or anchor in anchors(page.read_text("utf-8")), (name, anchor)
 
 
-def test_every_page_is_read() -> None:
+def test_all_pages_are_checked() -> None:
     assert len(PAGES) > 60
     assert sum(len(list(targets(page.read_text("utf-8")))) for page in PAGES) > 100

@@ -14,7 +14,7 @@ from service.parsing import RequestBodyError, parse_request
 from service.privacy.errors import PrivacyComputationError
 from service.resources.catalogue import resource
 from service.resources.cost_range import CostRange, cost_range
-from tests.frozen.answers import DIGEST, ENGINE, kept
+from tests.frozen.answers import DIGEST, ENGINE, read_frozen_answers
 from tests.frozen.space import TURNS, request
 
 FACTOR: Final = 4.0
@@ -63,7 +63,7 @@ def print_space(first: int) -> None:
 
     Constants were chosen on the requests whose round of the space is even; those of odd rounds were held out.
     """
-    skipped = set(kept().skipped)
+    skipped = set(read_frozen_answers().skipped)
     numbers = [number for number in range(first + len(skipped)) if number not in skipped][:first]
     found = [each for each in map(priced, numbers) if each is not None and each.seconds >= SHORT_SECONDS]
     halves = [[each for each in found if each.number // len(TURNS) % 2 == half] for half in (0, 1)]

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from service.engine_version import ENGINE_VERSION
-from tests.frozen.answers import FILE, Answer, answer, kept, present_platform
-from tests.frozen.comparing import apart, disagreeing, unlike
+from tests.frozen.answers import FILE, Answer, answer, present_platform, read_frozen_answers
+from tests.frozen.comparing import contradictions, disagreeing, unlike
 from tests.frozen.space import request
 from tests.slow_marker import thorough
 
-KEPT = kept()
+KEPT = read_frozen_answers()
 HERE = KEPT.platform == present_platform()
 WITH_BOUNDS = 200
 BLOCK = 50
@@ -34,8 +34,8 @@ def test_numbers_are_those_of_the_file(start: int) -> None:
 
 def _problems(before: Answer, now: Answer) -> list[str]:
     if not HERE:
-        return apart(before, now) + disagreeing(before, now) if before.bounds or before.problem else []
+        return contradictions(before, now) + disagreeing(before, now) if before.bounds or before.problem else []
     if before.numbers == now.numbers:
         return []
     advice = f"a number moved: service/engine_version.py is to change, and {FILE.name} to be written"
-    return [unlike(before, now) or advice, *apart(before, now), *disagreeing(before, now)]
+    return [unlike(before, now) or advice, *contradictions(before, now), *disagreeing(before, now)]

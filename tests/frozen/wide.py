@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from tests.frozen.answers import kept, response
+from tests.frozen.answers import read_frozen_answers, response
 from tests.frozen.space import request
 
 MOST_SHOWN: Final = 4
@@ -35,7 +35,7 @@ def wide_answers(first: int) -> Iterator[str]:
     """
     groups: defaultdict[tuple[str, str, str], list[WideAnswer]] = defaultdict(list)
     asked = 0
-    for answer in kept().answers[:first]:
+    for answer in read_frozen_answers().answers[:first]:
         name, body = request(answer.number)
         for single in _single_questions(json.loads(body)):
             asked += 1
