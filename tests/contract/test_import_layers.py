@@ -99,7 +99,7 @@ FOREIGN: dict[str, set[str]] = {
     "service.rendering.documents": {"pydantic", "yaml"},
     "service.rendering.tables": {"rich"},
     "service.rendering": {"jinja2", "markupsafe", "pydantic", "vl_convert"},
-    "privacy_bounds": {"pydantic", "typing_extensions"},
+    "privacy_bounds": {"httpx2", "pydantic", "stamina", "typing_extensions"},
 }
 STANDARD_LIBRARY_OF_THE_CORE = {
     "__future__",
