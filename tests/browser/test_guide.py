@@ -1,4 +1,4 @@
-"""The guide and the reference in a browser: no policy violation, a working search, and a request that is sent."""
+"""The guide and the reference in a browser: no policy violation, a working search, examples to copy and to send."""
 
 from __future__ import annotations
 
@@ -41,6 +41,31 @@ def test_guide_search_opens_found_page(browser: Browser, address: str) -> None:
     page.get_by_label("Search").fill("zzzzqqqq")
     expect(page.locator("#found")).to_have_text("Nothing found.")
     watched.check()
+    context.close()
+
+
+def test_example_names_own_host_and_is_copied(browser: Browser, address: str) -> None:
+    context = browser.new_context(viewport=DESKTOP, permissions=["clipboard-read", "clipboard-write"])
+    watched = Watched(context, address)
+    page = context.new_page()
+    page.goto(f"{address}/guide/requests.html")
+    page.get_by_role("button", name="Copy").first.click()
+    expect(page.get_by_role("button", name="Copied")).to_be_visible()
+    copied = page.evaluate("navigator.clipboard.readText()")
+    assert copied.startswith(f"curl -s {address}/v1/bounds ")
+    assert copied.rstrip().endswith("'")
+    assert "Copy" not in copied
+    watched.check()
+    context.close()
+
+
+def test_reference_follows_colour_scheme(browser: Browser, address: str) -> None:
+    context = browser.new_context(viewport=DESKTOP, color_scheme="dark")
+    page = context.new_page()
+    page.goto(f"{address}/docs")
+    expect(page.locator("html.dark-mode .swagger-ui").first).to_be_visible()
+    page.emulate_media(color_scheme="light")
+    expect(page.locator("html:not(.dark-mode) .swagger-ui").first).to_be_visible()
     context.close()
 
 

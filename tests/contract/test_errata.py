@@ -37,6 +37,11 @@ def worst_epsilon(noise: float, delta: float) -> float:
     return WorstCase().curves(built(gaussian(noise))).both.epsilon(delta).upper
 
 
+def glrt_power(rate: float, *, swapped: bool = False) -> float:
+    curves = Glrt(dimension=1).curves(built(gaussian(1.0)))
+    return (curves.remove if swapped else curves.add).power_at(rate).upper
+
+
 def averaged_epsilon(direction: str) -> float:
     adversary = Glrt(dimension=1, unknown_direction=direction)  # type: ignore[arg-type]
     return adversary.curves(built(AVERAGED)).both.epsilon(0.01).upper
@@ -86,6 +91,17 @@ CHECKS: dict[str, list[tuple[Callable[[], float], str]]] = {
         (lambda: worst_epsilon(2.0, 1e-4), "1.6981"),
         (lambda: glrt_epsilon(2.0, 1, 1e-4), "1.0279"),
     ],
+    "glrt-figure-10": [
+        (lambda: worst_epsilon(3.5 / 50**0.5, 0.01), "6.083892"),
+        (lambda: glrt_epsilon(3.5 / 50**0.5, 1, 0.01), "5.390745"),
+    ],
+    "glrt-corollary-1": [(lambda: glrt_power(0.1), "0.2636")],
+    "glrt-symmetrisation": [
+        (lambda: glrt_power(0.1), "0.2636"),
+        (lambda: glrt_power(0.1, swapped=True), "0.1637"),
+        (lambda: glrt_power(0.5), "0.6746"),
+        (lambda: glrt_power(0.5, swapped=True), "0.7065"),
+    ],
     "glrt-algorithm-1": [
         (lambda: glrt_epsilon(1.0, 1, 1e-4), "3.111439"),
         (lambda: glrt_epsilon(1.0, 30, 1e-4), "0.461223"),
@@ -128,10 +144,17 @@ def test_numbers_of_page_match_service(name: str) -> None:
         assert round(computed(), decimals) == pytest.approx(float(shown), abs=0.51 * 10**-decimals)
 
 
+def test_proposition_9_needs_both_directions(client: TestClient) -> None:
+    sent = {"epsilon": 8.0, "points": [[1.7], [-0.1], [0.0], [0.1]], "objects": [[1.0], [-1.0]], "clip_radius": 2.0}
+    answer = client.post("/v1/pmp/exponential", json=sent).json()
+    assert answer["maximiser"]["direction"] == "out_over_in"
+    assert f"served {answer['epsilon_pmp']['value']:.4f}" in ROWS["pmp-proposition-9"]
+
+
 def test_every_entry_has_printed_and_served_value() -> None:
     assert len(ROWS) == PAGE.count("<a id=") >= 51
     for row in ROWS.values():
-        assert row.count("**Printed:**") == row.count("**Served:**") == 1
+        assert row.count("**Printed:**") == row.count("**Served:**") == row.count("**Shown by:**") == 1
         assert not re.search(r"\^|[\w)]_\{", row), "superscripts and subscripts are written as such"
 
 

@@ -11,6 +11,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
 from starlette.testclient import TestClient
 
+from api_schemas.assumptions_and_hazards import AssumptionCode
 from api_schemas.fields import shape_of, shape_of_field, type_of
 from api_schemas.mechanisms import MechanismSpec
 from api_schemas.membership_conversions import MembershipConversion
@@ -196,6 +197,15 @@ def test_table_of_job_diagnoses_is_complete() -> None:
     reasons = [part.removesuffix(":") for part in named if part not in ("", "why")]
     assert len(reasons) >= 12
     assert [reason for reason in reasons if reason not in told] == []
+
+
+def test_tables_of_assumptions_are_complete() -> None:
+    rows = re.findall(r"(?m)^\| (.*) \|$", section("Who attests what", "assessments"))
+    named = {code for row in rows for code in re.findall(r"`([a-z]+(?:_[a-z]+)+)`", row)}
+    codes = set(shape_of(AssumptionCode).choices)
+    assert codes <= named, "edit the tables of assumptions in docs/guide/assessments.md"
+    opening = {code for row in rows for code in re.findall(r"`(\w+)`", row.split(" | ")[0])}
+    assert opening <= codes
 
 
 def test_table_of_metrics_is_complete() -> None:
