@@ -33,7 +33,8 @@ class Refused(PrivacyBoundsError):
         self.problem = problem
         self.retry_after = retry_after
         places = "; ".join(f"{each.pointer or 'the whole'}: {each.detail}" for each in problem.errors)
-        known = f" Supported: {', '.join(problem.supported)}." if problem.supported else ""
+        unnamed = [each for each in problem.supported or () if each not in places]
+        known = f" Supported: {', '.join(unnamed)}." if unnamed else ""
         super().__init__(f"{problem.title} ({problem.status}). {places or problem.detail}{known}")
 
     @property

@@ -117,7 +117,7 @@ async def test_steps_of_the_loop_are_short(monkeypatch: pytest.MonkeyPatch) -> N
     for name, body in bodies:
         await outcome_of(
             runner, name, {**body, "questions": [{"type": "advantage"}]}
-        )  # Load what the first request loads.
+        )  # the first request imports modules
         with steps(monkeypatch) as found:
             assert await outcome_of(runner, name, body) == "NobodyComputes"
         assert max(found) < LONGEST_SECONDS, name

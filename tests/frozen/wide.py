@@ -1,4 +1,4 @@
-"""Answers that are wider than their tolerance: what limits them, and which mechanisms they are about."""
+"""Answers wider than their tolerance: their limits and their mechanisms."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.frozen.answers import read_frozen_answers, response
 from tests.frozen.space import request
 
 MOST_SHOWN: Final = 4
-"""Answers of a group that are printed."""
+"""Number of printed answers of a group."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +29,9 @@ class WideAnswer:
 
 
 def wide_answers(first: int) -> Iterator[str]:
-    """Yield lines about the wide answers to the first requests, each question asked alone: by limit, engine and kind.
+    """Yield lines about the wide answers to the first requests, grouped by limit, engine and kind.
 
-    Largest groups come first.
+    Each question is computed in a request of its own. The largest groups come first.
     """
     groups: defaultdict[tuple[str, str, str], list[WideAnswer]] = defaultdict(list)
     asked = 0
