@@ -99,7 +99,7 @@ def mu(curve: AbstractTradeOff, false_positive_rate_min: float, type_two_error_m
 
 
 def _is_gaussian_in_range(curve: AbstractTradeOff, rate_min: float, error_min: float) -> bool:
-    """Return whether the curve is that of mu-GDP and has a point surely in the range. mu is then equal at every rate."""
+    """Return whether the curve is that of mu-GDP, with a point surely in the range; mu is equal at every rate then."""
     if not isinstance(curve, GaussianTradeOff) or rate_min == 1:
         return False
     start = max(rate_min, SMALLEST_RATE)

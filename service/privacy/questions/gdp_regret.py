@@ -1,4 +1,4 @@
-"""Regret of the Gaussian curve of mu-GDP that summarises a mechanism: its largest distance below the mechanism's curve."""
+"""Regret of the curve of mu-GDP that summarises a mechanism: its largest distance below the mechanism's curve."""
 
 from __future__ import annotations
 
