@@ -239,7 +239,7 @@ def test_a_batch_of_all_records_is_what_smaller_batches_tend_to() -> None:
     known = gaussian_curve(Enclosure.point(3 * 2 * 0.25)).epsilon(1e-5)
     assert pair.both.epsilon(1e-5).lower <= known.upper
     assert pair.both.epsilon(1e-5).upper >= known.lower
-    with pytest.raises(UnsupportedCombination, match="are left"):
+    with pytest.raises(UnsupportedCombination, match="records remain"):
         curves(run, "add_or_remove_one", 3)
 
 
