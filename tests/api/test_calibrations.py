@@ -92,7 +92,7 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("a weight", free("/mechanism/weights/0", MIXTURE), "/free", "sums to 1"),
     ("a rate that follows", free("/mechanism/sample_rate", SIZES), "/free", "follows from batch_size"),
     ("steps that follow", free("/mechanism/steps", EPOCHS), "/free", "follow from epochs"),
-    ("what is not read", free("/mechanism/dimension", SGD | {"max_grad_norm": 1.0}), "/free", "depends on"),
+    ("what is not read", free("/mechanism/dimension", SGD | {"max_grad_norm": 1.0}), "/free", "changes the answer"),
     ("an attacker of no target", free("/threat_model/records") | targets({"threat_model": {"type": "worst_case"}}),
      "/free", "of its own"),
     ("no targets", {"targets": []}, "/targets", "1 to 16"),

@@ -112,4 +112,4 @@ def test_infeasible_is_not_said_of_what_a_budget_kept_from_being_looked_at(
     monkeypatch.setattr(evaluator, "MOST_WORK", 1)  # where a budget ends is a constant of the module
     ended = CALIBRATIONS.response(request, "sha256:" + "0" * 64, "any")
     assert ended.status == "undecided"
-    assert any("ended with the work" in note for note in ended.notes)
+    assert any("reached the work limit" in note for note in ended.notes)

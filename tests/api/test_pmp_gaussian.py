@@ -155,7 +155,7 @@ BAD_ARCHIVES: dict[str, tuple[bytes, str, str]] = {
     "NaN": (archived(points=POINTS * np.nan, noise_std=1.0, delta=0.1), "/points", "finite"),
     "no points": (archived(noise_std=1.0, delta=0.1), "/points", "N x d"),
     "one dimension": (archived(points=np.zeros(4), noise_std=1.0, delta=0.1), "/points", "N x d"),
-    "unknown": (archived(points=POINTS, labels=POINTS, noise_std=1.0, delta=0.1), "/labels", "Not an array here"),
+    "unknown": (archived(points=POINTS, labels=POINTS, noise_std=1.0, delta=0.1), "/labels", "Unknown array"),
     "pickled": (archived(points=np.array([[None, 1]] * 2, dtype=object)), "/points", "never unpickled"),
     "no noise": (archived(points=POINTS, delta=0.1), "", "exactly one"),
     "half a target": (archived(points=POINTS, clip_radius=1.0, **{"target.epsilon": 1.0}), "/target/delta", "Required"),

@@ -136,7 +136,7 @@ def test_a_run_of_so_many_epochs_is_judged_with_the_steps_of_either_rate() -> No
         for rate in (0.5, 0.01):
             assert judged_epsilon(told) >= epsilon_of(run | {"sample_rate": rate}) * (1 - 1e-9)
         assert told.judged_as is not None
-        assert "with the steps that its epochs have at the smaller one" in told.judged_as.text
+        assert "with the steps of its epochs at the smaller rate" in told.judged_as.text
 
 
 @pytest.mark.parametrize(

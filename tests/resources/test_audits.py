@@ -207,7 +207,7 @@ def test_a_leak_is_above_the_bound() -> None:
 def test_long_columns_are_left_out() -> None:
     answer = audited({"batch_size": 5, "simulate": {"dimension": 1, "queries": 10_002}})
     assert answer.combined_p_values is answer.steps[0].p_values is None
-    assert any("left out" in note for note in answer.notes)
+    assert any("omitted" in note for note in answer.notes)
 
 
 def test_a_singular_covariance_points_to_the_background() -> None:
