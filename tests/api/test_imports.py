@@ -72,7 +72,7 @@ def test_what_cannot_be_read_is_a_problem(client: TestClient, content: str, stat
     problem = answer.json()
     assert [each["pointer"] for each in problem["errors"]] == ([] if pointer is None else [pointer])
     if status == 413 or pointer == "":
-        assert "neighbours of a schedule or history as one" in json.dumps(problem)
+        assert "equal neighbours of a schedule or history" in json.dumps(problem)
 
 
 def test_keys_of_any_script_have_a_digest(client: TestClient) -> None:

@@ -29,7 +29,7 @@ def told(client: TestClient, path: str, body: Any) -> dict[str, str]:
         ({**RUN, "Steps": 7}, "/mechanism/Steps", "Did you mean `steps`?"),
         ({"type": "dp-sgd"}, "/mechanism/type", "Did you mean `dpsgd`?"),
         ({"noise_multiplier": 1.0}, "/mechanism/type", 'Must be one of "gaussian", "laplace",'),
-        ({**RUN, "z" * 100_000: 1}, "/mechanism/" + "z" * 100_000, "Not a field here."),
+        ({**RUN, "z" * 100_000: 1}, "/mechanism/" + "z" * 100_000, "Unknown field."),
     ],
     ids=["misspelt", "capital", "misspelt type", "no type", "long"],
 )

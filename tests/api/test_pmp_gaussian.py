@@ -132,7 +132,7 @@ BAD: dict[str, tuple[dict[str, Any] | bytes, str, str]] = {
         "/target/delta",
         "[1e-300, 1)",
     ),
-    "no whole share": (changed(parent_ratio=3.0), "/parent_ratio", "whole number"),
+    "no whole share": (changed(parent_ratio=3.0), "/parent_ratio", "an integer"),
     "everything": (changed(parent_ratio=1.0), "/parent_ratio", "(1, 1000000]"),
     "too many values": (changed(points=[[0.5]] * 40_000), "", "32000 values"),
 }

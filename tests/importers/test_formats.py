@@ -70,7 +70,7 @@ def test_what_has_no_theorem_is_refused_with_what_to_send_instead(library: Impor
         asked(imported(content_of(library, name), library))
     [error] = field_errors(caught.value)
     assert error.pointer == "/mechanism/content" + REFUSED[library][name]
-    assert "Send" in error.detail or "is, for a record" in error.detail
+    assert "send" in error.detail.lower()
 
 
 @pytest.mark.parametrize("name", STATES["dp_accounting"])

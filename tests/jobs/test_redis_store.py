@@ -338,7 +338,7 @@ def test_a_server_without_room_refuses_jobs_and_keeps_what_it_has(tmp_path: Path
                     call()
             with pytest.raises(JobsUnavailable) as caught:
                 store.probe()
-            assert "Redis has no room. Raise maxmemory" in explain_store_failure(caught.value.reason)
+            assert "Redis has no memory left. Raise maxmemory" in explain_store_failure(caught.value.reason)
             # What frees a claim may still be written, so that no chunk is lost between two commands.
             assert store.save(claim, lines(2), 2).done == 2
             assert store.get(job.id).state == "running"

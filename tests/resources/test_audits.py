@@ -259,7 +259,7 @@ def test_assumptions_say_what_the_law_rests_on() -> None:
     known |= {"steps.1.background_mean": np.zeros(3), "steps.1.background_variances": np.ones(3)}
     assert codes(known) & laws == laws
     for answer in (lambda: uploaded(known | {"shrinkage": np.array(0.1)}), lambda: audited(as_json(known) | SHRUNK)):
-        with pytest.raises((ArchiveError, ValidationError), match="taken as known"):
+        with pytest.raises((ArchiveError, ValidationError), match="counts as known"):
             answer()
 
 

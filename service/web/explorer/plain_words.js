@@ -14,7 +14,7 @@ const NAMES = [
 
 // A sentence of the server, without the names of its fields.
 export function inPlainWords(text) {
-  let said = String(text ?? "").replace(/(?<![Aa] )(?:\bthe )?`?\bnoise_multiplier\b`?/g, "the noise multiplier").replace(/, which \/v1\/pmp computes from data/g, "").replace(/\bask \/v1\/bounds for them\b/g, "the API has them");
+  let said = String(text ?? "").replace(/(?<![Aa] )(?:\bthe )?`?\bnoise_multiplier\b`?/g, "the noise multiplier").replace(/ Compute it from the data with \/v1\/pmp\./g, "").replace(/\bSend a request to \/v1\/bounds for them\./g, "The API has them.");
   for (const [pattern, words] of NAMES) said = said.replace(pattern, words);
   return said.replaceAll("`", "").replace(/\b[a-z]+(_[a-z]+)+\b/g, (name) => name.replaceAll("_", " ")).replace(/\bJSON\b/g, "text").replace(/(\de-)0+(?=\d)/g, "$1");
 }

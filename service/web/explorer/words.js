@@ -52,7 +52,7 @@ const CONTRADICTIONS = [
   ["records", /one record/, () => "Only one record of a person is served for batches that are drawn like this."],
   ["rate-by", /both sizes/, () => "Records that may repeat need both sizes: choose “records” here, and fill in the records in the data."],
   ["delta-pmp", /epsilon_pmp/, () => "Belongs to the epsilon of practical membership privacy: fill in both, or none."],
-  ["records-in-data", /mechanism says (\d+)/, (found) => `What was pasted says ${found[1]}: write the same number, or none.`],
+  ["records-in-data", /mechanism has (\d+)/, (found) => `The pasted state has ${found[1]}. Enter the same number, or leave the field empty.`],
   ["records-in-data", /batch_size|batches/, () => "The data cannot hold fewer records than a batch."],
   ["name", /Another run/, () => "Another run has this name."],
   ["name", /./, () => "Write 1 to 64 letters, digits or signs."],
@@ -131,10 +131,10 @@ const LIBRARIES = "Opacus, dp-accounting, TensorFlow Privacy, JAX Privacy, riskc
 
 function ofPasted(pointer, detail) {
   const place = placeInPasted(pointer);
-  if (/none of them|Known formats/.test(detail) || !place) return `No library that is known here prints this. Known are ${LIBRARIES}.`;
+  if (/known formats|Known formats/.test(detail) || !place) return `No library that is known here prints this. Known are ${LIBRARIES}.`;
   if (/look exchanged/.test(detail)) return `At ${place}: the columns look exchanged. Their order is noise multiplier, sampling rate, number of steps.`;
   if (/^Required/.test(detail)) return `${place} is missing in what was pasted.`;
-  if (/^Not a field/.test(detail)) return `${place} is not known in what this library prints.`;
+  if (/^Unknown field/.test(detail)) return `${place} is not known in what this library prints.`;
   const range = rangeOf(detail);
   if (!range) return `At ${place}, what was pasted cannot be read.`;
   return `At ${place}: must be ${/integer/.test(detail) ? "a whole number" : "a number"} ${range.above ? "above" : "of at least"} ${at(range.least)} and at most ${at(range.most)}.`;
