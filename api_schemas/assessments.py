@@ -44,7 +44,8 @@ class AssessmentsRequest(Request):
         asked, told = self.threat_model.records, self.context.records
         if asked is not None and told is not None and asked != told:
             raise limit_error(
-                "/context/records", f"The threat model has {asked}. Send only one of the two numbers, or equal numbers."
+                "/context/records",
+                f"The threat model has {asked} records. Send only one of the two numbers, or equal numbers.",
             )
         threat_model = settled(self.threat_model, self.mechanism)
         if told is not None and told > 1 and asked is None:
@@ -68,7 +69,7 @@ class AssessmentsRequest(Request):
                     continue
             if known is not None and said != known:
                 place = f"/policy/rules/{index}/threat_model/{name}"
-                raise limit_error(place, f"The context has {known}. Send the same value here, or omit it.")
+                raise limit_error(place, f"The context has {name} {known}. Send the same value here, or omit it.")
 
     def _settled_policy(self, policy: Policy) -> Policy:
         """Return the policy whose attackers have the neighbouring relation of the run where they name none."""
@@ -91,7 +92,7 @@ class AssessmentsRequest(Request):
                 if said is not None and known is not None and said != known:
                     raise limit_error(
                         f"/context/{name}",
-                        f"The mechanism has {known}. Send only one of the two numbers, or equal numbers.",
+                        f"The mechanism has {name} {known}. Send only one of the two numbers, or equal numbers.",
                     )
             if isinstance(node, NoisySgdMechanism) and context.dimension not in (None, node.dimension):
                 raise limit_error(

@@ -96,7 +96,7 @@ class GdpGmipRequest(Request):
 
     @property
     def target(self) -> tuple[Literal["mu_dp", "mu_mip"], float]:
-        "mu_dp or mu_mip, the parameter of the request."
+        """mu_dp or mu_mip, the parameter of the request."""
         if self.mu_dp is not None:
             return "mu_dp", self.mu_dp
         return "mu_mip", self.mu_mip or LEAST_MU  # which is not 0

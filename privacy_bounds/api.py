@@ -1,4 +1,8 @@
-"""Questions about runs, as methods that every client shares."""
+"""Questions about training runs, as methods that every client shares.
+
+A *run* is a mechanism (for example DP-SGD with its noise, sampling rate and steps) or the state of an accountant of
+another library. Options, policies and contexts are JSON objects of the HTTP contract.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +46,7 @@ class Options(TypedDict, total=False):
 
 
 class Asking(ABC):
-    """Client that answers requests of the contract. Every method raises PrivacyBoundsError."""
+    """Base of all clients: each method sends one request of the contract. Every method raises PrivacyBoundsError."""
 
     @abstractmethod
     def send(self, path: str, body: bytes, media_type: str = JSON) -> bytes:
@@ -55,12 +59,12 @@ class Asking(ABC):
 
     @final
     def delta(self, run: Run, epsilon: float, **options: Unpack[Options]) -> Number:
-        """Compute the smallest delta at this epsilon."""
+        """Compute the smallest delta (a probability) at this epsilon in nats."""
         return self._number(run, {"type": "delta", "epsilon": epsilon}, options)
 
     @final
     def advantage(self, run: Run, **options: Unpack[Options]) -> Number:
-        """Compute the largest difference between true and false positive rate of an attack."""
+        """Compute the largest difference between true and false positive rate of a membership inference attack."""
         return self._number(run, {"type": "advantage"}, options)
 
     @final
@@ -77,10 +81,10 @@ class Asking(ABC):
         candidates: int | None = None,
         **options: Unpack[Options],
     ) -> Number:
-        """Compute the largest probability to reconstruct a record.
+        """Compute the largest probability that an attacker reconstructs a record.
 
-        baseline_success: probability without the run. candidates: number of equally likely records, instead of a
-        probability.
+        `baseline_success` is the probability of success without access to the run. `candidates` is the number of
+        equally likely records, in place of this probability.
         """
         sent = {"baseline_success": baseline_success, "candidates": candidates}
         given = {name: value for name, value in sent.items() if value is not None}
@@ -90,7 +94,11 @@ class Asking(ABC):
     def power(
         self, run: Run, false_positive_rates: Iterable[float], direction: str = "add", **options: Unpack[Options]
     ) -> Power:
-        """Compute the largest power of an attack at each false positive rate, given as any iterable or array."""
+        """Compute the largest true positive rate (power) of an attack at each false positive rate.
+
+        The rates are any iterable or array. `direction` is "add" (the null hypothesis is the data without the record)
+        or "remove".
+        """
         question = {"type": "trade_off", "false_positive_rates": false_positive_rates, "direction": direction}
         found = self.bounds(run, [question], **options)[0]
         return cast("Power", found)
@@ -105,9 +113,9 @@ class Asking(ABC):
     def calibrate(
         self, run: Run, targets: Iterable[Object], free: str = "/mechanism/noise_multiplier", **more: Any
     ) -> CalibrationsResponse:
-        """Find the least private number at which every target is met.
+        """Find the least private value of one number of the run at which every target is met.
 
-        The response also has the `witness`, a neighbouring number at which a target fails. A target is a question with
+        The response also has the `witness`, a neighbouring value at which a target fails. A target is a question with
         `at_most` or `at_least`. `free` is a JSON pointer to a number of the request. If the run is a state of another
         library, the pointer refers to the imported mechanism.
         """
@@ -137,8 +145,8 @@ class Asking(ABC):
     ) -> Sweep:
         """Answer the same questions about many runs.
 
-        vary: JSON pointers to numbers of the request, each with a list of numbers, or with `from`, `to`, `count` and
-        `spacing`.
+        `vary` maps JSON pointers (numbers of the request) to a list of numbers, or to an object with `from`, `to`,
+        `count` and `spacing`. `combine` is "product" (every combination) or "zip" (element by element).
         """
         numbers: dict[str, Any] = {
             pointer: each if isinstance(each, Mapping | BaseModel) else {"values": each}
@@ -149,34 +157,39 @@ class Asking(ABC):
 
     @final
     def assess(self, run: Run, context: Object, policy: Object | None = None, **more: Any) -> AssessmentsResponse:
-        """Evaluate the standard questions about a run, and decide whether the run meets a policy."""
+        """Evaluate the standard questions about a run, and decide whether the run meets a policy.
+
+        `context` describes the release and the data; `policy` has limits on the answers. None: no policy.
+        """
         return self.post("/v1/assessments", _assessment(run, context, policy, more), AssessmentsResponse)
 
     @final
     def report(
         self, run: Run, context: Object, policy: Object | None = None, form: str = "text/markdown", **more: Any
     ) -> str:
-        """Return an assessment in another media type: Markdown for a model card, `text/plain`,
-        `application/vnd.mlflow.run+json`, `application/vnd.cyclonedx+json`, `application/ld+json` or
-        `application/yaml`.
+        """Return an assessment as text in the media type `form`.
+
+        Media types: `text/markdown` (model card), `text/plain`, `application/vnd.mlflow.run+json`,
+        `application/vnd.cyclonedx+json`, `application/ld+json` and `application/yaml`.
         """
         return self.send("/v1/assessments", encode(_assessment(run, context, policy, more)), form).decode()
 
     @final
     def check(self, run: Run, claims: Iterable[Object], **more: Any) -> ClaimsResponse:
-        """Return verdicts on claimed numbers. A claim is a question with a `value`."""
+        """Check claimed numbers, and return a verdict on each. A claim is a question with a `value`."""
         request = {"mechanism": mechanism_of(run), "claims": list(claims), **more}
         return self.post("/v1/claims", request, ClaimsResponse)
 
     @final
     def read(self, state: Run, format: str = "detect") -> ImportsResponse:  # noqa: A002 - the name on the wire
-        """Return the mechanism that the state of another library describes."""
+        """Return the mechanism that the state of another library describes. `format` names the library."""
         return self.post("/v1/imports", {"format": format, "content": foreign_state(state)}, ImportsResponse)
 
     @final
     def post(self, path: str, request: Mapping[str, Any], response_type: type[ResponseT]) -> ResponseT:
-        """Send a request to any resource and return its response. NumPy values and models of the contract are converted
-        to JSON.
+        """Send a request to the resource at `path` and return its response as a model.
+
+        NumPy values and models of the contract are converted to JSON.
         """
         return response_type.model_validate_json(self.send(path, encode(request)))
 
@@ -204,8 +217,9 @@ def mechanism_of(run: Run) -> Any:
 
 
 def foreign_state(run: Run) -> Any:
-    """Return the state of another library as the library serialises it. Equal neighbouring rows of a history are
-    merged.
+    """Return the state of another library as the library serialises it.
+
+    Equal neighbouring rows of an accountant's history are merged.
     """
     if callable(made := getattr(run, "state_dict", None)) or callable(made := getattr(run, "to_named_tuple", None)):
         run = made()
@@ -216,8 +230,9 @@ def foreign_state(run: Run) -> Any:
 
 
 def _merge_rows(history: Any) -> Any:
-    """Merge equal neighbouring rows of noise, rate and steps. A manually stepped accountant may have a million equal
-    rows.
+    """Merge equal neighbouring rows (noise, rate, steps) of a history.
+
+    An accountant that is stepped manually may have a million equal rows.
     """
     merged: list[Any] = []
     for row in history:

@@ -42,7 +42,7 @@ class Client(Asking):
             return answer.read()
 
     def submit(self, resource: str, request: Mapping[str, Any], *, key: str | None = None) -> Job:
-        """Submit a request to a resource as a job. The resource is named by its path below /v1/.
+        """Submit a request as a job. `resource` is the path of the resource below /v1/, for example "sweeps".
 
         Jobs suit sweeps of up to a million points, and requests that exceed the time limit of the service. A repeated
         `key` returns the existing job.
@@ -69,7 +69,7 @@ class Client(Asking):
                 return
 
     def estimate(self, resource: str, request: Mapping[str, Any]) -> EstimatesResponse:
-        """Estimate the cost of a request, and where the service would compute it."""
+        """Estimate the cost of a request (units of about 1 us of CPU time), and where the service would compute it."""
         return self.post("/v1/estimates", {"resource": resource, "request": request}, EstimatesResponse)
 
     @contextmanager
@@ -91,7 +91,7 @@ class Client(Asking):
 
 @final
 class Local(Asking):
-    """Client that computes in this process, with the same bytes as a service. Costs are not limited."""
+    """Client that computes in this process, with the same response bytes as a service. Costs are not limited."""
 
     @override
     def send(self, path: str, body: bytes, media_type: str = JSON) -> bytes:

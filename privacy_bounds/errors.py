@@ -18,7 +18,7 @@ class PrivacyBoundsError(Exception):
 
 @final
 class Refused(PrivacyBoundsError):
-    """Rejection of a request. problem: the reason (RFC 9457) and every invalid member of the request."""
+    """Rejection of a request. `problem` has the reason (RFC 9457) and every invalid member of the request."""
 
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
@@ -27,7 +27,7 @@ class Refused(PrivacyBoundsError):
 
     @property
     def pointer(self) -> str:
-        """JSON pointer to the first invalid member. "": the whole request, or no member, is invalid."""
+        """JSON pointer to the first invalid member. "": the whole request is invalid, or no member."""
         return self.problem.errors[0].pointer if self.problem.errors else ""
 
     @property
@@ -38,4 +38,4 @@ class Refused(PrivacyBoundsError):
 
 @final
 class Unreachable(PrivacyBoundsError):
-    """Failure to reach a service at this address. Another server may have answered."""
+    """Failure to reach a service at its address. Another server may have answered."""

@@ -31,7 +31,7 @@ class HttpClient(Protocol):
 
 @final
 class Job:
-    """Job with an id. Every method raises PrivacyBoundsError."""
+    """Job of a service, by its id. Every method raises PrivacyBoundsError."""
 
     def __init__(self, client: HttpClient, name: str) -> None:
         self._client = client

@@ -1,4 +1,4 @@
-"""Answers as values: the safe number, both bounds, and columns for `pandas.DataFrame`."""
+"""Answers as Python values: the safe number, both bounds, and columns for `pandas.DataFrame`."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ SHARED = ("evidence", "tight", "method", "tolerance_met")
 @final
 @dataclass(frozen=True, slots=True)
 class Number:
-    """Number with an enclosure, `lower <= truth <= upper`, and the safe bound as `value`. An approximation has no
-    bounds.
+    """Number with an enclosure, `lower <= truth <= upper`.
 
-    `answer` has the evidence, the theorem and the notes; `response` has the digest, the assumptions and the hazards.
+    `value` is the safe bound. An approximation has no bounds (None). `answer` has the evidence, the theorem and the
+    notes. `response` has the digest, the assumptions and the hazards.
     """
 
     value: float
@@ -48,7 +48,10 @@ class Power:
     response: BoundsResponse
 
     def columns(self) -> Columns:
-        """Return a row for each rate: power and type II error, each with both bounds."""
+        """Return the columns of a table with a row for each false positive rate.
+
+        A row has power and type II error, each with both bounds.
+        """
         columns: Columns = {"false_positive_rate": list(self.false_positive_rates)}
         for name in ("power", "type_two_error"):
             for end in ("value", "lower", "upper"):
@@ -79,7 +82,7 @@ class Bounds:
         return tuple(self)
 
     def columns(self) -> Columns:
-        """Return a row for each number. A trade-off has a row with the power at each rate.
+        """Return the columns of a table with a row for each number. A trade-off has a row for each false positive rate.
 
         A parameter that a question does not have is None.
         """
@@ -91,7 +94,10 @@ class Bounds:
 
 
 def table(response: ComparisonsResponse) -> Columns:
-    """Return a row for each quantity of a comparison: safe number and both bounds of every run, and the best run."""
+    """Return the columns of a table with a row for each quantity of a comparison.
+
+    A row has the safe number and both bounds for every run, and the name of the best run.
+    """
     columns: Columns = {"quantity": [quantity.label for quantity in response.quantities]}
     for run in response.runs:
         answers = [(run.answers[quantity.question], quantity.point) for quantity in response.quantities]
@@ -117,9 +123,10 @@ class Sweep:
         return self.response.points
 
     def columns(self) -> Columns:
-        """Return a row for each point: the varied numbers, and the safe number and both bounds of every answer.
+        """Return the columns of a table with a row for each point of the sweep.
 
-        The last column describes the problem of a point without answers.
+        A row has the varied numbers, and the safe number and both bounds of every answer. The last column describes the
+        problem of a point without answers.
         """
         response = self.response
         columns: Columns = {_last_name(pointer): list(column) for pointer, column in response.columns.items()}

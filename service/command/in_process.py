@@ -33,7 +33,7 @@ def resource_by_path(path: str) -> Computation[Any, Any]:
 
 
 def evaluate(computation: Computation[Any, Any], body: bytes, instance: str) -> bytes | Problem:
-    """Return the response body of a request, or the problem. The bytes equal those of the service."""
+    """Return the JSON response of a request, or the problem. The bytes equal those of the service."""
     try:
         if computation.read_archive is not None and body.startswith(ARCHIVE_SIGNATURE):
             request = computation.read_archive(body)
@@ -60,7 +60,7 @@ def render(computation: Computation[Any, Any], body: bytes, media_type: str) -> 
 
 
 def _compute_dependency(dependency: Dependency) -> Result | None:
-    """Return a further answer, or None if the run has none."""
+    """Return a further answer that a rendering shows, or None if the training run has none."""
     computation = resource(dependency.resource)
     name = digest(computation.name, ENGINE_VERSION, dependency.request)
     try:
@@ -71,7 +71,7 @@ def _compute_dependency(dependency: Dependency) -> Result | None:
 
 
 def draw(spec: str, media_type: str) -> bytes:
-    """Return a Vega-Lite specification as a standalone image, or unchanged."""
+    """Return a Vega-Lite specification as a standalone image, or unchanged if JSON is requested."""
     from service.rendering.chart_images import ChartRequest, as_standalone_svg, render_chart
 
     if media_type == SVG:

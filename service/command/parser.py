@@ -36,8 +36,8 @@ class Commands(Protocol):
 def build_parser(names: Mapping[str, str], described: Sequence[str]) -> argparse.ArgumentParser:
     """Build the parser of all commands.
 
-    names: resources by their commands. described: commands of resources whose options are added; without any, only the
-    commands that compute nothing are added.
+    `names` maps commands to the paths of resources. `described` lists the commands of resources whose options are
+    added. Without any, only the commands that compute nothing are added.
     """
     parser = argparse.ArgumentParser(prog="privacy-bounds", description="Compute certified bounds on privacy attacks.")
     commands = parser.add_subparsers(dest="command", required=True)
@@ -166,7 +166,7 @@ def finite(text: str) -> float:
 
 @final
 class _AtMostOnce(argparse.Action):
-    """Option that may be given once. A second file would otherwise silently replace the first."""
+    """Option that may be given once. Without this check a second file would silently replace the first."""
 
     @override
     def __call__(

@@ -26,12 +26,14 @@ from service.rendering.charts.style import VEGA_LITE, Spec, finalize_spec
 from service.rendering.documents import DOCUMENT_WRITERS
 from service.rendering.documents.escaping import file_name
 from service.rendering.tables.comparisons import COMPARISON_WRITERS
+from service.rendering.tables.curves import CURVE_WRITERS
 from service.rendering.tables.sweeps import SWEEP_WRITERS
 
 JSON, HTML, SVG, PNG = "application/json", "text/html", "image/svg+xml", "image/png"
 TEXT_WRITERS: Final[Mapping[str, Mapping[str, Callable[[Any], str]]]] = {
     "assessments": DOCUMENT_WRITERS,
     "comparisons": COMPARISON_WRITERS,
+    "curves": CURVE_WRITERS,
     "sweeps": SWEEP_WRITERS,
 }
 """Functions that write a response as text, by the name of the resource and the media type."""

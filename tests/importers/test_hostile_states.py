@@ -79,7 +79,12 @@ def refused(content: Any, library: str = "detect") -> list[tuple[str, str]]:
         ("detect", 7, "", "Must be a JSON object or list"),
         ("detect", {}, "", "matches none of the known formats"),
         ("detect", [], "", "Known formats are opacus"),
-        ("detect", {"history": [ROW], "type": "gaussian"}, "", "The state matches opacus and privacy_bounds. Send one of them as `format`"),
+        (
+            "detect",
+            {"history": [ROW], "type": "gaussian"},
+            "",
+            "The state matches opacus and privacy_bounds. Send one of them as `format`",
+        ),
         ("detect", nested(65, 1), "", "64 levels"),
         ("opacus", [], "", "history is empty"),
         (

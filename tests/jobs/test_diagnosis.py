@@ -98,7 +98,9 @@ def test_chunks(storage: Storage) -> None:
     storage.store.announce("host:1", "1")
     claim = storage.store.claim("1", "host:1", 8.0)
     assert claim is not None
-    assert storage.why(job) == "The job is running: workers host:1 compute 1 of its pieces. The last change was 0 s ago."
+    assert (
+        storage.why(job) == "The job is running: workers host:1 compute 1 of its pieces. The last change was 0 s ago."
+    )
     storage.store.requeue(claim, claim.chunk.halves(), 1)
     assert storage.why(job) == (
         "The job waits for a free worker. Points 0 to 4 failed with a dead worker or an exceeded limit, and are at attempt 2 of 3."

@@ -78,7 +78,11 @@ def test_an_operator_sees_and_ends_jobs_of_a_service_that_runs_hangs_and_is_down
             assert turn in command.says("show", waiting)
             assert command.tells("cancel", running)["why"] == "The job has ended: cancelled."
         wait_for(lambda: "The job is running" in command.says("show", waiting))
-    wait_for(lambda: "The job waits for a worker, and no worker is running; the last" in command.tells("show", waiting)["why"])
+    wait_for(
+        lambda: (
+            "The job waits for a worker, and no worker is running; the last" in command.tells("show", waiting)["why"]
+        )
+    )
     assert waiting in command.says("list")
     assert command.tells("purge", "--ended") == {"removed": 2}
     assert command.tells("purge", waiting) == {"removed": 1}

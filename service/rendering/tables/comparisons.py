@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import csv
 import io
-import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final, NamedTuple
 
 from api_schemas.answers import Answer, TradeOffAnswer
 from api_schemas.comparisons import ComparedPair, ComparisonsResponse, RankedQuantity
-from service.rendering.numbers import SHOWN, format_exact, rounded_down, rounded_up
+from service.rendering.numbers import SHOWN, exact_cell, format_exact, rounded_down, rounded_up
 
 
 class Cell(NamedTuple):
@@ -46,14 +45,8 @@ def to_csv(response: ComparisonsResponse) -> str:
         numbers = [number for cell in cells(response, quantity) for number in cell]
         certain = "true" if quantity.certain else "false"
         best = "; ".join(quantity.best)
-        writer.writerow([quantity.label, quantity.better, *map(_exact, numbers), best, certain])
+        writer.writerow([quantity.label, quantity.better, *map(exact_cell, numbers), best, certain])
     return text.getvalue()
-
-
-def _exact(number: float | None) -> str:
-    if number is None:
-        return ""
-    return "Infinity" if math.isinf(number) else repr(number)
 
 
 def to_text(response: ComparisonsResponse) -> str:

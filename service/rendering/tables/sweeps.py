@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from api_schemas.sweeps import SweepsResponse, SweptAnswer
+from service.rendering.numbers import exact_cell
 
 LOGARITHMS: Final = ("value_log10", "lower_log10", "upper_log10")
 IF_ANY: Final = (*LOGARITHMS, "limit")
@@ -31,7 +32,7 @@ def to_csv(response: SweepsResponse) -> str:
     for point in range(response.points):
         given = (column[point] for column in response.columns.values())
         read = (column[point] for _, column in named)
-        writer.writerow([point, *map(_cell, given), *map(_cell, read), problems.get(point, "")])
+        writer.writerow([point, *map(exact_cell, given), *map(exact_cell, read), problems.get(point, "")])
     return text.getvalue()
 
 
@@ -61,11 +62,11 @@ def to_json_lines(response: SweepsResponse, first: int = 0) -> str:
 def cells_of_json_line(row: dict[str, Any]) -> dict[str, str]:
     """Return the object of a JSON line as table cells, with the columns of `to_csv` and all columns of `IF_ANY`."""
     found = {"point": str(row["point"])}
-    found |= {pointer: _cell(number) for pointer, number in row.get("numbers", {}).items()}
+    found |= {pointer: exact_cell(number) for pointer, number in row.get("numbers", {}).items()}
     for prefix, answers in (("", row.get("answers", ())), ("worst case ", row.get("worst_case", ()))):
         for answer in answers:
             name = f"{prefix}{answer['label']}"
-            found |= {name + ("" if end == "value" else f" {end}"): _cell(answer.get(end)) for end in ENDS}
+            found |= {name + ("" if end == "value" else f" {end}"): exact_cell(answer.get(end)) for end in ENDS}
     problem = row.get("problem")
     found["problem"] = "" if problem is None else _sentence(problem["title"], problem["errors"])
     return found
@@ -94,16 +95,6 @@ def _row(answer: SweptAnswer, point: int) -> dict[str, Any]:
         if value is not None or end not in IF_ANY:
             found[end] = _infinity(value) if isinstance(value, float) and math.isinf(value) else value
     return found
-
-
-def _cell(value: Any) -> str:
-    if value is None:
-        return ""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, str):  # an infinity
-        return value
-    return _infinity(value) if isinstance(value, float) and math.isinf(value) else repr(value)
 
 
 def _infinity(value: float) -> str:
