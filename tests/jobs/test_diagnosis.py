@@ -103,7 +103,8 @@ def test_chunks(storage: Storage) -> None:
     )
     storage.store.requeue(claim, claim.chunk.halves(), 1)
     assert storage.why(job) == (
-        "The job waits for a free worker. Points 0 to 4 failed with a dead worker or an exceeded limit, and are at attempt 2 of 3."
+        "The job waits for a free worker. Points 0 to 4 failed with a dead worker or an exceeded limit, and are at "
+        "attempt 2 of 3."
     )
     claim = storage.store.claim("1", "host:1", 8.0)
     assert claim is not None
