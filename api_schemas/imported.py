@@ -68,7 +68,7 @@ def _bounded(content: object) -> object:
         if not inside:
             return cast("object", content)
         level = inside
-    raise _refusal(f"May have at most {DEEPEST_CONTENT} nested levels.")
+    raise _refusal(f"May have at most {DEEPEST_CONTENT} levels of nesting.")
 
 
 def _refusal(sentence: str) -> PydanticCustomError:

@@ -245,7 +245,7 @@ class Decision(Response):
         Field(
             description="The verdict in one sentence, with its assumptions. Display this sentence together with "
             "the verdict.",
-            examples=["Every limit is kept if 3 assumptions hold that nobody vouches for."],
+            examples=["Every limit is kept if 3 unattested assumptions hold."],
         ),
     ]
     requires: Annotated[

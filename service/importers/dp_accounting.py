@@ -37,16 +37,17 @@ ROUND_UP_FACTOR: Final = 1 + 2.0**-48
 NO_RELATION: Final = (
     "An event does not state the neighbouring relation. Without threat_model, a record is added or removed."
 )
-NO_OP: Final = "NoOpDpEvent releases nothing, and is left out."
-NON_PRIVATE: Final = "NonPrivateDpEvent gives no privacy at all: it is written as (0, 1)-DP, which nothing violates."
+NO_OP: Final = "NoOpDpEvent releases nothing and is omitted."
+NON_PRIVATE: Final = "NonPrivateDpEvent guarantees nothing and becomes (0, 1)-DP, which every mechanism satisfies."
 RESPONSE: Final = (
     "RandomizedResponseDpEvent becomes pure_dp for a replaced record, with epsilon ln(1 + k (1 - p)/p) for k = "
     "num_buckets and p = noise_parameter, rounded up. That is exact for two buckets, and an upper bound for "
     "more buckets."
 )
 DISCRETE: Final = (
-    "DiscreteLaplaceDpEvent becomes pure_dp with epsilon noise_parameter * sensitivity: exact for a sensitivity of 1, "
-    "an upper bound for more. It holds for a record that is added or removed; replacing one doubles it."
+    "DiscreteLaplaceDpEvent becomes pure_dp for an added or removed record, with epsilon noise_parameter * "
+    "sensitivity. That is exact for sensitivity 1, and an upper bound otherwise. Replacing a record doubles "
+    "epsilon."
 )
 PERMUTE_AND_FLIP: Final = "PermuteAndFlipDpEvent becomes pure_dp with the same epsilon, which is an upper bound."
 FIXED_BATCHES: Final = (
@@ -297,14 +298,8 @@ EVENTS: Final[Mapping[str, Event]] = {
     "ExponentialMechanismDpEvent": Event(("epsilon",), _same_fields("exponential", epsilon="epsilon")),
     "PermuteAndFlipDpEvent": Event(("epsilon",), _permute_and_flip),
     "RandomizedResponseDpEvent": Event(("noise_parameter", "num_buckets"), _randomized_response),
-    (
-        "DiscreteLaplaceDpEvent becomes pure_dp for an added or removed record, with epsilon noise_parameter * "
-        "sensitivity. That is exact for sensitivity 1, and an upper bound otherwise. Replacing a record doubles "
-        "epsilon."
-    ): Event(("noise_parameter", "sensitivity"), _discrete_laplace),
-    "NoOpDpEvent releases nothing and is omitted.": Event((), _no_op),
-    "NonPrivateDpEvent guarantees nothing and becomes (0, 1)-DP, which every mechanism satisfies.": Event(
-        (), _non_private
-    ),
+    "DiscreteLaplaceDpEvent": Event(("noise_parameter", "sensitivity"), _discrete_laplace),
+    "NoOpDpEvent": Event((), _no_op),
+    "NonPrivateDpEvent": Event((), _non_private),
 }
 """Supported event classes. To support another class, add a row here."""

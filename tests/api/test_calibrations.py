@@ -75,7 +75,7 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("no pointer", free("mechanism"), "/free", "starts with a slash"),
     ("a pointer to nothing", free("/mechanism/sekrit"), "/free", "these fields: noise_multiplier"),
     ("a pointer to nothing at all", free("/"), "/free", "these fields: mechanism"),
-    ("a pointer to an absent number", free("/mechanism/epochs", dpsgd()), "/free", "no epochs in the request"),
+    ("a pointer to an absent number", free("/mechanism/epochs", dpsgd()), "/free", "request has no epochs"),
     ("a pointer to an object", free("/mechanism"), "/free", "is an object"),
     ("a pointer to text", free("/mechanism/type"), "/free", "these fields"),
     ("a pointer to a word", free("/mechanism/sampling", dpsgd()), "/free", "is no number"),

@@ -274,7 +274,7 @@ def test_no_panel_survives_a_failure(first: Page, contents: dict[str, Panels], f
     rest_of(first)
     assert panels(first) == {}
     expect(first.locator("#problem")).to_be_visible()
-    expect(first.locator("#status")).to_contain_text("There is no answer to this form.")
+    expect(first.locator("#status")).to_contain_text("There is no answer for this form.")
     assert "something_else" not in first.locator("body").inner_text()
     watching.stop()
     faults.release()
@@ -310,7 +310,7 @@ def test_nothing_to_ask_about_is_no_error(page: Page, watched: Watched, source: 
     assert panels(page) == {}
     expect(page.locator("#problem")).to_be_hidden()
     expect(page.locator(".error")).to_have_count(0)
-    expect(page.locator("#status")).to_contain_text("and the answer follows")
+    expect(page.locator("#status")).to_contain_text("to get an answer")
 
 
 def test_from_the_first_key_on_nothing_old_can_be_taken_along(page: Page) -> None:

@@ -171,7 +171,7 @@ def test_a_claim_that_holds_names_what_it_rests_on(page: Page, address: str) -> 
     page.goto(at(address, {"runs": [run]}))
     answered(page)
     shown = page.locator("#short .verdict")
-    expect(shown).to_contain_text("This rests on 4 assumptions that nobody vouches for.")
+    expect(shown).to_contain_text("This rests on 4 assumptions that are not attested.")
     page.goto("about:blank")
     page.goto(at(address, {"runs": [run], "context": {"unit": "user"}}))
     answered(page)
@@ -180,7 +180,7 @@ def test_a_claim_that_holds_names_what_it_rests_on(page: Page, address: str) -> 
 
 def test_a_claim_without_a_number_is_asked_for(page: Page) -> None:
     page.select_option("#source", "claim")
-    expect(page.locator("#status")).to_contain_text("Put in the number that is claimed")
+    expect(page.locator("#status")).to_contain_text("Enter the claimed number")
     expect(page.locator("#short")).to_be_hidden()
 
 
@@ -212,7 +212,7 @@ def test_nobody_vouches_for_what_follows_from_the_numbers(page: Page, address: s
     page.goto(at(address, {**LIMITED, "attested": {"noise_is_fresh": {"holds": "yes"}}}))
     answered(page)
     said = page.locator("#assumptions .yes summary").all_inner_texts()
-    assert sorted(said) == ["Follows from the numbers of the run", "Vouched for"]
+    assert sorted(said) == ["Attested", "Follows from the numbers of the run"]
 
 
 def test_one_delta_is_written_in_one_way(page: Page, address: str) -> None:
@@ -224,7 +224,7 @@ def test_one_delta_is_written_in_one_way(page: Page, address: str) -> None:
         )
     )
     told = answered(page)
-    assert "rest on 1 assumption, and nobody vouches for it yet" in told
+    assert "rest on 1 assumption, which is not attested yet" in told
     for part in ("#short", "#answer", "#verdict"):
         assert "1e-05" not in page.locator(part).inner_text(), part
 
@@ -272,5 +272,5 @@ def test_from_numbers_to_a_copied_sentence(page: Page, watched: Watched, address
     took["numbers_to_sentence_ms"] = round(1000 * (time.perf_counter() - since))
     took["numbers_to_sentence_actions"] = actions
     sentence = page.evaluate("navigator.clipboard.readText()")
-    assert sentence.startswith("An attacker who wrongly accuses 0.1\u00a0% of the people outside the data")
+    assert sentence.startswith("An attacker who wrongly accuses 0.1\u00a0% of the records outside the data")
     assert actions <= 8

@@ -85,7 +85,7 @@ def test_an_option_is_refused_by_the_methods_that_do_not_take_it(name: str, meth
     if method == option.method:
         assert getattr(bounds(method=method, **{name: None}), name) == option.default
     else:
-        expected = [(f"/{name}", f"Only for the method {option.method} or all.")]
+        expected = [(f"/{name}", f"Send this option only with the method {option.method} or all.")]
         assert errors(method=method, **{name: option.default}) == expected
         assert getattr(bounds(method=method), name) is None
 

@@ -85,7 +85,7 @@ def refused(content: Any, library: str = "detect") -> list[tuple[str, str]]:
             "",
             "The state matches opacus and privacy_bounds. Send one of them as `format`",
         ),
-        ("detect", nested(65, 1), "", "64 levels"),
+        ("detect", nested(65, 1), "", "64 levels of nesting"),
         ("opacus", [], "", "history is empty"),
         (
             "opacus",
@@ -164,7 +164,7 @@ def refused(content: Any, library: str = "detect") -> list[tuple[str, str]]:
             "/max_examples_per_user",
             "an integer",
         ),
-        ("dp_accounting", event("FutureDpEvent"), "/class_name", "Known are: GaussianDpEvent"),
+        ("dp_accounting", event("FutureDpEvent"), "/class_name", "known events are: GaussianDpEvent"),
         ("dp_accounting", {**EVENT, "sensitivity": 2.0}, "/sensitivity", "The fields are"),
         ("dp_accounting", {**EVENT, "fields": {"noise_multiplier": 1.0}}, "/noise_multiplier", "The fields are"),
         ("dp_accounting", event("GaussianDpEvent"), "/noise_multiplier", "Required"),

@@ -65,7 +65,7 @@ def test_no_worker(storage: Storage) -> None:
     storage.store.announce("host:1", "1")
     assert storage.why(job) == "The job is next: a free worker takes it within seconds."
     storage.now += WORKER_TIMEOUT_SECONDS + 180
-    assert "none is there; the last one was seen 3 minutes ago" in storage.why(job)
+    assert "no worker is running; the last worker was active 3 minutes ago" in storage.why(job)
 
 
 def test_no_worker_of_its_version(storage: Storage) -> None:
@@ -109,7 +109,7 @@ def test_chunks(storage: Storage) -> None:
     claim = storage.store.claim("1", "host:1", 8.0)
     assert claim is not None
     assert storage.why(job).startswith("The job is running: workers host:1 compute 1 of its pieces.")
-    assert storage.why(job).endswith("are at try 2 of 3.")
+    assert storage.why(job).endswith("are at attempt 2 of 3.")
     storage.now += 9
     storage.store.announce("host:2", "1")
     assert storage.why(job).startswith(
@@ -121,7 +121,7 @@ def test_age_and_failure(storage: Storage) -> None:
     job = storage.add()
     storage.now += AGE_SECONDS + 1
     storage.store.announce("host:1", "1")
-    assert storage.why(job) == "It is older than 17 minutes, the age limit of jobs, and is about to be ended."
+    assert storage.why(job) == "The job is older than 17 minutes, the age limit of jobs, and will be ended."
     storage.store.fail(job.id, 0, problem_of(JobTooOld(1.0), "", "").json_bytes())
     assert storage.why(job).startswith("It has failed: Time limit exceeded. The job did not end within the age limit")
 

@@ -68,7 +68,7 @@ def in_order(caveats: Iterable[Caveat]) -> tuple[Caveat, ...]:
 
 SENSITIVITY_BOUNDED: Final = Premise(
     "sensitivity_bounded",
-    "Adding or removing one record changes every noisy query by at most the sensitivity to which "
+    "Adding or removing one record changes every noisy query by no more than the sensitivity to which "
     "noise_multiplier refers. In DP-SGD, the gradient of every single record is clipped before "
     "the sum.",
     about="noise",

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 SCORES_BOUNDED: Final = Premise(
     "scores_bounded",
     "The exponential mechanism draws an outcome with weights exp(epsilon score/(2 Delta)). One "
-    "record changes the score of every outcome by at most Delta. The random numbers are secret "
+    "record changes the score of every outcome by no more than Delta. The random numbers are secret "
     "and not predictable.",
     about="scores",
 )

@@ -8,7 +8,7 @@ from typing import Final, Literal
 
 from api_schemas.assumptions_and_hazards import Hazard, HazardCode
 from service.rendering.numbers import SHOWN, format_exact, percent_exact, percent_up, rounded_down, rounded_up
-from service.rendering.sentences.units import cap_of
+from service.rendering.sentences.units import cap_of, unit_name
 from service.resources.abstract import ResponseFields
 from service.resources.assessments.effects import HAZARDS, NO_BOUND, POSSIBLE
 from service.resources.assessments.hazard_impacts import as_shuffled, changed_alone, judged_alone
@@ -167,7 +167,7 @@ def _delta(run: AssessedRun) -> ResponseFields | None:
 def _records(run: AssessedRun) -> ResponseFields | None:
     if cap_of(run.context, run.threat_model) is not None:
         return None
-    unit = run.context.privacy_unit
+    unit = unit_name(run.context)
     text = f"The number of records of one {unit} is not limited. The numbers protect one record, not one {unit}."
     return _hazard("records_not_capped", text, "present")
 

@@ -11,7 +11,7 @@ from api_schemas.assumptions_and_hazards import Assumption
 from service.privacy.errors import UnsupportedCombination
 from service.rendering.sentences.void import RELAXED, STILL
 
-_NO_BOUND: Final = "No number here is a bound."
+_NO_BOUND: Final = "The numbers here are no bounds."
 _TOO_LOW: Final = "Every number here is too low, by an unknown amount."
 _OTHER_SAMPLER: Final = f"{_TOO_LOW} Describe the run with the actual `sampling`."
 
