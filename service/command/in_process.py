@@ -13,9 +13,9 @@ from service.execution.worker import compute_body
 from service.importers.catalogue import validate_with_imports
 from service.parsing import InvalidRequest, RequestBodyError, parse_request
 from service.privacy.errors import PrivacyComputationError
-from service.problems import problem_of
+from service.problems import NotAcceptable, problem_of
 from service.rendering.chart_catalogue import Dependency
-from service.rendering.registry import PNG, SVG, renderings_of
+from service.rendering.registry import PNG, SVG, media_types, renderings_of
 from service.resources.abstract import Computation
 from service.resources.array_archive import ArchiveError
 from service.resources.catalogue import RESOURCES, resource
@@ -44,6 +44,13 @@ def evaluate(computation: Computation[Any, Any], body: bytes, instance: str) -> 
     except (RequestBodyError, ArchiveError, PrivacyComputationError, ValidationError) as error:
         known = InvalidRequest(error) if isinstance(error, ValidationError) else error
         return problem_of(known, instance=instance, request_id="")
+
+
+def represent(computation: Computation[Any, Any], body: bytes, media_type: str, instance: str) -> bytes | Problem:
+    """Return a response body in JSON in another media type, or the problem of an unknown media type."""
+    if media_type not in renderings_of(computation.name):
+        return problem_of(NotAcceptable(media_types(computation.name)), instance=instance, request_id="")
+    return render(computation, body, media_type)
 
 
 def render(computation: Computation[Any, Any], body: bytes, media_type: str) -> bytes:

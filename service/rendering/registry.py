@@ -1,8 +1,8 @@
 """Registry of the media types of all resources: texts, tables, charts and reports.
 
 The HTTP API, the command line and `privacy_bounds.Local` use this registry. A rendering takes four steps, so that each
-step runs in the right process: request further answers (`dependencies`), build chart specifications (`specs`), render
-these as images (`image`), and assemble the body (`write`).
+step runs in the right process: request further answers of the same run (`dependencies`), build chart specifications
+(`specs`), render these as images (`image`), and assemble the body (`write`).
 """
 
 from __future__ import annotations
@@ -47,11 +47,12 @@ def _none(*_: Any) -> list[Any]:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rendering:
-    """Representation of a response in one media type.
+    """Representation of the responses of a resource in one media type.
 
-    dependencies(response): further answers that the representation shows. specs(response, results): charts to render as
-    `image`. write(response, results, images): the body. headers: sent beside the media type. file_name(answer): name of
-    a saved file for an answer in JSON; None: the client chooses a name.
+    `dependencies(response)` returns the further answers that the representation shows. `specs(response, results)`
+    returns the charts to render as `image`. `write(response, results, images)` returns the body. `headers` are sent
+    beside the media type. `file_name(answer)` returns the name of a saved file for an answer in JSON; None: the client
+    chooses a name.
     """
 
     media_type: str

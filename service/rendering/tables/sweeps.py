@@ -20,7 +20,7 @@ ENDS: Final = ("value", "lower", "upper", *LOGARITHMS, "tolerance_met", "limit")
 
 
 def to_csv(response: SweepsResponse) -> str:
-    """Write CSV (RFC 4180) with a row for each point, as exact doubles. A cell without a number is empty."""
+    """Write a sweep as CSV (RFC 4180) with a row for each point, as exact doubles. A cell without a number is empty."""
     text = io.StringIO(newline="")
     writer = csv.writer(text)
     named = list(_columns(response))
@@ -37,9 +37,9 @@ def to_csv(response: SweepsResponse) -> str:
 
 
 def to_json_lines(response: SweepsResponse, first: int = 0) -> str:
-    """Write JSON lines with a self-contained object for each point. Infinities are strings, as in the response.
+    """Write a sweep as JSON lines with an object for each point. Infinities are strings, as in the response.
 
-    first: index of the first point, if the response is one chunk of a longer sweep.
+    `first` is the index of the first point, if the response is one chunk of a longer sweep.
     """
     problems = {
         problem.point: problem.model_dump(mode="json") | {"point": first + problem.point}
@@ -73,7 +73,7 @@ def cells_of_json_line(row: dict[str, Any]) -> dict[str, str]:
 
 
 def _columns(response: SweepsResponse) -> Iterator[tuple[str, tuple[Any, ...]]]:
-    """Yield the columns of all answers with their names."""
+    """Yield (name, values) for the columns of all answers. A column has one value for each point."""
     for prefix, answers in (("", response.answers), ("worst case ", _beside(response))):
         for answer in answers:
             for end in ENDS:
@@ -87,7 +87,7 @@ def _beside(response: SweepsResponse) -> tuple[SweptAnswer, ...]:
 
 
 def _row(answer: SweptAnswer, point: int) -> dict[str, Any]:
-    """Return the numbers of an answer at one point."""
+    """Return the numbers of a sweep's answer at one point, by name."""
     found: dict[str, Any] = {"label": answer.label}
     for end in (*ENDS, "evidence", "tight", "method"):
         column = getattr(answer, end)
