@@ -27,7 +27,7 @@ from service.server.serve import (
     serve_shared_port,
 )
 
-NOT_COMPUTING: Final = ("serve", "worker", "jobs", "operate")
+NOT_COMPUTING: Final = ("serve", "worker", "mcp", "jobs", "operate")
 """Commands that compute nothing themselves."""
 SUBJECTS: Final = dict.fromkeys(("state", "wait", "results", "cancel"), "the id of a job") | {
     "submit": "a JSON file, or -"
@@ -52,6 +52,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return _serve(chosen)
         case "worker":
             return run_job_worker(only_check=chosen.check)
+        case "mcp":
+            from service.mcp.command import run_mcp
+
+            return run_mcp(chosen.http)
         case "jobs":
             return _run_jobs(parser, chosen)
         case "operate":

@@ -42,6 +42,7 @@ def build_parser(names: Mapping[str, str], described: Sequence[str]) -> argparse
     parser = argparse.ArgumentParser(prog="privacy-bounds", description="Compute certified bounds on privacy attacks.")
     commands = parser.add_subparsers(dest="command", required=True)
     _add_serving(commands)
+    _add_mcp(commands)
     _add_jobs(commands)
     _add_operate(commands)
     completing = commands.add_parser("completion", help="print a completion script for a shell")
@@ -68,6 +69,21 @@ def _add_serving(commands: Commands) -> None:
 
     worker = commands.add_parser("worker", help="start a worker for the jobs of a cluster, with the settings of serve")
     worker.add_argument("--check", action="store_true", help="check whether a worker runs on this machine, then exit")
+
+
+def _add_mcp(commands: Commands) -> None:
+    mcp = commands.add_parser(
+        "mcp",
+        help="serve assistants by the Model Context Protocol",
+        description="Serve tools and documents by the Model Context Protocol on standard input and output. "
+        "Settings come from PRIVACY_BOUNDS_* variables.",
+    )
+    mcp.add_argument(
+        "--http",
+        type=address,
+        metavar="HOST:PORT",
+        help="serve streamable HTTP at /mcp instead, on an address of this machine, for example 127.0.0.1:8001",
+    )
 
 
 def _add_jobs(commands: Commands) -> None:
@@ -147,6 +163,14 @@ def port(text: str) -> int:
     if not (text.isascii() and text.isdigit() and int(text) <= LARGEST_PORT):
         raise argparse.ArgumentTypeError(f"use a port number from 0 to {LARGEST_PORT}, not {text!r}")
     return int(text)
+
+
+def address(text: str) -> tuple[str, int]:
+    """Return the host and port of `HOST:PORT`. Raise ArgumentTypeError."""
+    host, _, number = text.rpartition(":")
+    if not host or (":" in host and not (host.startswith("[") and host.endswith("]"))):
+        raise argparse.ArgumentTypeError(f"use HOST:PORT, for example 127.0.0.1:8001, not {text!r}")
+    return host.strip("[]"), port(number)
 
 
 def count(text: str) -> int:
