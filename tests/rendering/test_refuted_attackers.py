@@ -55,6 +55,6 @@ def test_numbers_of_refuted_attacker_appear_in_no_text(code: str) -> None:
 def test_anonymous_attestation_is_not_reported_as_nobody() -> None:
     told = page(assessed(attested=[{"code": code, "holds": "yes"} for code in ABOUT_ALL]))
     assert "no name was given" in told
-    assert ">nobody" not in told
-    assert "Assumptions: 2. Nobody vouches for 0 of them." in told
-    assert "nobody" in page(assessed())
+    assert ">not attested" not in told
+    assert "Assumptions: 2, of which 0 are not attested." in told
+    assert ">not attested" in page(assessed())

@@ -95,7 +95,9 @@ def test_worst_case_uses_replacement_if_supported(spec: dict[str, Any], relation
     assert model.worst_case(mechanism) == WorstCase(relation)
     model.worst_case(mechanism).curves(mechanism)
     notes = model.curves(mechanism).notes
-    assert any("another relation than replacing" in note for note in notes) == (relation == "add_or_remove_one")
+    assert any("another neighbouring relation than replacing" in note for note in notes) == (
+        relation == "add_or_remove_one"
+    )
 
 
 def test_curve_is_that_of_parameter_if_worst_case_is_larger() -> None:
@@ -200,4 +202,4 @@ def test_bracket_of_stated_parameter_names_no_attaining_mechanism() -> None:
     """A mechanism may reveal less than its stated parameter."""
     pair = practical(3.0).curves(built(sampled(0.1, laplace(1.0))))
     assert pair.bracket is not None
-    assert "no release of this mechanism" in pair.bracket
+    assert "No release of this mechanism" in pair.bracket
