@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import ndtri
 
-from service.privacy.composition.inversion.run import TRUNCATION_DIGITS
-from service.privacy.composition.inversion.run_contours import RunContours
+from service.privacy.composition.inversion.direction_contours import DirectionContours
+from service.privacy.composition.inversion.run_law import TRUNCATION_DIGITS
 from service.privacy.numerics.arrays import FloatArray
 
 _CAP_TILTS = np.geomspace(1.0, 12.0, 8)
@@ -18,7 +18,7 @@ _SMALLEST_DEVIATION = 1e-12
 
 
 @np.errstate(all="ignore")
-def epsilon_cap(contours: RunContours, delta: float) -> float:
+def epsilon_cap(contours: DirectionContours, delta: float) -> float:
     """Return the smallest Chernoff bound of epsilon(delta) at a few tilts, at most the largest loss, in nats."""
     most = max(contours.largest_log_ratio.upper, 0.0)
     first = contours.run.levels(delta, abs(float(ndtri(delta))))[0]

@@ -7,11 +7,11 @@ import math
 import numpy as np
 from scipy.special import ndtri
 
+from service.privacy.composition.inversion.direction_contours import EVIDENCE, HOPELESS, DirectionContours
 from service.privacy.composition.inversion.epsilon_caps import epsilon_cap
 from service.privacy.composition.inversion.evaluation import evaluate_profile, straight_profile
 from service.privacy.composition.inversion.readings.roots import prove_root, solve_profile
-from service.privacy.composition.inversion.run import TRUNCATION_DIGITS
-from service.privacy.composition.inversion.run_contours import EVIDENCE, HOPELESS, RunContours
+from service.privacy.composition.inversion.run_law import TRUNCATION_DIGITS
 from service.privacy.composition.inversion.tilts import Tilt, TiltGrid
 from service.privacy.enclosure import Enclosure
 from service.privacy.numerics.arrays import FloatArray
@@ -35,65 +35,65 @@ _MANY_NODES = 256
 
 
 @np.errstate(all="ignore")
-def evaluate_epsilon(run: RunContours, delta: float) -> Enclosure:
+def evaluate_epsilon(contours: DirectionContours, delta: float) -> Enclosure:
     """Return the smallest eps >= 0 with delta(eps) <= delta in (0, 1), as narrow as contours can make it."""
-    if not run.deforms_first:
-        return _straight_first(run, delta, tried=False)
-    found = _on_deformed_contours(run, delta, Enclosure(0.0, math.inf, EVIDENCE))
-    if found is not None and found.relative_width() <= run.accuracy.deformed:
+    if not contours.deforms_first:
+        return _straight_first(contours, delta, tried=False)
+    found = _on_deformed_contours(contours, delta, Enclosure(0.0, math.inf, EVIDENCE))
+    if found is not None and found.relative_width() <= contours.accuracy.deformed:
         return found
-    if found is None and _is_zero(run, delta):
+    if found is None and _is_zero(contours, delta):
         return Enclosure(0.0, 0.0, EVIDENCE)
-    straight = _straight_first(run, delta, tried=True)
+    straight = _straight_first(contours, delta, tried=True)
     return straight if found is None else straight.intersected(found)
 
 
-def _straight_first(run: RunContours, delta: float, *, tried: bool) -> Enclosure:
+def _straight_first(contours: DirectionContours, delta: float, *, tried: bool) -> Enclosure:
     """Return epsilon on straight contours, and on deformed contours where these are wide.
 
     `tried` is whether deformed contours were tried before.
     """
     best: Enclosure | None = None
-    wide, rounds = run.accuracy.deformed, _FEW_ROUNDS
-    order = run.run.levels(delta, abs(float(ndtri(delta))))
+    wide, rounds = contours.accuracy.deformed, _FEW_ROUNDS
+    order = contours.run.levels(delta, abs(float(ndtri(delta))))
     for attempt, level in enumerate(order):
         if is_spent():
             break
-        grid = run.grid(TRUNCATION_DIGITS[level])
+        grid = contours.grid(TRUNCATION_DIGITS[level])
         if grid is None:
             continue
         tilt = grid.for_delta(delta)
-        if not run.has_end(tilt):
+        if not contours.has_end(tilt):
             rounds = _FEW_ROUNDS
             break
         rounds = _ROUNDS if tilt.contour.ends.all() else rounds
-        found = epsilon_on_contour(grid, tilt, delta, run.good_width)
-        if run.run.is_straight and (found is None or found.relative_width() > wide):
+        found = epsilon_on_contour(grid, tilt, delta, contours.good_width)
+        if contours.run.is_straight and (found is None or found.relative_width() > wide):
             nearer = _near_core(grid, tilt, delta)
             found = nearer if found is None or nearer is None else found.intersected(nearer)
         if found is not None:
             best = found if best is None else best.intersected(found)
             # Jumps to several shifts make a contour long. A deeper level has more jumps and a longer contour.
-            long = run.run.is_straight and tilt.contour.nodes > _MANY_NODES
-            if best.relative_width() <= (wide if long else run.good_width):
+            long = contours.run.is_straight and tilt.contour.nodes > _MANY_NODES
+            if best.relative_width() <= (wide if long else contours.good_width):
                 return best
         hopeless = attempt >= min(1, len(order) - 1) and (best is None or best.relative_width() > HOPELESS)
-        if hopeless and run.deformed is not None and not tried:
+        if hopeless and contours.deformed is not None and not tried:
             tried = True
-            bounded = best or Enclosure(0.0, epsilon_cap(run, delta), EVIDENCE)
-            found = _on_deformed_contours(run, delta, bounded) if bounded.upper < math.inf else None
+            bounded = best or Enclosure(0.0, epsilon_cap(contours, delta), EVIDENCE)
+            found = _on_deformed_contours(contours, delta, bounded) if bounded.upper < math.inf else None
             if found is not None and found.relative_width() <= wide:
                 return found
     if best is None:
-        best = _by_bisection(run, delta, min(rounds, _FEW_ROUNDS) if is_spent() else rounds)
-    if best.relative_width() > wide and run.deformed is not None and best.upper > 0 and not is_spent():
-        best = _on_deformed_contours(run, delta, best) or best
+        best = _by_bisection(contours, delta, min(rounds, _FEW_ROUNDS) if is_spent() else rounds)
+    if best.relative_width() > wide and contours.deformed is not None and best.upper > 0 and not is_spent():
+        best = _on_deformed_contours(contours, delta, best) or best
     return best
 
 
-def _on_deformed_contours(run: RunContours, delta: float, known: Enclosure) -> Enclosure | None:
+def _on_deformed_contours(contours: DirectionContours, delta: float, known: Enclosure) -> Enclosure | None:
     """Return what deformed contours prove within the known bounds; None where they prove nothing."""
-    proved = None if run.deformed is None else run.deformed.epsilon(delta, known.lower, known.upper)
+    proved = None if contours.deformed is None else contours.deformed.epsilon(delta, known.lower, known.upper)
     return None if proved is None else known.intersected(Enclosure(*proved, EVIDENCE))
 
 
@@ -132,25 +132,25 @@ def _near_core(grid: TiltGrid, tilt: Tilt, delta: float) -> Enclosure | None:
     return None if nearer is None else _proved(nearer, solve_profile(nearer.contour, level), level)
 
 
-def _is_zero(run: RunContours, delta: float) -> bool:
+def _is_zero(contours: DirectionContours, delta: float) -> bool:
     """Return whether delta(0), the largest delta, is proved to be at most `delta`."""
-    return bool(evaluate_profile(run, np.zeros(1)).upper[0] <= delta)
+    return bool(evaluate_profile(contours, np.zeros(1)).upper[0] <= delta)
 
 
-def _by_bisection(run: RunContours, delta: float, rounds: int) -> Enclosure:
+def _by_bisection(contours: DirectionContours, delta: float, rounds: int) -> Enclosure:
     """Return bounds from enclosures of the profile by straight contours, with a bisection for each bound."""
     level = math.log(delta)
     slack = 1e-15 * (1 + abs(level))
 
     def is_proved(epsilon: float) -> bool:
         """Whether delta(epsilon) <= delta is proved."""
-        return straight_profile(run, epsilon)[1] <= level - slack
+        return straight_profile(contours, epsilon)[1] <= level - slack
 
     def is_possible(epsilon: float) -> bool:
         """Whether delta(epsilon) <= delta is not disproved."""
-        return straight_profile(run, epsilon)[0] <= level + slack
+        return straight_profile(contours, epsilon)[0] <= level + slack
 
-    if _is_zero(run, delta):
+    if _is_zero(contours, delta):
         return Enclosure(0.0, 0.0, EVIDENCE)
     high = 1e-12
     while not is_proved(high):

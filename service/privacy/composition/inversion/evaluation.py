@@ -16,11 +16,11 @@ from scipy.special import ndtri
 from typing_extensions import override
 
 from service.privacy.composition.inversion.deformed.run import DeformedRun
+from service.privacy.composition.inversion.direction_contours import HOPELESS, DirectionContours
 from service.privacy.composition.inversion.readings.enclosures import Readings
 from service.privacy.composition.inversion.readings.points import read_few_points
 from service.privacy.composition.inversion.readings.profile import read_profile
-from service.privacy.composition.inversion.run import TRUNCATION_DIGITS
-from service.privacy.composition.inversion.run_contours import HOPELESS, RunContours
+from service.privacy.composition.inversion.run_law import TRUNCATION_DIGITS
 from service.privacy.composition.inversion.straight import StraightContour
 from service.privacy.composition.inversion.tilts import Tilt, TiltGrid
 from service.privacy.enclosure import EnclosureArray
@@ -59,8 +59,10 @@ class _Query(ABC):
         Number of rows of `known` that should be narrow.
     """
 
-    def __init__(self, run: RunContours, at: FloatArray, known: Readings, levels: IndexArray, rows: int) -> None:
-        self.run, self.at, self.known, self.levels, self.rows = run, at, known, levels, rows
+    def __init__(
+        self, contours: DirectionContours, at: FloatArray, known: Readings, levels: IndexArray, rows: int
+    ) -> None:
+        self.contours, self.at, self.known, self.levels, self.rows = contours, at, known, levels, rows
         self.open = np.arange(len(at))
 
     @abstractmethod
@@ -93,13 +95,13 @@ class _Query(ABC):
             deepest = first.max()
             self._evaluate_at(np.where(first >= deepest - _LEVELS_SHARED, deepest, first), self._wide(-1.0), 0)
         attempts, tried, wide = self.levels.shape[1], self.open[:0], self._wide()
-        if deformed and len(wide) and self.run.deforms_first:
-            tried = self._deform(tried, self.run.accuracy.deformed)
-            wide = self._wide(self.run.accuracy.deformed) if len(tried) else wide
+        if deformed and len(wide) and self.contours.deforms_first:
+            tried = self._deform(tried, self.contours.accuracy.deformed)
+            wide = self._wide(self.contours.accuracy.deformed) if len(tried) else wide
         for attempt in range(attempts if len(wide) else 0):
             ended = self._evaluate_at(self.levels[:, attempt], wide, attempt + 1)
             if deformed and attempt == min(1, attempts - 1):
-                hopeless = self.run.to_deform(self.known, self.rows, HOPELESS)
+                hopeless = self.contours.to_deform(self.known, self.rows, HOPELESS)
                 if len(hopeless):
                     self.bound(hopeless)
                 tried = self._deform(tried, HOPELESS)
@@ -109,23 +111,23 @@ class _Query(ABC):
         if len(wide):
             self.bound(wide)
             if deformed:
-                self._deform(tried, self.run.accuracy.deformed)
+                self._deform(tried, self.contours.accuracy.deformed)
         return self.known
 
     def _wide(self, width: float | None = None) -> IndexArray:
         return self._wide_among(self.open, width)
 
     def _wide_among(self, at: IndexArray, width: float | None = None) -> IndexArray:
-        least = self.run.good_width if width is None else width
+        least = self.contours.good_width if width is None else width
         return at[self.known.width(self.rows)[at] > least]
 
     def _deform(self, tried: IndexArray, width: float) -> IndexArray:
         """Evaluate numbers wider than `width` that were not tried on deformed contours; return their indices."""
-        where = self.run.to_deform(self.known, self.rows, width)
+        where = self.contours.to_deform(self.known, self.rows, width)
         where = np.setdiff1d(where, tried) if len(where) and len(tried) else where
         for index in where.tolist():
-            if self.run.deformed is not None:
-                self.known.tighten(np.array([index]), self.evaluate_deformed(self.run.deformed, index))
+            if self.contours.deformed is not None:
+                self.known.tighten(np.array([index]), self.evaluate_deformed(self.contours.deformed, index))
         return where
 
     def _evaluate_at(self, levels: IndexArray, where: IndexArray, following: int) -> bool:
@@ -137,7 +139,7 @@ class _Query(ABC):
         ended = True
         chosen_levels: list[int] = levels[where].tolist()
         for level in sorted(set(chosen_levels)):
-            grid = self.run.grid(TRUNCATION_DIGITS[level]) if level >= 0 else None
+            grid = self.contours.grid(TRUNCATION_DIGITS[level]) if level >= 0 else None
             if grid is None:
                 continue
             at = where[levels[where] == level]
@@ -159,7 +161,7 @@ class _Query(ABC):
                 return False
             at = where[[chosen is tilt for chosen in tilts]]
             self.known.tighten(at, self.evaluate(tilt.contour, at))
-            if not self.run.has_end(tilt):
+            if not self.contours.has_end(tilt):
                 ended = False
                 continue
             at = self._wide_among(at)
@@ -174,11 +176,13 @@ class _Query(ABC):
 class _Rates(_Query):
     """Points at rates strictly between 0 and 1: their power (`rows` 1), or power and type II error (2)."""
 
-    def __init__(self, run: RunContours, alpha: FloatArray, rows: int) -> None:
+    def __init__(self, contours: DirectionContours, alpha: FloatArray, rows: int) -> None:
         n = len(alpha)
         known = Readings(np.stack([np.log(alpha), np.full(n, -np.inf), np.full(n, -np.inf)]), np.zeros((3, n)))
         known.upper[1], known.upper[2] = np.log1p(-alpha), np.inf
-        super().__init__(run, alpha, known, run.run.level_orders(np.minimum(alpha, 1 - alpha), abs(ndtri(alpha))), rows)
+        super().__init__(
+            contours, alpha, known, contours.run.level_orders(np.minimum(alpha, 1 - alpha), abs(ndtri(alpha))), rows
+        )
 
     @override
     def tilts(self, grid: TiltGrid, where: IndexArray, slack: float) -> list[Tilt]:
@@ -187,11 +191,11 @@ class _Rates(_Query):
     @override
     def are_ready(self, grid: TiltGrid, tilts: list[Tilt], where: IndexArray, level: int, last: BoolArray) -> BoolArray:
         # Beyond the last tilt of a grid, contours of a deeper level are nearer, but those of mixtures are long there.
-        return grid.reaches_rates(self.at[where]) | last | self.run.run.is_straight
+        return grid.reaches_rates(self.at[where]) | last | self.contours.run.is_straight
 
     @override
     def evaluate(self, contour: StraightContour, where: IndexArray) -> Readings:
-        return read_few_points(contour, self.at[where], self.run.accuracy.straight)
+        return read_few_points(contour, self.at[where], self.contours.accuracy.straight)
 
     @override
     def evaluate_deformed(self, contours: DeformedRun, index: int) -> Readings:
@@ -199,17 +203,17 @@ class _Rates(_Query):
 
     @override
     def bound(self, where: IndexArray) -> None:
-        self.known.tighten(where, self.run.fallback.points(self.at[where]))
+        self.known.tighten(where, self.contours.fallback.points(self.at[where]))
 
 
 class _Thresholds(_Query):
     """Profile at finite epsilons, as ln delta."""
 
-    def __init__(self, run: RunContours, epsilon: FloatArray, levels: IndexArray | None = None) -> None:
-        beyond = epsilon >= run.largest_log_ratio.upper
+    def __init__(self, contours: DirectionContours, epsilon: FloatArray, levels: IndexArray | None = None) -> None:
+        beyond = epsilon >= contours.largest_log_ratio.upper
         known = Readings(np.full((1, len(epsilon)), -np.inf), np.where(beyond, -np.inf, 0.0)[None])
-        levels = run.run.level_orders_for_thresholds(epsilon) if levels is None else levels
-        super().__init__(run, epsilon, known, levels, 1)
+        levels = contours.run.level_orders_for_thresholds(epsilon) if levels is None else levels
+        super().__init__(contours, epsilon, known, levels, 1)
         self.open = np.flatnonzero(~beyond)
 
     @override
@@ -235,58 +239,58 @@ class _Thresholds(_Query):
     def bound(self, where: IndexArray) -> None:
         # Contours through saddle points between distant modes have no end. A contour near the core has an end but
         # fewer digits. It evaluates far thresholds that unlikely jumps determine.
-        far = where[self.known.width(1)[where] > self.run.accuracy.deformed]
-        grid = self.run.grid(TRUNCATION_DIGITS[0]) if self.run.run.is_straight and len(far) else None
+        far = where[self.known.width(1)[where] > self.contours.accuracy.deformed]
+        grid = self.contours.grid(TRUNCATION_DIGITS[0]) if self.contours.run.is_straight and len(far) else None
         tilt = None if grid is None else grid.near_core()
         if tilt is not None:
             self.known.tighten(far, self.evaluate(tilt.contour, far))
-        self.known.tighten(where, self.run.fallback.profile(self.at[where]))
+        self.known.tighten(where, self.contours.fallback.profile(self.at[where]))
 
 
 # Underflow, overflow and empty logarithms are part of the bounds: NaN never passes `Readings.tighten`.
 @np.errstate(all="ignore")
-def evaluate_points(run: RunContours, alpha: FloatArray, rows: int) -> CurvePoints:
+def evaluate_points(contours: DirectionContours, alpha: FloatArray, rows: int) -> CurvePoints:
     """Return points: their power (`rows` 1), or power and type II error (2), as narrow as contours can make them.
 
     The point at a single rate is cached, because several numbers need it.
     """
     key = (float(alpha[0]), rows) if len(alpha) == 1 else None
-    if key in run.points:
-        return run.points[key]
-    known = _Rates(run, alpha, rows).answer()
+    if key in contours.points:
+        return contours.points[key]
+    known = _Rates(contours, alpha, rows).answer()
     power, type_two_error = (EnclosureArray.from_logs(known.lower[row], known.upper[row]) for row in (0, 1))
     points = CurvePoints(type_two_error, power, EnclosureArray(known.lower[2], known.upper[2]))
     if key is not None:
-        run.points[key] = points
-        if rows == 1 and known.width()[0] <= run.good_width:  # narrow enough for `rows` 2 as well
-            run.points[key[0], 2] = points
+        contours.points[key] = points
+        if rows == 1 and known.width()[0] <= contours.good_width:  # narrow enough for `rows` 2 as well
+            contours.points[key[0], 2] = points
     return points
 
 
 @np.errstate(all="ignore")
-def evaluate_profile(run: RunContours, epsilon: FloatArray) -> EnclosureArray:
+def evaluate_profile(contours: DirectionContours, epsilon: FloatArray) -> EnclosureArray:
     """Return delta at finite epsilons, as narrow as contours can make it."""
-    known = _Thresholds(run, epsilon).answer()
+    known = _Thresholds(contours, epsilon).answer()
     return EnclosureArray.from_logs(known.lower[0], known.upper[0])
 
 
-def straight_profile(run: RunContours, epsilon: float) -> tuple[float, float]:
+def straight_profile(contours: DirectionContours, epsilon: float) -> tuple[float, float]:
     """Return bounds of ln delta at one epsilon by straight contours and by bounds that need none."""
-    known = _Thresholds(run, np.array([epsilon])).answer(deformed=False)
+    known = _Thresholds(contours, np.array([epsilon])).answer(deformed=False)
     return float(known.lower[0, 0]), float(known.upper[0, 0])
 
 
 @np.errstate(all="ignore")
-def evaluate_roughly(run: RunContours, epsilon: FloatArray, rate: float) -> EnclosureArray:
+def evaluate_roughly(contours: DirectionContours, epsilon: FloatArray, rate: float) -> EnclosureArray:
     """Return delta at epsilons by the fewest contours that reach all of them.
 
     The truncation level is that of the point at `rate`, or a deeper one.
     """
-    levels = run.run.levels(min(rate, 1 - rate), abs(float(ndtri(rate))))
-    query = _Thresholds(run, epsilon, np.array([levels]))
+    levels = contours.run.levels(min(rate, 1 - rate), abs(float(ndtri(rate))))
+    query = _Thresholds(contours, epsilon, np.array([levels]))
     thresholds = epsilon[query.open]
     for level in levels if len(thresholds) else ():
-        grid = run.grid(TRUNCATION_DIGITS[level])
+        grid = contours.grid(TRUNCATION_DIGITS[level])
         if grid is not None:
             tilts = grid.beyond_the_poles(thresholds, _SLACK_OF_ROUGH_LISTS)
             deep = min(tilt.log_profile for tilt in set(tilts)) > (_ROUGH_DIGITS - TRUNCATION_DIGITS[level]) * math.log(

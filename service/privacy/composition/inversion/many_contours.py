@@ -14,9 +14,9 @@ import numpy as np
 from service.privacy.composition.inversion.readings.points import read_points
 from service.privacy.composition.inversion.readings.profile import read_profile
 from service.privacy.composition.inversion.readings.roots import prove_root, solve_profile
-from service.privacy.composition.inversion.run import ContourRun
-from service.privacy.composition.inversion.runs_on_contours import mirrored_exactly, unmirrored
+from service.privacy.composition.inversion.run_law import RunLaw
 from service.privacy.composition.inversion.straight import StraightContour
+from service.privacy.composition.inversion.transforms_of_runs import mirrored_exactly, unmirrored
 from service.privacy.composition.summands.abstract import Summand, ValuesOnContour
 from service.privacy.composition.summands.catalogue import separate_on_contour
 from service.privacy.composition.summands.trapezoid import FEW_SAMPLED, NormalTrapezoid
@@ -58,7 +58,7 @@ class Task:
     `is_second` marks epsilon of the remove direction where epsilon of the add direction is evaluated as well.
     """
 
-    run: ContourRun
+    run: RunLaw
     unit: tuple[Summand, ...]
     times: int
     wanted: Known
@@ -150,7 +150,7 @@ class ContourBatch:
             np.array(column) for column in zip(*(each[2:] for each in planned), strict=True)
         )
         groups = Groups.of([len(group) for group in self._groups])
-        runs = ManyRuns(self._parts, part, count, theta, groups, reflected=self._reflected)
+        runs = TransformsOfManyRuns(self._parts, part, count, theta, groups, reflected=self._reflected)
         # A layout for a narrower loss serves too, so that the contours of a group share one layout.
         contour = StraightContour(runs, center, deviation[groups.first][groups.place], reach)
         sorted_tasks = [sorted(each.tasks, key=lambda task: task.wanted.quantity) for each in planned]
@@ -203,8 +203,8 @@ class Groups(NamedTuple):
 
 
 @final
-class ManyRuns:
-    """Runs of steps of one law in one direction, as `RunsOnContours`.
+class TransformsOfManyRuns:
+    """Runs of steps of one law in one direction, as `TransformsOfRuns`.
 
     K of N steps is N times that of one step. The contours of a group are at one tilt, so that they share their nodes
     and the transform of one step there, the most expensive part. The transform is computed for the largest number of

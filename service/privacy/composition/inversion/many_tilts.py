@@ -22,7 +22,7 @@ from service.privacy.composition.inversion.many_contours import (
     UnitAtLevel,
     grouped,
 )
-from service.privacy.composition.inversion.run import TRUNCATION_DIGITS
+from service.privacy.composition.inversion.run_law import TRUNCATION_DIGITS
 from service.privacy.composition.inversion.tilts import LARGEST_TRUNCATION, cancellation, log_profiles, tail_scores
 from service.privacy.composition.summands.abstract import Summand
 from service.privacy.composition.summands.catalogue import separately_truncated

@@ -22,7 +22,7 @@ import math
 import numpy as np
 
 from service.privacy.composition.inversion.readings.contour import Integrals
-from service.privacy.composition.inversion.runs_on_contours import RunsOnContours
+from service.privacy.composition.inversion.transforms_of_runs import TransformsOfRuns
 from service.privacy.enclosure import SMALLEST
 from service.privacy.numerics.arrays import BoolArray, ComplexArray, FloatArray
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
@@ -77,7 +77,7 @@ class StraightContour:
     Thresholds of one contour are any array. Thresholds of R contours are an array (..., R), with one column for each.
     """
 
-    def __init__(self, runs: RunsOnContours, center: FloatArray, deviation: FloatArray, reach: FloatArray) -> None:
+    def __init__(self, runs: TransformsOfRuns, center: FloatArray, deviation: FloatArray, reach: FloatArray) -> None:
         """Lay out contours at `runs.theta` for thresholds center +- reach; all arrays have the shape (R,).
 
         The contours are valid for farther thresholds too, but wider. `center` = K'(theta) and `deviation` = sqrt
@@ -120,7 +120,7 @@ class StraightContour:
         self._fixed_error = node_error + _truncation(runs, self.step, (self.counts + 1) * self.step)
         self._prepare_errors(runs)
 
-    def _lay_out(self, runs: RunsOnContours, low: FloatArray, high: FloatArray) -> None:
+    def _lay_out(self, runs: TransformsOfRuns, low: FloatArray, high: FloatArray) -> None:
         """Choose the step h (aliases below e^-goal over [low, high]) and the nodes (majorant below e^-goal)."""
         theta, sd = self.theta, self.deviation
         self.value, self.value_error = runs.origin
@@ -195,7 +195,7 @@ class StraightContour:
         whole = (4, *thresholds.shape)
         return sums.reshape(whole), log_scale.reshape(whole)
 
-    def _prepare_errors(self, runs: RunsOnContours) -> None:
+    def _prepare_errors(self, runs: TransformsOfRuns) -> None:
         """Compute the error terms that no threshold changes."""
         self._slopes = self.theta - _SCALE_POLES
         self._center_size, self._phase_rounding = np.abs(self.center), 4 * UNIT_ROUNDOFF * self._phase_size[:, None]
@@ -260,7 +260,7 @@ def _by_integral(poles: FloatArray) -> FloatArray:
     return poles[:3]
 
 
-def _height(runs: RunsOnContours, deviation: FloatArray, goal: FloatArray, highest: FloatArray) -> FloatArray:
+def _height(runs: TransformsOfRuns, deviation: FloatArray, goal: FloatArray, highest: FloatArray) -> FloatArray:
     """Return heights above which the majorant is about e^-goal.
 
     The height is infinite where a few tries find none up to the highest. Heights steer; no bound depends on them.
@@ -290,7 +290,7 @@ def _first_at(goal: FloatArray, reached: FloatArray, heights: FloatArray) -> Flo
     return heights[before, runs] + np.clip(share, 0.0, 1.0) * (heights[after, runs] - heights[before, runs])
 
 
-def _truncation(runs: RunsOnContours, step: FloatArray, first: FloatArray) -> FloatArray:
+def _truncation(runs: TransformsOfRuns, step: FloatArray, first: FloatArray) -> FloatArray:
     """Return a bound of the nodes from height `first` on, for the three kernels, relative to their scales; (3, R).
 
     |F| is below a decreasing majorant e^U, so that blocks [t, 8t] contribute at most (1/pi) e^{U(t)} (ln 8 + h/t).

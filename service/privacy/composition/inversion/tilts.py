@@ -17,8 +17,8 @@ import numpy as np
 from scipy.special import ndtri
 
 from service.privacy.composition.inversion.loss_transform import LossTransform
-from service.privacy.composition.inversion.runs_on_contours import RunOnContour
 from service.privacy.composition.inversion.straight import StraightContour
+from service.privacy.composition.inversion.transforms_of_runs import TransformOfRun
 from service.privacy.composition.summands.abstract import RealCumulants
 from service.privacy.errors import NumericalFailure
 from service.privacy.numerics.arrays import BoolArray, FloatArray, IndexArray
@@ -175,7 +175,7 @@ class Tilt:
             raise NumericalFailure("only a loss with a complex transform has inversion contours")
         deviation = np.array([self.deviation])
         return StraightContour(
-            RunOnContour(self._transform, self.theta), np.array([self.threshold]), deviation, _REACH * deviation
+            TransformOfRun(self._transform, self.theta), np.array([self.threshold]), deviation, _REACH * deviation
         )
 
     @property

@@ -29,7 +29,7 @@ from typing_extensions import override
 
 from service.privacy.composition.summands import node_sums
 from service.privacy.composition.summands.abstract import RealCumulants, in_chunks
-from service.privacy.composition.summands.separate_runs import SeparateRuns
+from service.privacy.composition.summands.part_arrays import PartArrays
 from service.privacy.numerics.arrays import BoolArray, FloatArray, IndexArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 
@@ -164,8 +164,8 @@ class TiltedMoments:
     quadrature: FloatArray
 
 
-class TruncatedTrapezoid(SeparateRuns):
-    """N_i steps each of one kind of law, as one summand of the run's K or of `SeparateRuns`."""
+class TruncatedTrapezoid(PartArrays):
+    """N_i steps each of one kind of law, as one summand of the run's K or of `PartArrays`."""
 
     @cached_property
     @abstractmethod

@@ -16,7 +16,7 @@ from mpmath import mpf
 from service.privacy.composition.inversion.engine import contour_pair
 from service.privacy.composition.inversion.epsilons import epsilon_on_contour
 from service.privacy.composition.inversion.loss_transform import LossTransform, TransformOnContour
-from service.privacy.composition.inversion.runs_on_contours import RunOnContour
+from service.privacy.composition.inversion.transforms_of_runs import TransformOfRun
 from service.privacy.composition.summands.sampled_gaussian import SampledGaussianSteps, TruncatedSampledGaussian
 from tests.slow_marker import thorough
 
@@ -87,7 +87,7 @@ def test_lines_of_strong_runs_next_to_the_poles_enclose_direct_integration(seed:
     transform = _transform(run, reflected=reflected)
     deviation = math.sqrt(float(transform.cumulants(np.array([0.5])).second[0]))
     for pole, side in itertools.product((0, 1), (-1, 1)):
-        line = RunOnContour(transform, pole + side * float(10 ** random.uniform(-4, 0.5)) / max(deviation, 1.0))
+        line = TransformOfRun(transform, pole + side * float(10 ** random.uniform(-4, 0.5)) / max(deviation, 1.0))
         (value,), (error,), (tilt,) = *line.origin, line.theta
         with mpmath.workdps(40):
             there = 1 - mpf(float(tilt)) if reflected else mpf(float(tilt))

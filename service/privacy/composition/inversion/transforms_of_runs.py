@@ -41,7 +41,7 @@ Each different step adds work.
 """
 
 
-class RunsOnContours(Protocol):
+class TransformsOfRuns(Protocol):
     """Protocol of R runs with a contour each, at the tilts `theta`.
 
     The last axis of every array has one entry for each run.
@@ -129,7 +129,7 @@ def unmirrored(tilts: FloatArray) -> FloatArray:
 
 
 @final
-class RunOnContour:
+class TransformOfRun:
     """Transform of one run on one contour."""
 
     log_accuracy = 44.0
@@ -207,6 +207,6 @@ class RunOnContour:
         return ValuesOnContour(found.difference[None], found.error[None])
 
     def log_majorants(self, heights: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the majorants above the heights, as described in `RunsOnContours`."""
+        """Return the majorants above the heights, as described in `TransformsOfRuns`."""
         whole, single = self._contour.log_majorants(heights[:, 0])
         return whole[:, None], single[:, None]

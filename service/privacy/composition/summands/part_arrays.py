@@ -8,7 +8,7 @@ from service.privacy.composition.summands.abstract import TruncatedSummand
 from service.privacy.numerics.arrays import FloatArray, IndexArray
 
 
-class SeparateRuns(TruncatedSummand):
+class PartArrays(TruncatedSummand):
     """N_i steps of each part, of one run or of separate runs.
 
     Where runs are `separate`, `together` consecutive parts are a run. A sum over the parts of a run then has the shape

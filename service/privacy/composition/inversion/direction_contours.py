@@ -11,7 +11,7 @@ import numpy as np
 from service.privacy.composition.inversion.deformed.run import DeformedRun, are_deformed_first, deformed_run
 from service.privacy.composition.inversion.fallback import FallbackBounds
 from service.privacy.composition.inversion.readings.enclosures import Readings
-from service.privacy.composition.inversion.run import TRUNCATION_DIGITS, ContourRun
+from service.privacy.composition.inversion.run_law import TRUNCATION_DIGITS, RunLaw
 from service.privacy.composition.inversion.tilts import Tilt, TiltGrid
 from service.privacy.composition.planning.accuracy import Accuracy
 from service.privacy.enclosure import Enclosure, Evidence
@@ -37,10 +37,10 @@ _SMALLEST_VARIANCE = 1e-200
 
 
 @final
-class RunContours:
+class DirectionContours:
     """Contours and bounds that all evaluations of one direction of a run share."""
 
-    def __init__(self, run: ContourRun, accuracy: Accuracy, *, reflected: bool) -> None:
+    def __init__(self, run: RunLaw, accuracy: Accuracy, *, reflected: bool) -> None:
         self.run, self.accuracy, self.reflected = run, accuracy, reflected
         self.good_width = accuracy.straight if run.most_together <= _MANY else accuracy.straight_of_many
         self._tilt_grids: dict[float, TiltGrid | None] = {}
