@@ -45,10 +45,10 @@ class LossTransform:
         return RealCumulants(value, -first if self.reflected else first, second, error, truncation)
 
     @property
-    def log_dropped(self) -> tuple[float, float]:
+    def log_truncated_mass(self) -> tuple[float, float]:
         """Upper bounds of ln of the truncated mass of H0 and of H1, in this direction."""
-        dropped = [summand.log_dropped for summand in self.summands]
-        null, alternative = (_log_sum([each[side] for each in dropped]) for side in (0, 1))
+        masses = [summand.log_truncated_mass for summand in self.summands]
+        null, alternative = (_log_sum([each[side] for each in masses]) for side in (0, 1))
         return (alternative, null) if self.reflected else (null, alternative)
 
     @property

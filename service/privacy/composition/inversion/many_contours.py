@@ -16,7 +16,7 @@ from service.privacy.composition.inversion.readings.profile import read_profile
 from service.privacy.composition.inversion.readings.roots import prove_root, solve_profile
 from service.privacy.composition.inversion.run_law import RunLaw
 from service.privacy.composition.inversion.straight import StraightContour
-from service.privacy.composition.inversion.transforms_of_runs import mirrored_exactly, unmirrored
+from service.privacy.composition.inversion.transforms_of_runs import complement_error, with_exact_complement
 from service.privacy.composition.summands.abstract import Summand, ValuesOnContour
 from service.privacy.composition.summands.catalogue import separate_on_contour
 from service.privacy.composition.summands.trapezoid import FEW_SAMPLED, NormalTrapezoid
@@ -226,7 +226,7 @@ class TransformsOfManyRuns:
         `part` is the unit of each contour, `count` is how many times it is taken, and `theta` is the tilt.
         """
         self._groups, self._reflected = groups, reflected
-        self.theta = mirrored_exactly(theta) if reflected else theta
+        self.theta = with_exact_complement(theta) if reflected else theta
         self._count, self._share = count, count / count[groups.last][groups.place]
         self._parts = parts.of(part[groups.first], count[groups.last])
         own = self.theta[groups.first]
@@ -240,13 +240,13 @@ class TransformsOfManyRuns:
         """K(theta) and a bound of its error."""
         value, error = (self._shared(each) for each in self._contour.origins)
         error = error + 8 * UNIT_ROUNDOFF * np.abs(value)
-        return value, error + (unmirrored(self.theta) if self._reflected else 0.0)
+        return value, error + (complement_error(self.theta) if self._reflected else 0.0)
 
     @property
-    def log_dropped(self) -> tuple[FloatArray, FloatArray]:
+    def log_truncated_mass(self) -> tuple[FloatArray, FloatArray]:
         """ln of the truncated mass of H0 and of H1."""
         counts, place = np.log(self._count), self._groups.place
-        null, alternative = (counts + each[place] for each in self._parts.dropped_once)
+        null, alternative = (counts + each[place] for each in self._parts.log_truncated_once)
         return (alternative, null) if self._reflected else (null, alternative)
 
     @property

@@ -181,8 +181,8 @@ class Table:
         delta = np.array([task.wanted.at for _, task in chosen])
         # The tilt s > 1 of remove is the tilt 1 - s < 0 of add, and the mass of H0 of add is that of H1 of remove.
         tilts = np.where(self.tilts < -1e-9, 1 - self.tilts, np.nan)[:, part]
-        dropped = np.log(count) + self.law.dropped_once[0][part]
-        caps = chernoff_caps(tilts, count * self.value[:, part], count * self.error[:, part], dropped, delta)
+        truncated = np.log(count) + self.law.log_truncated_once[0][part]
+        caps = chernoff_caps(tilts, count * self.value[:, part], count * self.error[:, part], truncated, delta)
         for (_, task), cap in zip(chosen, caps.tolist(), strict=True):
             known = Known(True, "epsilon_cap", task.wanted.at)
             task.known[known] = Enclosure(0.0, cap, Evidence.CERTIFIED)
@@ -204,9 +204,8 @@ class _Runs:
         self._deviation = np.sqrt(self._count * table.second[rising])
         self._core = table.core[self._part] * np.sqrt(self._count)
         self._error = self._count * table.error[rising]
-        null, alternative = table.law.dropped_once
-        dropped = null if reflected else alternative
-        self._log_dropped = np.log(self._count) + dropped[self._part]
+        null, alternative = table.law.log_truncated_once
+        self._log_truncated_mass = np.log(self._count) + (null if reflected else alternative)[self._part]
 
     def batches(self) -> Iterator[ContourBatch]:
         """Yield the contours, with those on one side of the poles and equal kinds of tasks in one batch."""
@@ -230,7 +229,7 @@ class _Runs:
             np.array([task.wanted.at for _, task in listed]),
         )
         tilts = np.where((self._theta > 0) & (self._theta < 1), self._theta, np.nan)[:, run]
-        missed = chernoff_missed(tilts, self._value[:, run], self._error[:, run], self._log_dropped[run], alpha)
+        missed = chernoff_missed(tilts, self._value[:, run], self._error[:, run], self._log_truncated_mass[run], alpha)
         for (_, task), most in zip(listed, missed.tolist(), strict=True):
             if most <= _SURE:
                 task.known[task.wanted] = Enclosure(1 - 1.01 * max(most, 1e-13), 1.0, Evidence.CERTIFIED)

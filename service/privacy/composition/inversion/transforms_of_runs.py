@@ -68,7 +68,7 @@ class TransformsOfRuns(Protocol):
         ...
 
     @property
-    def log_dropped(self) -> tuple[FloatArray, FloatArray]:
+    def log_truncated_mass(self) -> tuple[FloatArray, FloatArray]:
         """ln of upper bounds of the truncated mass of H0 and of H1."""
         ...
 
@@ -114,7 +114,7 @@ class TransformsOfRuns(Protocol):
         ...
 
 
-def mirrored_exactly(tilts: FloatArray) -> FloatArray:
+def with_exact_complement(tilts: FloatArray) -> FloatArray:
     """Return the nearest tilts that have exact complements.
 
     Where K(1 - theta) is small beside its slope, rounding of 1 - theta would change K by more than all other errors.
@@ -123,7 +123,7 @@ def mirrored_exactly(tilts: FloatArray) -> FloatArray:
     return np.where((near == 0) | (near == 1), tilts, near)
 
 
-def unmirrored(tilts: FloatArray) -> FloatArray:
+def complement_error(tilts: FloatArray) -> FloatArray:
     """Return the error of K(1 - theta) from rounding: infinite at tilts too near a pole to have exact complements."""
     return np.where(1 - (1 - tilts) == tilts, 0.0, np.inf)
 
@@ -135,7 +135,7 @@ class TransformOfRun:
     log_accuracy = 44.0
 
     def __init__(self, transform: LossTransform, theta: float) -> None:
-        self.theta = mirrored_exactly(np.array([theta])) if transform.reflected else np.array([theta])
+        self.theta = with_exact_complement(np.array([theta])) if transform.reflected else np.array([theta])
         self._transform, self._contour = transform, TransformOnContour(transform, float(self.theta[0]))
         self.gaussian_mu_squared = np.array([transform.gaussian_mu_squared])
 
@@ -143,12 +143,14 @@ class TransformOfRun:
     def origin(self) -> tuple[FloatArray, FloatArray]:
         """K(theta) and a bound of its error."""
         value, error = self._contour.origin()
-        return np.array([value]), np.array([error]) + (unmirrored(self.theta) if self._transform.reflected else 0.0)
+        return np.array([value]), np.array([error]) + (
+            complement_error(self.theta) if self._transform.reflected else 0.0
+        )
 
     @property
-    def log_dropped(self) -> tuple[FloatArray, FloatArray]:
+    def log_truncated_mass(self) -> tuple[FloatArray, FloatArray]:
         """ln of the truncated mass of H0 and of H1."""
-        null, alternative = self._transform.log_dropped
+        null, alternative = self._transform.log_truncated_mass
         return np.array([null]), np.array([alternative])
 
     @property

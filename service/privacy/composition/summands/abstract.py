@@ -200,7 +200,7 @@ class TruncatedSummand(ABC):
         return self.size
 
     @property
-    def log_dropped(self) -> tuple[FloatArray, FloatArray]:
+    def log_truncated_mass(self) -> tuple[FloatArray, FloatArray]:
         """Upper bounds of ln of the mass of H0 and of H1 beyond the truncation, for all steps of each part."""
         nothing = np.full(len(self.count), -np.inf)
         return nothing, nothing

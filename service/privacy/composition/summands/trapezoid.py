@@ -222,9 +222,9 @@ class TruncatedTrapezoid(PartArrays):
 
     @property
     @override
-    def log_dropped(self) -> tuple[FloatArray, FloatArray]:
+    def log_truncated_mass(self) -> tuple[FloatArray, FloatArray]:
         counts = np.log(self.count)
-        return counts + self.log_dropped_null, counts + self.log_dropped_alternative
+        return counts + self.log_truncated_null, counts + self.log_truncated_alternative
 
     @override
     def cumulants(self, tilts: FloatArray) -> RealCumulants:
@@ -309,9 +309,9 @@ class TruncatedTrapezoid(PartArrays):
     def identity_error(self) -> FloatArray:
         """Error per step of the sums at tilts 0 and 1 behind E0(w - 1) = 0, from trapezoid, truncation, and sides."""
         tilts, none = np.array([[0.0], [1.0]]), np.zeros((2, len(self.count)))
-        dropped = np.exp(np.logaddexp(self.log_dropped_null, self.log_dropped_alternative))
+        truncated = np.exp(np.logaddexp(self.log_truncated_null, self.log_truncated_alternative))
         quadrature = self._quadrature_error(tilts, None, none + 1, none).max(axis=0)
-        return quadrature + dropped + self.cut_error(tilts, none).sum(axis=0)
+        return quadrature + truncated + self.cut_error(tilts, none).sum(axis=0)
 
     def _quadrature_error(
         self, tilts: FloatArray, weights: FloatArray | None, total: FloatArray, shift: FloatArray
