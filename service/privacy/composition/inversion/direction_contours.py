@@ -104,9 +104,9 @@ class DirectionContours:
         low, high = self.run.reach
         return around(-high) if self.reflected else around(low, self.run.reach_error)
 
-    def has_end(self, tilt: Tilt) -> bool:
-        """Return whether contours beside this one are worth trying, as in all runs of Gaussian steps."""
-        return self.run.is_gaussian or bool(tilt.contour.ends.all())
+    def neighbours_may_help(self, tilt: Tilt) -> bool:
+        """Return whether contours beside this one may be narrower, as in all runs of Gaussian steps."""
+        return self.run.is_gaussian or bool(tilt.contour.has_decayed.all())
 
 
 def around(value: float, error: float = 0.0) -> Enclosure:

@@ -63,10 +63,10 @@ def _straight_first(contours: DirectionContours, delta: float, *, tried: bool) -
         if grid is None:
             continue
         tilt = grid.for_delta(delta)
-        if not contours.has_end(tilt):
+        if not contours.neighbours_may_help(tilt):
             rounds = _FEW_ROUNDS
             break
-        rounds = _ROUNDS if tilt.contour.ends.all() else rounds
+        rounds = _ROUNDS if tilt.contour.has_decayed.all() else rounds
         found = epsilon_on_contour(grid, tilt, delta, contours.good_width)
         if contours.run.is_straight and (found is None or found.relative_width() > wide):
             nearer = _near_core(grid, tilt, delta)

@@ -99,14 +99,14 @@ class _Query(ABC):
             tried = self._deform(tried, self.contours.accuracy.deformed)
             wide = self._wide(self.contours.accuracy.deformed) if len(tried) else wide
         for attempt in range(attempts if len(wide) else 0):
-            ended = self._evaluate_at(self.levels[:, attempt], wide, attempt + 1)
+            may_help = self._evaluate_at(self.levels[:, attempt], wide, attempt + 1)
             if deformed and attempt == min(1, attempts - 1):
                 hopeless = self.contours.to_deform(self.known, self.rows, HOPELESS)
                 if len(hopeless):
                     self.bound(hopeless)
                 tried = self._deform(tried, HOPELESS)
             wide = self._wide()
-            if len(wide) == 0 or not ended:
+            if len(wide) == 0 or not may_help:
                 break
         if len(wide):
             self.bound(wide)
@@ -134,9 +134,10 @@ class _Query(ABC):
         """Evaluate each of some numbers at its truncation level.
 
         `following` is the index of the next attempt, or 0 for a list on few contours without their neighbours. Return
-        False where contours of a mixed run have no end, because those of another level have none either.
+        False where the transform of a mixed run does not decay on a contour, because it does not at other levels
+        either.
         """
-        ended = True
+        may_help = True
         chosen_levels: list[int] = levels[where].tolist()
         for level in sorted(set(chosen_levels)):
             grid = self.contours.grid(TRUNCATION_DIGITS[level]) if level >= 0 else None
@@ -147,22 +148,23 @@ class _Query(ABC):
             last = np.asarray((self.levels[at, following:] < 0).all(axis=1) if following else np.ones_like(at, bool))
             ready = self.are_ready(grid, tilts, at, level, last)
             chosen = [tilt for tilt, is_ready in zip(tilts, ready, strict=True) if is_ready]
-            ended &= self.evaluate_on(chosen, at[ready], grid if following else None)
-        return ended
+            may_help &= self.evaluate_on(chosen, at[ready], grid if following else None)
+        return may_help
 
     def evaluate_on(self, tilts: list[Tilt], where: IndexArray, grid: TiltGrid | None = None) -> bool:
         """Evaluate each number on the contour of its tilt, and wide numbers on the tilt's neighbours in the `grid`.
 
-        Return False where a contour of a mixed run has no end, because its neighbours have none either.
+        Return False where the transform of a mixed run does not decay on a contour, because it does not on the
+        neighbours either.
         """
-        ended = True
+        may_help = True
         for tilt in dict.fromkeys(tilts):
             if is_spent():  # bounds that need no contour remain
                 return False
             at = where[[chosen is tilt for chosen in tilts]]
             self.known.tighten(at, self.evaluate(tilt.contour, at))
-            if not self.contours.has_end(tilt):
-                ended = False
+            if not self.contours.neighbours_may_help(tilt):
+                may_help = False
                 continue
             at = self._wide_among(at)
             for other in grid.neighbours(tilt) if grid is not None and len(at) else ():
@@ -170,7 +172,7 @@ class _Query(ABC):
                 at = self._wide_among(at)
                 if len(at) == 0:
                     break
-        return ended
+        return may_help
 
 
 class _Rates(_Query):

@@ -23,7 +23,7 @@ from service.privacy.composition.inversion.many_contours import (
     grouped,
 )
 from service.privacy.composition.inversion.run_law import TRUNCATION_DIGITS
-from service.privacy.composition.inversion.tilts import LARGEST_TRUNCATION, cancellation, log_profiles, tail_scores
+from service.privacy.composition.inversion.tilts import LARGEST_DISCRETISATION, cancellation, log_profiles, tail_scores
 from service.privacy.composition.summands.abstract import Summand
 from service.privacy.composition.summands.catalogue import separately_truncated
 from service.privacy.composition.summands.trapezoid import FEW_SAMPLED, NormalTrapezoid
@@ -155,7 +155,11 @@ class Table:
         offsets = near * (far / near) ** (np.arange(side) / (side - 1))[:, None]
         self.tilts = np.concatenate([0.5 - offsets[::-1], 0.5 + offsets])
         found = self.law.cumulants(self.tilts)
-        usable = (found.truncation < LARGEST_TRUNCATION) & (found.second > 0) & np.isfinite(found.first + found.value)
+        usable = (
+            (found.discretisation < LARGEST_DISCRETISATION)
+            & (found.second > 0)
+            & np.isfinite(found.first + found.value)
+        )
         usable[side:] = np.logical_and.accumulate(usable[side:])
         usable[:side] = np.logical_and.accumulate(usable[:side][::-1])[::-1]
         self.usable = usable

@@ -119,7 +119,7 @@ class StraightContour:
         # The summed transform has no atomic part. The transform of the run has one at every node.
         atomic = transforms.atomic_mass(self.theta) * (1 + shares.sum(axis=-1))
         node_error = ((shares * uncertain).sum(axis=-1) + atomic) * (1 + 1e-9)
-        self._fixed_error = node_error + _truncation(transforms, self.step, (self.counts + 1) * self.step)
+        self._fixed_error = node_error + _tail_bound(transforms, self.step, (self.counts + 1) * self.step)
         self._prepare_errors(transforms)
 
     def _lay_out(self, transforms: TransformsOfRuns, low: FloatArray, high: FloatArray) -> None:
@@ -141,11 +141,11 @@ class StraightContour:
         self.step = 2 * math.pi / np.where(np.isfinite(period), np.minimum(period, 1e4 * sd), 1e4 * sd)
         highest = transforms.most_nodes * self.step
         heights = _height(transforms, sd, goal, highest)
-        self.ends = np.isfinite(heights) & (heights <= highest) & transforms.is_affordable(heights, self.step)
-        """Mask of contours whose transform becomes negligible within reach; others have few digits."""
+        self.has_decayed = np.isfinite(heights) & (heights <= highest) & transforms.is_affordable(heights, self.step)
+        """Mask of contours whose transform is negligible beyond the last node; other contours have few digits."""
         nodes = heights / self.step
-        if not self.ends.all():
-            nodes = np.where(self.ends, nodes, transforms.few_nodes(self.step))
+        if not self.has_decayed.all():
+            nodes = np.where(self.has_decayed, nodes, transforms.few_nodes(self.step))
         self.counts = np.maximum(4, np.ceil(nodes)).astype(np.intp)
         self.nodes = int(self.counts.max())
 
@@ -178,8 +178,8 @@ class StraightContour:
         lower, upper = middle - margin, middle + margin
         lower[np.isnan(lower)], upper[np.isnan(upper)] = -np.inf, np.inf
         whole = (3, *thresholds.shape)
-        ends = lower.reshape(whole), upper.reshape(whole)
-        return Integrals(log_scale.reshape(whole), *ends, density.reshape(thresholds.shape))
+        bounds = lower.reshape(whole), upper.reshape(whole)
+        return Integrals(log_scale.reshape(whole), *bounds, density.reshape(thresholds.shape))
 
     def approximate(self, thresholds: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return I0, I1, ID and the P0-density of S, shape (4, ...), and ln of their scales, without bounds.
@@ -271,9 +271,9 @@ def _height(transforms: TransformsOfRuns, deviation: FloatArray, goal: FloatArra
     found = np.full_like(goal, np.inf)
     for tries in range(_HEIGHT_ROUNDS):
         reached = -transforms.log_majorants(heights)[0]
-        ends = reached[-1] > goal
-        if ends.any():
-            found = np.where(np.isinf(found) & ends, _first_at(goal, reached, heights), found)
+        is_reached = reached[-1] > goal
+        if is_reached.any():
+            found = np.where(np.isinf(found) & is_reached, _first_at(goal, reached, heights), found)
         more = np.isinf(found) & (heights[-1] <= highest)
         if not more.any():
             break
@@ -292,7 +292,7 @@ def _first_at(goal: FloatArray, reached: FloatArray, heights: FloatArray) -> Flo
     return heights[before, runs] + np.clip(share, 0.0, 1.0) * (heights[after, runs] - heights[before, runs])
 
 
-def _truncation(transforms: TransformsOfRuns, step: FloatArray, first: FloatArray) -> FloatArray:
+def _tail_bound(transforms: TransformsOfRuns, step: FloatArray, first: FloatArray) -> FloatArray:
     """Return a bound of the nodes from height `first` on, for the three kernels, relative to their scales; (3, R).
 
     |F| is below a decreasing majorant e^U, so that blocks [t, 8t] contribute at most (1/pi) e^{U(t)} (ln 8 + h/t).

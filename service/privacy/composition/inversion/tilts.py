@@ -24,7 +24,7 @@ from service.privacy.errors import NumericalFailure
 from service.privacy.numerics.arrays import BoolArray, FloatArray, IndexArray
 from service.privacy.numerics.work import is_spent
 
-LARGEST_TRUNCATION = 1e-12
+LARGEST_DISCRETISATION = 1e-12
 """Largest truncation error of K at a usable tilt. For larger errors the truncated far jumps dominate the tilted law."""
 
 _SPACING = 2.0
@@ -133,7 +133,7 @@ def cancellation(
 
 def _deviations(cumulants: RealCumulants) -> FloatArray:
     """Return sqrt K'', NaN where a tilt is not usable."""
-    usable = (cumulants.truncation < LARGEST_TRUNCATION) & (cumulants.second > 0) & np.isfinite(cumulants.first)
+    usable = (cumulants.discretisation < LARGEST_DISCRETISATION) & (cumulants.second > 0) & np.isfinite(cumulants.first)
     return np.sqrt(np.where(usable, cumulants.second, np.nan))
 
 
@@ -414,7 +414,7 @@ class TiltGrid:
         for tilt in short[: -_NEARER - 1 : -1]:
             if is_spent():  # every contour may be expensive
                 break
-            if tilt.contour.ends.all():
+            if tilt.contour.has_decayed.all():
                 return tilt
         return None
 

@@ -20,7 +20,7 @@ from service.privacy.composition.lattice.sums import LatticePair
 from service.privacy.numerics.arrays import FloatArray, IndexArray
 from service.privacy.numerics.work import count_work, is_spent
 
-CUT_DIGITS = (22.0, 40.0, 80.0, 160.0, 290.0)
+LATTICE_DIGITS = (22.0, 40.0, 80.0, 160.0, 290.0)
 """Digits at which a lattice may be truncated: 10^-digits of the mass of all steps remains."""
 
 _FIRST_CELLS = 6.0
@@ -97,7 +97,7 @@ class LatticeSearch:
 
     def epsilon_cap(self, delta: float) -> float:
         """Return an upper bound of epsilon(delta) from the coarse lattice; infinite without such a lattice."""
-        coarse = self._lattices.coarse(cut_digits(delta))
+        coarse = self._lattices.coarse(digits_for(delta))
         run = coarse.mirrored() if coarse is not None and self._mirrored else coarse
         return math.inf if run is None else run.epsilon_cap(delta)
 
@@ -251,7 +251,7 @@ class _Reading:
         return np.where(np.isfinite(upper), (upper - readings.lower[0]) / np.where(upper > 0, upper, 1.0), 1.0)
 
 
-def cut_digits(value: float) -> float:
+def digits_for(value: float) -> float:
     """Return the number of digits of mass that a result of the size of `value` needs."""
     wanted = 12 - math.log10(value)
-    return next((digits for digits in CUT_DIGITS if digits >= wanted), CUT_DIGITS[-1])
+    return next((digits for digits in LATTICE_DIGITS if digits >= wanted), LATTICE_DIGITS[-1])

@@ -40,11 +40,11 @@ class RealCumulants:
     first: FloatArray
     second: FloatArray
     error: FloatArray
-    truncation: FloatArray
+    discretisation: FloatArray
 
     def of(self, places: slice) -> RealCumulants:
         """Return the cumulants at some of the tilts."""
-        held = self.value, self.first, self.second, self.error, self.truncation
+        held = self.value, self.first, self.second, self.error, self.discretisation
         return RealCumulants(*(each[places] for each in held))
 
     @staticmethod
@@ -55,7 +55,7 @@ class RealCumulants:
             np.concatenate([piece.first for piece in pieces]),
             np.concatenate([piece.second for piece in pieces]),
             np.concatenate([piece.error for piece in pieces]),
-            np.concatenate([piece.truncation for piece in pieces]),
+            np.concatenate([piece.discretisation for piece in pieces]),
         )
 
 

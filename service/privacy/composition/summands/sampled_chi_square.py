@@ -186,7 +186,7 @@ class TruncatedSampledChiSquare(TruncatedTrapezoid):
         return slope, slope
 
     @override
-    def cut_error(self, tilts: FloatArray, shift: FloatArray) -> FloatArray:
+    def end_error(self, tilts: FloatArray, shift: FloatArray) -> FloatArray:
         """Return the mass beyond the grid where T is large."""
         loss, least = float(self.grid.loss[0, 0]), math.log1p(-self.law.rate)
         tail = self.law.log_tail(float(self.grid.places[0]) + 0.5 * self._step, upper=True)

@@ -92,8 +92,8 @@ class TrapezoidOnContour(SummandOnContour):
         self._origin = parts.value(moments)
         self.weights = moments.weights / moments.total[:, None]
         self.log_weights = self.tilt * self.grid.loss + self.grid.log_weight - moments.log_total[:, None]
-        self.total_error, self.cut = moments.rounding, moments.cut
-        self._at_origin = moments.quadrature + moments.cut
+        self.rounding_of_total, self.end_error = moments.rounding, moments.end_error
+        self._at_origin = moments.quadrature + moments.end_error
         self.window = node_sums.significant(self.weights)
         # The 1e-30 stands for weights that underflowed.
         self.omitted = node_sums.outside(self.weights, self.window) + 1e-30
@@ -148,7 +148,7 @@ class TrapezoidOnContour(SummandOnContour):
         d = self.differences(step, nodes, last)
         size = np.abs(d)
         # The total, by which the weights are divided, has an error too.
-        error = self.rounding_error(t) + (1.01 * self.total_error)[:, None] * size
+        error = self.rounding_error(t) + (1.01 * self.rounding_of_total)[:, None] * size
         error = error + 6 * UNIT_ROUNDOFF * size * (2 + size) + self._quadrature_error(t, top)
         return node_sums.values_on_contour(
             self.parts.count, d, error, self.parts.together if self.parts.separate else 0
@@ -181,7 +181,7 @@ class TrapezoidOnContour(SummandOnContour):
             heights = np.array([[0.15], [0.3], [0.5], [0.7], [1.0]]) * top
             strips = np.split(q, len(q)) if self.parts.separate else [q]  # arrays of one strip fit into caches
             best = np.fmin.reduce([np.fmin.reduce(self.strip_errors(heights, each), axis=0) for each in strips])
-        best = best + 4 * (self.cut + self.omitted)
+        best = best + 4 * (self.end_error + self.omitted)
         if not self.parts.separate:
             return best[np.searchsorted(heights[:, 0] * (1 + 1e-12), t)].T
         above = (t[:, None, :] > heights[:-1].T[:, :, None] * (1 + 1e-12)).sum(axis=1)

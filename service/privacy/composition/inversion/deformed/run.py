@@ -90,7 +90,7 @@ _DOUBLE_GOAL = -35.0
 """ln of the smallest goal of a contour for which doubles have digits.
 
 Rounding leaves about e^-28 of the contour's height, minus some nats of a profile. Goals are
-`Accuracy.deformed_truncation` of the evaluated number.
+`Accuracy.deformed_error` of the evaluated number.
 """
 
 
@@ -307,14 +307,14 @@ class DeformedRun:
         `poles` is the number of poles of the kernel, each of which makes the integral smaller by about theta. Where the
         error of every contour is too large for a fine tolerance, a contour for the default tolerance serves.
         """
-        finest, default = self._accuracy.deformed_truncation, DEFAULT_ACCURACY.deformed_truncation
-        found = self._contour_leaving(finest, center, log_level, poles)
-        return found if found or finest == default else self._contour_leaving(default, center, log_level, poles)
+        finest, default = self._accuracy.deformed_error, DEFAULT_ACCURACY.deformed_error
+        found = self._contour_within(finest, center, log_level, poles)
+        return found if found or finest == default else self._contour_within(default, center, log_level, poles)
 
-    def _contour_leaving(self, truncation: float, center: float, log_level: float, poles: int) -> Contour | None:
+    def _contour_within(self, error: float, center: float, log_level: float, poles: int) -> Contour | None:
         """Return the least expensive contour, the next one if that fails, or the least expensive on finer grids.
 
-        `truncation` is the error of the contour relative to e^log_level. A reflected loss has fine grids, so that only
+        `error` is the error of the contour relative to e^log_level. A reflected loss has fine grids, so that only
         one contour is tried.
         """
         if not (math.isfinite(center + log_level) and self._edge(center) > _SMALLEST_DEVIATION):
@@ -335,7 +335,7 @@ class DeformedRun:
             if grids is None:
                 continue
             value = float(self._real(grids, np.array([theta]))[0])
-            goal = math.log(truncation) + log_level - value + (theta - 1) * center + (poles - 1) * math.log(theta)
+            goal = math.log(error) + log_level - value + (theta - 1) * center + (poles - 1) * math.log(theta)
             for width, angle in product(self._widths(center, theta), _ANGLES if math.isfinite(goal) else ()):
                 bend = Bend(theta, width, angle, side)
                 contour = Contour(grids, bend, center, goal, value, self._reflected, self._mu_squared)
