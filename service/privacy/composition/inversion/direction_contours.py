@@ -72,7 +72,7 @@ class DirectionContours:
         served = 0 < len(wide) <= _MOST_WIDE and self.deformed is not None and not is_spent()
         return wide if served else wide[:0]
 
-    def grid(self, digits: float) -> TiltGrid | None:
+    def tilt_grid(self, digits: float) -> TiltGrid | None:
         """Return the tilts of the run truncated at 10^-digits; None where its loss is out of range."""
         if digits not in self._tilt_grids:
             self._tilt_grids[digits] = None
@@ -80,12 +80,12 @@ class DirectionContours:
             if transform is not None:
                 variances = transform.cumulants(np.array([0.0, 0.5, 1.0])).second
                 if np.isfinite(variances).all() and (variances > _SMALLEST_VARIANCE).all():
-                    grid = TiltGrid(transform, variances)
-                    self._tilt_grids[digits] = grid if grid.usable else None
+                    tilt_grid = TiltGrid(transform, variances)
+                    self._tilt_grids[digits] = tilt_grid if tilt_grid.usable else None
         return self._tilt_grids[digits]
 
-    def built_grid(self, digits: float) -> TiltGrid | None:
-        """Return the `grid` if it has been built, else None."""
+    def built_tilt_grid(self, digits: float) -> TiltGrid | None:
+        """Return the `tilt_grid` if it has been built, else None."""
         return self._tilt_grids.get(digits)
 
     @property

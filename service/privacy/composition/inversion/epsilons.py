@@ -59,17 +59,17 @@ def _straight_first(contours: DirectionContours, delta: float, *, tried: bool) -
     for attempt, level in enumerate(order):
         if is_spent():
             break
-        grid = contours.grid(TRUNCATION_DIGITS[level])
-        if grid is None:
+        tilt_grid = contours.tilt_grid(TRUNCATION_DIGITS[level])
+        if tilt_grid is None:
             continue
-        tilt = grid.for_delta(delta)
+        tilt = tilt_grid.for_delta(delta)
         if not contours.neighbours_may_help(tilt):
             rounds = _FEW_ROUNDS
             break
         rounds = _ROUNDS if tilt.contour.has_decayed.all() else rounds
-        found = epsilon_on_contour(grid, tilt, delta, contours.good_width)
+        found = epsilon_on_contour(tilt_grid, tilt, delta, contours.good_width)
         if contours.run.is_straight and (found is None or found.relative_width() > wide):
-            nearer = _near_core(grid, tilt, delta)
+            nearer = _near_core(tilt_grid, tilt, delta)
             found = nearer if found is None or nearer is None else found.intersected(nearer)
         if found is not None:
             best = found if best is None else best.intersected(found)
@@ -97,39 +97,39 @@ def _on_deformed_contours(contours: DirectionContours, delta: float, known: Encl
     return None if proved is None else known.intersected(Enclosure(*proved, EVIDENCE))
 
 
-def epsilon_on_contour(grid: TiltGrid, tilt: Tilt, delta: float, good_width: float) -> Enclosure | None:
+def epsilon_on_contour(tilt_grid: TiltGrid, tilt: Tilt, delta: float, good_width: float) -> Enclosure | None:
     """Return the root of delta(eps) = delta, proved from both sides on the nearest contour; None where the proof fails.
 
     The search begins at `tilt`, as from `TiltGrid.for_delta`.
     """
-    level = np.array([delta])
-    threshold = solve_profile(tilt.contour, level)
+    deltas = np.array([delta])
+    threshold = solve_profile(tilt.contour, deltas)
     if not 0 < threshold[0] < math.inf:
         return None
-    nearest = grid.for_root(tilt, float(threshold[0]))
+    nearest = tilt_grid.for_root(tilt, float(threshold[0]))
     if nearest is not tilt:
-        tilt, threshold = nearest, solve_profile(nearest.contour, level)
-    found = _proved(tilt, threshold, level)
+        tilt, threshold = nearest, solve_profile(nearest.contour, deltas)
+    found = _proved(tilt, threshold, deltas)
     if 0 < threshold[0] < math.inf and (found is None or found.relative_width() > _SHARED * good_width):
-        best = grid.for_thresholds(threshold, shared=False)[0]
+        best = tilt_grid.for_thresholds(threshold, shared=False)[0]
         if best is not tilt and best.theta > 0:
-            other = _proved(best, solve_profile(best.contour, level), level)
+            other = _proved(best, solve_profile(best.contour, deltas), deltas)
             return other if found is None else found if other is None else found.intersected(other)
     return found
 
 
-def _proved(tilt: Tilt, threshold: FloatArray, level: FloatArray) -> Enclosure | None:
+def _proved(tilt: Tilt, threshold: FloatArray, deltas: FloatArray) -> Enclosure | None:
     """Return bounds around an approximate root; None where there is none, or nothing is proved."""
     if not 0 < threshold[0] < math.inf:
         return None
-    lower, upper = prove_root(tilt.contour, threshold, level)
+    lower, upper = prove_root(tilt.contour, threshold, deltas)
     return None if math.isnan(lower[0]) else Enclosure(float(lower[0]), float(upper[0]), EVIDENCE)
 
 
-def _near_core(grid: TiltGrid, tilt: Tilt, delta: float) -> Enclosure | None:
+def _near_core(tilt_grid: TiltGrid, tilt: Tilt, delta: float) -> Enclosure | None:
     """Return the root on a contour nearer to the core, as in `_Thresholds.bound`."""
-    nearer, level = grid.near_core(tilt.theta), np.array([delta])
-    return None if nearer is None else _proved(nearer, solve_profile(nearer.contour, level), level)
+    nearer, deltas = tilt_grid.near_core(tilt.theta), np.array([delta])
+    return None if nearer is None else _proved(nearer, solve_profile(nearer.contour, deltas), deltas)
 
 
 def _is_zero(contours: DirectionContours, delta: float) -> bool:
@@ -139,16 +139,16 @@ def _is_zero(contours: DirectionContours, delta: float) -> bool:
 
 def _by_bisection(contours: DirectionContours, delta: float, rounds: int) -> Enclosure:
     """Return bounds from enclosures of the profile by straight contours, with a bisection for each bound."""
-    level = math.log(delta)
-    slack = 1e-15 * (1 + abs(level))
+    log_delta = math.log(delta)
+    slack = 1e-15 * (1 + abs(log_delta))
 
     def is_proved(epsilon: float) -> bool:
         """Whether delta(epsilon) <= delta is proved."""
-        return straight_profile(contours, epsilon)[1] <= level - slack
+        return straight_profile(contours, epsilon)[1] <= log_delta - slack
 
     def is_possible(epsilon: float) -> bool:
         """Whether delta(epsilon) <= delta is not disproved."""
-        return straight_profile(contours, epsilon)[0] <= level + slack
+        return straight_profile(contours, epsilon)[0] <= log_delta + slack
 
     if _is_zero(contours, delta):
         return Enclosure(0.0, 0.0, EVIDENCE)

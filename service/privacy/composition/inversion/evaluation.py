@@ -66,11 +66,13 @@ class _Query(ABC):
         self.open = np.arange(len(at))
 
     @abstractmethod
-    def tilts(self, grid: TiltGrid, where: IndexArray, slack: float) -> list[Tilt]:
+    def tilts(self, tilt_grid: TiltGrid, where: IndexArray, slack: float) -> list[Tilt]:
         """Return the best tilt for each number; `slack` is that of `TiltGrid.for_thresholds`."""
 
     @abstractmethod
-    def are_ready(self, grid: TiltGrid, tilts: list[Tilt], where: IndexArray, level: int, last: BoolArray) -> BoolArray:
+    def are_ready(
+        self, tilt_grid: TiltGrid, tilts: list[Tilt], where: IndexArray, level: int, last: BoolArray
+    ) -> BoolArray:
         """Return whether the truncation level serves each number; other numbers wait for a deeper level.
 
         `last` is whether no other level follows.
@@ -140,19 +142,19 @@ class _Query(ABC):
         may_help = True
         chosen_levels: list[int] = levels[where].tolist()
         for level in sorted(set(chosen_levels)):
-            grid = self.contours.grid(TRUNCATION_DIGITS[level]) if level >= 0 else None
-            if grid is None:
+            tilt_grid = self.contours.tilt_grid(TRUNCATION_DIGITS[level]) if level >= 0 else None
+            if tilt_grid is None:
                 continue
             at = where[levels[where] == level]
-            tilts = self.tilts(grid, at, 0.0 if following else _SLACK_OF_LISTS)
+            tilts = self.tilts(tilt_grid, at, 0.0 if following else _SLACK_OF_LISTS)
             last = np.asarray((self.levels[at, following:] < 0).all(axis=1) if following else np.ones_like(at, bool))
-            ready = self.are_ready(grid, tilts, at, level, last)
+            ready = self.are_ready(tilt_grid, tilts, at, level, last)
             chosen = [tilt for tilt, is_ready in zip(tilts, ready, strict=True) if is_ready]
-            may_help &= self.evaluate_on(chosen, at[ready], grid if following else None)
+            may_help &= self.evaluate_on(chosen, at[ready], tilt_grid if following else None)
         return may_help
 
-    def evaluate_on(self, tilts: list[Tilt], where: IndexArray, grid: TiltGrid | None = None) -> bool:
-        """Evaluate each number on the contour of its tilt, and wide numbers on the tilt's neighbours in the `grid`.
+    def evaluate_on(self, tilts: list[Tilt], where: IndexArray, tilt_grid: TiltGrid | None = None) -> bool:
+        """Evaluate each number on the contour of its tilt, and wide numbers on neighbours in the `tilt_grid`.
 
         Return False where the transform of a mixed run does not decay on a contour, because it does not on the
         neighbours either.
@@ -167,7 +169,7 @@ class _Query(ABC):
                 may_help = False
                 continue
             at = self._wide_among(at)
-            for other in grid.neighbours(tilt) if grid is not None and len(at) else ():
+            for other in tilt_grid.neighbours(tilt) if tilt_grid is not None and len(at) else ():
                 self.known.tighten(at, self.evaluate(other.contour, at))
                 at = self._wide_among(at)
                 if len(at) == 0:
@@ -187,13 +189,15 @@ class _Rates(_Query):
         )
 
     @override
-    def tilts(self, grid: TiltGrid, where: IndexArray, slack: float) -> list[Tilt]:
-        return grid.for_rates(self.at[where], slack)
+    def tilts(self, tilt_grid: TiltGrid, where: IndexArray, slack: float) -> list[Tilt]:
+        return tilt_grid.for_rates(self.at[where], slack)
 
     @override
-    def are_ready(self, grid: TiltGrid, tilts: list[Tilt], where: IndexArray, level: int, last: BoolArray) -> BoolArray:
+    def are_ready(
+        self, tilt_grid: TiltGrid, tilts: list[Tilt], where: IndexArray, level: int, last: BoolArray
+    ) -> BoolArray:
         # Beyond the last tilt of a grid, contours of a deeper level are nearer, but those of mixtures are long there.
-        return grid.reaches_rates(self.at[where]) | last | self.contours.run.is_straight
+        return tilt_grid.covers_rates(self.at[where]) | last | self.contours.run.is_straight
 
     @override
     def evaluate(self, contour: StraightContour, where: IndexArray) -> Readings:
@@ -219,14 +223,16 @@ class _Thresholds(_Query):
         self.open = np.flatnonzero(~beyond)
 
     @override
-    def tilts(self, grid: TiltGrid, where: IndexArray, slack: float) -> list[Tilt]:
-        return grid.for_thresholds(self.at[where], slack)
+    def tilts(self, tilt_grid: TiltGrid, where: IndexArray, slack: float) -> list[Tilt]:
+        return tilt_grid.for_thresholds(self.at[where], slack)
 
     @override
-    def are_ready(self, grid: TiltGrid, tilts: list[Tilt], where: IndexArray, level: int, last: BoolArray) -> BoolArray:
+    def are_ready(
+        self, tilt_grid: TiltGrid, tilts: list[Tilt], where: IndexArray, level: int, last: BoolArray
+    ) -> BoolArray:
         # The truncated mass lies 11 digits below delta, approximately. The enclosure includes it in any case.
         deep = np.array([tilt.log_profile for tilt in tilts]) > (11 - TRUNCATION_DIGITS[level]) * math.log(10)
-        return (deep & grid.reaches(self.at[where])) | (level == len(TRUNCATION_DIGITS) - 1)
+        return (deep & tilt_grid.covers(self.at[where])) | (level == len(TRUNCATION_DIGITS) - 1)
 
     @override
     def evaluate(self, contour: StraightContour, where: IndexArray) -> Readings:
@@ -242,8 +248,10 @@ class _Thresholds(_Query):
         # Contours through saddle points between distant modes have no end. A contour near the core has an end but
         # fewer digits. It evaluates far thresholds that unlikely jumps determine.
         far = where[self.known.width(1)[where] > self.contours.accuracy.deformed]
-        grid = self.contours.grid(TRUNCATION_DIGITS[0]) if self.contours.run.is_straight and len(far) else None
-        tilt = None if grid is None else grid.near_core()
+        tilt_grid = (
+            self.contours.tilt_grid(TRUNCATION_DIGITS[0]) if self.contours.run.is_straight and len(far) else None
+        )
+        tilt = None if tilt_grid is None else tilt_grid.near_core()
         if tilt is not None:
             self.known.tighten(far, self.evaluate(tilt.contour, far))
         self.known.tighten(where, self.contours.fallback.profile(self.at[where]))
@@ -292,13 +300,13 @@ def evaluate_roughly(contours: DirectionContours, epsilon: FloatArray, rate: flo
     query = _Thresholds(contours, epsilon, np.array([levels]))
     thresholds = epsilon[query.open]
     for level in levels if len(thresholds) else ():
-        grid = contours.grid(TRUNCATION_DIGITS[level])
-        if grid is not None:
-            tilts = grid.beyond_the_poles(thresholds, _SLACK_OF_ROUGH_LISTS)
+        tilt_grid = contours.tilt_grid(TRUNCATION_DIGITS[level])
+        if tilt_grid is not None:
+            tilts = tilt_grid.beyond_the_poles(thresholds, _SLACK_OF_ROUGH_LISTS)
             deep = min(tilt.log_profile for tilt in set(tilts)) > (_ROUGH_DIGITS - TRUNCATION_DIGITS[level]) * math.log(
                 10
             )
-            if (deep and grid.reaches(thresholds).all()) or level == levels[-1]:
+            if (deep and tilt_grid.covers(thresholds).all()) or level == levels[-1]:
                 query.evaluate_on(tilts, query.open)
                 break
     return EnclosureArray.from_logs(query.known.lower[0], query.known.upper[0])

@@ -27,13 +27,13 @@ def cap_inverse_profile(contours: DirectionContours, epsilon: float) -> float:
     """
     at = np.array([epsilon])
     levels: list[int] = contours.run.level_orders_for_thresholds(at)[0].tolist()
-    built = (contours.built_grid(TRUNCATION_DIGITS[level]) for level in levels)
-    grid = next((grid for grid in built if grid is not None), None)
-    if grid is None or contours.deforms_first or abs(epsilon) > _LARGEST_INVERSE:
+    built = (contours.built_tilt_grid(TRUNCATION_DIGITS[level]) for level in levels)
+    tilt_grid = next((tilt_grid for tilt_grid in built if tilt_grid is not None), None)
+    if tilt_grid is None or contours.deforms_first or abs(epsilon) > _LARGEST_INVERSE:
         return 1.0
-    tilt = grid.for_thresholds(at)[0]
+    tilt = tilt_grid.for_thresholds(at)[0]
     if not (tilt.has_contour and abs(epsilon + tilt.threshold) <= _FARTHEST_INVERSE * tilt.deviation):
-        tilt = grid.for_thresholds(-at)[0]
+        tilt = tilt_grid.for_thresholds(-at)[0]
     integrals = tilt.contour.integrals(-at)
     log_scale, high = float(integrals.log_scale[2, 0]) + epsilon, float(integrals.upper[2, 0])
     if not (log_scale <= _LARGEST_INVERSE and high < math.inf):

@@ -100,7 +100,7 @@ class PlannedContour(NamedTuple):
     theta: float
     center: float
     deviation: float
-    reach: float
+    half_width: float
 
     @property
     def region(self) -> int:
@@ -146,13 +146,13 @@ class ContourBatch:
     def evaluate(self, width: float) -> None:
         """Evaluate all tasks, and keep the numbers that are narrow enough. Raise NumericalFailure if a proof fails."""
         planned = [each for group in self._groups for each in group]
-        part, count, theta, center, deviation, reach = (
+        part, count, theta, center, deviation, half_width = (
             np.array(column) for column in zip(*(each[2:] for each in planned), strict=True)
         )
         groups = Groups.of([len(group) for group in self._groups])
         runs = TransformsOfManyRuns(self._parts, part, count, theta, groups, reflected=self._reflected)
         # A layout for a narrower loss serves too, so that the contours of a group share one layout.
-        contour = StraightContour(runs, center, deviation[groups.first][groups.place], reach)
+        contour = StraightContour(runs, center, deviation[groups.first][groups.place], half_width)
         sorted_tasks = [sorted(each.tasks, key=lambda task: task.wanted.quantity) for each in planned]
         for tasks in zip(*sorted_tasks, strict=True):
             self._evaluate(contour, tasks, width)

@@ -255,9 +255,9 @@ class _Runs:
         row = self._rows(run, 0.5 * (least + most), right)
         pick = np.maximum(row, 0), run
         center, deviation, theta = self._threshold[pick], self._deviation[pick], self._theta[pick]
-        reach = np.maximum(most - center, center - least) + _MARGIN * deviation
+        half_width = np.maximum(most - center, center - least) + _MARGIN * deviation
         part, count = self._part[run], self._count[run]
-        columns = row, part, count, theta, center, deviation, reach
+        columns = row, part, count, theta, center, deviation, half_width
         for places, *layout in zip(groups.values(), *(each.tolist() for each in columns), strict=True):
             if layout[0] >= 0 and layout[-1] <= _FARTHEST * layout[-2]:
                 yield PlannedContour([asked[place] for place in places], *layout)

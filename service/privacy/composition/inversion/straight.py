@@ -78,7 +78,7 @@ class StraightContour:
     """
 
     def __init__(
-        self, transforms: TransformsOfRuns, center: FloatArray, deviation: FloatArray, reach: FloatArray
+        self, transforms: TransformsOfRuns, center: FloatArray, deviation: FloatArray, half_width: FloatArray
     ) -> None:
         """Lay out contours at `transforms.theta` for thresholds center +- reach; all arrays have the shape (R,).
 
@@ -87,7 +87,7 @@ class StraightContour:
         """
         self.theta, self.center, self.deviation = transforms.theta, center, deviation
         self.score_tables: dict[int, tuple[FloatArray, FloatArray, FloatArray]] = {}
-        self._lay_out(transforms, center - reach, center + reach)
+        self._lay_out(transforms, center - half_width, center + half_width)
         self._prepare_aliases()
         values = transforms.values(self.step, self.counts)
         exponents: ComplexArray = values.difference
@@ -131,8 +131,8 @@ class StraightContour:
             offsets = np.concatenate([-distances[::-1], distances])[:, None] / sd
             self._tilts = theta + offsets
             self._log_bound = transforms.log_bounds(self._tilts)
-            reach = self._log_bound - self.value - offsets * np.where(offsets > 0, low, high) + goal
-            periods = reach / np.abs(offsets)
+            exponents = self._log_bound - self.value - offsets * np.where(offsets > 0, low, high) + goal
+            periods = exponents / np.abs(offsets)
             period = np.maximum(periods[: len(distances)].min(axis=0), periods[len(distances) :].min(axis=0))
             if (period < _SHORT_PERIOD * sd).all():
                 break

@@ -155,9 +155,9 @@ class DiscretisedTradeOff(AbstractTradeOff):
         needed = np.array([digits_for(min(rate, 1 - rate)) for rate in alpha])
         for digits in sorted(set(needed)):
             places = np.flatnonzero(needed == digits)
-            grid = self._lattices.grid(digits)
-            if grid is not None:
-                tilts = grid.for_rates(alpha[places])
+            tilt_grid = self._lattices.tilt_grid(digits)
+            if tilt_grid is not None:
+                tilts = tilt_grid.for_rates(alpha[places])
                 self._lattices.read(
                     digits,
                     tilts,
@@ -185,12 +185,12 @@ class DiscretisedTradeOff(AbstractTradeOff):
         for digits in LATTICE_DIGITS:
             if len(places) == 0:
                 break
-            grid = self._lattices.grid(digits)
-            if grid is None:
+            tilt_grid = self._lattices.tilt_grid(digits)
+            if tilt_grid is None:
                 continue
-            tilts = grid.for_thresholds(epsilon[places])
+            tilts = tilt_grid.for_thresholds(epsilon[places])
             deep = np.array([tilt.log_profile > (11 - digits) * math.log(10) for tilt in tilts])
-            deep = (deep & grid.reaches(epsilon[places])) | (digits == LATTICE_DIGITS[-1])
+            deep = (deep & tilt_grid.covers(epsilon[places])) | (digits == LATTICE_DIGITS[-1])
             chosen = [tilt for tilt, is_deep in zip(tilts, deep, strict=True) if is_deep]
             self._lattices.read(
                 digits,
@@ -227,9 +227,9 @@ class DiscretisedTradeOff(AbstractTradeOff):
         alone = [curve.epsilon(delta).lower for curve in curves]
         top = self.largest_log_ratio.upper
         known = Readings(np.array([[min(max(alone), top)]]), np.full((1, 1), top))
-        grid = self._lattices.grid(digits_for(delta))
-        if grid is not None:
-            tilt = grid.for_delta(delta)
+        tilt_grid = self._lattices.tilt_grid(digits_for(delta))
+        if tilt_grid is not None:
+            tilt = tilt_grid.for_delta(delta)
 
             def solved(pair: LatticePair, _: IndexArray) -> Readings:
                 low, high = solve_lattice_profile(pair, math.log(delta))

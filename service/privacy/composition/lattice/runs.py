@@ -342,7 +342,7 @@ class LatticeRuns:
         return coarse is not None and is_spent(coarse.law_cells * coarse.step / spacing * self._work_of_a_cell)
 
 
-def coarse_grid(runs: LatticeRuns, digits: float, *, mirrored: bool) -> TiltGrid | None:
+def coarse_tilt_grid(runs: LatticeRuns, digits: float, *, mirrored: bool) -> TiltGrid | None:
     """Return the tilts for evaluations of a run, from a lattice of a few thousand cells."""
     run = runs.coarse(digits)
     if run is None:
@@ -351,5 +351,5 @@ def coarse_grid(runs: LatticeRuns, digits: float, *, mirrored: bool) -> TiltGrid
     variances = transform.cumulants(np.array([0.0, 0.5, 1.0])).second
     if not (np.isfinite(variances).all() and (variances > 0).all()):
         return None
-    grid = TiltGrid(transform, variances)
-    return grid if grid.usable else None
+    tilt_grid = TiltGrid(transform, variances)
+    return tilt_grid if tilt_grid.usable else None

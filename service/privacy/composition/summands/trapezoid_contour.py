@@ -350,11 +350,11 @@ def difference_rounding(
     columns = (size, size**2, relative, relative * size, relative * size**2)
     columns = np.stack((*columns, loss_error, loss_error * size, loss_error**2), axis=-1)
     sums = np.matmul(weights[:, None], columns)[:, 0]
-    first, second, level, linear, quadratic, flat, steep, square = (sums[:, k][:, None] for k in range(8))
+    first, second, constant, linear, quadratic, flat, steep, square = (sums[:, k][:, None] for k in range(8))
     # Powers of e^{ix} by repeated multiplication: 4 u for each of about 2 sqrt(nodes) factors.
     products = 8 * math.sqrt(t.shape[-1]) * UNIT_ROUNDOFF * np.minimum(0.505 * t**2 * second, 3.03 * t * first)
     apart = np.minimum(0.505 * t**2 * quadratic, 2.02 * t * linear) + t * mean.by_weight[:, None]
-    together = 1.01 * np.minimum(t * linear, 2 * level) + t * mean.growth[:, None]
+    together = 1.01 * np.minimum(t * linear, 2 * constant) + t * mean.growth[:, None]
     through_loss = (theta + t) * np.minimum(t * steep, 2 * flat) + square * (1 + theta + t) ** 2
     return products + np.minimum(apart, together) + 1.01 * through_loss + t * mean.by_loss[:, None]
 

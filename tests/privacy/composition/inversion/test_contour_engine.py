@@ -294,7 +294,7 @@ def test_cuts_of_different_depth_agree() -> None:
     alpha, epsilon = np.array([1e-4]), np.array([2.0])
     readings = []
     for digits in (40.0, 80.0, 160.0):
-        grid = add.contours.grid(digits)
+        grid = add.contours.tilt_grid(digits)
         assert grid is not None
         points = read_points(grid.for_rates(alpha)[0].contour, alpha)
         profile = read_profile(grid.for_thresholds(epsilon)[0].contour, epsilon)
@@ -375,7 +375,7 @@ def test_a_telling_run_finds_its_epsilon_on_its_first_line(noise: float) -> None
     """Where one pole's alias terms are beyond all doubles, sums without bounds agree with those that have them."""
     add, remove = contour_pair(0.0, (SampledGaussianSteps(noise, 0.1, 5000),))
     for curve in (add, remove):
-        grid = curve.contours.grid(80.0)
+        grid = curve.contours.tilt_grid(80.0)
         assert grid is not None
         tilt = grid.for_delta(1e-5)
         at = np.array([tilt.threshold])
