@@ -1,4 +1,4 @@
-"""`POST /v1/assessments`: a run, what is known about it, and what to say and to decide about it."""
+"""Assessments, `POST /v1/assessments`: a run, facts about it, and what the service states and decides about it."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class AssessmentsRequest(Request):
         return self
 
     def _check_attackers(self, policy: Policy) -> None:
-        """Raise PydanticCustomError where a rule describes an attacker otherwise than the context does."""
+        """Raise PydanticCustomError if a rule describes an attacker differently from the context."""
         context = self.context
         for index, rule in enumerate(policy.rules):
             match rule.threat_model:
@@ -69,7 +69,7 @@ class AssessmentsRequest(Request):
                 raise limit_error(place, f"The context says {known}: send the same, or leave it out there.")
 
     def _settled_policy(self, policy: Policy) -> Policy:
-        """Return the policy whose attackers have the neighbouring relation of the run where they name none."""
+        """Return the policy with complete attackers: those without a neighbouring relation have that of the run."""
         rules = tuple(
             rule
             if rule.threat_model is None
@@ -79,7 +79,7 @@ class AssessmentsRequest(Request):
         return policy.model_copy(update={"rules": rules})
 
     def _check_sizes(self) -> None:
-        """Raise PydanticCustomError where the context contradicts the mechanism."""
+        """Raise PydanticCustomError if the context contradicts the sizes of the mechanism."""
         context = self.context
         for node in nodes_of(self.mechanism):
             if not isinstance(node, DpsgdMechanism | NoisySgdMechanism):
@@ -98,7 +98,7 @@ class AssessmentsRequest(Request):
 
 
 class AssessedAssumption(Assumption):
-    """An assumption, with the attestation of the request."""
+    """An assumption behind the numbers, with the attestation of the request."""
 
     by: Annotated[
         str | None,
@@ -186,7 +186,7 @@ class AssessedHazard(Response):
 
 
 class AssessedThreatModel(Response):
-    """Answers to the standard questions about one attacker. The order is that of the worst case."""
+    """Answers to the standard questions about one attacker, in the order of those about the worst case."""
 
     threat_model: ThreatModelSpec
     summary: Annotated[
@@ -224,7 +224,7 @@ class NotApplicable(Response):
 
 
 class GdpSummary(Response):
-    """Approximation of the whole curve by one number, with the loss of the approximation."""
+    """Approximation of the whole trade-off curve by one mu-GDP curve, with the loss of the approximation."""
 
     mu: Annotated[
         EnclosedNumber,
@@ -247,7 +247,7 @@ class GdpSummary(Response):
 
 
 class OnePoint(Response):
-    """One number of the curve, and the weaker number that follows from (epsilon, delta) alone."""
+    """Power of an attack on the run, and the weaker bound that follows from one (epsilon, delta) alone."""
 
     epsilon: Annotated[
         float, Field(description="Certified epsilon, in nats, at the delta of the context.", examples=[1.82])
@@ -263,7 +263,7 @@ class OnePoint(Response):
 
 
 class JudgedRun(Response):
-    """Run behind all numbers, after the changes by present hazards."""
+    """Run behind all numbers of an assessment: the described run after the changes by present hazards."""
 
     mechanism: MechanismSpec
     threat_model: WorstCaseThreatModel
@@ -276,7 +276,7 @@ class JudgedRun(Response):
 
 
 class RunSummary(Response):
-    """Texts for reports. The texts contain no bound if nothing is proved about the run."""
+    """Texts about a run for reports. The texts contain no bound if nothing is proved about the run."""
 
     title: Annotated[
         str,
@@ -371,10 +371,10 @@ class AssessmentsResponse(Result):
 
     @property
     def judged_mechanism(self) -> MechanismSpec:
-        """The mechanism that all numbers are of."""
+        """The mechanism to which all numbers belong, after the changes by hazards."""
         return self.mechanism if self.judged_as is None else self.judged_as.mechanism
 
     @property
     def judged_threat_model(self) -> WorstCaseThreatModel:
-        """The worst case that all numbers are of."""
+        """The worst-case attacker to which all numbers belong."""
         return self.threat_model if self.judged_as is None else self.judged_as.threat_model

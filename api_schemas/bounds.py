@@ -80,7 +80,7 @@ Answers = Annotated[
 
 
 class RelaxedComparison(Response):
-    """Worst-case answers by method auto, for comparison with a relaxed threat model."""
+    """Worst-case answers by method auto, for comparison with a weaker attacker."""
 
     threat_model: ThreatModelSpec
     answers: Answers

@@ -1,4 +1,4 @@
-"""Request of `POST /v1/calibrations`: one number is free, and limits on the answers determine it."""
+"""Request of `POST /v1/calibrations`: one number of a request is free, and limits on answers determine it."""
 
 from __future__ import annotations
 
@@ -141,11 +141,11 @@ class CalibrationsRequest(Request):
         return low, high
 
     def threat_model_of(self, target: CalibrationTarget) -> ThreatModelSpec:
-        """Return the threat model of a target."""
+        """Return the threat model of a target: its own, or that of the request."""
         return self.threat_model if target.threat_model is None else target.threat_model
 
     def at(self, number: float, place: Place) -> CalibrationsRequest:
-        """Return the request with another number at the free position. Raise ValidationError for an invalid number."""
+        """Return the request with this value of the free number. Raise ValidationError for an invalid number."""
         changed = with_numbers(self, [(place, number)])
         return self.model_copy(update={name: _PARTS[name].validate_python(sent) for name, sent in changed.items()})
 
@@ -176,7 +176,10 @@ class CalibrationsRequest(Request):
 
 
 def _what(request: CalibrationsRequest, target: CalibrationTarget) -> Any:
-    """Return the number that a target limits. A free parameter of the question differs from a fixed one."""
+    """Return what a target limits, as a key to compare targets.
+
+    A free parameter of the question differs from a fixed one.
+    """
     free = request.place.steps
     mine = free[0] == "targets" and request.targets[cast("int", free[1])] is target
     return target.question, target.reads, request.threat_model_of(target), mine

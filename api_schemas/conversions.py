@@ -70,7 +70,10 @@ OptionalEpochs = Annotated[
 
 
 class GdpGmipRequest(Request):
-    """One of both privacy parameters, and a run of noisy SGD. Default: one step on the whole data set."""
+    """A run of noisy SGD, and one of its privacy parameters mu_dp and mu_mip.
+
+    Default: one step on the whole data set.
+    """
 
     mu_dp: OptionalMuDp = None
     mu_mip: OptionalMuMip = None
@@ -96,7 +99,7 @@ class GdpGmipRequest(Request):
 
     @property
     def target(self) -> tuple[Literal["mu_dp", "mu_mip"], float]:
-        "mu_dp or mu_mip, the parameter of the request."
+        """Name and value of the parameter that the request gives: mu_dp or mu_mip."""
         if self.mu_dp is not None:
             return "mu_dp", self.mu_dp
         return "mu_mip", self.mu_mip or LEAST_MU  # which is not 0
@@ -143,7 +146,7 @@ class NoiseForTarget(Response):
 
 
 class GdpGmipResponse(Result):
-    """Both parameters of the run, and the noise for the parameter of the request."""
+    """Both privacy parameters of a run of noisy SGD, and the noise for the parameter of the request."""
 
     request: GdpGmipRequest
     mu_dp: Annotated[

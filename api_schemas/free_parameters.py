@@ -1,4 +1,4 @@
-"""Free parameters of a request: which numbers may vary, and the request with other numbers in their positions."""
+"""Free parameters of a request: which numbers may vary, and the request with other values of them."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ DOES_NOT_FIT: Final = (ValidationError, PydanticCustomError)
 
 
 def free_place(request: Request, pointer: str, at: str, parts: Mapping[str, str]) -> Place:
-    """Return the position of a number that may vary. Raise PydanticCustomError for any other pointer.
+    """Return the position of a number of a request that may vary. Raise PydanticCustomError for any other pointer.
 
-    at: pointer of the request that names the position. parts: parts of the request that may contain it, with their
-    names in error messages.
+    `at` is the pointer of the request member that names the position. `parts` are the parts of the request that may
+    contain it, with their names in error messages.
     """
     try:
         place = place_of(request, pointer)
@@ -46,7 +46,7 @@ def free_place(request: Request, pointer: str, at: str, parts: Mapping[str, str]
 
 
 def follows(place: Place) -> tuple[str, ...]:
-    """Return the fields that are derived from a number. They are omitted when the number changes."""
+    """Return the fields that are derived from the number at a position. They are omitted when the number changes."""
     if place.kind != "dpsgd":
         return ()
     found = FOLLOWS.get(place.name, ())
@@ -54,10 +54,7 @@ def follows(place: Place) -> tuple[str, ...]:
 
 
 def with_numbers(request: Request, numbers: Iterable[tuple[Place, float]]) -> dict[str, Any]:
-    """Return the top-level members of a request with new numbers, in the form in which a client would send them.
-
-    The members have to be validated again.
-    """
+    """Return the top-level members of a request with new values of some numbers, as a client would send them."""
     sent: dict[str, Any] = {}
     for place, number in numbers:
         part, *inner = place.steps

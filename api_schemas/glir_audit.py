@@ -44,7 +44,7 @@ class GlirSimulation(Request):
 
 
 class GlirParameters(Request):
-    """Fields of a GLiR audit in JSON and as an archive."""
+    """Fields of a GLiR audit (gradient likelihood-ratio attack) that JSON requests and archives share."""
 
     batch_size: Annotated[
         int,
@@ -147,7 +147,10 @@ class GlirAuditRequest(GlirParameters):
 
 
 class GlirStepResult(Response):
-    """Evidence of one step about each query, as columns. null: the request has more than 10 000 queries."""
+    """Evidence of membership from one training step, for each query, as columns.
+
+    null: the request has more than 10 000 queries.
+    """
 
     susceptibilities: Annotated[
         tuple[float, ...] | None,
@@ -184,7 +187,7 @@ class Uniformity(Response):
 
 
 class GlirTheory(TheoryPowers):
-    """Largest true positive rate of any attack on these mean gradients, by Theorem 5.1."""
+    """Largest true positive rate of any attack on these mean gradients, by Theorem 5.1 of the GLiR paper."""
 
     effective_batch_size: Annotated[
         float, Field(description="Batch size plus the batch size equivalent of the noise.", examples=[612.5])
@@ -208,7 +211,7 @@ class GlirWorstCase(TheoryPowers):
 
 
 class GlirRoc(Response):
-    """ROC curve of the attack that ranks queries by likelihood ratio, with the curve of theory."""
+    """ROC curve of the attack that ranks queries by likelihood ratio, with the theoretical curve."""
 
     roc: MeasuredRoc
     theory: GlirTheory

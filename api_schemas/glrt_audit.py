@@ -1,4 +1,4 @@
-"""`POST /v1/audits/glrt`: the GLRT adversary, simulated, against its curve."""
+"""Audit `POST /v1/audits/glrt`: simulated attacks of the GLRT adversary (generalised likelihood-ratio test)."""
 
 from __future__ import annotations
 

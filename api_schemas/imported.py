@@ -37,20 +37,21 @@ ImportFormat = Annotated[
 
 
 class ImportReader(Protocol):
-    """Reader of all formats. Both methods raise ValidationError with locations below `content`."""
+    """Reader of the states of other libraries. Both methods raise ValidationError with locations below `content`."""
 
     def mechanism(self, format: ImportFormat, content: Any) -> Request:  # noqa: A002 - the name on the wire
-        """Return the mechanism that a state describes."""
+        """Return the mechanism that the state `content` describes."""
         ...
 
     def check(self, format: ImportFormat, content: Any) -> None:  # noqa: A002
-        """Check that a state can be read."""
+        """Check that the state `content` can be read."""
         ...
 
 
 def _bounded(content: object) -> object:
-    """Return an object or list. Raise PydanticCustomError for other values, deep nesting, or numbers outside the
-    doubles.
+    """Return an object or list unchanged.
+
+    Raise PydanticCustomError for other values, deep nesting, or numbers outside the range of doubles.
     """
     if not isinstance(content, NESTED):
         raise _refusal(NOTHING_IS_UNPICKLED)

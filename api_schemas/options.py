@@ -21,7 +21,10 @@ from api_schemas.scalar_types import (
 
 
 class MethodOptions(BaseModel):
-    """Options of a request, which its response repeats. Options that its methods do not accept are absent."""
+    """Options of composition engines in a request, which its response repeats.
+
+    Options that the methods of the request do not accept are absent.
+    """
 
     relative_tolerance: RelativeTolerance = DEFAULT_TOLERANCE
     order: OptionalOrder = None
@@ -50,7 +53,7 @@ ONLY_WHERE_ASKED: Final = "ground_truth"
 
 
 def settle_options(request: Request, methods: Collection[str]) -> None:
-    """Fill in the options of a request during validation, so that equal requests have one digest.
+    """Fill in the defaults of the options of a request during validation, so that equal requests have one digest.
 
     Raise PydanticCustomError for an option that none of the methods accepts. The method `all` accepts every option.
     """

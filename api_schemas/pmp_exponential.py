@@ -196,7 +196,7 @@ class PmpExponentialRequest(Request):
 
     @property
     def enumerates(self) -> bool:
-        """Whether the computation sums over all subsets."""
+        """Whether the computation sums over all halves of the parent set."""
         return self.data_size <= EXACT_BY_DEFAULT if self.exact is None else self.exact
 
 
@@ -212,7 +212,7 @@ def _check_rows(rows: Rows, pointer: str, length: int) -> None:
 
 
 class ExponentialMaximiser(TypedDict):
-    """Point and object that attain epsilon_pmp, or its upper bound if not all subsets were summed."""
+    """Point and object that attain the PMP parameter epsilon_pmp, or its upper bound if not all subsets were summed."""
 
     object: Annotated[int, Field(ge=0, description="Index of the object in the request, from 0.")]
     point: PointIndex
@@ -220,7 +220,7 @@ class ExponentialMaximiser(TypedDict):
 
 
 class EpsilonOnPopulation(TypedDict):
-    """Differential privacy among the halves of this parent set, by two definitions of the literature."""
+    """Differential privacy among the halves of this parent set, by the two definitions in the literature."""
 
     exact: Annotated[
         EnclosedNumber,

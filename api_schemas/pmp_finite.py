@@ -1,4 +1,4 @@
-"""Request and response of `POST /v1/pmp/finite`: PMP of a small mechanism that is given as a table."""
+"""Request and response of `POST /v1/pmp/finite`: practical membership privacy of a mechanism given as a table."""
 
 from __future__ import annotations
 
@@ -94,12 +94,12 @@ class PmpFiniteRequest(Request):
 
     @property
     def subsets_in_order(self) -> Iterable[tuple[int, ...]]:
-        """The subset of each row of `probabilities`."""
+        """The subsets of the parent set, one for each row of `probabilities`."""
         return self.subsets or combinations(range(self.points), self.points // 2)
 
 
 class FiniteMaximiser(TypedDict):
-    """Point and output that attain epsilon_pmp."""
+    """Point and output that attain the PMP parameter epsilon_pmp."""
 
     point: PointIndex
     output: Annotated[int, Field(ge=0, description="Index of the output in the rows, from 0.")]

@@ -38,7 +38,7 @@ class DpTarget(Request):
 
 
 class PmpGaussianParameters(Request):
-    """Parameters of JSON requests and of uploaded archives."""
+    """Parameters of a Gaussian PMP request, which JSON requests and uploaded archives share."""
 
     query: Query = "mean"
     clip_radius: Annotated[

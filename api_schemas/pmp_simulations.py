@@ -144,7 +144,7 @@ class PmpSimulationsRequest(Request):
 
 
 class SimulatedTrial(TypedDict):
-    """Result of one simulated set.
+    """Result of one simulated parent set.
 
     null: the number is not computed, or is 0/0, or no epsilon of the mechanism reaches the requested value.
     """
@@ -178,7 +178,7 @@ class SimulatedTrial(TypedDict):
 
 
 class Spread(TypedDict):
-    """Statistics over the trials in which the number is not null."""
+    """Statistics of one number over the trials in which it is not null."""
 
     trials: Annotated[int, Field(description="Number of trials in the statistics.")]
     mean: Annotated[float | None, Field(description="Mean over these trials.")]
@@ -191,7 +191,7 @@ class Spread(TypedDict):
 
 
 class SpreadOfTrials(TypedDict):
-    """Statistics of every number of a trial."""
+    """Statistics of every number of a simulated trial, over all trials."""
 
     epsilon: Spread
     epsilon_pmp: Spread

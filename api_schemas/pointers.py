@@ -1,4 +1,4 @@
-"""JSON pointers to numbers of a request, in the spelling of the contract, and requests with other numbers."""
+"""JSON pointers to numbers of a request, and the request with other values at these positions."""
 
 from __future__ import annotations
 
@@ -24,8 +24,9 @@ class NoSuchNumber(LookupError):
 class Place:
     """Position of a number in a request.
 
-    steps: path from the outermost object, with the names of the contract. owner: innermost object around the number.
-    name: field of that object. number: the value, None for an absent field. shape: the allowed range.
+    `steps` is the path from the outermost object, with the names of the contract. `owner` is the innermost object
+    around the number, `name` the field of that object. `number` is the value, None for an absent field. `shape` has the
+    allowed range.
     """
 
     steps: tuple[str | int, ...]
@@ -41,7 +42,7 @@ class Place:
 
     @property
     def kind(self) -> str:
-        """Value of `type` of the innermost object, or ""."""
+        """Value of `type` of the innermost object around the number, or "" without one."""
         return type_of(type(self.owner)) if "type" in type(self.owner).model_fields else ""
 
 
@@ -91,7 +92,7 @@ def _item(shape: FieldShape) -> FieldShape:
 
 
 def as_sent(value: Any) -> Any:
-    """Return a part of a request without defaults and derived fields."""
+    """Return a part of a request as a client would send it, without defaults and derived fields."""
     if isinstance(value, BaseModel):
         held = value.__dict__
         return {name: as_sent(held[name]) for name in type(value).model_fields if name in value.model_fields_set}
@@ -101,7 +102,10 @@ def as_sent(value: Any) -> Any:
 
 
 def replaced(value: Any, steps: tuple[str | int, ...], number: float, follows: tuple[str, ...] = ()) -> Any:
-    """Return the fields of `as_sent` with another number at the end of a path. `follows`: derived fields to omit."""
+    """Return the fields of `as_sent` with another number at the end of the path `steps`.
+
+    `follows`: derived fields to omit.
+    """
     first, rest = steps[0], steps[1:]
     if isinstance(first, int):
         items = list(cast("tuple[Any, ...]", value))

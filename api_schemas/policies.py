@@ -1,4 +1,4 @@
-"""Policies: what an organisation allows, as a document of limits, and how a run stands to it."""
+"""Policies: what an organisation allows, as a document of limits, and the result of these limits for a run."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class PolicyRule(Limit):
 
 
 class RequiredAttestation(Request):
-    """An assumption that needs an attestation before a run meets the policy."""
+    """An assumption that has to be attested before a run meets the policy."""
 
     assumption: Annotated[
         AssumptionCode,
@@ -138,7 +138,7 @@ class Policy(Request):
 
 
 class Ruling(Response):
-    """Result of one rule for a run."""
+    """Result of one rule of a policy for a run."""
 
     rule: PolicyRule
     meaning: Annotated[

@@ -169,7 +169,7 @@ def _field_error(
 
 
 def _how_written(shape: FieldShape, sent: object) -> str:
-    """Return a remedy for a number that was sent as a text."""
+    """Return a remedy for a number that was sent as a text, or ""."""
     if shape.kind not in ("number", "integer") or not isinstance(sent, str):
         return ""
     share = " A share, not a percentage: 0.01 for 1 %." if sent.rstrip().endswith("%") else ""
@@ -247,7 +247,7 @@ def _why_forbidden(model: type[Request] | None, spelling: str) -> str:
 
 
 def _nearest(sent: str, known: Sequence[str]) -> str:
-    """Return a suggestion of known names that resemble a misspelt name."""
+    """Return a suggestion with the known names that resemble a misspelt name, or ""."""
     # The comparison takes the product of both lengths; what is longer than any name is no misspelling.
     found = get_close_matches(sent.lower(), known, n=1, cutoff=SIMILAR) if len(sent) <= LONGEST_NAME else []
     return f"Did you mean `{found[0]}`? " if found else ""

@@ -35,8 +35,9 @@ DAY: Final = "a day of the calendar, as YYYY-MM-DD"
 
 
 def _check_day(text: str) -> str:
-    """Return the text. Raise PydanticCustomError for a day that is not in the calendar, or lies in the future
-    everywhere.
+    """Return the text of a day unchanged.
+
+    Raise PydanticCustomError for a day that is not in the calendar, or lies in the future in every time zone.
     """
     try:
         day = date.fromisoformat(text)

@@ -1,4 +1,4 @@
-"""Errors that a caller may receive, as one tree, and the problem (RFC 9457) for each.
+"""Errors that a caller may receive, as one tree, and the problem document (RFC 9457) for each.
 
 Exception
 - RequestBodyError            parsing.py: invalid bodies
@@ -106,7 +106,7 @@ class InvalidParameter(ApiError):
 
 @dataclass(frozen=True, slots=True)
 class ProblemDefinition:
-    """Common part of all problems of one type. guidance: the remedy; "" if every error has a remedy of its own."""
+    """Common part of all problem documents of one type. `guidance` is the remedy, or "" if every error has its own."""
 
     type: ProblemType
     """URI reference that names the type."""
@@ -115,7 +115,7 @@ class ProblemDefinition:
     guidance: str = ""
 
     def problem(self, *, instance: str, request_id: str, **details: Any) -> Problem:
-        """Return a problem of this type. Its `detail` defaults to the guidance, and its `errors` to none."""
+        """Return a problem of this type. `detail` defaults to the guidance, and `errors` (invalid members) to none."""
         said: dict[str, Any] = {"detail": self.guidance, "errors": (), **details}
         return Problem(
             type=self.type, title=self.title, status=self.status, instance=instance, request_id=request_id, **said
@@ -332,6 +332,9 @@ HTTP_PROBLEMS: Final[dict[int, ProblemDefinition]] = {
 }
 """Problem definitions for statuses that the web framework raises itself."""
 
+ALL_PROBLEMS: Final = (INTERNAL_ERROR, *SERVER_PROBLEMS.values(), *ERROR_PROBLEMS.values(), *HTTP_PROBLEMS.values())
+"""Definitions of all problems. A type may have several definitions."""
+
 
 def definition_of(error: Exception) -> ProblemDefinition:
     """Return the definition of the nearest base class of an error, or INTERNAL_ERROR."""
@@ -345,7 +348,7 @@ def problem_of(error: Exception, instance: str, request_id: str) -> Problem:
 
 
 def _details(error: Exception, guidance: str) -> dict[str, Any]:
-    """Return the fields of a problem that depend on the error."""
+    """Return the members of a problem document that depend on the error."""
     match error:
         case InvalidRequest() | MalformedJson():
             return _body_details(tuple(field_errors(error.validation)))

@@ -1,4 +1,4 @@
-"""Settings: one frozen value, read from PRIVACY_BOUNDS_* when it is made, never at import."""
+"""Settings of the service: one frozen value, read from environment variables PRIVACY_BOUNDS_*, never at import."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import difflib
 import ipaddress
 import json
 import os
+import re
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, cast
 from urllib.parse import quote, urlsplit
 
 from pydantic import AliasChoices, Field, SecretStr, ValidationError, ValidationInfo, field_validator
@@ -16,6 +17,7 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 PREFIX: Final = "PRIVACY_BOUNDS_"
 SHORTEST_SEAL_KEY: Final = 32
 LARGEST_PORT: Final = 65_535
+USUAL_PORTS: Final = {"http": 80, "https": 443}
 LONGEST_SOCKET_PATH: Final = 107
 """Bytes, of Linux; elsewhere fewer, which is an error where the socket is made."""
 
@@ -33,7 +35,7 @@ def default_worker_count() -> int:
 
 
 class Settings(BaseSettings):
-    """Everything that can be set. There is no host or port here: they belong to the server (`privacy-bounds serve`)."""
+    """All settings of the service. Host and port are not among them: they are arguments of `privacy-bounds serve`."""
 
     model_config = SettingsConfigDict(
         env_prefix=PREFIX, env_ignore_empty=True, frozen=True, extra="forbid", populate_by_name=True
@@ -151,6 +153,12 @@ class Settings(BaseSettings):
         default="",
         description="Addresses or networks, separated by commas, whose `X-Forwarded-For` says who the client is.",
     )
+    cors_origins: Annotated[tuple[str, ...], NoDecode] = Field(
+        default=(),
+        description="JSON list of the origins whose pages may call the service from a browser, for example "
+        '`["https://dashboard.example.com"]`. Each is a scheme and a host, with a port if it is not the usual one. '
+        "Cookies are never used.",
+    )
     max_url_bytes: Count = Field(default=8_192, description="Longer request targets answer 414.")
     max_header_bytes: Count = Field(
         default=32_768, description="Longer headers, names and values together, answer 431."
@@ -239,6 +247,29 @@ class Settings(BaseSettings):
         access = f"{parts.username or ''}:{quote(password.get_secret_value(), safe='')}"
         return SecretStr(parts._replace(netloc=f"{access}@{place}").geturl())
 
+    @field_validator("cors_origins", mode="before")
+    @classmethod
+    def _origins(cls, given: Any) -> Any:
+        if not isinstance(given, str):
+            return given
+        try:
+            origins: Any = json.loads(given)
+        except ValueError:
+            origins = None
+        if not isinstance(origins, list):
+            raise ValueError('not a JSON list of texts such as `["https://dashboard.example.com"]`')
+        return tuple(cast("list[Any]", origins))
+
+    @field_validator("cors_origins")
+    @classmethod
+    def _exact_origins(cls, origins: tuple[str, ...]) -> tuple[str, ...]:
+        if not all(map(is_origin, origins)):
+            raise ValueError(
+                "each origin must be exactly what browsers send: `https://` or `http://`, a host in lower case, and a "
+                "port unless it is the usual one; no path, no wildcard"
+            )
+        return origins
+
     @field_validator("operator_bind")
     @classmethod
     def _bindable(cls, given: str | None) -> str | None:
@@ -248,7 +279,7 @@ class Settings(BaseSettings):
 
     @property
     def operator_address(self) -> tuple[str, int] | Path | None:
-        """The address on which operators are served; None for the public port."""
+        """Address of the operator port: (host, port), or a Unix socket. None: operators use the public port."""
         return None if self.operator_bind is None else address_of(self.operator_bind)
 
     @field_validator("trusted_proxies")
@@ -263,8 +294,22 @@ class Settings(BaseSettings):
         return ",".join(names)
 
 
+def is_origin(text: str) -> bool:
+    """Return whether a text is an origin exactly as browsers send it (RFC 6454, section 6.2)."""
+    try:
+        parts = urlsplit(text)
+        host, port = parts.hostname, parts.port
+    except ValueError:  # brackets without an address, or a port that is no number
+        return False
+    if not host or parts.scheme not in USUAL_PORTS or not re.fullmatch(r"[a-z0-9.:_-]+", host):
+        return False
+    name = f"[{host}]" if ":" in host else host
+    place = name if port is None else f"{name}:{port}"
+    return port != USUAL_PORTS[parts.scheme] and text == f"{parts.scheme}://{place}"
+
+
 def address_of(bind: str) -> tuple[str, int] | Path:
-    """Return the host and port, or the path, that `host:port` or `unix:path` names. Raises ValueError."""
+    """Return (host, port) for `host:port`, and the path for `unix:path`. Raise ValueError."""
     kind, _, path = bind.partition(":")
     if kind == "unix":
         if not 0 < len(os.fsencode(path)) <= LONGEST_SOCKET_PATH:
@@ -279,11 +324,14 @@ def address_of(bind: str) -> tuple[str, int] | Path:
 
 
 class ConfigurationError(Exception):
-    """Environment variables that are no settings; each argument is one sentence, none repeats a value."""
+    """Environment variables that are invalid or unknown.
+
+    Each argument is one sentence, which does not contain the value.
+    """
 
 
 def read_settings() -> Settings:
-    """Return the settings of the environment. Raises ConfigurationError for wrong values and unknown names."""
+    """Return the settings of the environment. Raise ConfigurationError for invalid values and unknown names."""
     names = {f"{PREFIX}{field.upper()}" for field in Settings.model_fields} | EARLIER_NAMES
     sentences = [
         _unknown(name, names) for name in os.environ if name.upper().startswith(PREFIX) and name.upper() not in names

@@ -23,7 +23,7 @@ COLUMNS: Final = ("job", "state", "points", "resource", "requester", "why")
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperateArguments:
-    """Arguments of one command. subject: the id of a job."""
+    """Arguments of one command `operate jobs`. `subject` is the id of a job, or None."""
 
     action: str
     subject: str | None

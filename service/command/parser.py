@@ -36,12 +36,13 @@ class Commands(Protocol):
 def build_parser(names: Mapping[str, str], described: Sequence[str]) -> argparse.ArgumentParser:
     """Build the parser of all commands.
 
-    names: resources by their commands. described: commands of resources whose options are added; without any, only the
-    commands that compute nothing are added.
+    `names` maps commands to the paths of resources. `described` lists the commands of resources whose options are
+    added. Without any, only the commands that compute nothing are added.
     """
     parser = argparse.ArgumentParser(prog="privacy-bounds", description="Certified bounds on privacy attacks.")
     commands = parser.add_subparsers(dest="command", required=True)
     _add_serving(commands)
+    _add_mcp(commands)
     _add_jobs(commands)
     _add_operate(commands)
     completing = commands.add_parser("completion", help="print what a shell needs to complete commands and options")
@@ -66,6 +67,21 @@ def _add_serving(commands: Commands) -> None:
 
     worker = commands.add_parser("worker", help="compute pieces of the jobs of a cluster; settings as of serve")
     worker.add_argument("--check", action="store_true", help="only tell whether a worker of this machine runs")
+
+
+def _add_mcp(commands: Commands) -> None:
+    mcp = commands.add_parser(
+        "mcp",
+        help="serve assistants by the Model Context Protocol",
+        description="Serve tools and documents by the Model Context Protocol on standard input and output. "
+        "Settings come from PRIVACY_BOUNDS_* variables.",
+    )
+    mcp.add_argument(
+        "--http",
+        type=address,
+        metavar="HOST:PORT",
+        help="serve streamable HTTP at /mcp instead, on an address of this machine, for example 127.0.0.1:8001",
+    )
 
 
 def _add_jobs(commands: Commands) -> None:
@@ -134,6 +150,14 @@ def port(text: str) -> int:
     return int(text)
 
 
+def address(text: str) -> tuple[str, int]:
+    """Return the host and port of `HOST:PORT`. Raise ArgumentTypeError."""
+    host, _, number = text.rpartition(":")
+    if not host or (":" in host and not (host.startswith("[") and host.endswith("]"))):
+        raise argparse.ArgumentTypeError(f"use HOST:PORT, for example 127.0.0.1:8001, not {text!r}")
+    return host.strip("[]"), port(number)
+
+
 def count(text: str) -> int:
     """Return a number of processes or jobs. Raise ArgumentTypeError."""
     if not (text.isascii() and text.isdigit() and 1 <= int(text) <= LARGEST_COUNT):
@@ -151,7 +175,7 @@ def finite(text: str) -> float:
 
 @final
 class _AtMostOnce(argparse.Action):
-    """Option that may be given once. A second file would otherwise silently replace the first."""
+    """Option that may be given once. Without this check a second file would silently replace the first."""
 
     @override
     def __call__(

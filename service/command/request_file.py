@@ -21,10 +21,10 @@ PLOT_RESOURCES: Final = {"context": "assessments", "runs": "comparisons", "vary"
 
 
 def load_request(computation: Computation[Any, Any], source: str, files: Mapping[str, str]) -> bytes:
-    """Return the request in a file, or in standard input for "-", with the members in `files` added.
+    """Return the JSON request in a file, or in standard input for "-", with the members in `files` added.
 
-    A file may contain only the main member of the request, or the state of another library. Raise OSError if a file
-    cannot be read, and ArgumentError if the arguments contradict each other.
+    A file may contain only the main member of the request (for example the mechanism), or the state of another library.
+    Raise OSError if a file cannot be read, and ArgumentError if the arguments contradict each other.
     """
     body = sys.stdin.buffer.read() if source == "-" else Path(source).read_bytes()
     content: Any = decode_json(body) if computation.bare_member or files else None
@@ -65,7 +65,10 @@ def decode_json(body: bytes) -> Any:
 
 
 def is_request(content: Any, computation: Computation[Any, Any]) -> bool:
-    """Whether a JSON value is a complete request. In states of other libraries, `mechanism` is a word."""
+    """Whether a JSON value is a complete request.
+
+    The states of other libraries also have `mechanism`, but as a string.
+    """
     if not isinstance(content, dict):
         return False
     known = cast("dict[str, Any]", content)
@@ -81,7 +84,7 @@ def as_mechanism(state: Any) -> dict[str, Any]:
 
 
 def add_member(body: bytes, name: str, value: bytes) -> bytes:
-    """Append a member to a JSON object. The bytes of both stay unchanged."""
+    """Append a member to a JSON object in bytes, and return the bytes. Both parts stay as they are written."""
     end = body.rstrip()
     inner = end.removesuffix(b"}").rstrip()
     return inner + (b"" if inner.endswith(b"{") else b",") + b'"' + name.encode() + b'":' + value + b"}"

@@ -74,9 +74,10 @@ NO_THEOREM: Final[Mapping[str, str]] = {
 @final
 @dataclass(slots=True)
 class ImportNotes:
-    """Notes about the events beside the mechanism itself.
+    """Notes about dp_accounting events that the mechanism itself does not express.
 
-    sentences: facts for the reader of the answer. needs_replacement: an event is valid only for replaced records.
+    `sentences` are facts for the reader of the answer. `needs_replacement` is True if an event is valid only for
+    replaced records.
     """
 
     sentences: list[str] = field(default_factory=list[str])
@@ -92,7 +93,10 @@ class ImportNotes:
 @final
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Class of events: the names of its fields in order, and a builder of the mechanism (None: nothing is released)."""
+    """Class of dp_accounting events: the names of its fields in order, and a function that builds the mechanism.
+
+    The function is None if the event releases nothing.
+    """
 
     fields: tuple[str, ...]
     build: Callable[[SourceValue, dict[str, SourceValue], ImportNotes], DraftSpec | None]
@@ -109,7 +113,7 @@ def matches(state: SourceValue) -> bool:
 
 
 def read_state(state: SourceValue) -> ImportedRun:
-    """Return the mechanism of an event. Raise ValidationError."""
+    """Return the mechanism of a dp_accounting event. Raise ValidationError."""
     notes = ImportNotes()
     relation: SourceValue | None = None
     event = state
@@ -171,7 +175,7 @@ def _destructure(node: SourceValue) -> tuple[str, dict[str, SourceValue]]:
 
 
 def _class(module: SourceValue, name: SourceValue) -> str:
-    """Return a class name that `EVENTS` contains. Raise ValidationError for any other name."""
+    """Return the class name of an event if the table `EVENTS` contains it. Raise ValidationError otherwise."""
     if module.value != MODULE:
         module.reject(f"Must be {MODULE}: other modules are not known, and none is ever imported.")
     if isinstance(name.value, str) and name.value in NO_THEOREM:
@@ -191,8 +195,9 @@ def _non_private(node: SourceValue, _: dict[str, SourceValue], notes: ImportNote
 
 
 def _same_fields(kind: str, **names: str) -> Callable[[SourceValue, dict[str, SourceValue], ImportNotes], DraftSpec]:
-    """Return a builder for an event that has an equivalent mechanism. `names` maps our field names to those of the
-    event.
+    """Return a function that builds the mechanism of an event with equivalent fields.
+
+    `names` maps our field names to those of the event.
     """
     return lambda node, fields, _: DraftSpec(
         node, type=kind, **{ours: fields[theirs] for ours, theirs in names.items()}
@@ -207,9 +212,10 @@ def _epsilon_delta(node: SourceValue, fields: dict[str, SourceValue], _: ImportN
 
 
 def _randomized_response(node: SourceValue, fields: dict[str, SourceValue], notes: ImportNotes) -> DraftSpec:
-    """Return randomised response as pure DP with epsilon = ln(1 + k (1 - p)/p).
+    """Return k-ary randomised response as pure DP with epsilon = ln(1 + k (1 - p)/p).
 
-    The true bucket is reported with probability 1 - p + p/k, every other bucket with probability p/k.
+    Here p is the noise parameter and k the number of buckets. The true bucket is reported with probability 1 - p + p/k,
+    every other bucket with probability p/k.
     """
     noise, buckets = fields["noise_parameter"].number(1e-290, 1.0), fields["num_buckets"].integer(1, 10**12)
     notes.add(RESPONSE)
@@ -244,7 +250,10 @@ def _poisson_sampled(node: SourceValue, fields: dict[str, SourceValue], notes: I
 
 
 def _fixed(sampling: str) -> Callable[[SourceValue, dict[str, SourceValue], ImportNotes], DraftSpec]:
-    """Return a builder for Gaussian noise on batches of a fixed size. Other events on such batches are rejected."""
+    """Return a function that builds Gaussian noise on batches of a fixed size.
+
+    It rejects other events on such batches.
+    """
 
     def build(node: SourceValue, fields: dict[str, SourceValue], notes: ImportNotes) -> DraftSpec:
         kind, inner = _destructure(fields["event"])

@@ -1,9 +1,8 @@
-"""Reader for TensorFlow Privacy: the arguments of `compute_dp_sgd_privacy_statement`, or of its predecessor
-`compute_dp_sgd_privacy`.
+"""Reader for TensorFlow Privacy: the arguments of `compute_dp_sgd_privacy_statement` or its predecessor.
 
-The arguments are `(number_of_examples, batch_size, num_epochs, noise_multiplier, delta, used_microbatching=True,
-max_examples_per_user=None)` and `(n, batch_size, noise_multiplier, epochs, delta)` (tensorflow-privacy 0.9,
-`privacy/analysis/compute_dp_sgd_privacy_lib.py`).
+The arguments of the current function are `(number_of_examples, batch_size, num_epochs, noise_multiplier, delta,
+used_microbatching=True, max_examples_per_user=None)`. Those of `compute_dp_sgd_privacy` are `(n, batch_size,
+noise_multiplier, epochs, delta)` (tensorflow-privacy 0.9, `privacy/analysis/compute_dp_sgd_privacy_lib.py`).
 """
 
 from __future__ import annotations
@@ -47,7 +46,10 @@ def matches(state: SourceValue) -> bool:
 
 
 def read_state(state: SourceValue) -> ImportedRun:
-    """Return the run on Poisson samples, and the threat model for all examples of a user. Raise ValidationError."""
+    """Return the training run on Poisson samples, and the threat model for all examples of a user.
+
+    Raise ValidationError.
+    """
     deprecated = "n" in state.as_object
     if deprecated:
         members = state.members(DEPRECATED, ("delta",))

@@ -47,7 +47,7 @@ STORE_REMEDIES: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueState:
-    """State of the queue: active jobs, announced workers, age limit of jobs in seconds, and current time."""
+    """State of the job queue: active jobs, announced workers, age limit of jobs in seconds, and current time."""
 
     active: Sequence[StoredJob]
     workers: Sequence[Worker]

@@ -25,7 +25,7 @@ WIDEST_NUMBER, WIDEST_TEXT = 8, 64
 
 
 class ArchiveError(Exception):
-    """Defect of an archive: a pointer to the array, and a sentence with the rule."""
+    """Defect of an uploaded archive: a pointer to the array, and a sentence with the rule."""
 
     def __init__(self, pointer: str, sentence: str) -> None:
         self.pointer, self.sentence = pointer, sentence
@@ -63,7 +63,7 @@ class ArrayArchive:
             raise ArchiveError("", TOO_LARGE.format(largest_bytes))
 
     def read(self, name: str) -> NDArray[Any]:
-        """Return the array. Raises ArchiveError if its bytes contradict directory and header."""
+        """Return the array of this name. Raises ArchiveError if its bytes contradict directory and header."""
         try:
             with self._archive.open(self._entries[name]) as file:
                 array: NDArray[Any] = np.lib.format.read_array(

@@ -40,7 +40,7 @@ ADVICE: Final[dict[str, str]] = {
 
 
 def begin_limits(curves: TradeOffPair) -> None:
-    """Forget the reasons recorded by earlier evaluations of these curves."""
+    """Forget the reasons for wide answers that earlier evaluations of these curves recorded."""
     if curves.second is not None:
         curves.second.declined = None
     begin_evaluation()
@@ -59,7 +59,7 @@ def advice(limit: WidthLimit) -> ResponseFields:
 def limit_of_numbers(
     curves: TradeOffPair, numbers: Sequence[Enclosure], tolerance: float, notes: Iterable[str]
 ) -> WidthLimit | None:
-    """Return why one of these numbers is wider than the tolerance, or None if all are narrow.
+    """Return why one of these numbers is relatively wider than the tolerance, or None if none is.
 
     `notes` are the notes of their evaluation.
     """
@@ -74,7 +74,7 @@ def limit_of_numbers(
 
 
 def limit_of_points(curves: TradeOffPair, evidence: Evidence, read: CurvePoints, tolerance: float) -> WidthLimit | None:
-    """Return why a point of a curve is wider than the tolerance, or None if all are narrow."""
+    """Return why a point of a trade-off curve is wider than the tolerance, or None if none is."""
     if _are_narrow(read, evidence, tolerance):
         return None
     return _limit(curves, evidence, is_default_met=_are_narrow(read, evidence, DEFAULT_TOLERANCE), upper=1.0)

@@ -25,7 +25,7 @@ RECORD_IS_IN_INDEPENDENTLY: Final = Assumption(
 def at_bounded_prior(
     question: QuestionSpec, subsampling: DatasetSubsampling | None
 ) -> tuple[QuestionSpec, tuple[str, ...]]:
-    """Return the question at its bounded prior, and a note if that prior differs from the requested one.
+    """Return the question at the largest prior that the subsampling allows, with a note if it was changed.
 
     Given the larger data set D, a record of D is in the sample with probability T, independently of all others. Any
     other record has probability 0. Therefore a posterior averaged over D is at most its bound at a prior of T, whatever
@@ -44,8 +44,8 @@ def at_bounded_prior(
 def assumptions_about_priors(request: BoundsRequest) -> tuple[Assumption, ...]:
     """Return the assumptions of answers at a prior, which Thudi et al. 2022 leave implicit.
 
-    Sampling a larger data set makes inclusion independent. The halves of the candidates of PMP are a premise of their
-    own.
+    Sampling a larger data set makes inclusion independent. PMP, where half of the candidates are members, has a premise
+    of its own.
     """
     if request.dataset_subsampling is not None:
         capped = all(

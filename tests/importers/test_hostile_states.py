@@ -1,4 +1,4 @@
-"""States that nobody should have to read: refused at their place with a remedy, and nothing of them is executed."""
+"""Hostile states are rejected at their pointer with a remedy, and nothing in them is executed."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ def event(kind: str, **fields: Any) -> dict[str, Any]:
     return {**NAMES, "class_name": kind, **fields}
 
 
-def refused(content: Any, library: str = "detect") -> list[tuple[str, str]]:
-    """Where and why, the same for an import and in the place of a mechanism."""
+def rejections(content: Any, library: str = "detect") -> list[tuple[str, str]]:
+    """Return pointers and reasons of a rejection. They agree for an import and for a mechanism."""
     found: list[list[tuple[str, str]]] = []
     for kind, body, place in (
         (ImportsRequest, {"format": library, "content": content}, ""),
@@ -71,7 +71,7 @@ def refused(content: Any, library: str = "detect") -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize(
-    ("library", "content", "pointer", "said"),
+    ("library", "content", "pointer", "message"),
     [
         ("opacus", PICKLE, "", "nothing is ever unpickled"),
         ("detect", "OrderedDict([('history', [(1.0, 0.01, 1000)])])", "", "json.dumps(accountant.state_dict())"),
@@ -205,29 +205,29 @@ def refused(content: Any, library: str = "detect") -> list[tuple[str, str]]:
     ],
     ids=lambda value: str(value)[:40],
 )
-def test_bad_states_are_refused_at_their_place(library: str, content: Any, pointer: str, said: str) -> None:
+def test_bad_state_is_rejected_with_pointer(library: str, content: Any, pointer: str, message: str) -> None:
     before = set(sys.modules)
-    [(found, detail)] = refused(content, library)
+    [(found, detail)] = rejections(content, library)
     assert found == "/content" + pointer
-    assert said in detail
+    assert message in detail
     assert {"antigravity", "pickle"} & (set(sys.modules) - before) == set()
 
 
-def test_events_and_complaints_are_counted() -> None:
-    [(pointer, detail)] = refused(event("ComposedDpEvent", events=[[*EVENT.values()]] * 5000))
+def test_events_and_errors_are_limited() -> None:
+    [(pointer, detail)] = rejections(event("ComposedDpEvent", events=[[*EVENT.values()]] * 5000))
     assert pointer == "/content/events/3999"
     assert "4000 events" in detail
-    assert len(refused(dict.fromkeys(map(str, range(20000)), 1) | {"history": []})) == 64
+    assert len(rejections(dict.fromkeys(map(str, range(20000)), 1) | {"history": []})) == 64
 
 
-def test_trees_of_events_have_a_depth() -> None:
+def test_depth_of_events_is_limited() -> None:
     def tower(height: int) -> dict[str, Any]:
         return event("SelfComposedDpEvent", event=tower(height - 1), count=2) if height else EVENT
 
     parse_request(ImportsRequest, json.dumps({"content": tower(15)}).encode(), validate_with_imports)
-    [(pointer, detail)] = refused(tower(16))
+    [(pointer, detail)] = rejections(tower(16))
     assert (pointer, "16 levels deep" in detail) == ("/content", True)
-    assert "64 levels" in refused(tower(70))[0][1]
+    assert "64 levels" in rejections(tower(70))[0][1]
 
 
 @pytest.mark.parametrize(
@@ -246,7 +246,7 @@ def test_trees_of_events_have_a_depth() -> None:
     ],
     ids=lambda value: str(value)[:30],
 )
-def test_what_is_no_state_at_all(content: bytes, error: type[RequestBodyError]) -> None:
+def test_invalid_state_raises(content: bytes, error: type[RequestBodyError]) -> None:
     for body in (
         b'{"content":' + content + b"}",
         b'{"questions":[{"type":"advantage"}],"mechanism":{"type":"imported","content":' + content + b"}}",
@@ -257,14 +257,14 @@ def test_what_is_no_state_at_all(content: bytes, error: type[RequestBodyError]) 
             )
 
 
-def test_the_longest_history_is_read() -> None:
+def test_longest_history_is_read() -> None:
     rows = [[1.0 + place / 1e5, 0.01, 10**12] for place in range(10_000)]
     body = {
         "questions": [{"type": "advantage"}],
         "mechanism": {"type": "imported", "format": "opacus", "content": rows},
     }
     direct: dict[str, Any] = {"type": "dpsgd", "noise_multiplier": [row[0] for row in rows], "sample_rate": 0.01}
-    with pytest.raises(InvalidRequest, match="not a request"):  # 1e16 steps in all
+    with pytest.raises(InvalidRequest, match="not a request"):  # 1e16 steps in total.
         parse_request(BoundsRequest, json.dumps(body).encode(), validate_with_imports)
     for row in rows:
         row[2] = 7
@@ -273,7 +273,7 @@ def test_the_longest_history_is_read() -> None:
     assert request == parse_request(BoundsRequest, json.dumps({**body, "mechanism": direct}).encode())
 
 
-def test_escapes_do_not_hide_what_is_imported() -> None:
+def test_escaped_import_is_recognised() -> None:
     body = (
         b'{"questions":[{"type":"advantage"}],"mechanism":{"\\u0074ype":"\\u0069mported","content":[[1.0,0.01,1000]]}}'
     )
@@ -300,14 +300,14 @@ JUNK: list[Any] = [
 
 
 def places(value: Any) -> list[tuple[Any, Any]]:
-    """Every container of a value, with each of its keys."""
+    """Return every container of a value with each of its keys."""
     keys = list(value) if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ()
     return [(value, key) for key in keys] + [pair for key in keys for pair in places(value[key])]
 
 
 @pytest.mark.parametrize("library", STATES)
-def test_damaged_states_are_read_or_refused(library: str) -> None:
-    """Whatever is put in the place of a part, renamed or left out: a request comes of it, or a refusal."""
+def test_damaged_state_is_read_or_rejected(library: str) -> None:
+    """Parts are replaced, renamed or removed. The result is a request or a rejection."""
     draw = random.Random(17)
     states = [
         state[form] for state in STATES[library].values() for form in ("content", "event", "listed") if form in state

@@ -1,4 +1,4 @@
-"""Why a job does not move, in one sentence, from what the storage of jobs holds."""
+"""Diagnosis of a job that does not move, in one sentence, from the records in storage."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ AGE_SECONDS = 1_000.0
 
 @dataclasses.dataclass
 class Storage:
-    """A store with a clock of its own, and what an operator sees of it."""
+    """A store with a simulated clock, and the view of an operator."""
 
     store: SqliteStore
     now: float
@@ -59,7 +59,7 @@ def storage(tmp_path: Path) -> Iterator[Storage]:
     made.store.close()
 
 
-def test_no_worker(storage: Storage) -> None:
+def test_without_worker_job_waits_for_worker(storage: Storage) -> None:
     job = storage.add()
     assert storage.why(job).startswith("It waits for a worker, and none is there. Start the service")
     storage.store.announce("host:1", "1")
@@ -68,7 +68,7 @@ def test_no_worker(storage: Storage) -> None:
     assert "none is there; the last one was seen 3 minutes ago" in storage.why(job)
 
 
-def test_no_worker_of_its_version(storage: Storage) -> None:
+def test_without_worker_of_its_version_job_waits(storage: Storage) -> None:
     job = storage.add(engine_version="1")
     storage.store.announce("host:1", "2")
     assert storage.why(job).startswith(
@@ -76,7 +76,7 @@ def test_no_worker_of_its_version(storage: Storage) -> None:
     )
 
 
-def test_its_turn(storage: Storage) -> None:
+def test_job_waits_for_its_turn(storage: Storage) -> None:
     first = [storage.add(), storage.add()]
     storage.store.announce("host:1", "1")
     job = storage.add()
@@ -93,7 +93,7 @@ def test_its_turn(storage: Storage) -> None:
     assert storage.why(other) == "It has ended: cancelled."
 
 
-def test_chunks(storage: Storage) -> None:
+def test_running_job_names_workers_of_its_chunks(storage: Storage) -> None:
     job = storage.add()
     storage.store.announce("host:1", "1")
     claim = storage.store.claim("1", "host:1", 8.0)
@@ -114,7 +114,7 @@ def test_chunks(storage: Storage) -> None:
     )
 
 
-def test_age_and_failure(storage: Storage) -> None:
+def test_old_or_failed_job_names_its_reason(storage: Storage) -> None:
     job = storage.add()
     storage.now += AGE_SECONDS + 1
     storage.store.announce("host:1", "1")
@@ -124,13 +124,13 @@ def test_age_and_failure(storage: Storage) -> None:
 
 
 @pytest.mark.parametrize("part", STORE_REMEDIES)
-def test_troubles_of_the_storage_say_what_to_do(part: str) -> None:
+def test_storage_failure_names_remedy(part: str) -> None:
     told = explain_store_failure(f"SQLite: {part}")
     assert told == f"Jobs cannot be kept now: SQLite: {part}. {STORE_REMEDIES[part]}"
     assert explain_store_failure("SomethingElse").endswith(". See the log of the service.")
 
 
-def test_administration(storage: Storage) -> None:
+def test_administration_lists_and_ends_jobs(storage: Storage) -> None:
     administration = Administration(storage.store, AGE_SECONDS)
     active, gone, other = storage.add(), storage.add(), storage.add(requester="192.0.2.1")
     assert [job.id for job in administration.active(None).jobs] == [active.id, gone.id, other.id]
@@ -151,7 +151,7 @@ def test_administration(storage: Storage) -> None:
 
 def test_purge_removes_what_has_expired(storage: Storage) -> None:
     administration = Administration(storage.store, AGE_SECONDS)
-    ended = storage.add(kept_seconds=60)  # by its clock, which is far behind
+    ended = storage.add(kept_seconds=60)  # By its clock, which is far behind.
     storage.store.cancel(ended.id)
     kept = storage.add(kept_seconds=10.0**10)
     storage.store.cancel(kept.id)
@@ -159,7 +159,7 @@ def test_purge_removes_what_has_expired(storage: Storage) -> None:
     assert storage.store.get(kept.id).state in ENDED
 
 
-def test_held_chunks_and_workers_are_told(storage: Storage) -> None:
+def test_claimed_chunks_and_workers_are_listed(storage: Storage) -> None:
     job = storage.add()
     claim = storage.store.claim("1", "host:1", 8.0)
     assert claim is not None

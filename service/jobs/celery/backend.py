@@ -51,7 +51,7 @@ async def celery_jobs(
     metrics: Metrics,
     logger: FilteringBoundLogger,
 ) -> AsyncGenerator[JobService]:
-    """Run the backend of a cluster while the block runs, and yield its service."""
+    """Run the job backend of a cluster while the block runs, and yield the interface to its jobs."""
     store = open_store(settings)
     app = make_celery_app(settings, engine_version, lambda _: None)
     watch = ClusterMonitor(store, logger)

@@ -1,4 +1,4 @@
-"""Backend of jobs of a single instance: an SQLite file, and worker processes that run while there are active jobs."""
+"""Backend of jobs of a single instance: an SQLite file, and worker processes that exist while there are active jobs."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ async def local_jobs(
     metrics: Metrics,
     logger: FilteringBoundLogger,
 ) -> AsyncGenerator[JobService]:
-    """Run the local backend while the block runs, and yield its service.
+    """Run the job backend of a single instance while the block runs, and yield the interface to its jobs.
 
     `folder` holds the file of jobs. Without it, jobs are kept in `temporary`, a folder that several processes share, or
     in a new folder that is removed at the end of the block.

@@ -29,15 +29,28 @@ class GradientLaw:
     axes: FloatArray | None
 
     def whitened(self, gradients: FloatArray) -> FloatArray:
-        """Return Sigma^-1/2 (g - mean) in the eigenvectors, of the shape (d,) or (q, d) of `gradients`."""
+        """Return Sigma^-1/2 (g - mean) for gradients g in the eigenvectors of the covariance Sigma.
+
+        The shape is that of `gradients`, (d,) or (q, d).
+        """
         centred = gradients - self.mean
         return (centred if self.axes is None else centred @ self.axes) / np.sqrt(self.variances)
 
 
 def clipped(gradients: FloatArray, max_grad_norm: float | None) -> FloatArray:
-    """Return g min(1, C/|g|) of every row, shape (q, d).
+    """Return gradients with their lengths reduced to at most C.
 
-    The printed formula has max in place of min and would enlarge rows: /errata#gmip-clipping.
+    Parameters
+    ----------
+    gradients : array, shape (q, d)
+        One gradient g in each row.
+    max_grad_norm : float or None
+        Clipping norm C, or None without clipping.
+
+    Returns
+    -------
+    array, shape (q, d)
+        g min(1, C/|g|). The printed formula has max in place of min and would enlarge rows: /errata#gmip-clipping.
     """
     if max_grad_norm is None:
         return gradients

@@ -150,7 +150,7 @@ The type of `trade_off` is replaced by `power` or `type_two_error`. Predictive v
 
 
 def law_of_mechanism(kind: str, field: str, fields: Mapping[str, object], *, worst_case: bool) -> Law:
-    """Return the law of privacy in a field of a mechanism of this type.
+    """Return in which direction privacy moves with a field of a mechanism, and the theorem.
 
     Parameters
     ----------
@@ -160,6 +160,11 @@ def law_of_mechanism(kind: str, field: str, fields: Mapping[str, object], *, wor
         Fields of the mechanism.
     worst_case : bool
         Whether the adversary is that of differential privacy. Otherwise the sign is expected, and not proved.
+
+    Returns
+    -------
+    Law
+        Sign and theorem.
     """
     law = MECHANISMS.get((kind, field), UNKNOWN)
     if not worst_case:
@@ -173,7 +178,7 @@ def law_of_mechanism(kind: str, field: str, fields: Mapping[str, object], *, wor
 
 
 def steps_follow(kind: str, field: str, fields: Mapping[str, object]) -> bool:
-    """Return whether another number in this field changes the number of steps.
+    """Return whether another value of this field changes the number of training steps.
 
     Privacy is then not monotone in the field: a smaller rate makes more steps of the same epochs, and their number is
     rounded up. Shuffled epochs are monotone (`MORE_BATCHES`).
@@ -184,12 +189,12 @@ def steps_follow(kind: str, field: str, fields: Mapping[str, object]) -> bool:
 
 
 def law_of_threat_model(kind: str, field: str) -> Law:
-    """Return the law of privacy in a field of a threat model of this type."""
+    """Return in which direction privacy moves with a field of a threat model, and the theorem."""
     return RELAXED.get((kind, field), UNKNOWN)
 
 
 def law_of_question(read: str, field: str, side: str | None) -> Law:
-    """Return the law of an answer in a field of its question.
+    """Return in which direction an answer moves with a field of its question, and the theorem.
 
     `read` is the type of the question; for a trade-off it is `power` or `type_two_error`. `side` belongs to predictive
     values.

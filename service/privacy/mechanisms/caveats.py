@@ -1,6 +1,7 @@
-"""Premises and hazards: conditions that answers rely on but no request shows, and known traps of mechanisms.
+"""Premises (conditions that answers rely on) and hazards (known ways in which mechanisms are less private).
 
-Each caveat is in the file of the mechanism that causes it. This module has the caveats with several causes.
+A *caveat* is a premise or a hazard. Each is in the file of the mechanism that causes it. This module has those with
+several causes.
 """
 
 from __future__ import annotations
@@ -18,9 +19,18 @@ PLACES: Final = {subject: place for place, subject in enumerate(get_args(Subject
 
 @dataclass(frozen=True, slots=True)
 class Premise:
-    """Condition that answers rely on.
+    """Condition that answers rely on but no request shows.
 
-    `code` is its name in responses, `text` the sentence, and `holds` what the mechanism states about it.
+    Attributes
+    ----------
+    code : str
+        Name in responses.
+    text : str
+        Sentence for readers.
+    holds : str
+        What the mechanism states about the condition.
+    about : str
+        Subject, by which premises are ordered.
     """
 
     code: str
@@ -62,7 +72,7 @@ Caveat = TypeVar("Caveat", Premise, MechanismHazard)
 
 
 def in_order(caveats: Iterable[Caveat]) -> tuple[Caveat, ...]:
-    """Return each caveat once, ordered by subject; caveats with one subject keep their order."""
+    """Return each premise or hazard once, ordered by subject. Those with one subject keep their order."""
     return tuple(sorted(dict.fromkeys(caveats), key=lambda each: PLACES[each.about]))
 
 

@@ -82,7 +82,7 @@ SAMPLERS: Final[Mapping[Sampling, SamplerCaveats]] = {
 
 
 def steps_rounded_up(described: str, served: int) -> Premise:
-    """Return the premise that a length was rounded up to whole batches or epochs."""
+    """Return the premise that a length of training was rounded up to whole batches or epochs."""
     return Premise(
         "steps_rounded_up",
         f"{described}: rounded up to whole ones, the answers are for {served} batches, which reveal no less.",

@@ -36,9 +36,9 @@ class Exponential(AbstractStep):
 
     Notes
     -----
-    Between neighbours L = epsilon (u'(y) - u(y))/(2 Delta) minus a constant, so that L stays in an interval of length
-    epsilon. The curve of one step is exact: for every question one shift of this interval attains the answer. No shift
-    attains the answers to all questions. So several steps are not the composition of this curve
+    Between neighbours the privacy loss is L = epsilon (u'(y) - u(y))/(2 Delta) minus a constant, so that L stays in an
+    interval of length epsilon. The curve of one step is exact: for every question one shift of this interval attains
+    the answer. No shift attains the answers to all questions. So several steps are not the composition of this curve
     (`composition/adaptive_exponential/engine.py`). One exponential step beside others is, because it may come last.
     """
 

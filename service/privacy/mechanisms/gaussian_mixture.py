@@ -27,7 +27,7 @@ SHIFT_IS_DRAWN: Final = Premise(
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GaussianMixture(DescribedStep):
-    """Step with N(0, sigma^2) without the record and sum w_i N(s_i, sigma^2) with the record.
+    """Step with the law N(0, sigma^2) without the record and sum w_i N(s_i, sigma^2) with the record.
 
     Attributes
     ----------

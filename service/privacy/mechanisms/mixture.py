@@ -39,7 +39,7 @@ class WeightedMechanism:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mixture(AbstractMechanism):
-    """Stochastic composition: one of `components` is drawn once, independently of the data, and run with all its steps.
+    """Mixture: one of `components` is drawn once, independently of the data, and run with all its steps.
 
     Notes
     -----

@@ -1,4 +1,4 @@
-"""Notes on mu over a range of error rates that contains no point of the curve, or possibly none."""
+"""Notes on mu over a range of error rates in which the curve has no point, or possibly none."""
 
 from __future__ import annotations
 
@@ -16,5 +16,5 @@ RANGE_MAY_BE_EMPTY: Final = (
 
 
 def range_may_be_empty(notes: Iterable[str]) -> bool:
-    """Return whether a mu with these notes may be 0 because no point of the curve is in its range."""
+    """Return whether the notes of an answer say that mu may be 0 because no point of the curve is in the range."""
     return not {NOTHING_IN_RANGE, RANGE_MAY_BE_EMPTY}.isdisjoint(notes)

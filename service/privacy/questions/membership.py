@@ -41,12 +41,23 @@ UNBOUNDED: Final = (
 
 
 def advantage(curve: AbstractTradeOff) -> Reading:
-    """Return the largest power - alpha over all alpha, which is delta(0), in [0, 1]."""
+    """Return the membership advantage, the largest power - alpha over all false positive rates alpha.
+
+    Parameters
+    ----------
+    curve : AbstractTradeOff
+        The trade-off curve.
+
+    Returns
+    -------
+    Reading
+        The advantage delta(0) in [0, 1]. The upper bound is safe.
+    """
     return Reading(curve.profile_at(0.0), "upper", ADVANTAGE)
 
 
 def attack_accuracy(curve: AbstractTradeOff, prior: float, false_positive_rate: float | None = None) -> Reading:
-    """Return the largest chance of a correct answer, at a given false positive rate or at the best one.
+    """Return the largest accuracy of a membership attack, at a given false positive rate or at the best one.
 
     Parameters
     ----------
@@ -85,7 +96,7 @@ def attack_accuracy(curve: AbstractTradeOff, prior: float, false_positive_rate: 
 def positive_predictive_value(
     curve: AbstractTradeOff, prior: float, false_positive_rate: float | None = None, side: Side = "at_most"
 ) -> Reading:
-    """Return the largest or smallest P(member given 'member'), at a given false positive rate or over all rates.
+    """Return the largest or smallest positive predictive value, P(member | attacker says member).
 
     Parameters
     ----------
@@ -132,7 +143,7 @@ def positive_predictive_value(
 def negative_predictive_value(
     curve: AbstractTradeOff, prior: float, false_positive_rate: float | None = None, side: Side = "at_most"
 ) -> Reading:
-    """Return the largest or smallest P(not a member given 'not a member'), at a false positive rate or over all rates.
+    """Return the largest or smallest negative predictive value, P(no member | attacker says no member).
 
     Parameters
     ----------
@@ -178,11 +189,24 @@ def negative_predictive_value(
 
 
 def advantage_over_prior(curve: AbstractTradeOff, prior: float) -> Reading:
-    """Return 2 (largest PPV - p) in [0, 2].
+    """Return the advantage over the prior p, 2 (largest positive predictive value - p).
+
+    Parameters
+    ----------
+    curve : AbstractTradeOff
+        The trade-off curve.
+    prior : float
+        Probability p of membership, in [0, 1].
+
+    Returns
+    -------
+    Reading
+        The advantage in [0, 2]. The upper bound is safe.
 
     Notes
     -----
-    With L the largest log-likelihood ratio and PPV = p/(p + (1 - p) e^-L), the value is 2 PPV (1 - p)(1 - e^-L).
+    With L the largest log-likelihood ratio and the positive predictive value PPV = p/(p + (1 - p) e^-L), the value is 2
+    PPV (1 - p)(1 - e^-L).
     """
     _check("prior", prior)
     ratio = largest_log_ratio(curve)
@@ -197,12 +221,12 @@ def advantage_over_prior(curve: AbstractTradeOff, prior: float) -> Reading:
 
 
 def _on_side(found: Enclosure, before: float, side: Side) -> Enclosure:
-    """Return a posterior within its range: at least the prior for the best attack, at most the prior for the worst."""
+    """Return a posterior limited by the prior: at least the prior for the best attack, at most for the worst."""
     return found.within(before, 1.0) if side == "at_most" else found.within(0.0, before)
 
 
 def _rest(prior: float, side: Side) -> float:
-    """Return 1 - p rounded down, or rounded up if the value is an upper limit."""
+    """Return 1 - prior, rounded down, or rounded up if the value is an upper limit (side "at_most")."""
     above = _rest_above(prior)
     return above if side == "at_least" or 1 - above == prior else math.nextafter(above, 0.0)
 
@@ -214,7 +238,7 @@ def _rest_above(prior: float) -> float:
 
 
 def unbounded(log_ratio: Enclosure, value: str, question: str) -> tuple[str, ...]:
-    """Return a note if the ratio is surely infinite, so that all such mechanisms have the same answer."""
+    """Return a note if a likelihood ratio is surely infinite, so that the answer is equal for all such mechanisms."""
     surely = log_ratio.lower == math.inf or log_ratio.upper == -math.inf
     return (UNBOUNDED.format(value=value, question=question),) if surely else ()
 
@@ -228,7 +252,18 @@ def widened_rest(rate: float) -> Enclosure:
 
 
 def largest_log_ratio(curve: AbstractTradeOff) -> Enclosure:
-    """Return ln sup power/alpha over all rates (nats); infinite where H1 has mass outside H0."""
+    """Return the largest log-likelihood ratio of a curve, ln sup power/alpha over all false positive rates.
+
+    Parameters
+    ----------
+    curve : AbstractTradeOff
+        The trade-off curve.
+
+    Returns
+    -------
+    Enclosure
+        The ratio in nats; infinite if H1 has mass outside H0.
+    """
     largest, singular = curve.largest_log_ratio, curve.singular_power
     if singular.lower > 0:
         return Enclosure.point(math.inf)

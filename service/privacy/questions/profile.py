@@ -17,7 +17,7 @@ NO_EPSILON: Final = (
 
 
 def epsilon(curve: AbstractTradeOff, delta: float) -> Reading:
-    """Return the smallest eps >= 0 (nats) with delta(eps) <= delta.
+    """Return the smallest eps >= 0 (nats) at which a curve satisfies (eps, delta)-DP: delta(eps) <= delta.
 
     Parameters
     ----------
@@ -29,7 +29,7 @@ def epsilon(curve: AbstractTradeOff, delta: float) -> Reading:
     Returns
     -------
     Reading
-        Infinite, with a note, if no finite eps satisfies the condition. The upper bound is safe.
+        The eps. It is infinite, with a note, if no finite eps satisfies the condition. The upper bound is safe.
 
     Raises
     ------
@@ -42,5 +42,18 @@ def epsilon(curve: AbstractTradeOff, delta: float) -> Reading:
 
 
 def delta(curve: AbstractTradeOff, epsilon: float) -> Reading:
-    """Return delta(eps) = sup_alpha power(alpha) - e^eps alpha in [0, 1]; eps in nats, any double except NaN."""
+    """Return the smallest delta at which a curve satisfies (eps, delta)-DP.
+
+    Parameters
+    ----------
+    curve : AbstractTradeOff
+        The trade-off curve.
+    epsilon : float
+        eps in nats, any double except NaN.
+
+    Returns
+    -------
+    Reading
+        delta(eps) = sup_alpha power(alpha) - e^eps alpha, in [0, 1]. The upper bound is safe.
+    """
     return Reading(curve.profile_at(epsilon), "upper", SOURCE)

@@ -28,7 +28,7 @@ Held = Literal["yes", "no", "unknown"]
 
 @dataclass(frozen=True, slots=True)
 class UnlearningGuarantee:
-    """Smallest probability that a record was not used.
+    """Answer whether a record counts as unlearnt: the smallest probability that it was not used.
 
     `holds` states whether this probability reaches the required confidence.
     """
@@ -121,7 +121,7 @@ def deletion_capacity(curve: AbstractTradeOff, prior: float, confidence: float) 
 
 
 def _logarithms(value: Enclosure) -> tuple[float, float]:
-    """Return logarithms of the bounds of a posterior probability, moved outwards by the smallest double."""
+    """Return logarithms (lower, upper) of a posterior probability, moved outwards by the smallest double."""
     if value.log_lower is None or value.log_upper is None:
         return -math.inf, 0.0
     return value.log_lower - SMALLEST, min(value.log_upper + SMALLEST, 0.0)

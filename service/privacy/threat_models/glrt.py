@@ -59,11 +59,12 @@ class Glrt(RelaxedThreatModel):
 
     Notes
     -----
-    Releases are y_i ~ N(nu, sigma_i^2 I) with |nu| = 1 and one nu for all steps. The likelihood depends on them only
-    through the weighted mean with weights 1/sigma_i^2. The noise of this mean has the variance 1/lambda with lambda =
-    sum 1/sigma_i^2. The maximum of the likelihood over nu depends on the mean only through its length. So T = lambda
-    |mean|^2 ~ chi2_d against chi2'_d(lambda). The power is R(x) = SF[chi2'_d(lambda)](SF^-1[chi2_d](x)) in the
-    direction add, and its inverse R' in the direction remove. Theorem 2 states this for steps of one noise.
+    SF is 1 minus the distribution function. Releases are y_i ~ N(nu, sigma_i^2 I) with |nu| = 1 and one nu for all
+    steps. The likelihood depends on them only through the weighted mean with weights 1/sigma_i^2. The noise of this
+    mean has the variance 1/lambda with lambda = sum 1/sigma_i^2. The maximum of the likelihood over nu depends on the
+    mean only through its length. So T = lambda |mean|^2 ~ chi2_d against chi2'_d(lambda). The power is R(x) =
+    SF[chi2'_d(lambda)](SF^-1[chi2_d](x)) in the direction add, and its inverse R' in the direction remove. Theorem 2
+    states this for steps of one noise.
 
     A Poisson-sampled step has a test with its own T. The truth is the power of this test. The laws of T are known
     exactly for every record that meets the premises, so that both bounds rest on one pair. With fresh_each_step the
@@ -141,11 +142,14 @@ class Glrt(RelaxedThreatModel):
         return Premise("direction_differs_in_every_step", text, "no" if repeated else "unknown")
 
     def _composes(self, steps: GlrtSteps, method: str) -> bool:
-        """Return whether steps are composed one by one; a single step has the same curve in both cases."""
+        """Return whether the steps are composed one by one by an engine, instead of in closed form."""
         return self.unknown_direction == "fresh_each_step" and (_count(steps) > 1 or method == "discretised")
 
     def _steps(self, mechanism: AbstractMechanism) -> GlrtSteps:
-        """Return the steps of a mechanism; raise UnsupportedCombination unless all are Gaussian, sampled or not."""
+        """Return the Gaussian steps of a mechanism with their counts.
+
+        Raise UnsupportedCombination unless all steps are Gaussian, sampled or not.
+        """
         if isinstance(mechanism, Mixture):
             raise _refusal(mechanism, "which steps are run is drawn.")
         found: list[tuple[GlrtStep, int]] = []
@@ -159,7 +163,7 @@ class Glrt(RelaxedThreatModel):
 
 
 def _composed(steps: GlrtSteps, method: str, options: EngineOptions) -> Plan:
-    """Plan steps with independent directions by the engine that composes curves."""
+    """Return a plan for steps with independent directions by the engine that composes trade-off curves."""
     if method not in ("auto", "discretised"):
         raise no_engine(f"{method} for several steps with fresh_each_step", ("auto", "discretised"))
     options = options.no_finer_than(GLRT_STEPS)

@@ -62,7 +62,15 @@ NOTHING_HIDDEN: Final = "Without noise or clipping the worst case sees every bat
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WeightedSusceptibility:
-    """Share of all records, with their susceptibility."""
+    """Share of all records that have a susceptibility.
+
+    Attributes
+    ----------
+    weight : Fraction
+        Share of the records.
+    susceptibility : float
+        K >= 0 of these records.
+    """
 
     weight: Annotated[float, WEIGHT]
     susceptibility: Annotated[float, SUSCEPTIBILITY]
@@ -125,7 +133,7 @@ class Membership(RelaxedThreatModel):
         return Plan(own.engine, cost.larger_of(own.cost, worst.cost), partial(_larger, own, worst))
 
     def _engine(self, run: MembershipRun) -> str:
-        """Return the engine for the largest susceptibility."""
+        """Return the name of the engine for the largest susceptibility of the population."""
         largest = run.susceptibility
         if self.population == "chi_square":
             largest = chi_square_reach(run.mechanism.dimension)
@@ -134,7 +142,7 @@ class Membership(RelaxedThreatModel):
         return engine_of(run, largest, self.step_curve, self.composition)
 
     def _beats_worst_case(self, run: MembershipRun) -> bool:
-        """Return whether the curve of this adversary is known to lie above that of the worst case at every rate.
+        """Return whether the type II error of this adversary is known to be above that of the worst case at every rate.
 
         If batches are visible, no composition of sampled steps has more power than alpha plus the chance that any batch
         holds the record. Approximations of the composition may have more power.
@@ -142,7 +150,7 @@ class Membership(RelaxedThreatModel):
         return run.mechanism.shows_batches and (self.composition == "exact" or not run.is_sampled)
 
     def _relaxed(self, run: MembershipRun, options: EngineOptions, method: str) -> Plan:
-        """Plan the curves of this adversary alone."""
+        """Return a plan for the curves of this adversary alone, without the cap by the worst case."""
         if self.population is None:
             return self._against(run, run.susceptibility, options, method)
         if self.population == "chi_square":
@@ -177,7 +185,10 @@ class Membership(RelaxedThreatModel):
         return Plan(engine, model, partial(self._between, run, options, method, few=few))
 
     def _between(self, run: MembershipRun, options: EngineOptions, method: str, *, few: bool) -> TradeOffPair:
-        """Return the bracket of mixtures of the lower and of the upper ends of intervals of susceptibilities."""
+        """Return curves between two mixtures over susceptibilities: lower and upper endpoints of intervals.
+
+        `few` selects few intervals.
+        """
         population = chi_square_population(run.mechanism.dimension, FEW_CELLS if few else CELLS)
         none = Fraction(0)
         susceptibilities = sorted({*population.below, *population.above})

@@ -1,4 +1,4 @@
-"""Premises of membership bounds: sentences that answers state."""
+"""Premises (conditions) of membership bounds, as sentences of answers."""
 
 from __future__ import annotations
 

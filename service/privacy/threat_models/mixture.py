@@ -35,7 +35,15 @@ REASON = (
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Adversary:
-    """Threat model with the probability that it attacks."""
+    """Threat model of a mixture, with the probability that it attacks.
+
+    Attributes
+    ----------
+    weight : Fraction
+        Probability.
+    threat_model : AbstractThreatModel
+        The attacker.
+    """
 
     weight: Annotated[float, WEIGHT]
     threat_model: AbstractThreatModel
@@ -47,7 +55,9 @@ class Adversary:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdversaryMixture(RelaxedThreatModel):
-    """Mixture of adversaries with the profile delta(eps) = sum w_i delta_i(eps) in each direction.
+    """Mixture of adversaries: one of them is drawn with probability w_i and attacks.
+
+    The privacy profile is delta(eps) = sum w_i delta_i(eps) in each direction.
 
     Notes
     -----
@@ -91,7 +101,7 @@ class AdversaryMixture(RelaxedThreatModel):
 
     @override
     def worst_case(self, mechanism: AbstractMechanism) -> WorstCase:
-        """Return the worst of the worst cases that components are or have; the mixture may exceed any weaker one."""
+        """Return the strongest worst case among those of the components."""
         faced = (
             model if isinstance(model, WorstCase) else worst_case_beside(model, mechanism) for model in self._models
         )

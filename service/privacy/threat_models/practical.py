@@ -1,4 +1,4 @@
-"""Practical attacker with a list of candidates, half of which are in the data."""
+"""Attacker of practical membership privacy (PMP): has a list of candidates, half of which are in the data."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ PREMISES: Final = (
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Practical(RelaxedThreatModel):
-    """Release that is (epsilon_pmp, delta)-PMP.
+    """Attacker of practical membership privacy, against a release that is stated to be (epsilon_pmp, delta)-PMP.
 
     Two laws of the output are (epsilon_pmp, delta)-indistinguishable in both directions: with a candidate in the data,
     and with the candidate out, each averaged over all halves of the candidates.
@@ -87,8 +87,9 @@ class Practical(RelaxedThreatModel):
     Notes
     -----
     f(alpha) = max(0, 1 - delta - e^eps alpha, e^-eps (1 - delta - alpha)). So the largest accuracy is (e^eps +
-    delta)/(1 + e^eps), and eta of eta-MIP is half the advantage: tanh(eps/2)/2 for delta = 0. Randomised response with
-    parameters (eps, delta) on which of two candidates is in the data attains the curve of the parameter.
+    delta)/(1 + e^eps), and eta of eta-membership inference privacy is half the advantage: tanh(eps/2)/2 for delta = 0.
+    Randomised response with parameters (eps, delta) on which of two candidates is in the data attains the curve of the
+    parameter.
 
     The parameter belongs to one mechanism on one set of candidates. It is stated, not derived from the mechanism. The
     worst case of the mechanism is that of replacing a record, because all data have one size. By joint convexity this
@@ -122,7 +123,7 @@ class Practical(RelaxedThreatModel):
 
     @override
     def is_bounded(self, mechanism: AbstractMechanism) -> bool:
-        """Return whether the pair of replacing a record is known; all data of this attacker have one size."""
+        """Return whether the worst case of a replaced record is known, which bounds this attacker."""
         return _serves(REPLACED, mechanism)
 
     @override
@@ -154,12 +155,12 @@ def _larger(own: Plan, worst: Plan) -> TradeOffPair:
 
 
 def _stated(own: Plan, *notes: str) -> TradeOffPair:
-    """Return the curve of the stated parameter."""
+    """Return the trade-off curves of the stated PMP parameter, with these notes."""
     return replace(own.curves, source=SOURCE, notes=(STATED, NOT_COMPOSABLE, ONE_HALF, *notes))
 
 
 def _serves(model: WorstCase, mechanism: AbstractMechanism) -> bool:
-    """Return whether the worst case has known curves."""
+    """Return whether the worst case has known trade-off curves for the mechanism."""
     parts = [part for _, part in mechanism.drawn()] if isinstance(mechanism, Mixture) else [mechanism]
     try:
         for part in parts:

@@ -1,4 +1,4 @@
-"""Chart of the relative width of the enclosures of a curve, as a strip below the curve."""
+"""Chart of the relative width of the enclosures (lower and upper bound) of a trade-off curve, below the curve."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NARROWEST: Final = 1e-17
 
 
 def enclosure_widths(series: Sequence[Series], names: Sequence[str] | None = None) -> Spec | None:
-    """Return a chart of (upper - lower) / upper of the power at each rate, or None if no curve has bounds."""
+    """Return a chart of (upper - lower) / upper of the power at each rate. None: no curve has bounds."""
     rows = [row for each in series for row in _rows(each)]
     if not rows:
         return None

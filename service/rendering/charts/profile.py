@@ -1,4 +1,4 @@
-"""Chart of delta against epsilon: all pairs that hold together, and the pairs of the Gaussian approximation."""
+"""Chart of delta against epsilon: all pairs (epsilon, delta) of a run, and those of its Gaussian approximation."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ SMALLEST_DELTA: Final = 1e-24
 
 @final
 class Profile(NamedTuple):
-    """Named privacy profile: answers for delta at several values of epsilon."""
+    """Named privacy profile (delta as a function of epsilon): answers for delta at several values of epsilon."""
 
     name: str
     answers: Sequence[Answer]
 
     def rows(self) -> list[Spec]:
-        """Return the points with a positive delta, which a logarithmic axis can show."""
+        """Return the points with a positive delta as rows, since a logarithmic axis shows no other points."""
         return [
             {
                 "series": self.name,

@@ -18,7 +18,7 @@ EPSILON: Final = "epsilon"
 
 @final
 class Metric(NamedTuple):
-    """Number with the attacker that it bounds."""
+    """Number of an assessment, with the attacker that it bounds."""
 
     attacker: str
     is_conditional: bool
@@ -50,7 +50,7 @@ def metrics(response: AssessmentsResponse) -> list[Metric]:
 
 
 def has_epsilon(response: AssessmentsResponse) -> bool:
-    """Whether the metrics contain an epsilon against the worst case. Relaxed attackers do not count."""
+    """Whether the metrics contain an epsilon against the worst case. Weaker attackers do not count."""
     worst = _attacker(response.threat_models[0])
     return any(each.row.key == EPSILON and each.attacker == worst for each in metrics(response))
 
@@ -91,7 +91,7 @@ def subject_name(response: AssessmentsResponse) -> str:
 
 
 def _bounds(response: AssessmentsResponse) -> Iterator[Metric]:
-    """Yield the numbers of all attackers, the worst case first. Yield nothing if no number is bounded."""
+    """Yield the numbers of all attackers, the worst case first. Yield nothing if the assessment proves no bound."""
     if not is_bounded(response):
         return
     first = response.threat_models[0]
@@ -105,7 +105,7 @@ def _bounds(response: AssessmentsResponse) -> Iterator[Metric]:
 
 
 def _gdp_rows(gdp: GdpSummary) -> Iterator[ReportRow]:
-    """Yield mu of Gaussian differential privacy, and its regret."""
+    """Yield table rows with mu of Gaussian differential privacy, and its regret (loss of the approximation)."""
     where = f"where both error rates are at least {format_exact(gdp.smallest_rate)}"
     named = (
         (f"mu of Gaussian differential privacy {where}", "gdp_mu", gdp.mu),

@@ -1,4 +1,4 @@
-"""Three headline numbers of a report: upper bound, lower bound, and the value without the release."""
+"""Three headline numbers of a report, each with upper bound, lower bound, and the value without the release."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ SMALLEST_DECADE: Final = -6
 class HeadlineNumber(NamedTuple):
     """Headline number as the report shows it.
 
-    share: the number in percent. between: its bounds in words. bar: value of guessing, lower bound and upper bound as
-    positions in percent of the width; None for an approximation.
+    `share` is the number in percent, `between` its bounds in words. `bar` has the value of guessing, the lower bound
+    and the upper bound as positions in percent of the width, or None for an approximation.
     """
 
     title: str
@@ -31,8 +31,9 @@ class HeadlineNumber(NamedTuple):
 
 
 def headline_numbers(response: AssessmentsResponse) -> list[HeadlineNumber]:
-    """Return power, reconstruction and accuracy of the worst case. Return no numbers if nothing is proved about the
-    run.
+    """Return power, reconstruction and accuracy of the worst case as headline numbers.
+
+    The list is empty if nothing is proved about the run.
     """
     if not response.summary.bounded:
         return []

@@ -1,4 +1,4 @@
-"""Guarantees of a run as sentences. Every number is rounded to the safe side."""
+"""Guarantees of a run as sentences. Every number is rounded so that the sentence stays true."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ Fields = Mapping[str, Any]
 
 
 def pair_sentence(epsilon: Fields, delta: float, unit: str, *, delta_is_small: bool) -> str:
-    """Return the guarantee of epsilon at delta per unit, or that the pair guarantees nothing.
+    """Return a sentence with the guarantee of epsilon at delta per privacy unit, or that the pair guarantees nothing.
 
-    epsilon: the fields of an answer. delta_is_small: False if a delta of this size would allow the publication of a
-    record.
+    `epsilon` has the fields of an answer. `delta_is_small` is False if a delta of this size would allow the publication
+    of a record.
     """
     upper = epsilon["upper"]
     if delta == 1:
@@ -46,7 +46,10 @@ def pair_sentence(epsilon: Fields, delta: float, unit: str, *, delta_is_small: b
 
 
 def power_sentence(rate: float, power: Fields, members: str) -> str:
-    """Return the share that the best attack identifies at a false positive rate. members: people, or another plural."""
+    """Return a sentence with the share of members that the best attack identifies at a false positive rate.
+
+    `members` is "people" or another plural.
+    """
     if rate == 0:
         who = f"An attacker who wrongly accuses none of the {members} outside the data"
     else:
@@ -62,7 +65,7 @@ def power_sentence(rate: float, power: Fields, members: str) -> str:
 
 
 def reconstruction_sentence(chance: float, gamma: Fields) -> str:
-    """Return how much a release increases the probability of a reconstruction."""
+    """Return a sentence on how much a release increases the probability of a reconstruction, from `chance` to gamma."""
     upper = gamma["upper"]
     who = f"A reconstruction with a chance of {percent_exact(chance)} without the release"
     if upper is None:
@@ -73,7 +76,7 @@ def reconstruction_sentence(chance: float, gamma: Fields) -> str:
 
 
 def gdp_sentence(gdp: Fields) -> str:
-    """Return mu of Gaussian differential privacy with its range of error rates, and its regret."""
+    """Return a sentence with mu of Gaussian differential privacy, its range of error rates, and its regret."""
     return (
         f"{_number(gdp['mu']['value'])}-Gaussian differential privacy wherever both error rates are at least "
         f"{percent_exact(gdp['smallest_rate'])}, with a regret of at most {_number(gdp['regret']['value'])}."

@@ -31,10 +31,10 @@ PROVED: Final = "the safe end of an enclosure, rounded to the safe side"
 
 
 def statement(facts: RunFacts, decided: Mapping[str, Any] | None, mechanism: str, engine_version: str) -> str:
-    """Return the sections of Ponomareva et al. 2023 (How to DP-fy ML), Section 5.3, and the policy.
+    """Return the statement with the sections of Ponomareva et al. 2023 (How to DP-fy ML), Section 5.3, and the policy.
 
-    decided: the decision of a policy. mechanism: canonical JSON of the mechanism. If nothing is proved about the run,
-    the statement contains no bound.
+    `decided` is the decision of a policy, or None. `mechanism` is its canonical JSON. If nothing is proved about the
+    run, the statement contains no bound.
     """
     numbers = [*_numbers(facts)] if facts.is_bounded else [facts.why_unbounded]
     about = [*_about(facts.context)]
@@ -102,7 +102,7 @@ def _amount(answer: Fields, *, points: bool = False) -> str:
 
 
 def _with_kind(sentence: str, answer: Fields) -> str:
-    """Append evidence and source of its number to a sentence."""
+    """Append the evidence and the source of a number to a sentence."""
     bracket = "" if answer["tight"] is not False else "; the true number lies between the bounds of two theorems"
     return f"{sentence.removesuffix('.')} ({answer['evidence']}, by {answer['source']}{bracket})."
 
@@ -122,7 +122,7 @@ def _verification(facts: RunFacts, engine_version: str) -> str:
 
 
 def _policy(decided: Mapping[str, Any], *, is_bounded: bool) -> Iterator[str]:
-    """Yield the verdict of a policy, and its limits if anything is proved about the run."""
+    """Yield sentences with the verdict of a policy, and with its limits if anything is proved about the run."""
     revision = decided.get("revision")
     yield f"{decided['name']}{'' if revision is None else f', revision {revision}'}: {decided['sentence']}"
     if decided["missing"]:

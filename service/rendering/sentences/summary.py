@@ -31,9 +31,9 @@ LITTLE: Final = "So large an epsilon promises next to nothing by itself."
 class RunFacts(NamedTuple):
     """Facts about a run that its texts state.
 
-    mechanism: as described in the request. threat_model: attacker of all numbers. answers: fields of the answers to the
-    standard questions. gdp, hazards: fields of the response. changed: a sentence about changes that hazards made to the
-    run.
+    `mechanism` is the one of the request, `threat_model` the attacker of all numbers. `answers` has the fields of the
+    answers to the standard questions. `gdp` and `hazards` are fields of the response. `changed` is a sentence about
+    changes that hazards made to the run, or None.
     """
 
     mechanism: MechanismSpec
@@ -52,7 +52,7 @@ class RunFacts(NamedTuple):
 
     @property
     def power(self) -> Fields:
-        """Power at the false positive rate of the context."""
+        """Answer for the power at the false positive rate of the context."""
         rate, curve = self.context.false_positive_rate, self.answers[2]
         return next(each["power"] for each in curve["points"] if each["false_positive_rate"] == rate)
 
@@ -148,7 +148,7 @@ def _shortened(name: str, most: int) -> str:
 
 
 def _assumed(assumptions: Sequence[AssessedAssumption]) -> str:
-    """Return the number of assumptions, and the number of assumptions that nobody attests."""
+    """Return a phrase with the number of assumptions, and the number of assumptions that nobody attests."""
     total, vouched_by_nobody = len(assumptions), sum(each.holds == "unknown" for each in assumptions)
     if total == 0:
         return "The numbers rest on no assumption."

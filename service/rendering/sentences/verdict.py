@@ -12,11 +12,11 @@ BETWEEN: str = "the limit lies between the two bounds of its number"
 
 @final
 class Standing(NamedTuple):
-    """Counts behind a verdict.
+    """Counts behind the verdict of a policy.
 
-    counted: verdict and reason of every rule that counts. warnings: rules that only warn and are not met. assumptions:
-    assumptions behind these rules. open: assumptions that nobody attests. missing: missing required attestations.
-    refuted: assumptions behind all numbers that are attested not to hold.
+    `counted` has verdict and reason of every rule that counts, `warnings` the rules that only warn and are not met.
+    `assumptions` are those behind these rules, and `open` those of them that nobody attests. `missing` lists missing
+    required attestations, and `refuted` the assumptions behind all numbers that are attested not to hold.
     """
 
     verdict: PolicyVerdict

@@ -1,4 +1,4 @@
-"""Attackers of the run of an assessment: the worst case, and every relaxed attacker whose theory covers the run."""
+"""Attackers of the run of an assessment: the worst case, and every weaker attacker whose theory covers the run."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ MU: Final = GdpMuQuestion(type="gdp_mu", false_positive_rate_min=MU_RANGE, type_
 
 
 def standard_questions(context: AssessmentContext) -> tuple[QuestionSpec, ...]:
-    """Return the questions about every attacker."""
+    """Return the questions that an assessment answers against every attacker."""
     rate = context.false_positive_rate
     return (
         EpsilonQuestion(type="epsilon", delta=context.delta),
@@ -69,12 +69,12 @@ def standard_questions(context: AssessmentContext) -> tuple[QuestionSpec, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Attackers:
-    """Relaxed attackers of a run.
+    """Attackers of a run that are weaker than the worst case.
 
     Attributes
     ----------
     requests : tuple
-        Requests for bounds of the attackers that apply, with their quotes.
+        Requests for bounds of the attackers that apply, with their estimated costs.
     others : tuple of NotApplicable
         Attackers that do not apply.
     expensive : tuple
@@ -87,7 +87,7 @@ class Attackers:
 
 
 def relaxed_attackers(run: AssessedRun, tolerance: float) -> Attackers:
-    """Return the attackers of a run beside the worst case."""
+    """Return the attackers of a run that are weaker than the worst case."""
     if (run.threat_model.records or 1) > 1:
         reason = "Its theory is of one record; the numbers here are for all records of one unit together."
         names = ("glrt", "membership", "practical")
@@ -119,7 +119,7 @@ def relaxed_attackers(run: AssessedRun, tolerance: float) -> Attackers:
 def _candidates(
     mechanism: MechanismSpec, context: AssessmentContext
 ) -> tuple[list[ThreatModelSpec], list[NotApplicable]]:
-    """Return the relaxed attackers that the request describes, and the others with the missing field."""
+    """Return the weaker attackers that the request describes, and the other attackers with the missing field."""
     found: list[ThreatModelSpec] = [MembershipThreatModel(type="membership")]
     others: list[NotApplicable] = []
     runs = [node for node in nodes_of(mechanism) if isinstance(node, NoisySgdMechanism)]

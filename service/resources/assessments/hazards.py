@@ -28,7 +28,7 @@ HIDDEN: Final = 1.1
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """Bounds of the judged run against the worst case, for hazards that depend on numbers.
+    """Bounds of the judged run (with the changes of its hazards) against the worst case.
 
     `epsilon` is the answer at the delta of the context.
     """
@@ -42,7 +42,10 @@ class Numbers:
 def assessed_hazards(
     known: Sequence[Hazard], run: AssessedRun, judged: RunWithHazards, numbers: Numbers
 ) -> list[ResponseFields]:
-    """Return the hazards of a run, present ones first. `known` are those of the described mechanism."""
+    """Return the hazards of a run as fields of the response, present ones first.
+
+    `known` are those of the described mechanism.
+    """
     found = [*_of_changes(known, run, judged, numbers), *_of_the_mechanism(known, run), *_of_the_context(run, numbers)]
     return sorted(found, key=lambda each: each["status"] != "present")
 
@@ -70,7 +73,7 @@ def _hazard(
 def _of_changes(
     known: Sequence[Hazard], run: AssessedRun, judged: RunWithHazards, numbers: Numbers
 ) -> Iterator[ResponseFields]:
-    """Yield the hazards that are present and change numbers."""
+    """Yield the hazards that are present and change the mechanism, and so its numbers."""
     texts = {each.code: each.text for each in known} | _change_texts(run)
     for change in changes(run):
         is_only = [each.code for each in judged.changes] == [change.code]
@@ -102,7 +105,7 @@ TUNING: Final = (
 
 
 def _of_the_mechanism(known: Sequence[Hazard], run: AssessedRun) -> Iterator[ResponseFields]:
-    """Yield the hazards of every run of this kind, with the status that the context determines."""
+    """Yield the hazards of every mechanism of this kind, with the status that the context determines."""
     context = run.context
     attested = {each.code: each.holds for each in context.attested}
     for each in known:
@@ -140,7 +143,7 @@ def _of_the_context(run: AssessedRun, numbers: Numbers) -> Iterator[ResponseFiel
 
 
 def largest_delta(run: AssessedRun) -> float:
-    """Return the delta from which on no epsilon has a meaning: 1/(number of records).
+    """Return the delta from which on (epsilon, delta)-DP allows to publish a whole record: 1/(number of records).
 
     If the number of records is unknown, the smallest possible number counts: the records of a batch.
     """

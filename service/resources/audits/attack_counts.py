@@ -1,4 +1,4 @@
-"""`POST /v1/audits/attack-counts`: counts, region of rates, proved parameters, and the verdict on a mechanism."""
+"""Resource `POST /v1/audits/attack-counts`: counts of an attack, proved parameters, verdict on a mechanism."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def compute_attack_counts(request: AttackCountsRequest, digest: str, engine_vers
 
 @dataclass(frozen=True, slots=True)
 class _HeldAgainst:
-    """Verdicts on the mechanism, if there is one, and the assumptions behind them."""
+    """Verdicts on the claimed mechanism, if the request has one, and the assumptions behind them."""
 
     bound: BoundVerdict | None = None
     worst_case: BoundVerdict | None = None
@@ -159,7 +159,7 @@ def _verdict(rates: Region, curves: TradeOffPair, attacker: ThreatModelSpec, *, 
 
 
 def attack_counts_quote(request: AttackCountsRequest) -> Quote:
-    """Return the quote from the counts and the plans of the curves."""
+    """Return the estimated cost from the counts and the engines that are chosen for the curves."""
     if request.mechanism is None or request.threat_model is None:
         return Quote(COUNTING_COST, inline=True)
     long = unpriced(request.mechanism, [request.threat_model], CURVES_READ)

@@ -45,7 +45,7 @@ ADDED_NOISE: Final = (
 
 
 def statistic_text(noise: ReleaseNoise, known: bool, estimated: bool) -> str:
-    """Return formula and law of the statistics, for steps with a known law and steps with background gradients."""
+    """Return formula and law of the GLiR statistics, for steps with a known law and steps with background gradients."""
     texts = [FROM_BACKGROUND] if estimated else []
     if known:
         if noise.is_isotropic:

@@ -31,7 +31,7 @@ Shapes = dict[str, tuple[int, ...] | None]
 
 
 class GlirUpload(GlirParameters):
-    """Parameters of an uploaded audit, digest of its archive and shapes of its arrays.
+    """Parameters of an uploaded GLiR audit, digest of its archive and shapes of its arrays.
 
     The digest of the request covers these fields. Equal content in another archive, or as JSON, has another digest.
     """
@@ -70,7 +70,7 @@ class UploadedArrays:
         return {name.removeprefix(prefix): self._numbers(name) for name in names}
 
     def members(self) -> NDArray[np.bool_]:
-        """Return whether each query is a member."""
+        """Return whether each query is a member, shape (queries,)."""
         return self._archive.read(MEMBERS).astype(np.bool_)
 
     def _numbers(self, name: str) -> FloatArray:
@@ -130,7 +130,7 @@ def _check_numbers(name: str, header: Header) -> None:
 
 
 def _check_steps(steps: dict[int, Shapes]) -> tuple[int, int]:
-    """Return the number of queries and the dimension. Raises ArchiveError for inconsistent or large shapes."""
+    """Return (number of queries, dimension) of the steps. Raises ArchiveError for inconsistent or large shapes."""
     if sorted(steps) != list(range(len(steps))) or not 1 <= len(steps) <= LARGEST_STEP_COUNT:
         raise ArchiveError("/steps", f"Must be 1 to {LARGEST_STEP_COUNT} steps, numbered from 0 without gaps.")
     for number, shapes in sorted(steps.items()):

@@ -1,4 +1,7 @@
-"""`POST /v1/audits/glrt`: simulated attacks of the GLRT adversary and the optimal one, against their curves."""
+"""Resource `POST /v1/audits/glrt`: simulated attacks of the GLRT adversary and the optimal one.
+
+Their error rates are compared with the theoretical trade-off curves.
+"""
 
 from __future__ import annotations
 
@@ -83,7 +86,7 @@ def _attack(
 
 
 def glrt_audit_quote(request: GlrtAuditRequest) -> Quote:
-    """Return the cost. A worker runs the simulation."""
+    """Return the estimated cost of a simulation. A worker runs it."""
     trials = 2 * request.trials * (NORMAL_COST * request.dimension + TRIAL_COST)
     return Quote(int(BASE_COST + trials + CUTOFF_COST * request.cutoffs))
 

@@ -1,4 +1,4 @@
-"""`POST /v1/calibrations`: the least private number of a request at which every target is met."""
+"""Resource `POST /v1/calibrations`: the least private number of a request at which every target is met."""
 
 from __future__ import annotations
 
@@ -72,14 +72,14 @@ OTHER_SIDE: Final = (
 
 
 def compute_calibrations(request: CalibrationsRequest, digest: str, engine_version: str) -> ResponseFields:
-    """Return the value, its answers, and the neighbour at which a target fails."""
+    """Return the calibrated number, the answers there, and the neighbouring number at which a target fails."""
     return _response(request, {}, digest, engine_version)
 
 
 def _response(
     request: CalibrationsRequest, planned: Mapping[BoundsRequest, Plan], digest: str, engine_version: str
 ) -> ResponseFields:
-    """Return the response. `planned` holds the plans at the requested number."""
+    """Return the response. `planned` holds the engines that are already chosen, by request."""
     known = _directions(request)
     evaluator = Evaluator(request, request.place, known.fixed, planned)
     with at_most(ANSWERS + evaluator.most_work) as work:
@@ -121,7 +121,10 @@ def _response(
 
 
 def calibrations_quote(request: CalibrationsRequest) -> Quote:
-    """Return a multiple of the quote at the start. A calibration never runs in the event loop."""
+    """Return the estimated cost: a multiple of that of the request itself.
+
+    A calibration never runs in the event loop.
+    """
     _directions(request)
     try:
         quotes = {group.request: quote_nested(group.request, group.places) for group in groups_of(request)}
@@ -142,7 +145,7 @@ def calibrations_quote(request: CalibrationsRequest) -> Quote:
 
 
 def _directions(request: CalibrationsRequest) -> Directions:
-    """Return the directions. Raises OutOfDomain if no target depends on the free number."""
+    """Return the direction in which each target is met. Raises OutOfDomain if no target depends on the free number."""
     known = directions(request)
     if not any(need != 0 for need in known.needs):
         error = OutOfDomain("free", request.free, NOTHING_DEPENDS)
@@ -187,7 +190,7 @@ def _answers(request: CalibrationsRequest, evaluation: PointEvaluation, work: Wo
 
 
 def _witness(evaluator: Evaluator, found: SearchResult) -> tuple[ResponseFields | None, ResponseFields | None]:
-    """Return the witness and None, or None and the reason for its absence."""
+    """Return (witness, None), or (None, reason for its absence). The witness is a neighbour at which a target fails."""
     fails = undecided = None
     if found.failing is not None:
         fails = _neighbour(evaluator, found, found.failing, found.failing.failing(found.group) or 0)
@@ -199,7 +202,7 @@ def _witness(evaluator: Evaluator, found: SearchResult) -> tuple[ResponseFields 
 
 
 def _limit(found: SearchResult, missing: ResponseFields | None) -> WidthLimit | None:
-    """Return why there is no witness, or None if every less private number meets the targets, too."""
+    """Return why there is no witness of failure. None: every less private number meets the targets, too."""
     if found.status == "trivially_met":
         return None
     neighbours = (None if missing is None else missing[name] for name in ("undecided", "fails"))

@@ -1,4 +1,4 @@
-"""Evidence that a claim is unsafe: the bound on all attacks that the claim implies, and an attack beyond that bound."""
+"""Evidence that a claimed number is unsafe: an attack beyond the bound that the claim implies for all attacks."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def counterexample_attack(
 
 
 def attack_cost(claim: Claim, model: CostModel) -> float:
-    """Return the approximate cost of the search for an attack in microseconds, if the claim is unsafe."""
+    """Return the estimated cost, in microseconds, of the search for an attack on an unsafe claim."""
     bound = bound_of(claim)
     if bound is None or is_too_expensive(bound, model):
         return 0.0
@@ -115,14 +115,14 @@ def _cost(bound: Bound, costs: ReadingCosts) -> float:
 
 
 def _directions(asked: Direction, curves: TradeOffPair) -> tuple[Direction, ...]:
-    """Return the directions to search. In nearly every case one direction is best for an attacker who may face both."""
+    """Return the directions (add, remove) to search for an attack. For "both", one direction is nearly always best."""
     if asked != "both":
         return (asked,)
     return ("add",) if curves.add is curves.remove else ("add", "remove", "both")
 
 
 def _attained(curve: AbstractTradeOff) -> AbstractTradeOff:
-    """Return the attained curve of a bracket."""
+    """Return the lower curve of a pair of bounds, which some data set attains."""
     return curve.attained if isinstance(curve, Bracketed) else curve
 
 
@@ -153,7 +153,7 @@ def _attack_at(who: str, direction: Direction, rate: float, power: EnclosedNumbe
 
 
 def _safe_from_below(number: Mapping[str, Any]) -> EnclosedNumber:
-    """Return a power as the lower bound that an attack certainly reaches."""
+    """Return a certified power with its lower bound as the safe value, since an attack certainly reaches it."""
     ends = {end: number[f"lower{end}"] for end in ("", "_log10", "_decimal") if f"lower{end}" in number}
     known = {f"{name}{end}": number[f"{name}{end}"] for end in ends for name in ("lower", "upper")}
     found: Any = {f"value{end}": value for end, value in ends.items()} | known

@@ -91,7 +91,7 @@ def _claim_fields(
 
 
 def claims_quote(request: ClaimsRequest) -> Quote:
-    """Return the cost of the answers, and of the attacks if the share `UNSAFE` of the claims is unsafe."""
+    """Return the estimated cost of the answers, and of attacks if the share `UNSAFE` of the claims is unsafe."""
     alone = quote_nested(request.asked(), request.places())
     found = combine_quotes([alone])
     if alone.prepared is None:  # the description is too long for plans

@@ -1,4 +1,7 @@
-"""`POST /v1/conversions/gdp-gmip`: one privacy parameter of noisy SGD as the other, and the required noise."""
+"""Resource `POST /v1/conversions/gdp-gmip`: mu of differential privacy and of membership privacy, and the noise.
+
+Noisy SGD has a parameter mu_dp against a changed record and mu_mip against a test of membership. Each gives the other.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +41,7 @@ LESS_IS_ENOUGH: Final = (
 
 
 def compute_gdp_gmip(request: GdpGmipRequest, digest: str, engine_version: str) -> GdpGmipResponse:
-    """Return both parameters of a run, and the noise."""
+    """Return both privacy parameters of noisy SGD (mu_dp and mu_mip), and the noise that gives them."""
     training = _training(request)
     target, given = request.target
     if target == "mu_dp":
@@ -144,7 +147,7 @@ def _notes(
 
 
 def gdp_gmip_quote(_: GdpGmipRequest) -> Quote:
-    """Return the constant cost. A worker computes the conversion."""
+    """Return the estimated cost, which is constant. A worker computes the conversion."""
     return Quote(COST)
 
 

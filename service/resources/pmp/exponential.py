@@ -1,4 +1,4 @@
-"""`POST /v1/pmp/exponential`: losses and logits on the parent set, the PMP parameter, and comparisons."""
+"""Resource `POST /v1/pmp/exponential`: losses and logits on the parent set, the PMP parameter, and comparisons."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ CLIPPED: Final = Assumption(
 
 
 class _Scaled(NamedTuple):
-    """Population with the quantities that scale its logits."""
+    """Population of an exponential mechanism with the quantities that scale its logits."""
 
     losses: Losses
     population: Population
@@ -86,7 +86,7 @@ class _Scaled(NamedTuple):
 
 
 def compute_pmp_exponential(request: PmpExponentialRequest, digest: str, engine_version: str) -> PmpExponentialResponse:
-    """Return the PMP parameter of a request. Raises OutOfDomain for a sensitivity that the losses exceed."""
+    """Return the PMP parameter of an exponential mechanism. Raises OutOfDomain if the losses exceed the sensitivity."""
     scaled = _scaled(request)
     population = scaled.population
     bounds = swap_bounds(population)
@@ -140,7 +140,7 @@ def _limit(found: ExponentialPmp, tolerance: float) -> WidthLimit | None:
 
 
 def pmp_exponential_quote(request: PmpExponentialRequest) -> Quote:
-    """Return the cost. A worker computes the parameter."""
+    """Return the estimated cost. A worker computes the parameter."""
     objects, points, half = request.object_count, request.point_count, request.data_size
     dimension = len(request.points[0]) if request.points else 1
     cost = FIXED_COST + (LOSS_COST * points + OFFSET_COST) * objects * dimension
@@ -194,7 +194,7 @@ def _enumerates_adjacent(request: PmpExponentialRequest) -> bool:
 
 
 def _by_sensitivity(request: PmpExponentialRequest, scaled: _Scaled) -> Enclosure:
-    """Return epsilon (sensitivity on X)/(sensitivity). The sensitivity on X is at most that on all clipped points."""
+    """Return an enclosure of epsilon (sensitivity on the parent set)/(sensitivity on all data)."""
     factor = request.epsilon / (scaled.sensitivity * scaled.records)
     change, slack = scaled.losses.widest_range, scaled.losses.range_error
     rounding = 16 * UNIT_ROUNDOFF

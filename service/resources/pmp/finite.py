@@ -1,4 +1,4 @@
-"""`POST /v1/pmp/finite`: table of output probabilities, its PMP parameter, and comparisons."""
+"""Resource `POST /v1/pmp/finite`: table of output probabilities, its PMP parameter, and comparisons."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ subsets."""
 
 
 def compute_pmp_finite(request: PmpFiniteRequest, digest: str, engine_version: str) -> PmpFiniteResponse:
-    """Return the PMP parameter of a table."""
+    """Return the PMP parameter of a table of output probabilities."""
     subsets = tuple(request.subsets_in_order)
     rows = Rows.of(request.probabilities)
     table, adjacent = MembershipTable.of(rows, subsets), AdjacentTable.of(rows, subsets)
@@ -68,7 +68,7 @@ def compute_pmp_finite(request: PmpFiniteRequest, digest: str, engine_version: s
 
 
 def pmp_finite_quote(request: PmpFiniteRequest) -> Quote:
-    """Return the cost. A worker computes the parameter."""
+    """Return the estimated cost. A worker computes the parameter."""
     points, outputs = request.points, len(request.probabilities[0])
     numbers = math.comb(points, points // 2) * outputs
     return Quote(int(FIXED_COST + SUM_COST * points * numbers + PAIR_COST * (points // 2) ** 2 * numbers))

@@ -1,4 +1,4 @@
-"""`POST /v1/pmp/gaussian`: points, a noisy sum or mean of a random half of them, and the PMP parameter."""
+"""Resource `POST /v1/pmp/gaussian`: points, a noisy sum or mean of a random half of them, and the PMP parameter."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ READ_COST: Final = 0.1
 
 
 def compute_pmp_gaussian(request: AnyPmpGaussianRequest, digest: str, engine_version: str) -> PmpGaussianResponse:
-    """Enclose the parameter. Raises ArchiveError for points that are not finite."""
+    """Enclose the PMP parameter of the Gaussian mechanism. Raises ArchiveError for points that are not finite."""
     points = _points(request)
     count, dimension = points.shape
     size = request.data_size_of(count)
@@ -83,7 +83,7 @@ def compute_pmp_gaussian(request: AnyPmpGaussianRequest, digest: str, engine_ver
 
 
 def pmp_gaussian_quote(request: AnyPmpGaussianRequest) -> Quote:
-    """Return the cost. A worker computes the parameter."""
+    """Return the estimated cost. A worker computes the parameter."""
     if isinstance(request, PmpGaussianUpload):
         count, dimension = request.count, request.dimension
     else:

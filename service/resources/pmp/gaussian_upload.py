@@ -29,7 +29,7 @@ NAMES: Final = (
 
 
 class PmpGaussianUpload(PmpGaussianParameters):
-    """Parameters of an uploaded request, digest of its archive and shape of its points.
+    """Parameters of an uploaded PMP request, digest of its archive and shape of its points.
 
     The digest of the request covers these fields. Equal content in another archive, or as JSON, has another digest.
     """
@@ -50,7 +50,10 @@ class PmpGaussianUpload(PmpGaussianParameters):
         return self
 
     def read_points(self) -> FloatArray:
-        """Return the points, N x d. Raises ArchiveError for entries that are not finite or too large."""
+        """Return the points, shape (N, d): N records of dimension d.
+
+        Raises ArchiveError for infinite or huge entries.
+        """
         points = ArrayArchive(self._body, LARGEST_ARRAY_BYTES).read(POINTS).astype(np.float64)
         if not np.all(np.abs(points) <= LARGEST_COORDINATE):
             sentence = f"Must hold finite numbers in [-{LARGEST_COORDINATE:g}, {LARGEST_COORDINATE:g}]."

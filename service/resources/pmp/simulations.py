@@ -1,4 +1,4 @@
-"""`POST /v1/pmp/simulations`: law of the data and a mechanism, PMP on simulated parent sets, and its dispersion."""
+"""Resource `POST /v1/pmp/simulations`: PMP of a mechanism on simulated parent sets, and its dispersion."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def compute_pmp_simulations(request: PmpSimulationsRequest, digest: str, engine_
 
 
 def pmp_simulations_quote(request: PmpSimulationsRequest) -> Quote:
-    """Return the cost. A worker runs the simulation."""
+    """Return the estimated cost of a simulation. A worker runs it."""
     count = 2 * request.data_size
     each = TRIAL_COST + NUMBER_COST * count * request.dimension
     if request.experiment == "gaussian":
@@ -85,7 +85,7 @@ def pmp_simulations_quote(request: PmpSimulationsRequest) -> Quote:
 
 
 def _exact_readings(request: PmpSimulationsRequest) -> int:
-    """Return how often a trial computes the exact epsilon on the population."""
+    """Return how often one trial of the simulation computes the exact epsilon on its parent set."""
     if request.reading == "exact":
         return 1 if request.epsilon is not None else SEARCH_STEPS + 20
     return int(_adds_exact(request))

@@ -1,4 +1,4 @@
-"""Joint evaluation of the runs of many points, before each point is answered as a request of its own."""
+"""Joint evaluation of the mechanisms of many points of a sweep, before each point is answered on its own."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ RunQueries = tuple[tuple[Summand, ...], tuple[Known, ...]]
 
 
 def resolve_together(requests: Sequence[BoundsRequest | None], wanted: range) -> list[ResolvedRequest | None]:
-    """Return the resolved requests at the indices `wanted`. Their curves hold the jointly evaluated numbers.
+    """Return the requests at the indices `wanted` with their engines, after joint evaluation of their numbers.
 
-    Contour inversion evaluates the queries of all requests together if it serves them. The result is None for other
+    Contour inversion evaluates the numbers of all requests that it serves together. The result is None for other
     requests, and for requests that cannot be resolved. A later attempt to resolve such a request raises its error.
     """
     asked: dict[int, RunQueries] = {}

@@ -1,4 +1,4 @@
-"""`POST /v1/sweeps`: each point is a request for bounds of its own. Many points are evaluated together."""
+"""Resource `POST /v1/sweeps`: each point is a request for bounds of its own. Many points are evaluated together."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def compute_sweeps(request: SweepsRequest, digest: str, engine_version: str) -> 
 
 @final
 class _SweepRows:
-    """Collected answers of the points. The rest of each response is dropped."""
+    """Collected answers of the points of a sweep. The rest of each response is dropped."""
 
     def __init__(self, read: tuple[Quantity, ...], *, is_relaxed: bool) -> None:
         self.points = 0

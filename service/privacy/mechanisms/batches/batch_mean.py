@@ -74,10 +74,11 @@ LARGEST_RATE: Final = 0.999
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchMean(ResolvedStep):
-    """Step on a batch with an exact share `sample_rate` = gamma <= 1 of all records and exact noise sigma.
+    """Gaussian step on a batch with an exact share gamma <= 1 of all records and exact noise sigma.
 
-    `symmetrised` selects the pair of a replaced record, both of whose halves are attained in one step. Otherwise the
-    pair is that of the record against all others, which is attained in every step. The module has the proofs.
+    `symmetrised` selects the pair of laws for a replaced record, both of whose halves are attained in one step.
+    Otherwise the pair is that of the record against all others, which is attained in every step. The module has the
+    proofs.
     """
 
     type: ClassVar[str] = "noisy_sgd"
@@ -113,7 +114,10 @@ class BatchMean(ResolvedStep):
 
     @override
     def covered(self) -> Part | None:
-        """Return the sampled step if its noise is a double; its part covers a rounded rate, but not rounded noise."""
+        """Return the numbers of the sampled step if its noise is a double.
+
+        They cover a rounded rate, but not rounded noise.
+        """
         halved, rate = self.noise_multiplier / 2, float(self.sample_rate)
         is_known = float(halved) == halved and LEAST_RATE < rate < LARGEST_RATE
         return self.part() if is_known else super(BatchMean, self).covered()
@@ -149,6 +153,6 @@ class BatchMean(ResolvedStep):
 
     @property
     def _shift(self) -> Enclosure:
-        """Enclosure of 2 mu between doubles."""
+        """Enclosure of 2/sigma, the shift of a full batch, between doubles."""
         exact = 2 / self.noise_multiplier
         return Enclosure(rounded(exact, -1), rounded(exact, 1), Evidence.EXACT)

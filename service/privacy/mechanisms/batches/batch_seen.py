@@ -25,7 +25,9 @@ NOTE: Final = "Without noise or clipping a sampled record is seen as it is."
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchSeen(AbstractStep):
-    """All steps of a run as one step: the record is in a batch with a probability p in [`least`, `most`].
+    """All steps of a run as one step, which reveals whether the record was in a batch.
+
+    The probability of this is in [`least`, `most`].
 
     Notes
     -----

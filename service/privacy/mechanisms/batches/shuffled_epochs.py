@@ -79,9 +79,10 @@ CELL: Final = 1 / 32
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShuffledEpochs(AbstractStep):
-    """Epochs with one order, of `batches` batches each; `square` is the exact sum of their mu^2.
+    """Shuffled epochs with one order of the data, of `batches` batches each.
 
-    The pair of the step is the upper bound of the module. With `revealed`, the order is known and this pair is exact.
+    `square` is the exact sum of mu^2 over the epochs, where 1/mu is their noise. The pair of laws is an upper bound.
+    With `revealed`, the attacker knows the order and the pair is exact.
     """
 
     type: ClassVar[str] = "dpsgd"
@@ -117,7 +118,7 @@ class ShuffledEpochs(AbstractStep):
         return Attained(cells, BRACKET, alone=below, either_way=False, choices=partial(self._choices, cells))
 
     def _choices(self, largest: LargestOfEpoch, epochs: int) -> tuple[Steps, ...]:
-        """Return the run of so many epochs for each attack: sums of functions, sums of numbers, and maxima.
+        """Return the attained run of this many epochs for each attack: sums of functions, sums of numbers, and maxima.
 
         Maxima are omitted if the sums of functions contain as much information in normal doubles. They are also omitted
         for so many epochs that sums of numbers contain more information.
@@ -141,7 +142,7 @@ class ShuffledEpochs(AbstractStep):
 
     @property
     def _shift(self) -> Enclosure:
-        """Enclosure of sqrt(E) mu between doubles."""
+        """Enclosure of the total shift sqrt(sum mu^2) of all epochs between doubles."""
         return _root(self.square)
 
 
@@ -159,7 +160,9 @@ def _root(square: Fraction) -> Enclosure:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LargestOfEpoch(ResolvedStep):
-    """Attack on the maximum of `batches` numbers, one of which is shifted by `shift` = mu or by 2 mu.
+    """Attack on a shuffled epoch by the maximum of `batches` numbers.
+
+    One of them is shifted by mu (`shift`) without the record and by 2 mu with it.
 
     A mu that is rounded down corresponds to additional noise, so that the attack stays attainable. With `in_cells`, the
     attacker sees only the cell of the maximum, which gives two laws with finitely many outcomes for compositions.
@@ -189,7 +192,7 @@ class LargestOfEpoch(ResolvedStep):
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SumsOfEpochs(ResolvedStep):
-    """Attack on a sum of functions of `batches` numbers, or on their maximum where that is large, in `epochs` epochs.
+    """Attack on shuffled epochs by a sum of functions of all batches, or by the maximum if it is large.
 
     The pair of data sets is that of `LargestOfEpoch`. Log-likelihood ratios of epochs are rounded and added up.
     """
