@@ -56,14 +56,18 @@ def discretised_pair(steps: Steps, options: EngineOptions) -> TradeOffPair:
     for step, count in steps:
         curves = step.curves()
         if curves.add.singular_power.lower >= 1:
-            return TradeOffPair(curves.add, curves.remove, SOURCE, ("discretised: one step reveals everything.",))
+            return TradeOffPair(
+                curves.add, curves.remove, SOURCE, ("discretised: one step reveals the record completely.",)
+            )
         if curves.add.largest_log_ratio.upper > 0 or curves.add.singular_power.upper > 0:
             parts.append(LatticeStep(curves.add, curves.remove, step.loss_atoms(), count, step.two_point()))
     if not parts:
         nothing = gaussian_curve(Enclosure.point(0.0))
-        return TradeOffPair(nothing, nothing, SOURCE, ("discretised: no step reveals anything.",))
+        return TradeOffPair(nothing, nothing, SOURCE, ("discretised: no step reveals anything about the record.",))
     run = tuple(parts)
-    reason = "discretised: losses of all steps on a lattice, rounded to either side, composed by Fourier transforms."
+    reason = (
+        "discretised: the losses of all steps are rounded up and down to a lattice and composed by Fourier transforms."
+    )
     add = DiscretisedTradeOff.of(run, options.relative_tolerance)
     return TradeOffPair(add, add.reversed(), SOURCE, (reason,))
 

@@ -83,7 +83,7 @@ def monte_carlo_pair(steps: Steps, options: EngineOptions) -> TradeOffPair:
         raise UnsupportedCombination("method", "monte_carlo for shifts this far apart", TOO_FAR_APART, SERVED_INSTEAD)
     add = MonteCarloTradeOff(Draws(loss, options.samples, options.seed), 1 - options.confidence)
     reason = (
-        f"monte_carlo: {options.samples} draws for each hypothesis, seed {options.seed}; "
+        f"monte_carlo: {options.samples} draws for each hypothesis with seed {options.seed}. The "
         f"bounds hold with probability at least {options.confidence:g}."
     )
     return TradeOffPair(add, add.reversed(), SOURCE, (reason,))
