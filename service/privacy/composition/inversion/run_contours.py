@@ -73,9 +73,10 @@ class RunContours:
     @cached_property
     def jumping_step(self) -> SampledStep | None:
         """Equal sampled steps that are the whole run, whose tiny deltas rare jumps may determine; else None."""
-        steps = self.run.sampled_steps or ()
-        alone = len(steps) == 1 and self.run.gaussian_mu_squared == 0 and not self.reflected
-        return steps[0] if alone and self.deformed is not None else None
+        steps = self.run.sampled_steps
+        if steps is None or len(steps) != 1 or self.run.gaussian_mu_squared > 0 or self.reflected:
+            return None
+        return None if self.deformed is None else steps[0]
 
     def is_far(self, epsilon: float) -> bool:
         """Return whether one rare jump determines a tiny delta(epsilon)."""

@@ -47,7 +47,7 @@ class CoreLaw:
     def __init__(self, step: SampledStep, lowest: float, highest: float) -> None:
         """Lay out the nodes for the core -`lowest` <= y <= `highest`."""
         self.step, self._lowest, self._highest = step, lowest, highest
-        sigma, rate = step.sigma, step.rate
+        sigma = step.sigma
         count = math.ceil((lowest + highest) / min(1.0, sigma))
         ends = np.linspace(-lowest, highest, count + 1)
         half, middle = 0.5 * np.diff(ends), 0.5 * (ends[1:] + ends[:-1])

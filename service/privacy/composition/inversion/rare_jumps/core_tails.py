@@ -3,7 +3,8 @@
 A step of the core is moderate if its loss exceeds L1. Given which j steps are moderate, their losses are rounded up to
 the grid, and all other steps have a Chernoff bound:
 
-    P1(S > a; core) <= sum_{j < 4} binom(n, j) sum_k m^{*j}(k) C(a - k h) + rest,    C(a) <= e^{-ka} E1[e^{kL}; small]^n,
+    P1(S > a; core) <= sum_{j < 4} binom(n, j) sum_k m^{*j}(k) C(a - k h) + rest,
+    C(a) <= e^{-ka} E1[e^{kL}; small]^n,
 
 where m(k) is the mass of moderate losses in (k h - h, k h]. Chernoff bounds of the whole core serve sums with four
 moderate steps or more: e^{-ka} binom(n, 4) E1[e^{kL}; moderate]^4 E1[e^{kL}; core]^{n-4}. Moments below 1 are replaced
@@ -91,7 +92,7 @@ class CoreTails:
             Moments of the core, and of its steps that are not moderate, at positive tilts.
         """
         least, most, epsilon = ends
-        grid = epsilon / CELLS * np.arange(2 * CELLS + 1)
+        grid: FloatArray = epsilon / CELLS * np.arange(2 * CELLS + 1, dtype=np.float64)
         moderate = _masses(log_tail, grid, least, most * (1 + _SLACK))
         jump = _masses(log_tail, grid, most * (1 - _SLACK), math.inf)
         return CoreTails(grid, moderate, jump, most * (1 + _SLACK), whole, small)

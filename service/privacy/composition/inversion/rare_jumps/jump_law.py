@@ -55,12 +55,12 @@ class JumpLaw:
 
     @cached_property
     def _hump(self) -> float:
-        """q."""
+        """q, the rate times e^offset."""
         return self.step.rate * math.exp(self.step.offset)
 
     @cached_property
     def _exact(self) -> tuple[arb, arb]:
-        """p and q."""
+        """p and q as balls."""
         rate = arb(self.step.rate) + arb(self.step.rest)
         return rate, rate * (-1 / (2 * arb(self.step.sigma) ** 2)).exp() if self.step.mirrored else rate
 
