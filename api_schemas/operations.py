@@ -1,4 +1,4 @@
-"""`GET /v1/limits`, `/v1/version`, `/livez` and `/readyz`: what the service is and how it feels."""
+"""Limits, versions and health: `GET /v1/limits`, `/v1/version`, `/livez` and `/readyz`."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ class OperatedJob(JobResponse):
 
 
 class HeldPiece(Response):
-    """Points of a job that a worker computes, and that have no results yet."""
+    """Points of a job that a worker computes at present, and that have no results yet."""
 
     start: Annotated[int, Field(description="Index of the first point, from 0.")]
     stop: Annotated[int, Field(description="The point behind the last one.")]

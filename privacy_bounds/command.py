@@ -15,7 +15,7 @@ FAILED, PROBLEM = 1, 2
 
 
 def run_jobs(action: str, subject: str | None, url: str, key: str | None) -> int:
-    """Run one action on jobs. Results go to standard output, progress and problems to standard error.
+    """Run one action on a job of a service at `url`. Results go to standard output, progress to standard error.
 
     Return 0, 1 if the job did not succeed, or 2 after a problem was reported.
     """

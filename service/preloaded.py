@@ -1,4 +1,4 @@
-"""Modules that processes of the service load before they are given work. This module itself loads none of them."""
+"""Names of the modules that a process of the service loads before its first request. This module loads none of them."""
 
 from __future__ import annotations
 
@@ -14,6 +14,6 @@ SELF_TEST: Final = "service.self_test"
 
 
 def preloaded_modules() -> tuple[str, ...]:
-    """Return the modules that every worker process has loaded before it is given work."""
+    """Return the names of the modules that every worker process has loaded before its first computation."""
     resources = (f"service.resources.{value.partition(':')[0]}" for value in RESOURCES.values())
     return (*NUMERIC_LIBRARIES, *resources, SELF_TEST)

@@ -1,4 +1,4 @@
-"""The service over HTTP: one uvicorn worker, loaded from this process, on the loopback only."""
+"""The service over HTTP: one uvicorn worker, loaded from this process on the loopback interface."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Starting: imports of the core beside those of what it stands on, and a cold answer of the command line."""
+"""Start-up time: imports of the core compared with those of its dependencies, and a cold answer of the command line."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def measure() -> Section:
         program = str(Path(sys.executable).with_name("privacy-bounds"))
         commands["privacy-bounds bounds request.json (C1, two questions)"] = [program, "bounds", str(request)]
         for command in commands.values():
-            _cpu_seconds(command, Path(folder))  # which writes the bytecode
+            _cpu_seconds(command, Path(folder))  # Write the bytecode.
         found: dict[str, list[float]] = {name: [] for name in commands}
         for _ in range(ROUNDS):
             for name, command in commands.items():
@@ -62,7 +62,9 @@ def measure() -> Section:
 
 
 def _cpu_seconds(command: list[str], folder: Path) -> float:
-    """With bytecode, which an installation has, whatever this process was told of it."""
+    """Return CPU seconds with cached bytecode, as an installation has it, whatever the environment of this process
+    says.
+    """
     bytecode = {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(folder / "bytecode")}
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, env=os.environ | bytecode)
     _, status, usage = os.wait4(process.pid, 0)

@@ -44,7 +44,7 @@ class Readiness:
         """Whether the service received a signal to stop."""
 
     def report(self) -> ReadyResponse:
-        """Return the state of all parts and the verdict."""
+        """Return the state of each part (numbers, workers, Redis, jobs), and whether the service is ready."""
         checks = (
             self._check_reference_cases(),
             self._check_worker_pool(),

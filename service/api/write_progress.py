@@ -62,7 +62,7 @@ class WriteProgress:
         return is_late
 
     def _read(self, kept: int) -> tuple[int, int]:
-        """Return the bytes that the client has not received, and those that it received since it connected."""
+        """Return (bytes that the client has not received yet, bytes that it received since it connected)."""
         connection = _socket_of(self._transport)
         if connection is not None:
             count = array("i", [0])

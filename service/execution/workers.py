@@ -41,7 +41,7 @@ class Workers:
         reserve: WorkerPool | None = None,
         on_change: Callable[[], None] = _do_nothing,
     ) -> None:
-        """Combine pools and admission control. `on_change` is called after each change of the queue."""
+        """Combine pools and admission control. `on_change` is called after each change of the queue length."""
         self.admission = admission
         self._pool = pool
         self._reserve = reserve

@@ -69,7 +69,7 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True)
 class ChunkResult:
-    """Results of a chunk as compressed JSON lines (`results_codec.py`)."""
+    """Results of a chunk (range of points of a job) as compressed JSON lines (`results_codec.py`)."""
 
     chunk: Chunk
     lines: bytes

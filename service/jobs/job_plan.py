@@ -1,4 +1,4 @@
-"""Plan of a job: the validated request, its number of points, and the tasks of its chunks."""
+"""Plan of a job: the validated request, its number of points, and the task of each chunk (range of points)."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class JobConstraints:
     def to_limits_response(
         self, backend: Literal["embedded", "celery"], promises: tuple[str, ...], *, survives_restart: bool
     ) -> JobLimits:
-        """Return the limits in the form of the API, with name and guarantees of the backend."""
+        """Return the limits in the form of the API, with name and guarantees of the job backend."""
         return JobLimits(
             backend=backend,
             survives_restart=survives_restart,
@@ -71,7 +71,7 @@ class JobConstraints:
 @final
 @dataclass(frozen=True, slots=True)
 class JobPlan:
-    """Validated request of a job with its computation and its number of points."""
+    """Validated request of a job, with the computation of its resource and its number of points."""
 
     computation: Computation[Any, Any]
     request: BaseModel
@@ -79,7 +79,7 @@ class JobPlan:
 
     @property
     def quote(self) -> Quote:
-        """Quoted cost of all points. Raise PrivacyComputationError for requests that cannot be computed."""
+        """Estimated cost of all points. Raise PrivacyComputationError for requests that cannot be computed."""
         chunks = self.computation.chunking
         return (self.computation if chunks is None else chunks).quote(self.request)
 
@@ -89,18 +89,18 @@ class JobPlan:
 
     @property
     def max_chunk_points(self) -> int:
-        """Largest number of points of a chunk."""
+        """Largest number of points that one chunk may have."""
         chunks = self.computation.chunking
         return 1 if chunks is None else min(MAX_CHUNK_POINTS, chunks.max_chunk_points(self.request))
 
     def chunk_task(self, chunk: Chunk) -> tuple[ChunkTask, BaseModel]:
-        """Return the task of a worker process for a chunk, and the request of the task."""
+        """Return the task of a worker process for a chunk (range of points), and the request for these points."""
         chunks = self.computation.chunking
         part = self.request if chunks is None else chunks.chunk_request(self.request, chunk.start, chunk.stop)
         return ChunkTask(self.computation.name, chunk.start), part
 
     def time_limit_seconds(self, chunk: Chunk, limits: JobConstraints) -> float:
-        """Return the time limit in seconds for the computation of a chunk."""
+        """Return the time limit in seconds for the computation of a chunk (range of points)."""
         if self.computation.chunking is None:
             return limits.single_seconds
         return limits.point_seconds if chunk.points == 1 else CHUNK_LIMIT_SECONDS

@@ -1,7 +1,7 @@
 """Enclosures: numbers with a proved lower and upper bound.
 
-`EnclosureArray` holds arrays (results of curves), `Enclosure` one number with its evidence (results of questions). Both
-hold natural logarithms of their bounds if the truth may be below the smallest double.
+`EnclosureArray` holds arrays (results of trade-off curves), `Enclosure` one number with its evidence (results of
+questions). Both hold natural logarithms of their bounds if the truth may be below the smallest double.
 """
 
 from __future__ import annotations
@@ -23,10 +23,7 @@ SMALLEST = 5e-324
 
 
 def single(value: float) -> FloatArray:
-    """Return one number as a NumPy scalar, which computes like an array without the cost of an array of length one.
-
-    A NumPy scalar supports all arithmetic and functions of arrays, but is not a sequence.
-    """
+    """Return one number as a NumPy scalar, which computes like an array of shape ()."""
     return cast("FloatArray", np.float64(value))
 
 
@@ -51,7 +48,7 @@ class Evidence(StrEnum):
 
     @staticmethod
     def weakest(*parts: Evidence) -> Evidence:
-        """Return the evidence of a number made of `parts`: the weakest of theirs."""
+        """Return the weakest of these kinds of evidence. It is the evidence of a number computed from all of them."""
         return max(parts, key=_STRENGTH.index)
 
 
@@ -61,10 +58,15 @@ _STRENGTH = tuple(Evidence)
 
 @dataclass(frozen=True, slots=True)
 class EnclosureArray:
-    """Element-wise enclosures: `lower <= truth <= upper`, two float64 arrays of one shape.
+    """Element-wise enclosures: `lower <= truth <= upper`.
 
-    `log_lower` and `log_upper` are natural logarithms of these bounds. They are present if the truth may be smaller
-    than the smallest double. Then `lower` is 0 or subnormal, and the logarithms represent the number.
+    Attributes
+    ----------
+    lower, upper : array of float64
+        The bounds, of one shape.
+    log_lower, log_upper : array or None
+        Natural logarithms of these bounds. They are present if the truth may be smaller than the smallest double. Then
+        `lower` is 0 or subnormal, and the logarithms represent the number.
     """
 
     lower: FloatArray
@@ -74,9 +76,17 @@ class EnclosureArray:
 
     @staticmethod
     def from_logs(log_lower: FloatArray, log_upper: FloatArray) -> EnclosureArray:
-        """Return bounds from the natural logarithms (<= 0) of their bounds, rounded outwards.
+        """Return enclosures of numbers in [0, 1] from logarithms of their bounds, rounded outwards.
 
-        4 ulp cover the error of exp. The values 0 and 1 stay exact.
+        Parameters
+        ----------
+        log_lower, log_upper : array
+            Natural logarithms of the bounds, <= 0, of one shape.
+
+        Returns
+        -------
+        EnclosureArray
+            Bounds with these logarithms. 4 ulp cover the error of exp. The values 0 and 1 stay exact.
         """
         # The tiny step covers results below the smallest normal double, where an error is absolute.
         lower = np.exp(log_lower) * (1 - 2.0**-50) - SMALLEST + 2.0**-50 * (log_lower == 0)
@@ -85,13 +95,13 @@ class EnclosureArray:
 
     @staticmethod
     def of(number: Enclosure) -> EnclosureArray:
-        """Return one number as arrays of shape (1,); `at` is the inverse operation."""
+        """Return one enclosure as arrays of shape (1,). The method `at` is the inverse operation."""
         logs = (None if end is None else np.array([end]) for end in (number.log_lower, number.log_upper))
         return EnclosureArray(np.array([number.lower]), np.array([number.upper]), *logs)
 
     @staticmethod
     def of_numbers(numbers: Sequence[Enclosure]) -> EnclosureArray:
-        """Return numbers as arrays, with logarithms if all numbers have logarithms."""
+        """Return enclosures as arrays of shape (n,), with logarithms if all of them have logarithms."""
         lower, upper = (np.array([getattr(each, name) for each in numbers]) for name in ("lower", "upper"))
         logs = ([getattr(each, name) for each in numbers] for name in ("log_lower", "log_upper"))
         return EnclosureArray(lower, upper, *(None if None in column else np.array(column) for column in logs))
@@ -109,7 +119,7 @@ class EnclosureArray:
         return EnclosureArray(np.clip(self.lower, low, high), np.clip(self.upper, low, high), self.log_lower, log_upper)
 
     def at(self, index: int, evidence: Evidence) -> Enclosure:
-        """Return element `index` as a single enclosure."""
+        """Return element `index` as a single enclosure with this evidence."""
         return Enclosure(
             float(self.lower[index]),
             float(self.upper[index]),
@@ -121,10 +131,16 @@ class EnclosureArray:
 
 @dataclass(frozen=True, slots=True)
 class DecimalEnclosure:
-    """Enclosure with more digits than doubles have: decimal strings, `lower <= truth <= upper`.
+    """Enclosure with more digits than doubles have: decimal strings that are valid JSON numbers.
 
-    The bounds are rounded outwards to at most `digits` significant digits, and `value` is the midpoint, rounded to
-    nearest. The strings are valid JSON numbers.
+    Attributes
+    ----------
+    value : str
+        The midpoint, rounded to nearest.
+    lower, upper : str
+        Bounds of the truth, rounded outwards.
+    digits : int
+        Largest number of significant digits of the strings.
     """
 
     value: str
@@ -178,7 +194,7 @@ class Enclosure:
 
     @staticmethod
     def from_logs(log_lower: float, log_upper: float, evidence: Evidence) -> Enclosure:
-        """Enclose a number in [0, 1] by logarithms of its bounds, rounded outwards like `EnclosureArray.from_logs`."""
+        """Enclose a number in [0, 1] by natural logarithms of its bounds, rounded outwards by 4 ulp."""
         lower = 1.0 if log_lower == 0 else max(math.exp(log_lower) * (1 - 2.0**-50) - SMALLEST, 0.0)
         upper = 0.0 if log_upper == -math.inf else min(math.exp(log_upper) * (1 + 2.0**-50) + SMALLEST, 1.0)
         return Enclosure(lower, upper, evidence, log_lower, log_upper)
@@ -197,9 +213,9 @@ class Enclosure:
         return Enclosure(max(self.lower, other.lower), min(self.upper, other.upper), weakest)
 
     def at_most(self, most: float) -> Enclosure:
-        """Return the enclosure of the same number, which is at most `most`.
+        """Return this enclosure with the upper bound reduced to `most`, which the number does not exceed.
 
-        Raises NumericalFailure if the number exceeds `most`.
+        Raises NumericalFailure if the enclosure lies above `most`.
         """
         if self.upper <= most:
             return self
@@ -207,14 +223,17 @@ class Enclosure:
         return Enclosure(self.lower, most, self.evidence, self.log_lower, log)
 
     def within(self, low: float, high: float) -> Enclosure:
-        """Return the enclosure of the same number, which is in [low, high]; only rounding exceeds this interval."""
+        """Return this enclosure with both bounds moved into [low, high], which contains the number."""
         if low <= self.lower and self.upper <= high:
             return self
         lower, upper = min(max(self.lower, low), high), max(min(self.upper, high), low)
         return replace(self, lower=lower, upper=upper)
 
     def relative_width(self) -> float:
-        """Return (upper - lower)/|upper|, from the logarithms if the bounds underflow; 0 for a point."""
+        """Return (upper - lower)/|upper|, the relative width; 0 for a point.
+
+        The logarithms of the bounds are used if the bounds underflow.
+        """
         if self.log_lower is not None and self.log_upper is not None and self.upper < 1e-290:
             return 0.0 if self.log_upper == self.log_lower else -math.expm1(self.log_lower - self.log_upper)
         if self.lower == self.upper:

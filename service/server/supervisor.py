@@ -45,7 +45,7 @@ SIGNAL_EXIT_CODE: Final = 128
 
 @final
 class Supervisor:
-    """Supervisor of `count` processes of one command. stop_seconds: time limit for their exit."""
+    """Supervisor of `count` processes of one command. After `stop_seconds` it kills processes that did not exit."""
 
     def __init__(
         self,

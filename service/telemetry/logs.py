@@ -50,7 +50,7 @@ class EventHandler(logging.Handler):
 
 
 def _render(logger: WrappedLogger, level: str, event: EventDict) -> bytes:
-    """Return an event as one line of JSON. A single function is faster than a chain of structlog processors."""
+    """Return a log event as one line of JSON. A single function is faster than a chain of structlog processors."""
     event["level"] = level
     event["timestamp"] = datetime.now(UTC).isoformat()
     if event.get("exc_info") is None:

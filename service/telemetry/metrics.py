@@ -27,7 +27,7 @@ ChunkOutcome = Literal["done", "failed", "again"]
 
 @final
 class Metrics:
-    """Metrics of one application on its own registry, so that a process can hold several applications."""
+    """Metrics of one application in a registry of their own, so that a process can hold several applications."""
 
     def __init__(self, registry: CollectorRegistry, engine_version: str) -> None:
         self._registry = registry
@@ -99,7 +99,7 @@ class Metrics:
         children[1].observe(seconds)
 
     def count_result(self, computation: str, cache: CacheOutcome) -> None:
-        """Count one result by computation and origin."""
+        """Count one result by its resource and its origin (a cache or a computation)."""
         child = self._result_counters.get((computation, cache))
         if child is None:
             child = self._result_counters[computation, cache] = self._results.labels(computation, cache)
@@ -108,7 +108,10 @@ class Metrics:
     def observe_computation(
         self, computation: str, mechanism: str, place: Literal["inline", "worker"], seconds: float
     ) -> None:
-        """Record the seconds of one computation. `mechanism` is a tag of the request schema."""
+        """Record the seconds of one computation, in the event loop (inline) or in a worker.
+
+        `mechanism` is a tag of the request schema.
+        """
         child = self._computation_histograms.get((computation, mechanism, place))
         if child is None:
             child = self._computation_seconds.labels(computation, mechanism, place)
@@ -116,7 +119,7 @@ class Metrics:
         child.observe(seconds)
 
     def set_cost_ratio(self, computation: str, engine: str, ratio: float) -> None:
-        """Set the ratio of measured CPU time to quoted cost of an engine."""
+        """Set the ratio of measured to estimated CPU time of a composition engine."""
         self._price_ratios.labels(computation, engine).set(ratio)
 
     def count_failure(self, computation: str, error: Exception) -> None:
@@ -144,7 +147,7 @@ class Metrics:
         self._jobs.labels(resource, state).inc()
 
     def count_chunk(self, outcome: ChunkOutcome, points: int) -> None:
-        """Count the points of a chunk of a job by outcome."""
+        """Count the points of a chunk of a job by outcome. A chunk is a range of consecutive points."""
         self._points.labels(outcome).inc(points)
 
     def count_refused_connection(self, reason: str) -> None:

@@ -100,7 +100,7 @@ def docstrings(folder: Path) -> Iterator[Docstring]:
 
 
 def is_called(node: ast.AST) -> bool:
-    """Whether the node is a function and no property."""
+    """Return whether the node is a function and not a property."""
     if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
         return False
     return not any("property" in ast.unparse(decorator) for decorator in node.decorator_list)
@@ -172,7 +172,7 @@ def descriptions(node: Any, place: str) -> Iterator[tuple[str, str]]:
             yield from descriptions(inner, f"{place}/{name}")
 
 
-def test_the_published_document_is_plain() -> None:
+def test_published_document_keeps_language_rules() -> None:
     found = list(descriptions(json.loads((ROOT / "api_schemas/openapi.json").read_text("utf-8")), ""))
     assert len(found) > 1000
     parts = [(place, sentence) for place, text in found for sentence in sentences(text)]

@@ -1,4 +1,4 @@
-"""What is declared is what is used: dependencies, lock files, the contents of the distribution."""
+"""Declared dependencies are the used ones: dependencies, lock files, contents of the distribution."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import tomllib
 import zipfile
 from importlib.metadata import packages_distributions
 from pathlib import Path
+from typing import Final
 
 import pytest
 
@@ -21,20 +22,28 @@ PACKAGES = {"api_schemas", "privacy_bounds", "service"}
 WEB = ROOT / "service" / "web"
 PAGES = [path.relative_to(ROOT).as_posix() for name in ("explorer", "reference") for path in (WEB / name).rglob("*.*")]
 NAMED_AND_NOT_IMPORTED = {"httptools", "mpmath", "packaging", "uvloop"}
-"""uvicorn imports httptools and uvloop where they are installed, kombu packaging; mpmath is for engines that prove."""
+"""uvicorn imports httptools and uvloop if they are installed; kombu imports packaging; mpmath is used by the proving
+engines.
+"""
+
+
+EXTRAS: Final = ("cluster", "mcp")
 
 
 def normalised(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
-def declared() -> set[str]:
-    extra = PROJECT["optional-dependencies"]["cluster"]
-    return {normalised(re.split(r"[^\w.-]", requirement)[0]) for requirement in [*PROJECT["dependencies"], *extra]}
+def declared(*extras: str) -> set[str]:
+    more = [each for extra in extras for each in PROJECT["optional-dependencies"][extra]]
+    return {normalised(re.split(r"[^\w.-]", requirement)[0]) for requirement in [*PROJECT["dependencies"], *more]}
 
 
 def imported() -> set[str]:
-    """The distributions that the packages import, as declared names; what comes with another is that other's matter."""
+    """Return the distributions that the packages import, by declared name.
+
+    Dependencies of dependencies do not count.
+    """
     modules: set[str] = set()
     for path in (path for package in PACKAGES for path in ROOT.glob(f"{package}/**/*.py")):
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
@@ -48,16 +57,16 @@ def imported() -> set[str]:
 
 
 def test_every_import_is_declared() -> None:
-    # Starlette, pydantic-core, kombu and billiard are the ground of FastAPI, pydantic and Celery, which pin them.
-    assert imported() - {"starlette", "pydantic-core", "kombu", "billiard"} <= declared()
+    # FastAPI, pydantic and Celery pin Starlette, pydantic-core, kombu and billiard, on which they are built.
+    assert imported() - {"starlette", "pydantic-core", "kombu", "billiard"} <= declared(*EXTRAS)
 
 
 def test_every_dependency_is_used() -> None:
-    assert declared() - NAMED_AND_NOT_IMPORTED <= imported()
+    assert declared(*EXTRAS) - NAMED_AND_NOT_IMPORTED <= imported()
 
 
 @pytest.mark.parametrize("lock", LOCK_FILES, ids=lambda path: path.name)
-def test_lock_files_have_hashes_and_name_no_place(lock: Path) -> None:
+def test_lock_files_have_hashes_and_no_index_url(lock: Path) -> None:
     text = lock.read_text("utf-8")
     requirements = re.split(r"(?m)^(?=\S)", text.strip())[1:]
     assert requirements
@@ -66,13 +75,18 @@ def test_lock_files_have_hashes_and_name_no_place(lock: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["requirements/runtime.lock", "requirements/development.lock", "requirements/bench.lock"]
+    ("name", "extras"),
+    [
+        ("requirements/runtime.lock", EXTRAS),
+        ("requirements/development.lock", EXTRAS),
+        ("requirements/bench.lock", ("cluster",)),
+    ],
 )
-def test_the_lock_holds_every_dependency(name: str) -> None:
-    assert declared() <= set(re.findall(r"(?m)^([\w.-]+)==", (ROOT / name).read_text("utf-8")))
+def test_lock_file_lists_every_dependency(name: str, extras: tuple[str, ...]) -> None:
+    assert declared(*extras) <= set(re.findall(r"(?m)^([\w.-]+)==", (ROOT / name).read_text("utf-8")))
 
 
-def test_the_distribution_holds_the_contract(tmp_path: Path) -> None:
+def test_distribution_contains_the_contract(tmp_path: Path) -> None:
     source = tmp_path / "source"
     source.mkdir()
     for name in ("pyproject.toml", "README.md", "LICENSE"):

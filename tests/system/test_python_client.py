@@ -12,7 +12,7 @@ import httpx2
 import pytest
 from typing_extensions import override
 
-from privacy_bounds import AsyncClient, Client, Local, Refused, Unreachable
+from privacy_bounds import AsyncClient, Client, Local, Number, Refused, Unreachable
 
 RUN = {"type": "dpsgd", "noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 1000}
 CONTEXT = {"delta": 1e-5, "dataset_size": 48_000}
@@ -25,7 +25,12 @@ def test_a_service_and_this_process_say_the_same(server: httpx2.Client) -> None:
     assert client.assess(RUN, CONTEXT) == local.assess(RUN, CONTEXT)
     assert client.report(RUN, CONTEXT) == local.report(RUN, CONTEXT)
     assert client.read([(1.0, 0.01, 1000)]) == local.read([(1.0, 0.01, 1000)])
-    assert asyncio.run(AsyncClient(str(server.base_url)).advantage(RUN)) == local.advantage(RUN)
+
+    async def awaited() -> Number:
+        async with AsyncClient(str(server.base_url)) as asking:
+            return await asking.advantage(RUN)
+
+    assert asyncio.run(awaited()) == local.advantage(RUN)
 
 
 def test_a_service_and_this_process_refuse_the_same(server: httpx2.Client) -> None:

@@ -20,7 +20,7 @@ SERVICE_NAME = "privacy-bounds"
 
 
 def router(offered: tuple[Computation[Any, Any], ...]) -> APIRouter:
-    """Return the routes. The catalogue lists these resources."""
+    """Return the routes. The catalogue lists the resources `offered`."""
     made = APIRouter(tags=["discovery"])
     listed = tuple(map(_listed, offered))
 

@@ -92,7 +92,7 @@ class Crossing:
     _progress: list[tuple[float, float]] = field(default_factory=list[tuple[float, float]])
 
     def run(self, start: float) -> None:
-        """Search from `start` until both sides are neighbours, an endpoint is reached, or `evaluate` raises."""
+        """Search from `start` until numbers on both sides of the crossing are neighbours, or an endpoint is reached."""
         self._update_bracket()
         following: float | None = start if not self.evaluations else self._next()
         while following is not None:
@@ -131,7 +131,7 @@ class Crossing:
         return None
 
     def _next_outside(self, anchor: Evaluation, way: int, end: float, refused: float | None) -> float | None:
-        """Return a number further out than all evaluated numbers; None at the end of the range."""
+        """Return the next number to evaluate beyond all evaluated ones, or None at the end of the range."""
         scale = self.scale
         if anchor.at == end or (refused is not None and scale.are_neighbours(anchor.at, refused)):
             return None
@@ -148,7 +148,7 @@ class Crossing:
         return number
 
     def _next_after(self, number: float, anchor: float, way: int) -> float:
-        """Return the number, or the anchor's neighbour if the number is not further out than the anchor."""
+        """Return `number`, or the neighbour of the anchor if the number is not further out than the anchor."""
         scale = self.scale
         if way * (scale.coordinate(number) - scale.coordinate(anchor)) > 0:
             return number
@@ -157,7 +157,10 @@ class Crossing:
         return min(max(moved, scale.low), scale.high)
 
     def _distance(self, anchor: Evaluation, way: int, unknown: float) -> float:
-        """Return the distance of the crossing from the anchor by the secant, or by a first slope."""
+        """Return the estimated distance of the crossing from the anchor, in the coordinate.
+
+        It follows from the secant through two evaluations, or from a first slope.
+        """
         others = [each for each in self.evaluations if each is not anchor and math.isfinite(each.height)]
         if not math.isfinite(anchor.height):
             return unknown
@@ -189,7 +192,7 @@ class Crossing:
         return number if low < scale.coordinate(number) < high else middle
 
     def _stalls(self, width: float, height: float) -> bool:
-        """Return whether the last two numbers reduced neither the width nor the smallest height sufficiently."""
+        """Return whether the last two evaluations reduced neither the bracket nor the smallest height sufficiently."""
         self._progress.append((width, height))
         if len(self._progress) < 3:
             return False
@@ -200,7 +203,7 @@ class Crossing:
         return stalls
 
     def _estimate_crossing(self, low: float, high: float) -> tuple[float, float] | None:
-        """Return the coordinate at which the heights cross 0 and its estimated error, or None."""
+        """Return (coordinate at which the heights cross 0, its estimated error), or None if they do not help."""
         known = [
             (each.height, self.scale.coordinate(each.at)) for each in self.evaluations if math.isfinite(each.height)
         ]

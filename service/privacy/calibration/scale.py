@@ -1,4 +1,4 @@
-"""Ordered numbers of a search, their coordinates and their neighbours."""
+"""Ordered numbers of a search, their coordinates (signed logarithms) and their neighbours."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ARITHMETIC: Final = 1.5
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scale:
-    """Non-negative numbers from `low` to `high`, both included, with logarithmic coordinates.
+    """Range of a search: non-negative numbers from `low` to `high`, both included, with logarithmic coordinates.
 
     Attributes
     ----------
@@ -35,26 +35,29 @@ class Scale:
 
     @property
     def first(self) -> float:
-        """Endpoint with the smallest coordinate."""
+        """Number of the range with the smallest coordinate: `low` if side is 1, else `high`."""
         return self.low if self.side > 0 else self.high
 
     @property
     def last(self) -> float:
-        """Endpoint with the largest coordinate."""
+        """Number of the range with the largest coordinate: `high` if side is 1, else `low`."""
         return self.high if self.side > 0 else self.low
 
     @property
     def least_step(self) -> float:
-        """Step of the coordinate from a number to a certain neighbour."""
+        """Distance in the coordinate within which a number certainly has its neighbour."""
         return 0.3 * self.reach
 
     @property
     def reach(self) -> float:
-        """Largest step of the coordinate that leads to a neighbour, unless the numbers are integers."""
+        """Largest distance in the coordinate between neighbours, unless the numbers are integers."""
         return math.log1p(self.tolerance)
 
     def coordinate(self, number: float) -> float:
-        """Return the coordinate of a number; numbers near 0 have the coordinate of TINY/2."""
+        """Return the coordinate of a number: its logarithm times `side`.
+
+        Numbers near 0 have the coordinate of TINY/2.
+        """
         return self.side * math.log(max(number, TINY / 2))
 
     def number(self, coordinate: float) -> float:
@@ -68,7 +71,7 @@ class Scale:
         return min(max(round(found), self.low), self.high) if self.whole else found
 
     def are_neighbours(self, one: float, other: float) -> bool:
-        """Return whether no number between them needs an evaluation."""
+        """Return whether two numbers are so close that no number between them needs an evaluation."""
         small, large = min(one, other), max(one, other)
         if self.whole:
             return large - small <= 1
@@ -88,7 +91,7 @@ class Scale:
         return math.exp((math.log(max(small, TINY / 2)) + math.log(large)) / 2)
 
     def spread(self, count: int) -> list[float]:
-        """Return about `count` distinct numbers from endpoint to endpoint, with equal distances in the coordinate."""
+        """Return about `count` distinct numbers from endpoint to endpoint, equally spaced in the coordinate."""
         first, last = self.coordinate(self.first), self.coordinate(self.last)
         places = [first + (last - first) * index / (count - 1) for index in range(count)]
         return list(dict.fromkeys([self.first, *map(self.number, places[1:-1]), self.last]))

@@ -34,7 +34,7 @@ _Dumper.add_representer(_Quoted, lambda _, text: yaml.ScalarNode("tag:yaml.org,2
 
 
 def hugging_face(response: AssessmentsResponse) -> str:
-    """Return the metadata block for the top of a model card, with the opening line `---`."""
+    """Return the YAML metadata block for the top of a model card, with the opening line `---`."""
     name = _Quoted(subject_name(response))
     listed = metrics(response)
     block: dict[str, Any] = {

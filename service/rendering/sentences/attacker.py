@@ -26,7 +26,7 @@ NEIGHBOURS: Final[Mapping[NeighboringRelation, str]] = {
 
 
 def attacker(model: ThreatModelSpec) -> str:
-    """Return an attacker with all its parameters, to follow "against"."""
+    """Return an attacker in words with all its parameters, to follow "against"."""
     match model:
         case WorstCaseThreatModel():
             return _worst_case(model)

@@ -91,7 +91,10 @@ def _claim(limit: Limit) -> str:
 
 
 def _claim_of_share(limit: Limit, amount: str) -> str:
-    """Return a claim about a share or a probability. amount: the limit in percent, with "at most" or "at least"."""
+    """Return a claim about a share or a probability in words.
+
+    `amount` is the limit in percent, with "at most" or "at least".
+    """
     match limit.question:
         case ReconstructionQuestion():
             return f"{_reconstruction(limit.question)} {amount}"

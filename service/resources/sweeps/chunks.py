@@ -1,4 +1,7 @@
-"""Chunks of a sweep. A chunk is a sweep of its own that lists the numbers of its points."""
+"""Chunks of a sweep, ranges of its points that a job computes in one piece.
+
+A chunk is itself a sweep of listed points.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from service.resources.sweeps.estimates import sweeps_quote
 
 
 def points_of(request: LongSweepsRequest) -> int:
-    """Return the number of points."""
+    """Return the number of points of a sweep."""
     return request.point_count
 
 
@@ -35,7 +38,7 @@ def chunk_request(request: LongSweepsRequest, start: int, stop: int) -> SweepsRe
 
 
 def lines_of(body: bytes, start: int) -> bytes:
-    """Return the response to a chunk as JSON lines."""
+    """Return the response to a chunk as JSON lines, one for each point. `start` is the index of its first point."""
     return to_json_lines(SweepsResponse.model_validate_json(body), start).encode()
 
 

@@ -1,4 +1,6 @@
-"""The recipes of CONTRIBUTING.md, each followed for a dummy: what is put where, and which test is red without it."""
+"""The recipes of CONTRIBUTING.md, each followed for a dummy: the files to edit, and the test that fails without each
+edit.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +10,10 @@ from typing import Any, Final
 
 @dataclass(frozen=True)
 class Place:
-    """Lines that a recipe puts into a file.
+    """Lines that a recipe adds to a file.
 
-    lines: (anchor, text) pairs; a text goes before its anchor, which the file has once. check: the test, as
-    `module:function`, that is red without the lines. arguments: its arguments.
+    `lines` holds (anchor, text) pairs. A text goes before its anchor, which occurs once in the file. `check` is the
+    test, as `module:function`, that fails without the lines. `arguments` are the arguments of the test.
     """
 
     file: str
@@ -22,9 +24,9 @@ class Place:
 
 @dataclass(frozen=True)
 class Recipe:
-    """How something is added.
+    """Instructions to add something.
 
-    given: what the places import, and cannot be left out: file, anchor ("": the file is new) and text.
+    `given` lists what the places import, and cannot be left out: file, anchor ("" for a new file) and text.
     """
 
     what: str
