@@ -40,7 +40,7 @@ def check_figures(text: Printed, told: AssessmentsResponse) -> None:
     for truth, sentence, sent, guess, guessed in (
         (
             power_of(told),
-            rf"of the \w+ inside are identified by an attacker who wrongly accuses {PERCENT} of those outside\.",
+            rf"of the \w+ inside are identified by an attacker who wrongly accuses {PERCENT} of the \w+ outside\.",
             rate,
             "Guessing identifies",
             rate,
@@ -79,8 +79,8 @@ def check_figures(text: Printed, told: AssessmentsResponse) -> None:
         assert found == told.summary.bounded
     if point is not None:
         text.take(
-            rf"nothing but epsilon {NUMBER} at delta {NUMBER} were known, {PERCENT} of the members could be identified "
-            rf"at a false positive rate of {PERCENT}\. From the run itself at most {PERCENT} can\.",
+            rf"From epsilon {NUMBER} at delta {NUMBER} alone, an attack could identify {PERCENT} of the members "
+            rf"at a false positive rate of {PERCENT}\. From the whole run, an attack identifies at most {PERCENT}\.",
             up(point.epsilon),
             given(context.delta),
             percent_up(point.power_from_one_point),

@@ -170,14 +170,14 @@ def check_report(told: AssessmentsResponse) -> None:
 def check_probabilities(text: Printed, told: AssessmentsResponse) -> None:
     """Check the sentences about advantage, guesses and accusations, which only a statement has."""
     _, advantage, _, _, accuracy, precision = told.threat_models[0].answers
-    text.take(rf"by at most {NUMBER} percentage points at any rate", percent_up(ends(advantage)[1]))
+    text.take(rf"exceeds the rate by at most {NUMBER} percentage points", percent_up(ends(advantage)[1]))
     text.take(
-        rf"At a prior of {PERCENT} at most {PERCENT} of guesses about membership are right, and at most {PERCENT} "
-        rf"of accusations at a false positive rate of {PERCENT}",
+        rf"At a prior of {PERCENT} at most {PERCENT} of guesses about membership are right\. At a false positive "
+        rf"rate of {PERCENT} at most {PERCENT} of accusations are right",
         percent_exact(told.context.prior),
         percent_up(ends(accuracy)[1]),
-        percent_up(ends(precision)[1]),
         percent_exact(told.context.false_positive_rate),
+        percent_up(ends(precision)[1]),
     )
 
 

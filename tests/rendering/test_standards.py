@@ -215,7 +215,7 @@ def wanted_numbers(response: AssessmentsResponse) -> Iterator[tuple[str, float]]
             continue
         model = attacked.threat_model
         who = ", ".join(filter(None, (model.type, getattr(model, "neighboring_relation", None))))
-        who += ", valid beside the worst case only" if attacked.conditional else ""
+        who += ", valid only together with the worst case" if attacked.conditional else ""
         for row in rows(attacked.answers):
             if math.isfinite(row.value) and not (row.key == "epsilon" and response.context.delta == 1):
                 yield f"{row.title} (attacker {who})", row.value

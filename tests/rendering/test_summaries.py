@@ -96,7 +96,7 @@ def check_words(epsilon: float, delta: float, power: float, rate: float, hazards
     is_doubtful = NOT_SMALL in hazards and math.isfinite(epsilon)
     assert ("pure differential privacy" in text) == (delta == 0 and not is_doubtful)
     assert ("no guarantee" in text) == (delta == 1 or math.isinf(epsilon))
-    assert ("the pair promises nothing" in text) == (NOT_SMALL in hazards and delta < 1 and math.isfinite(epsilon))
+    assert ("the pair guarantees nothing" in text) == (NOT_SMALL in hazards and delta < 1 and math.isfinite(epsilon))
     assert "at most 100" not in text
     assert ("may identify all" in summary.sentence) == (power > 0.999)
     assert ("identifies none" in summary.sentence) == (power == 0)
@@ -107,7 +107,7 @@ def check_words(epsilon: float, delta: float, power: float, rate: float, hazards
 @pytest.mark.parametrize(
     ("unit", "records", "noun", "held"),
     [
-        ("example", None, "people", "per example."),
+        ("example", None, "records", "per record."),
         ("user", 1, "users", "per user."),
         ("user", 4, "users", "per user with up to 4 records."),
         ("device", None, "records", "per record of one device."),

@@ -46,7 +46,7 @@ def test_what_is_refused(spec: dict[str, Any], method: str, field: str) -> None:
 
 
 def test_sampled_runs_are_refused_with_the_reason() -> None:
-    with pytest.raises(UnsupportedCombination, match="no bound for an adversary who knows that"):
+    with pytest.raises(UnsupportedCombination, match="no bound for an adversary who uses that fact"):
         Glrt(dimension=2).curves(built(SAMPLED_RUN))
     with pytest.raises(UnsupportedCombination) as refusal:
         Glrt(dimension=2, unknown_direction="fresh_each_step").curves(built(SAMPLED_RUN), "closed_form")

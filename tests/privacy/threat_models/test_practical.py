@@ -97,7 +97,9 @@ def test_the_worst_case_beside_is_that_of_replacing_where_it_is_known(
     assert model.worst_case(mechanism) == WorstCase(relation)
     model.worst_case(mechanism).curves(mechanism)
     notes = model.curves(mechanism).notes
-    assert any("another relation than replacing" in note for note in notes) == (relation == "add_or_remove_one")
+    assert any("another neighbouring relation than replacing" in note for note in notes) == (
+        relation == "add_or_remove_one"
+    )
 
 
 def test_the_curve_is_that_of_the_parameter_where_the_worst_case_is_no_better() -> None:
@@ -202,4 +204,4 @@ def test_a_stated_parameter_alone_is_not_said_to_be_attained() -> None:
     """Check that the bracket names no attaining mechanism, because a mechanism may reveal less than stated."""
     pair = practical(3.0).curves(built(sampled(0.1, laplace(1.0))))
     assert pair.bracket is not None
-    assert "no release of this mechanism" in pair.bracket
+    assert "No release of this mechanism" in pair.bracket
