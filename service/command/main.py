@@ -27,7 +27,7 @@ from service.server.serve import (
     serve_shared_port,
 )
 
-NOT_COMPUTING: Final = ("serve", "worker", "jobs", "operate")
+NOT_COMPUTING: Final = ("serve", "worker", "mcp", "jobs", "operate")
 """Commands that compute nothing themselves."""
 SUBJECTS: Final = dict.fromkeys(("state", "wait", "results", "cancel"), "the id of a job") | {
     "submit": "a JSON file, or -"
@@ -52,6 +52,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return _serve(chosen)
         case "worker":
             return run_job_worker(only_check=chosen.check)
+        case "mcp":
+            from service.mcp.command import run_mcp
+
+            return run_mcp(chosen.http)
         case "jobs":
             return _run_jobs(parser, chosen)
         case "operate":
@@ -163,7 +167,7 @@ def plot(name: str, source: str, output: Path, targets: Sequence[float]) -> int:
     media_types = {".svg": SVG, ".png": PNG, ".json": VEGA_LITE}
     suffix = output.suffix.lower()
     if suffix not in media_types:
-        print_error(f"{output.name} ends in none of {', '.join(media_types)}.")
+        print_error(f"{output.name} must end in one of {', '.join(media_types)}.")
         return PROBLEM_EXIT_CODE
     computation = resource(name)
     body = compute_response(computation, source, {})
@@ -173,7 +177,7 @@ def plot(name: str, source: str, output: Path, targets: Sequence[float]) -> int:
         spec = json.loads(render(computation, body, VEGA_LITE))
         limits = {each["name"]: each for each in spec.get("params", ())}
         if any(f"target_{place}" not in limits for place in range(len(targets))):
-            print_error("there are more targets than pictures that take one: those of a sweep do.")
+            print_error("use --target at most once for each answer of a sweep; other charts have no targets.")
             return PROBLEM_EXIT_CODE
         for place, target in enumerate(targets):
             limits[f"target_{place}"]["value"] = target

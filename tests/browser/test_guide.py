@@ -44,6 +44,27 @@ def test_guide_search_opens_found_page(browser: Browser, address: str) -> None:
     context.close()
 
 
+def test_guide_search_finds_absent_and_renamed_things(browser: Browser, address: str) -> None:
+    context = browser.new_context(viewport=DESKTOP)
+    page = context.new_page()
+    page.goto(f"{address}/guide/")
+    words = {
+        "authentication": "Operating",
+        "CORS": "Operating",
+        "offline": "Operating",
+        "Windows": "Operating",
+        "MCP": "Others",
+        "kappa": "Papers and symbols",
+        "cite": "How to cite",
+        "deprecation": "Versions and deprecation",
+        "resumed": "BatchMemoryManager, accumulated batches, resumed runs",
+    }
+    for word, title in words.items():
+        page.get_by_label("Search").fill(word)
+        expect(page.locator("#found a", has_text=title).first).to_be_visible()
+    context.close()
+
+
 def test_example_names_own_host_and_is_copied(browser: Browser, address: str) -> None:
     context = browser.new_context(viewport=DESKTOP, permissions=["clipboard-read", "clipboard-write"])
     watched = Watched(context, address)

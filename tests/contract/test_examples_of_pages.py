@@ -21,6 +21,7 @@ from api_schemas.membership_conversions import MembershipConversion
 from api_schemas.questions import QuestionSpec
 from api_schemas.threat_models import ThreatModelSpec
 from service.command.main import main
+from service.command.parser import build_parser
 from service.jobs.local.store import SqliteStore
 from service.jobs.repository import Quota
 from service.resources.abstract import command_of
@@ -32,7 +33,9 @@ from tests.system.running_server import running_server
 DP_SGD = {"type": "dpsgd", "noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 1000}
 EPSILON = {"type": "epsilon", "delta": 1e-5}
 CORES = {"sh", "json", "text", "python", "csv", "markdown", "yaml"}
-NOT_RUN = re.compile(r"(?m)^(make|docker|git|eval|source|pip|privacy-bounds serve|\.venv/bin/privacy-bounds serve)\b")
+NOT_RUN = re.compile(
+    r"(?m)^(make|docker|git|eval|source|pip|privacy-bounds serve|privacy-bounds mcp|\.venv/bin/privacy-bounds serve)\b"
+)
 ADDRESS = "http://127.0.0.1:8000"
 ASKS_A_SERVICE = re.compile(rf'(?m)^[^#\n]*Client\("{ADDRESS}"\)')
 """Characters that do not occur in comments."""
@@ -114,6 +117,9 @@ def test_examples_of_page_run_and_match_output(
                     exec(compile(block.text.replace(ADDRESS, address), where, "exec"), held)
             case "python":
                 exec(compile(block.text, where, "exec"), held)
+            case "json" if "mcpServers" in block.text:
+                for server in json.loads(block.text)["mcpServers"].values():
+                    assert build_parser({}, ()).parse_args(server["args"]).command == "mcp", where
             case "json" if (asked := requested(json.loads(block.text))) is not None:
                 last = Call(asked[0], {"Content-Type": "application/json"}, json.dumps(asked[1]))
                 assert send(client, last).status_code == 200, (where, send(client, last).text)
@@ -133,7 +139,7 @@ def run_shell(client: TestClient, block: Block, folder: Path) -> Call | None:
     for call in found:
         response = send(client, call)
         assert response.status_code in (200, 202), (block.page, block.line, response.text)
-    ran = [each for each in commands(block.text) if each[0] not in ("serve", "completion")]
+    ran = [each for each in commands(block.text) if each[0] not in ("serve", "completion", "mcp")]
     for words in ran:
         if words[0] == "operate":
             run_operator_command(words, folder)

@@ -83,6 +83,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "service.cli": {"service.command"},
     "service.command": {"api_schemas", "privacy_bounds.command", "service"},
     "service.server": {"api_schemas", "service"},
+    "service.mcp": {"api_schemas", "service"},
     "privacy_bounds": {"api_schemas", "service.command.in_process"},
     "service": set(),
 }

@@ -157,7 +157,12 @@ def check_range(name: str, whitened: FloatArray, largest: float) -> None:
     """Raise OutOfDomain when an entry of the whitened array `name` is above `largest` in absolute value."""
     if float(np.max(np.abs(whitened))) > largest:
         domain = f"within {largest:g} standard deviations of the background's mean, in every direction"
-        raise OutOfDomain(name, "an array", domain, "Check the units, and whether the covariance is nearly singular.")
+        raise OutOfDomain(
+            name,
+            "an array",
+            domain,
+            "Check the units of the gradients, and check that the covariance is not nearly singular.",
+        )
 
 
 def _proportional(x: FloatArray, g: FloatArray, v0: float, n: int) -> tuple[FloatArray, FloatArray]:

@@ -28,13 +28,15 @@ Hypothesis = Literal[0, 1]
 CUMULANTS = 6
 A_PAIR, MOST_AT_ONCE = 0.4, 4e6
 """Approximate work of a tilt at a node of a law, and largest work of all tilts together, in microseconds."""
-TOO_MANY_LOSSES = "a step has so many different losses that their cumulants take more work than a request may do."
+TOO_MANY_LOSSES = (
+    "a step has too many different losses: the computation of their cumulants exceeds the work limit of a request."
+)
 MOST_PAIRS = 2**16
 """Largest count of tilts times nodes in one array, so that the array stays in the cache of the processor."""
 
 MASS_MISSED = 1e-3
 """Largest distance of the logarithm of the total mass of nodes from 0, under both hypotheses."""
-TOO_FAR_APART = "its humps are too far apart for quadrature nodes: they miss some of its mass."
+TOO_FAR_APART = "its modes are too far apart for quadrature nodes, which miss some of its mass."
 _NEAR_ONE = 0.5
 """Limit of |K| below which M - 1 is summed in place of M, so that K keeps its digits."""
 

@@ -19,7 +19,7 @@ WEIGHT_SUM_TOLERANCE: Final = Fraction(1, 10**12)
 
 DRAW_IS_INDEPENDENT: Final = Premise(
     "draw_is_independent",
-    "Which component of the mixture is run is drawn once, with the stated weights and independently of the data.",
+    "One component of the mixture is drawn once, with the stated weights and independently of the data.",
     about="draw",
 )
 
@@ -94,7 +94,7 @@ def _inside(kind: str) -> UnsupportedCombination:
     return UnsupportedCombination(
         "mechanism",
         f"mixture inside {kind}",
-        "it mixes after all steps; put the mixture outermost.",
+        "the draw applies to all steps together. Make the mixture the outermost mechanism.",
         ("mixture of repeated", "mixture of composed", "mixture of mixture"),
     )
 

@@ -12,7 +12,10 @@ from service.privacy.trade_off.abstract import AbstractTradeOff
 
 
 class AbstractSelfInverse(AbstractTradeOff):
-    """Curve with f = f^-1 of absolutely continuous hypotheses; the smallest log ratio is minus the largest one."""
+    """Trade-off curve that equals its inverse, f = f^-1, for absolutely continuous hypotheses.
+
+    The smallest log ratio is minus the largest one.
+    """
 
     @property
     @abstractmethod

@@ -33,7 +33,7 @@ Steer = Callable[[FloatArray, FloatArray], tuple[FloatArray, FloatArray]]
 def best_level(
     steer: Steer, alpha: FloatArray, low: FloatArray, high: FloatArray, fine: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the approximate best level for each rate, and the distance between the levels of a proof.
+    """Return the approximate best level (log-likelihood ratio) for each rate, and the spacing for a proof.
 
     Parameters
     ----------
@@ -43,6 +43,11 @@ def best_level(
         Rates, and the intervals of the search.
     fine : array of shape (n,)
         Share of the value of `steer` to which the minimum must be known.
+
+    Returns
+    -------
+    (array, array)
+        Levels and distances between the levels of a proof, shape (n,).
     """
     left, right = low.copy(), np.maximum(high, low)
     level, spacing = 0.5 * (left + right), np.full(len(alpha), np.nan)
@@ -73,7 +78,10 @@ def best_level(
 
 
 def _levels_of_round(left: FloatArray, right: FloatArray, level: FloatArray, bent: BoolArray) -> FloatArray:
-    """Return rising levels (n, K) between both endpoints: equally spaced, or close to the vertex of a parabola."""
+    """Return rising levels of shape (n, K) between both endpoints.
+
+    They are equally spaced, or (`bent`) close to the vertex of a parabola.
+    """
     start, width = left[:, None], (right - left)[:, None]
     spread = start + LOOKS * width
     if not bent.any():
@@ -87,7 +95,7 @@ def _levels_of_round(left: FloatArray, right: FloatArray, level: FloatArray, ben
 
 
 def _parabola(levels: FloatArray, seen: FloatArray, least: IndexArray) -> tuple[FloatArray, FloatArray]:
-    """Return vertex and curvature of the parabola through the smallest value and its neighbours."""
+    """Return (vertex, curvature) of the parabola through the smallest value and its neighbours, shape (n,)."""
     rows, middle = np.arange(len(levels)), np.clip(least, 1, levels.shape[1] - 2)
     (a, b, c), (fa, fb, fc) = (tuple(values[rows, middle + step] for step in (-1, 0, 1)) for values in (levels, seen))
     with np.errstate(all="ignore"):

@@ -1,7 +1,7 @@
-"""Points from levels of the likelihood ratio, for curves with only a profile, and for mixtures of expensive parts.
+"""Points of a curve from levels of the likelihood ratio, for curves with only a profile, and for mixtures.
 
-In a mixture all parts share the levels. Let g(k) = sum w_i delta_i(ln k), which is convex in k = e^c. Let g' be the
-corresponding sum for the swapped hypotheses. Then
+In a mixture of expensive parts all parts share the levels. Let g(k) = sum w_i delta_i(ln k), which is convex in k =
+e^c. Let g' be the corresponding sum for the swapped hypotheses. Then
 
     power(alpha) = min_k g(k) + k alpha,        f(alpha) = max_k k (1 - alpha - g'(1/k)).
 
@@ -55,7 +55,7 @@ LogProfile = Callable[[FloatArray], tuple[FloatArray, FloatArray]]
 
 @dataclass(slots=True)
 class _Found:
-    """Bounds of ln power, ln f and the level at some rates, (2, n) each, which only tighten."""
+    """Bounds of ln power, ln f and the level at n rates, shape (2, n) each. They only tighten."""
 
     power: FloatArray
     error: FloatArray
@@ -70,12 +70,12 @@ class _Found:
 
 
 class SharedLevels:
-    """Search of points of a curve from its profile.
+    """Search of the points of a curve from its privacy profile.
 
     Parameters
     ----------
     profile, mirrored : LogProfile
-        Both bounds of ln delta, for the hypotheses in order and swapped.
+        Functions that return both bounds of ln delta, for the hypotheses in order and swapped.
     start : callable
         Returns bounds of the points that are known before. The search for levels stays between the bounds of the slope.
     """
@@ -96,14 +96,14 @@ class SharedLevels:
         return SharedLevels(profile, mirrored, partial(_start_of_profile, curve))
 
     def points(self, alpha: FloatArray) -> CurvePoints:
-        """Return the points of `read` as points of a curve."""
+        """Return the points of the curve at rates strictly between 0 and 1, as CurvePoints."""
         with np.errstate(all="ignore"):
             read = self.read(alpha)
         error, power = (EnclosureArray.from_logs(np.minimum(*ends), ends[1]) for ends in (read.error, read.power))
         return CurvePoints(error, power, EnclosureArray(*read.slope))
 
     def read(self, alpha: FloatArray, *, with_error: bool = True) -> LogPoints:
-        """Return points at rates strictly between 0 and 1.
+        """Return log bounds of points at rates strictly between 0 and 1, shape (n,).
 
         Without `with_error`, type II errors are only bounded by the powers.
         """
@@ -124,7 +124,10 @@ class SharedLevels:
         return LogPoints(found.error, found.power, found.slope, level[None])
 
     def _one_sided(self, alpha: FloatArray, low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return approximate intervals of the level; a wide interval around 0 is reduced to the side of the level."""
+        """Return approximate intervals (low, high) of the best level.
+
+        A wide interval around 0 is reduced to one side.
+        """
         at = np.flatnonzero((low < -FAR_APART) & (high > FAR_APART))
         if at.size:
             seen, _ = self._about_power(alpha[at], np.tile([-BESIDE, BESIDE], (at.size, 1)))
@@ -133,7 +136,10 @@ class SharedLevels:
         return low, high
 
     def _about_power(self, alpha: FloatArray, levels: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return approximate ln(g + k alpha) at levels (n, K), and the widths of the enclosures."""
+        """Return approximate ln(g + k alpha) at levels of shape (n, K), and the widths of its enclosures.
+
+        g is the profile at the level c and k = e^c. The minimum over levels is the power.
+        """
         low, high = (end.reshape(levels.shape) for end in self._profile(levels.ravel()))
         lines = np.log(alpha)[:, None] + levels
         middle = np.where(low > -np.inf, 0.5 * (low + high), high)
@@ -141,9 +147,10 @@ class SharedLevels:
         return np.logaddexp(middle, lines), np.where(most > least, most - least, 0.0)
 
     def _about_error(self, alpha: FloatArray, levels: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return approximate -ln(k (1 - alpha - g')), which the best level minimises, and the widths of enclosures.
+        """Return approximate -ln(k (1 - alpha - g')) at levels of shape (n, K), and the widths of its enclosures.
 
-        Where g' exceeds 1 - alpha, the returned value rises with the level.
+        g' is the swapped profile. The best level minimises this. Where g' exceeds 1 - alpha, the returned value rises
+        with the level.
         """
         low, high = (end.reshape(levels.shape) for end in self._mirrored(-levels.ravel()))
         rest = (1 - alpha)[:, None]
@@ -156,7 +163,7 @@ class SharedLevels:
     def _prove(
         self, alpha: FloatArray, level: FloatArray, spacing: FloatArray, found: _Found, *, with_error: bool
     ) -> None:
-        """Narrow the bounds in `found` by levels around the best ones."""
+        """Narrow the bounds in `found` by evaluations at levels around the best ones."""
         active = np.arange(len(alpha))
         center, unit, before = level.copy(), spacing.copy(), np.full_like(alpha, np.inf)
         for _ in range(PROOFS):
@@ -190,9 +197,10 @@ class SharedLevels:
         found: _Found,
         at: IndexArray,
     ) -> tuple[FloatArray, FloatArray]:
-        """Narrow the power by profiles at levels c (n, S).
+        """Narrow bounds of the power by profiles at levels c, shape (n, S).
 
-        The results are the last level proved to be below the best one, and the first level proved to be above.
+        Return two arrays of shape (n,): the last level proved to be below the best one, and the first level proved to
+        be above.
         """
         lines = np.log(alpha)[:, None] + c
         slack = SLACK * (1 + np.abs(lines) + np.abs(c))
@@ -212,7 +220,10 @@ class SharedLevels:
 
 
 def _start_of_profile(curve: AbstractTradeOff, alpha: FloatArray) -> _Found:
-    """Return the bounds of a guess and the extreme slopes; no slope k has k alpha > 1."""
+    """Return first bounds: those of a guess and of the extreme slopes of the curve.
+
+    No slope k has k alpha > 1.
+    """
     nothing, rest = np.full_like(alpha, -np.inf), np.log1p(-alpha)
     surely = 1 - alpha <= curve.reversed().singular_power.lower
     bottom = np.full_like(alpha, min(curve.smallest_log_ratio.lower, curve.largest_log_ratio.upper))
@@ -224,7 +235,7 @@ def _start_of_profile(curve: AbstractTradeOff, alpha: FloatArray) -> _Found:
 
 
 def _start_of_parts(curves: Sequence[AbstractTradeOff], sums: WeightedSums, alpha: FloatArray) -> _Found:
-    """Return the bounds that all parts at one rate prove: the power from below, and f from above.
+    """Return first bounds: those that all parts at the rates prove, for the power from below and f from above.
 
     The slopes of the parts bound the level. Each slope lies between the slopes of the chords to (0, 0) and (1, 1).
     """
@@ -247,7 +258,7 @@ def _start_of_parts(curves: Sequence[AbstractTradeOff], sums: WeightedSums, alph
 def _tighten_error(
     alpha: FloatArray, c: FloatArray, ends: tuple[FloatArray, ...], found: _Found, at: IndexArray
 ) -> None:
-    """Narrow f by swapped profiles g' at -c, in the order of c: f(alpha) = max_k k (1 - alpha - g'(1/k))."""
+    """Narrow bounds of f by swapped profiles g' at -c, in the order of c: f(alpha) = max_k k (1 - alpha - g'(1/k))."""
     rest = (1 - alpha)[:, None]
     rounding = SLACK + UNIT_ROUNDOFF
     least, most = np.exp(ends[0]), np.exp(ends[1])
@@ -267,7 +278,7 @@ def _tighten_error(
 
 @np.errstate(all="ignore")
 def _exchange(found: _Found, at: IndexArray) -> None:
-    """Narrow power and type II error by the bounds that each implies for the other."""
+    """Narrow bounds of power and type II error by those that each implies for the other."""
     power, error = found.power[:, at], found.error[:, at]
     for ends, others in ((power, error), (error, power)):
         rest = -np.expm1(others[::-1])
