@@ -77,19 +77,19 @@ class GroundTruthSearch:
 
         return self._search(float(epsilon), log_value, read, False)
 
-    def epsilon(self, level: Fraction) -> FoundBalls:
-        """Return the smallest eps >= 0 with delta(eps) <= level, for levels in (0, 1)."""
-        near = self._guide.epsilon(float(level))
+    def epsilon(self, delta: Fraction) -> FoundBalls:
+        """Return the smallest eps >= 0 with delta(eps) <= delta, for delta in (0, 1)."""
+        near = self._guide.epsilon(float(delta))
         if near.lower <= 0:
             at_zero = self.delta(Fraction(0))
             with ctx.workprec(at_zero.bits):
-                if at_zero.balls[0] <= ball(level):
+                if at_zero.balls[0] <= ball(delta):
                     return FoundBalls((arb(0),), at_zero.bits)
         guess = 0.5 * (near.lower + near.upper)
         if not math.isfinite(guess):
             raise out_of_reach("the search found no threshold near this delta.")
-        log_value = math.log(level)
-        return self._search(guess, log_value, lambda source, start: read_epsilon(source, level, start), False)
+        log_value = math.log(delta)
+        return self._search(guess, log_value, lambda source, start: read_epsilon(source, delta, start), False)
 
     def _search(
         self,

@@ -11,7 +11,7 @@ import numpy as np
 from service.privacy.composition.inversion.deformed.run import DeformedRun, are_deformed_first, deformed_run
 from service.privacy.composition.inversion.fallback import FallbackBounds
 from service.privacy.composition.inversion.readings.enclosures import Readings
-from service.privacy.composition.inversion.run import TRUNCATION_DIGITS, ContourRun
+from service.privacy.composition.inversion.run_law import TRUNCATION_DIGITS, RunLaw
 from service.privacy.composition.inversion.tilts import Tilt, TiltGrid
 from service.privacy.composition.planning.accuracy import Accuracy
 from service.privacy.enclosure import Enclosure, Evidence
@@ -37,10 +37,10 @@ _SMALLEST_VARIANCE = 1e-200
 
 
 @final
-class RunContours:
+class DirectionContours:
     """Contours and bounds that all evaluations of one direction of a run share."""
 
-    def __init__(self, run: ContourRun, accuracy: Accuracy, *, reflected: bool) -> None:
+    def __init__(self, run: RunLaw, accuracy: Accuracy, *, reflected: bool) -> None:
         self.run, self.accuracy, self.reflected = run, accuracy, reflected
         self.good_width = accuracy.straight if run.most_together <= _MANY else accuracy.straight_of_many
         self._tilt_grids: dict[float, TiltGrid | None] = {}
@@ -72,7 +72,7 @@ class RunContours:
         served = 0 < len(wide) <= _MOST_WIDE and self.deformed is not None and not is_spent()
         return wide if served else wide[:0]
 
-    def grid(self, digits: float) -> TiltGrid | None:
+    def tilt_grid(self, digits: float) -> TiltGrid | None:
         """Return the tilts of the run truncated at 10^-digits; None where its loss is out of range."""
         if digits not in self._tilt_grids:
             self._tilt_grids[digits] = None
@@ -80,12 +80,12 @@ class RunContours:
             if transform is not None:
                 variances = transform.cumulants(np.array([0.0, 0.5, 1.0])).second
                 if np.isfinite(variances).all() and (variances > _SMALLEST_VARIANCE).all():
-                    grid = TiltGrid(transform, variances)
-                    self._tilt_grids[digits] = grid if grid.usable else None
+                    tilt_grid = TiltGrid(transform, variances)
+                    self._tilt_grids[digits] = tilt_grid if tilt_grid.usable else None
         return self._tilt_grids[digits]
 
-    def built_grid(self, digits: float) -> TiltGrid | None:
-        """Return the `grid` if it has been built, else None."""
+    def built_tilt_grid(self, digits: float) -> TiltGrid | None:
+        """Return the `tilt_grid` if it has been built, else None."""
         return self._tilt_grids.get(digits)
 
     @property
@@ -104,9 +104,9 @@ class RunContours:
         low, high = self.run.reach
         return around(-high) if self.reflected else around(low, self.run.reach_error)
 
-    def has_end(self, tilt: Tilt) -> bool:
-        """Return whether contours beside this one are worth trying, as in all runs of Gaussian steps."""
-        return self.run.is_gaussian or bool(tilt.contour.ends.all())
+    def neighbours_may_help(self, tilt: Tilt) -> bool:
+        """Return whether contours beside this one may be narrower, as in all runs of Gaussian steps."""
+        return self.run.is_gaussian or bool(tilt.contour.has_decayed.all())
 
 
 def around(value: float, error: float = 0.0) -> Enclosure:
