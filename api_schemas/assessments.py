@@ -43,7 +43,10 @@ class AssessmentsRequest(Request):
         self._check_sizes()
         asked, told = self.threat_model.records, self.context.records
         if asked is not None and told is not None and asked != told:
-            raise limit_error("/context/records", f"The threat model says {asked}: send one of the two, or equal.")
+            raise limit_error(
+                "/context/records",
+                f"The threat model has {asked} records. Send only one of the two numbers, or equal numbers.",
+            )
         threat_model = settled(self.threat_model, self.mechanism)
         if told is not None and told > 1 and asked is None:
             threat_model = threat_model.model_copy(update={"records": told})
@@ -66,7 +69,7 @@ class AssessmentsRequest(Request):
                     continue
             if known is not None and said != known:
                 place = f"/policy/rules/{index}/threat_model/{name}"
-                raise limit_error(place, f"The context says {known}: send the same, or leave it out there.")
+                raise limit_error(place, f"The context has {name} {known}. Send the same value here, or omit it.")
 
     def _settled_policy(self, policy: Policy) -> Policy:
         """Return the policy with complete attackers: those without a neighbouring relation have that of the run."""
@@ -87,9 +90,14 @@ class AssessmentsRequest(Request):
             for name in ("dataset_size", "batch_size"):
                 said, known = getattr(context, name), getattr(node, name)
                 if said is not None and known is not None and said != known:
-                    raise limit_error(f"/context/{name}", f"The mechanism says {known}: send one of the two, or equal.")
+                    raise limit_error(
+                        f"/context/{name}",
+                        f"The mechanism has {name} {known}. Send only one of the two numbers, or equal numbers.",
+                    )
             if isinstance(node, NoisySgdMechanism) and context.dimension not in (None, node.dimension):
-                raise limit_error("/context/dimension", f"The mechanism says {node.dimension}.")
+                raise limit_error(
+                    "/context/dimension", f"Must be equal to the dimension of the mechanism, {node.dimension}."
+                )
             size = node.dataset_size
             for name in ("batch_size", "records"):
                 said = getattr(context, name)

@@ -103,7 +103,7 @@ class CalibrationsRequest(Request):
         self._settle(targets=tuple(map(self._settled, self.targets)))
         if sum(listed_numbers(target.question) for target in self.targets) > LARGEST_LIST:
             raise limit_error(
-                "/targets", f"The lists of all questions together may hold at most {LARGEST_LIST} numbers."
+                "/targets", f"The lists of all questions together may contain at most {LARGEST_LIST} numbers."
             )
         if self.bounds == CalibrationBounds():
             self._settle(bounds=None)
@@ -132,7 +132,7 @@ class CalibrationsRequest(Request):
         sent = CalibrationBounds() if self.bounds is None else self.bounds
         for name, end in (("from", sent.least), ("to", sent.most)):
             if end is not None and not (low <= end <= high and (end > low or not shape.minimum_excluded)):
-                raise limit_error(f"/bounds/{name}", f"Must be in the range of what is free, {shape.interval()}.")
+                raise limit_error(f"/bounds/{name}", f"Must be in the range of the free number, {shape.interval()}.")
         low, high = low if sent.least is None else sent.least, high if sent.most is None else sent.most
         if shape.kind == "integer":
             low, high = math.ceil(low), math.floor(high)
@@ -158,7 +158,7 @@ class CalibrationsRequest(Request):
         place = free_place(self, self.free, "/free", FREE_PARTS)
         if place.steps[0] == "threat_model" and all(target.threat_model is not None for target in self.targets):
             raise limit_error(
-                "/free", "Every target has a threat model of its own, so that nothing depends on this one."
+                "/free", "Every target has a threat model of its own, so no target depends on this threat model."
             )
         return place
 

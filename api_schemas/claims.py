@@ -110,9 +110,9 @@ class Claim(Request):
             raise field_error("value", f"Must be {allowed.sentence()} for {self.question.type}.")
         if not isinstance(self.question, TradeOffQuestion):
             if self.reads != "power":
-                raise field_error("reads", "Only for the question trade_off.")
+                raise field_error("reads", "Send reads only for the question trade_off.")
         elif len(self.question.false_positive_rates) != 1:
-            raise field_error("question", "A claim about trade_off is about one false positive rate.")
+            raise field_error("question", "A claim about trade_off must have exactly one false positive rate.")
         return self
 
     @property

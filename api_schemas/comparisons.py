@@ -90,7 +90,7 @@ class ComparisonsRequest(Request):
             names.add(run.name)
         if self.quantity_count > LARGEST_QUANTITIES:
             raise limit_error(
-                "/questions", f"There may be at most {LARGEST_QUANTITIES} questions and rates of trade_off."
+                "/questions", f"A request may have at most {LARGEST_QUANTITIES} questions and rates of trade_off."
             )
         for index, run in enumerate(self.runs):
             vars(run)["threat_model"] = self.asked(index).threat_model

@@ -92,7 +92,7 @@ class GdpGmipRequest(Request):
         if self.steps is not None and self.epochs is not None:
             raise limit_error("/epochs", "Send only one of steps and epochs.")
         if self.epochs is not None and self.dataset_size is None:
-            raise limit_error("/epochs", "Epochs are passes over a data set: send dataset_size as well.")
+            raise limit_error("/epochs", "Send dataset_size together with epochs, which are passes over a data set.")
         if self.dataset_size is not None and self.batch_size > self.dataset_size:
             raise limit_error("/batch_size", "batch_size must be at most dataset_size.")
         return self

@@ -94,10 +94,10 @@ class CurvesRequest(MethodOptions, Request):
             raise limit_error("/grid/smallest", "Must be below the largest rate.")
         if self.curve_count > LARGEST_CURVES:
             raise limit_error(
-                "", f"A request may ask for at most {LARGEST_CURVES} curves; it asks for {self.curve_count}."
+                "", f"A request may have at most {LARGEST_CURVES} curves. This request has {self.curve_count}."
             )
         if self.rate_count > LARGEST_LIST:
-            raise limit_error("/grid/count", f"There may be at most {LARGEST_LIST} rates with their complements.")
+            raise limit_error("/grid/count", f"The grid may have at most {LARGEST_LIST} rates with their complements.")
         if self.curve_count * self.rate_count > LARGEST_CURVE_POINTS:
             raise limit_error("", f"All curves together may have at most {LARGEST_CURVE_POINTS} points.")
         return self

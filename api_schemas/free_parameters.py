@@ -35,11 +35,11 @@ def free_place(request: Request, pointer: str, at: str, parts: Mapping[str, str]
         raise limit_error(at, str(error)) from None
     if not any(step in parts for step in place.steps[:3]):
         *others, last = parts.values()
-        raise limit_error(at, f"Must lead into {', '.join(others)}, or {last}.")
+        raise limit_error(at, f"Must point into {', '.join(others)}, or {last}.")
     if place.name in TIED:
-        raise limit_error(at, f"{place.name} sums to 1 with others, which would have to change as well.")
+        raise limit_error(at, f"{place.name} must sum to 1 with other numbers, so it cannot vary alone.")
     if place.number is None and place.name not in ABSENT:
-        raise limit_error(at, f"There is no {place.name} in the request: send a number to start from.")
+        raise limit_error(at, f"The request has no {place.name}. Send a number as the start of the search.")
     if place.kind == "dpsgd":
         _check_tied(place, at)
     return place
@@ -68,6 +68,8 @@ def _check_tied(place: Place, at: str) -> None:
     """Raise PydanticCustomError for a number of dpsgd that other given fields determine."""
     held = place.owner.__dict__
     if place.name == "sample_rate" and held["batch_size"] is not None:
-        raise limit_error(at, "sample_rate follows from batch_size and dataset_size: free one of these, or send none.")
+        raise limit_error(
+            at, "sample_rate follows from batch_size and dataset_size. Free one of these numbers, or omit both."
+        )
     if place.name == "steps" and held["epochs"] is not None:
-        raise limit_error(at, "steps follow from epochs: free these, or leave them out.")
+        raise limit_error(at, "steps follow from epochs. Free epochs instead, or omit epochs.")

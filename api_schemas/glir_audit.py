@@ -17,8 +17,8 @@ from api_schemas.limits import limit_error
 LARGEST_SIMULATED_NUMBERS: Final = 2**23
 SMALLEST_SCALE: Final = 1e-15
 SHRINKAGE_NEEDS_BACKGROUND: Final = (
-    "Only with `background_gradients` in every step: a covariance that is sent is taken as known, and shrinking it "
-    "would make the p-values wrong. Send 0, or leave it out."
+    "Send `shrinkage` above 0 only with `background_gradients` in every step. A given covariance counts as "
+    "known, and shrinking it makes the p-values wrong."
 )
 
 
@@ -139,7 +139,10 @@ class GlirAuditRequest(GlirParameters):
     def _check_simulation(self, simulate: GlirSimulation) -> None:
         for name in ("members", "max_grad_norm", "shrinkage"):
             if getattr(self, name) is not None:
-                raise limit_error(f"/{name}", "Only with `steps`: simulated gradients are known, and not clipped.")
+                raise limit_error(
+                    f"/{name}",
+                    "Send this field only with `steps`. Simulated gradients have a known law and are not clipped.",
+                )
         if simulate.queries * simulate.dimension > LARGEST_SIMULATED_NUMBERS:
             raise limit_error(
                 "/simulate/queries", f"queries times dimension may be at most {LARGEST_SIMULATED_NUMBERS}."

@@ -73,8 +73,8 @@ BACKGROUND_NEEDED: Final = (
 SPARE_ROWS: Final = 3
 """Rows of background gradients beyond the dimension: with fewer, no susceptibility can be estimated."""
 FEW_ROWS: Final = (
-    "Must have at least {least} rows, three more than the {d} parameters: with fewer, the susceptibilities cannot be "
-    "estimated. Send more background gradients of records outside the batch, or the gradients of fewer parameters."
+    "Must have at least {least} rows, three more than the {d} parameters. Send more background gradients of "
+    "records outside the batch, or the gradients of fewer parameters."
 )
 
 
@@ -138,5 +138,5 @@ def _shape(pointer: str, value: tuple[float, ...] | tuple[tuple[float, ...], ...
     lengths = [len(row) for row in value if isinstance(row, tuple)]
     for place, length in enumerate(lengths):
         if length != lengths[0]:
-            raise limit_error(f"{pointer}/{place}", f"Must have {lengths[0]} entries, as the first row.")
+            raise limit_error(f"{pointer}/{place}", f"Must have {lengths[0]} entries, like the first row.")
     return (len(value), *lengths[:1])

@@ -65,4 +65,4 @@ def settle_options(request: Request, methods: Collection[str]) -> None:
             if taken or ("all" in methods and option.method != ONLY_WHERE_ASKED):
                 held[name] = option.default
         elif not taken and "all" not in methods:
-            raise limit_error(f"/{name}", f"Only for the method {option.method}{for_all}.")
+            raise limit_error(f"/{name}", f"Send this option only with the method {option.method}{for_all}.")

@@ -12,7 +12,7 @@ from api_schemas.base import Request
 from api_schemas.fields import FieldShape, find_field, shape_of, shape_of_field, type_of
 
 LONGEST_POINTER: Final = 500
-NO_NUMBER: Final = "Must lead to a number of the request: {why}."
+NO_NUMBER: Final = "Must point to a number of the request: {why}."
 
 
 class NoSuchNumber(LookupError):
@@ -59,7 +59,7 @@ def place_of(request: Request, pointer: str) -> Place:
             found = find_field(type(value), spelled)
             if found is None or spelled == "type":
                 fields = ", ".join(each for each in type(value).model_fields if each != "type")
-                raise NoSuchNumber(NO_NUMBER.format(why=f"what is there has these fields: {fields}"))
+                raise NoSuchNumber(NO_NUMBER.format(why=f"the object there has these fields: {fields}"))
             owner, name = value, found[0]
             shape, value = shape_of_field(found[1]), value.__dict__[name]
             steps.append(name)
@@ -71,7 +71,7 @@ def place_of(request: Request, pointer: str) -> Place:
             shape, value = _item(shape), items[index]
             steps.append(index)
         else:
-            raise NoSuchNumber(NO_NUMBER.format(why=f"{name} has no parts"))
+            raise NoSuchNumber(NO_NUMBER.format(why=f"{name} has no members"))
     return Place(tuple(steps), owner, name, _number(value, name), shape)
 
 
@@ -79,7 +79,7 @@ def _number(value: Any, name: str) -> float | None:
     if value is None:
         return None
     if isinstance(value, tuple):
-        raise NoSuchNumber(NO_NUMBER.format(why=f"{name} is a list; an index leads to one of its entries"))
+        raise NoSuchNumber(NO_NUMBER.format(why=f"{name} is a list; send the index of an entry"))
     if isinstance(value, bool) or not isinstance(value, int | float):
         what = "an object" if isinstance(value, BaseModel) else "no number"
         raise NoSuchNumber(NO_NUMBER.format(why=f"{name} is {what}"))

@@ -120,7 +120,7 @@ class Policy(Request):
     @model_validator(mode="after")
     def _can_stop_a_run(self) -> Self:
         if all(rule.severity == "warning" for rule in self.rules):
-            sentence = "Every limit only warns, so that no run can break the policy. Give one limit the severity error."
+            sentence = "Give at least one limit the severity error. With only warnings, no run can violate the policy."
             raise field_error("rules", sentence)
         return self
 
@@ -245,7 +245,7 @@ class Decision(Response):
         Field(
             description="The verdict in one sentence, with its assumptions. Display this sentence together with "
             "the verdict.",
-            examples=["Every limit is kept if 3 assumptions hold that nobody vouches for."],
+            examples=["Every limit is kept if 3 unattested assumptions hold."],
         ),
     ]
     requires: Annotated[

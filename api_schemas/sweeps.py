@@ -104,9 +104,9 @@ class SweptNumbers(Request):
         if self.least > self.most:
             raise field_error("least", "`from` must not be above `to`.")
         if self.spacing == "log" and self.least <= 0:
-            raise field_error("least", "Must be above 0 where the spacing is log.")
+            raise field_error("least", "Must be above 0 for logarithmic spacing.")
         if self.count == 1 and self.least < self.most:
-            raise field_error("count", "Must be at least 2, for both ends are included.")
+            raise field_error("count", "Must be at least 2, because both endpoints are included.")
         return self
 
     @property
@@ -178,17 +178,22 @@ class SweepsRequest(MethodOptions, Request):
         check_tree(self.mechanism)
         self._settle(threat_model=settled(self.threat_model, self.mechanism))
         if self.method in NOT_SWEPT:
-            raise limit_error("/method", f"A sweep has no method {self.method}: ask POST /v1/bounds, run by run.")
+            raise limit_error(
+                "/method", f"A sweep does not support the method {self.method}. Send POST /v1/bounds for single runs."
+            )
         settle_options(self, (self.method,))
         self._settle(vary=self._in_order())
         sizes = [each.size for each in self.vary.values()]
         if self.combine == "zip" and len(set(sizes)) > 1:
             pointer = next(name for name, each in self.vary.items() if each.size != sizes[0])
-            raise limit_error(f"/vary/{escaped(pointer)}", f"Has {self.vary[pointer].size} numbers, others {sizes[0]}.")
+            raise limit_error(
+                f"/vary/{escaped(pointer)}",
+                f"Must have {sizes[0]} numbers like the other pointers. It has {self.vary[pointer].size}.",
+            )
         if self.point_count > self.largest_points:
-            raise limit_error("/vary", f"There may be at most {self.largest_points} points.")
+            raise limit_error("/vary", f"A sweep may have at most {self.largest_points} points.")
         if self.point_count * self.quantity_count > self.largest_numbers:
-            sentence = f"At most {self.largest_numbers} numbers may be read, of all points together."
+            sentence = f"All points together may have at most {self.largest_numbers} numbers."
             raise limit_error("/questions", sentence)
         return self
 
@@ -198,7 +203,7 @@ class SweepsRequest(MethodOptions, Request):
         for pointer, numbers in self.vary.items():
             place = free_place(self, pointer, f"/vary/{escaped(pointer)}", SWEPT_PARTS)
             if place.pointer in found:
-                raise limit_error(f"/vary/{escaped(pointer)}", f"Leads to {place.pointer}, like another pointer.")
+                raise limit_error(f"/vary/{escaped(pointer)}", f"Points to {place.pointer}, like another pointer.")
             found[place.pointer] = numbers
         return {pointer: found[pointer] for pointer in sorted(found)}
 

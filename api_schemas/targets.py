@@ -186,15 +186,19 @@ def why_idle(limit: Limit) -> str | None:
     least, most = value_range(limit)
     number, upwards = limit.limit, limit.at_most is not None
     if least >= most * (1 - SLACK):
-        return f"The answer to this question is {least:.6g} for every run, so that a limit on it decides nothing."
+        return (
+            f"The answer to this question is {least:.6g} for every run. Choose a question whose answer depends on "
+            "the run."
+        )
     beyond_most, beyond_least = number >= most * (1 - SLACK), number <= least * (1 + SLACK)
     if beyond_most if upwards else beyond_least:
         end = f"at most {most:.6g}" if upwards else f"at least {least:.6g}"
-        return f"No run can break this limit: the answer is {end} for every run.{_meant(limit, least, most)}"
+        return f"No run can violate this limit, because the answer is {end} for every run.{_meant(limit, least, most)}"
     if number < least * (1 - SLACK) if upwards else number > most * (1 + SLACK):
         side, end = ("least", least) if upwards else ("most", most)
         return (
-            f"No run can keep this limit: the answer is at {side} {end:.6g} for every run.{_meant(limit, least, most)}"
+            f"No run can meet this limit, because the answer is at {side} {end:.6g} for every "
+            f"run.{_meant(limit, least, most)}"
         )
     return None
 

@@ -44,7 +44,7 @@ def _check_day(text: str) -> str:
     except ValueError:
         raise PydanticCustomError("day", "{sentence}", {"sentence": f"Must be {DAY}."}) from None
     if day > (datetime.now(UTC) + LATEST_ZONE).date():
-        sentence = "Must not be in the future: this day has begun in no time zone yet."
+        sentence = "Must not be in the future in every time zone."
         raise PydanticCustomError("day", "{sentence}", {"sentence": sentence})
     return text
 

@@ -154,9 +154,9 @@ class DpsgdMechanism(Request):
         if self.sampling == "shuffled":
             held["reshuffled"] = self.reshuffled is not False
             if not held["reshuffled"] and isinstance(self.sample_rate, tuple):
-                raise field_error("sample_rate", "Must be a number where all epochs have the order of the first.")
+                raise field_error("sample_rate", "Must be one number if all epochs have the order of the first epoch.")
         elif self.reshuffled is not None:
-            raise field_error("reshuffled", "Only for the sampling shuffled.")
+            raise field_error("reshuffled", "Send reshuffled only for the sampling shuffled.")
         return self
 
     @property
@@ -188,9 +188,9 @@ class DpsgdMechanism(Request):
         if batch is None or records is None:
             missing = "batch_size" if batch is None else "dataset_size"
             if batch is not records:
-                raise field_error(missing, "Required: batch_size and dataset_size are sent together.")
+                raise field_error(missing, "Required: send batch_size and dataset_size together.")
             if self.sampling == "fixed_with_replacement":
-                raise field_error(missing, "Required: batches drawn with replacement are described by both sizes.")
+                raise field_error(missing, "Required: batches drawn with replacement need both sizes.")
             if sent is None:
                 raise field_error(
                     "sample_rate", "Required: sample_rate, numbers in (0, 1], or batch_size and dataset_size."
@@ -200,10 +200,11 @@ class DpsgdMechanism(Request):
             raise field_error("batch_size", "batch_size must be at most dataset_size.")
         known = batch / records
         if isinstance(sent, tuple):
-            raise field_error("sample_rate", "Must be absent, or a number, where batch_size and dataset_size are sent.")
+            raise field_error("sample_rate", "Must be absent or one number if batch_size and dataset_size are sent.")
         if sent is not None and abs(sent - known) > AGREEMENT * known:
             raise field_error(
-                "sample_rate", "Must be batch_size/dataset_size where these are sent as well: send one of the two."
+                "sample_rate",
+                "Must be equal to batch_size/dataset_size if all three are sent. Send only the sizes or only the rate.",
             )
         return known if sent is None else sent
 

@@ -180,7 +180,7 @@ def plot(name: str, source: str, output: Path, targets: Sequence[float]) -> int:
     media_types = {".svg": SVG, ".png": PNG, ".json": VEGA_LITE}
     suffix = output.suffix.lower()
     if suffix not in media_types:
-        print_error(f"{output.name} ends in none of {', '.join(media_types)}.")
+        print_error(f"{output.name} must end in one of {', '.join(media_types)}.")
         return PROBLEM_EXIT_CODE
     computation = resource(name)
     body = compute_response(computation, source, {})
@@ -190,7 +190,7 @@ def plot(name: str, source: str, output: Path, targets: Sequence[float]) -> int:
         spec = json.loads(render(computation, body, VEGA_LITE))
         limits = {each["name"]: each for each in spec.get("params", ())}
         if any(f"target_{place}" not in limits for place in range(len(targets))):
-            print_error("there are more targets than pictures that take one: those of a sweep do.")
+            print_error("use --target at most once for each answer of a sweep; other charts have no targets.")
             return PROBLEM_EXIT_CODE
         for place, target in enumerate(targets):
             limits[f"target_{place}"]["value"] = target

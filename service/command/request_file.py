@@ -12,8 +12,8 @@ from typing import Any, Final, cast
 from service.resources.abstract import Computation
 
 NO_CONTEXT: Final = (
-    "this is the state of a run, which says nothing of delta. Add "
-    """--context '{"delta": 1e-6, "dataset_size": 60000}', or name a file with that."""
+    'the file is the state of a run, without a delta. Add --context \'{"delta": 1e-6, "dataset_size": 60000}\', '
+    "or the name of a file with this content."
 )
 DEFAULT_PLOT_RESOURCE: Final = "curves"
 PLOT_RESOURCES: Final = {"context": "assessments", "runs": "comparisons", "vary": "sweeps"}
@@ -38,7 +38,7 @@ def load_request(computation: Computation[Any, Any], source: str, files: Mapping
     for member, given in files.items():
         if isinstance(content, dict) and member in content and is_request(content, computation):
             raise argparse.ArgumentError(
-                None, f"the request has a {member} of its own: leave out --{member}, or take it out there."
+                None, f"the request already has a {member}. Omit --{member}, or remove the member from the request."
             )
         body = add_member(body, member, given.encode() if given.lstrip().startswith("{") else Path(given).read_bytes())
     return body

@@ -20,8 +20,8 @@ from service.importers.reading import ImportedRun, Location, SourceValue, import
 RequestModel = TypeVar("RequestModel", bound=BaseModel)
 DETECT: Final = "detect"
 NO_THREAT_MODEL_FIELD: Final = (
-    "The state also says who attacks, and there is no place for that here. Send the mechanism that POST /v1/imports "
-    "makes of it in its place."
+    "The state also describes an attacker, and this request has no field for the attacker. Send the mechanism "
+    "from the response of POST /v1/imports instead."
 )
 
 
@@ -84,7 +84,11 @@ def import_state(format: ImportFormat, content: Any) -> ImportedState:  # noqa: 
 def _detect_format(state: SourceValue) -> ImportFormat:
     fits: list[ImportFormat] = [name for name, known in FORMATS.items() if known.matches(state)]
     if len(fits) != 1:
-        seen = f"Looks like {' and '.join(fits)}: say in `format` which it is" if fits else "Looks like none of them"
+        seen = (
+            f"The state matches {' and '.join(fits)}. Send one of them as `format`"
+            if fits
+            else "The state matches none of the known formats"
+        )
         state.reject(f"{seen}. Known formats are {'; '.join(known.description for known in FORMATS.values())}.")
     return fits[0]
 

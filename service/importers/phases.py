@@ -9,8 +9,8 @@ from api_schemas.scalar_types import LARGEST_LIST, LARGEST_STEPS
 from service.importers.reading import DraftSpec, Location, PhaseNumbers, SourceValue, whole_number
 
 TOO_MANY: Final = (
-    f"May have at most {LARGEST_LIST} phases, after equal neighbours are merged. Send neighbours as one phase with the "
-    "least noise and the largest rate of them: an upper bound."
+    f"May have at most {LARGEST_LIST} phases after equal neighbours are merged. Merge neighbours to one phase "
+    "with their smallest noise and largest rate, which gives an upper bound."
 )
 
 

@@ -23,7 +23,7 @@ def read_state(state: SourceValue) -> ImportedRun:
         return ImportedRun(_described(state))
     members = state.members((CARRIED[0],), tuple(name for name in MEMBERS if name != CARRIED[0]))
     left = [name for name in members if name not in CARRIED]
-    notes = [f"{', '.join(left)}: only what was run and who attacks are carried over."] if left else []
+    notes = [f"{', '.join(left)}: only the mechanism and the threat model are imported."] if left else []
     threat_model = members.get(CARRIED[1])
     return ImportedRun(
         _described(members[CARRIED[0]]), None if threat_model is None else _described(threat_model), tuple(notes)

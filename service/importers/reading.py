@@ -80,7 +80,7 @@ class SourceValue:
             self.reject(f"Must be a JSON object with {', '.join(required)}.")
         known = [*required, *optional]
         wrong = [((*self.location, name), "Required.") for name in required if name not in sent]
-        sentence = f"Not a field here. The fields are: {', '.join(known)}."
+        sentence = f"Unknown field. The fields are: {', '.join(known)}."
         unknown = (((*self.location, name), sentence) for name in sent if name not in known)
         wrong += islice(unknown, LISTED_ERRORS)
         if wrong:
@@ -103,7 +103,7 @@ class SourceValue:
         """Return the value as an integer in [low, high]. Raise ValidationError for any other value."""
         value = whole_number(self.value)
         if type(value) is not int or not low <= value <= high:
-            self.reject(f"Must be a whole number in [{low}, {high:g}].")
+            self.reject(f"Must be an integer in [{low}, {high:g}].")
         return value
 
     @property
@@ -172,7 +172,7 @@ class ValidatedImport(Request):
     def _within_limits(self) -> Self:
         check_tree(self.mechanism)
         if any(isinstance(node, ImportedMechanism) for node in nodes_of(self.mechanism)):
-            raise limit_error("/mechanism", "Is itself imported: send what it imports.")
+            raise limit_error("/mechanism", "The content is itself an imported mechanism. Send its content instead.")
         return self
 
 

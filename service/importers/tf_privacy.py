@@ -19,21 +19,21 @@ DEPRECATED: Final = ("n", "batch_size", "epochs", "noise_multiplier")
 DELTA: Final = 'delta is part of a question: {"type": "epsilon", "delta": ...}.'
 ACCOUNTANT: Final = "accountant_type: every answer here is computed from the run itself."
 ORDER: Final = (
-    "The first epsilon of the statement, for examples in any order, each once an epoch: it is that of the Gaussian "
-    "mechanism with this noise_multiplier repeated for every epoch, and holds whatever the order."
+    "The first epsilon of the statement, for any order of the records with one visit in each epoch. It equals "
+    "the Gaussian mechanism with this noise_multiplier, repeated for every epoch."
 )
 HALVED: Final = (
-    "used_microbatching (true unless it is said to be false): noise_multiplier is half of what was stated, as averages "
-    "of microbatches that are clipped have twice the sensitivity."
+    "used_microbatching (true by default): noise_multiplier is half of the stated value, because clipped "
+    "averages of microbatches have twice the sensitivity."
 )
 NOT_HALVED: Final = (
-    "compute_dp_sgd_privacy does not ask for microbatches: with microbatches of more than one example noise_multiplier "
-    "would be half of what is stated."
+    "compute_dp_sgd_privacy has no argument for microbatches. With microbatches of more than one record, "
+    "noise_multiplier would be half of the stated value."
 )
 SAMPLER_NOT_RECORDED: Final = Hazard(
     code="sampler_not_recorded",
-    text="The arguments do not say how batches were drawn: they are read as Poisson samples, like the second epsilon "
-    "of the statement. Most pipelines shuffle, and are less private than answered: send dpsgd with sampling: shuffled "
+    text="The arguments do not state how batches were drawn. These answers assume Poisson samples, like the second "
+    "epsilon of the statement. Most pipelines shuffle and are less private: send dpsgd with sampling: shuffled "
     "and the same batch_size, dataset_size and epochs.",
 )
 

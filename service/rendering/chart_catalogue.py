@@ -226,8 +226,8 @@ def _profile(
         mu, regret = response.gdp.mu["value"], response.gdp.regret["value"]
         profiles.append(Profile(f"Gaussian differential privacy, mu {rounded_up(mu)}", fit.answers))
         told.append(
-            f"mu holds where both error rates are at least {format_exact(response.gdp.smallest_rate)}. "
-            f"Its regret is at most {rounded_up(regret, 2)}."
+            f"mu holds where both error rates are at least {format_exact(response.gdp.smallest_rate)}. Its regret is "
+            f"at most {rounded_up(regret, 2)}."
         )
     yield profile(profiles, (epsilon, response.context.delta), told)
 

@@ -41,8 +41,10 @@ from service.resources.numbers import (
 from service.resources.readings import READINGS
 from service.resources.violations import record_violation
 
-WORK_USED_UP: Final = "the work of the request is used up: ask for fewer methods or fewer numbers at once."
-CAPPED: Final = "The worst case of the same run bounds this attacker too: the bound is that of the worst case."
+WORK_USED_UP: Final = "the request has used its share of work. Send fewer methods or fewer numbers at once."
+CAPPED: Final = (
+    "The worst case of the same run is also a bound for this attacker. The answer is the bound of the worst case."
+)
 AN_ANSWER: Final = 100.0
 """Work of an answer beside its evaluations, in microseconds, approximately."""
 

@@ -80,7 +80,7 @@ class ArrayArchive:
             if not entry.filename.endswith(SUFFIX) or name in entries:
                 raise ArchiveError("", NOT_AN_ARCHIVE)
             if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) or entry.flag_bits & 1:
-                raise ArchiveError(pointer_to(name), "Must be stored or deflated, and not encrypted.")
+                raise ArchiveError(pointer_to(name), "Must be stored or deflated, without encryption.")
             entries[name] = entry
         if sum(entry.file_size for entry in entries.values()) > largest_bytes:
             raise ArchiveError("", TOO_LARGE.format(largest_bytes))
@@ -95,17 +95,19 @@ class ArrayArchive:
                 shape, _, dtype = read(file, max_header_size=LARGEST_HEADER_CHARACTERS)
                 size = entry.file_size - file.tell()
         except Exception as error:
-            raise ArchiveError(pointer_to(name), "Must be an array in the format of numpy, version 1 or 2.") from error
+            raise ArchiveError(pointer_to(name), "Must be an array in the NumPy format, version 1 or 2.") from error
         widest = WIDEST_TEXT if dtype.kind == TEXT_KIND else WIDEST_NUMBER if dtype.kind in NUMERIC_KINDS else 0
         if not 0 < dtype.itemsize <= widest:
-            raise ArchiveError(pointer_to(name), "Must hold numbers of at most 8 bytes; objects are never unpickled.")
+            raise ArchiveError(
+                pointer_to(name), "Must contain numbers of at most 8 bytes. Objects are never unpickled."
+            )
         if min(shape, default=0) < 0 or math.prod(shape) * dtype.itemsize != size:
-            raise ArchiveError(pointer_to(name), "Must be as long as its header says.")
+            raise ArchiveError(pointer_to(name), "Must have the length that its header states.")
         return Header(tuple(shape), dtype.kind)
 
 
-TOO_LARGE: Final = "All arrays together may take at most {} bytes, each number counted as 8 at least."
-NOT_AN_ARCHIVE: Final = "The body must be an archive of arrays as numpy.savez or numpy.savez_compressed writes it."
+TOO_LARGE: Final = "All arrays together may have at most {} bytes. Every number counts as at least 8 bytes."
+NOT_AN_ARCHIVE: Final = "The body must be an archive of arrays, as numpy.savez or numpy.savez_compressed writes it."
 
 
 def _check_directory(body: bytes) -> None:

@@ -261,8 +261,8 @@ def ground_truth_digits(request: BoundsRequest) -> int | None:
 BOUNDS: Final = Computation(
     name="bounds",
     path="/v1/bounds",
-    description="Compute bounds on the success of an attacker against one mechanism. Every answer "
-    "has an enclosure and the evidence behind it.",
+    description="Compute bounds on the success of an attacker against one mechanism. Every answer contains an "
+    "enclosure and the evidence for it.",
     examples=BOUNDS_EXAMPLES,
     request_type=BoundsRequest,
     response_type=BoundsResponse,

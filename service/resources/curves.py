@@ -215,8 +215,8 @@ def _comparisons(rates: FloatArray, read: list[Read]) -> list[ResponseFields]:
 CURVES: Final = Computation(
     name="curves",
     path="/v1/curves",
-    description="Compute trade-off curves with lower and upper bounds, and determine the curve that is harder "
-    "for the attacker.",
+    description="Compute trade-off curves with lower and upper bounds, and determine the curve that is harder for the "
+    "attacker.",
     examples=CURVES_EXAMPLES,
     request_type=CurvesRequest,
     response_type=CurvesResponse,

@@ -53,8 +53,8 @@ def _values(content: Any) -> int:
 IMPORTS: Final = Computation(
     name="imports",
     path="/v1/imports",
-    description="Convert the state of another library to a mechanism. The response lists omitted information "
-    "and facts that the state cannot show.",
+    description="Convert the state of another library to a mechanism. The response lists omitted information and facts "
+    "that the state cannot show.",
     examples=IMPORTS_EXAMPLES,
     request_type=ImportsRequest,
     response_type=ImportsResponse,

@@ -40,7 +40,9 @@ ROUNDING: Final = 2.0**-50
 """Relative error of ln(1 - power)."""
 ROUNDS: Final = 3
 """Largest number of rounds. A narrowed answer may narrow others, with rapidly decreasing gain."""
-NARROWED: Final = "Narrowed by the other answers of this response: the profile is convex, and the power concave."
+NARROWED: Final = (
+    "Narrowed by the other answers of this response, because the profile is convex and the power is concave."
+)
 
 
 @final

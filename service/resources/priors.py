@@ -10,14 +10,14 @@ from api_schemas.questions import QuestionSpec
 
 RECORDS_WERE_SAMPLED: Final = Assumption(
     code="records_were_sampled",
-    text="Every record of the larger data set was kept with the stated probability, independently of all others and of "
-    "what it says, before the mechanism was run; which were kept is secret.",
+    text="Every record of the larger data set was kept with the stated probability, independently of all other "
+    "records and of its content, before the mechanism was run. The kept records are secret.",
     holds="unknown",
 )
 RECORD_IS_IN_INDEPENDENTLY: Final = Assumption(
     code="record_is_in_independently",
-    text="The record is in the data with the stated prior, independently of which others are: records that are in "
-    "together reveal each other.",
+    text="The record is in the data with the stated prior, independently of all other records. Records that are in "
+    "the data only together reveal each other.",
     holds="unknown",
 )
 
@@ -35,8 +35,8 @@ def at_bounded_prior(
     if subsampling is None or prior is None or prior <= subsampling.rate:
         return question, ()
     note = (
-        f"Read at a prior of {subsampling.rate!r}, the rate of dataset_subsampling: that of an attacker who knows that "
-        "the record is in the larger data set. Nobody's is larger."
+        f"The prior is {subsampling.rate}, the rate of dataset_subsampling. An attacker who knows that the record "
+        "is in the larger data set has this prior, and no prior is larger."
     )
     return question.model_copy(update={"prior": subsampling.rate}), (note,)
 

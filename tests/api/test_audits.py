@@ -154,7 +154,7 @@ BAD: dict[str, tuple[str, dict[str, Any] | bytes, str, str]] = {
         "glir",
         GLIR_EXAMPLES["one_step"]["value"] | {"shrinkage": 0.1},
         "/shrinkage",
-        "taken as known",
+        "counts as known",
     ),
     "both sources": ("glir", as_json(gradients()) | {"simulate": {"dimension": 2}}, "", "exactly one"),
     "neither source": ("glir", {"batch_size": 5}, "", "exactly one"),

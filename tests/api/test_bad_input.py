@@ -143,7 +143,7 @@ BAD: list[tuple[str, bytes, int, str, str]] = [
     ("a number in quotes", question(type="epsilon", delta="1e-5"), 422, "/questions/0/delta", "no quotes"),
     ("a percentage", question(type="epsilon", delta="1 %"), 422, "/questions/0/delta", "0.01 for 1 %"),
     ("shuffle", encoded(bounds(dpsgd(shuffle=True))), 422, "/mechanism/shuffle", "`sampling` of the mechanism"),
-    ("records beside", encoded(bounds(records=4)), 422, "/records", "field of the threat model worst_case"),
+    ("records beside", encoded(bounds(records=4)), 422, "/records", "in the threat model worst_case"),
     ("two spellings", encoded(bounds(dpsgd(sigma=2.0))), 422, "/mechanism/sigma", "only one"),
 ]  # fmt: skip
 

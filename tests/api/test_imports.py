@@ -70,7 +70,7 @@ def test_unreadable_state_returns_problem(client: TestClient, content: str, stat
     problem = answer.json()
     assert [each["pointer"] for each in problem["errors"]] == ([] if pointer is None else [pointer])
     if status == 413 or pointer == "":
-        assert "neighbours of a schedule or history as one" in json.dumps(problem)
+        assert "equal neighbours of a schedule or history" in json.dumps(problem)
 
 
 def test_state_with_keys_of_any_script_has_digest(client: TestClient) -> None:

@@ -29,7 +29,7 @@ def rejection_details(client: TestClient, path: str, body: Any) -> dict[str, str
         ({**RUN, "Steps": 7}, "/mechanism/Steps", "Did you mean `steps`?"),
         ({"type": "dp-sgd"}, "/mechanism/type", "Did you mean `dpsgd`?"),
         ({"noise_multiplier": 1.0}, "/mechanism/type", 'Must be one of "gaussian", "laplace",'),
-        ({**RUN, "z" * 100_000: 1}, "/mechanism/" + "z" * 100_000, "Not a field here."),
+        ({**RUN, "z" * 100_000: 1}, "/mechanism/" + "z" * 100_000, "Unknown field."),
     ],
     ids=["misspelt", "capital", "misspelt type", "no type", "long"],
 )
@@ -112,4 +112,4 @@ def test_search_stopped_by_budget_is_not_reported_infeasible(
     monkeypatch.setattr(evaluator, "MOST_WORK", 1)  # The end of the budget is a constant of the module.
     ended = CALIBRATIONS.response(request, "sha256:" + "0" * 64, "any")
     assert ended.status == "undecided"
-    assert any("ended with the work" in note for note in ended.notes)
+    assert any("reached the work limit" in note for note in ended.notes)

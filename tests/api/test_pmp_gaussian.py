@@ -132,7 +132,7 @@ BAD: dict[str, tuple[dict[str, Any] | bytes, str, str]] = {
         "/target/delta",
         "[1e-300, 1)",
     ),
-    "no whole share": (changed(parent_ratio=3.0), "/parent_ratio", "whole number"),
+    "no whole share": (changed(parent_ratio=3.0), "/parent_ratio", "an integer"),
     "everything": (changed(parent_ratio=1.0), "/parent_ratio", "(1, 1000000]"),
     "too many values": (changed(points=[[0.5]] * 40_000), "", "32000 values"),
 }
@@ -155,7 +155,7 @@ BAD_ARCHIVES: dict[str, tuple[bytes, str, str]] = {
     "NaN": (archived(points=POINTS * np.nan, noise_std=1.0, delta=0.1), "/points", "finite"),
     "no points": (archived(noise_std=1.0, delta=0.1), "/points", "N x d"),
     "one dimension": (archived(points=np.zeros(4), noise_std=1.0, delta=0.1), "/points", "N x d"),
-    "unknown": (archived(points=POINTS, labels=POINTS, noise_std=1.0, delta=0.1), "/labels", "Not an array here"),
+    "unknown": (archived(points=POINTS, labels=POINTS, noise_std=1.0, delta=0.1), "/labels", "Unknown array"),
     "pickled": (archived(points=np.array([[None, 1]] * 2, dtype=object)), "/points", "never unpickled"),
     "no noise": (archived(points=POINTS, delta=0.1), "", "exactly one"),
     "half a target": (archived(points=POINTS, clip_radius=1.0, **{"target.epsilon": 1.0}), "/target/delta", "Required"),

@@ -56,7 +56,7 @@ def test_links_within_page_keep_typed_values(page: Page) -> None:
     expect(page.locator("#short")).to_contain_text("This is an example")
     told = change(page, "noise", "1.31")
     expect(page.locator("#short")).not_to_contain_text("This is an example")
-    page.get_by_role("link", name="what it rests on").click()
+    page.get_by_role("link", name="the assumptions").click()
     assert page.evaluate("document.activeElement.id") == "assumptions-title"
     expect(page.locator("#noise")).to_have_value("1.31")
     assert wait_for_answer(page) == told
@@ -91,7 +91,7 @@ def test_every_sampler_and_form_of_a_run_has_an_answer(page: Page, watched: Watc
         expect(page.locator("#problem")).to_be_hidden()
     page.select_option("#sampling", "shuffled")
     page.select_option("#length-by", "epochs")
-    assert "some attacks may fall short" in change(page, "epochs", "2")
+    assert "attacks may not attain" in change(page, "epochs", "2")
 
 
 def test_slider_changes_number_and_chart(page: Page) -> None:
@@ -110,7 +110,7 @@ def test_opacus_state_can_be_pasted(page: Page) -> None:
     page.fill("#paste", json.dumps(OPACUS))
     page.get_by_role("button", name="Answer", exact=True).click()
     assert "differentially private" in wait_for_answer(page)
-    assert "Read as the state of Opacus" in page.locator("#imported").inner_text()
+    assert "Recognised as the state of Opacus" in page.locator("#imported").inner_text()
     expect(page.locator("#problem")).to_be_hidden()
 
 
@@ -121,7 +121,7 @@ def legend(page: Page) -> str:
 def test_every_attacker_is_drawn_once_parameters_are_known(page: Page) -> None:
     said = page.locator("#chart-roc .beside")
     assert [name in said.inner_text() for name in ("GLRT", "GMIP", "PMP")] == [True] * 3
-    said.get_by_role("button", name="say how many coordinates the model has.").click()
+    said.get_by_role("button", name="enter the number of coordinates of the model.").click()
     expect(page.locator("#dimension")).to_be_focused()
     page.select_option("#sampling", "gaussian")
     page.fill("#noise", "2")
@@ -134,7 +134,7 @@ def test_every_attacker_is_drawn_once_parameters_are_known(page: Page) -> None:
     card = copied(page, "Copy for a model card")
     assert "### Attacker: direction unknown (GLRT)" in card
     assert "### Attacker: candidates known (PMP)" in card
-    page.get_by_role("button", name="its curve is known for mean gradients with noise alone.").click()
+    page.get_by_role("button", name="its curve is known only for mean gradients with noise.").click()
     expect(page.locator("#sampling")).to_be_focused()
     page.select_option("#sampling", "noisy_sgd")
     page.fill("#batch", "400")
@@ -282,10 +282,10 @@ def test_assumptions_can_be_attested(page: Page) -> None:
     for box in page.locator("#assumptions input[type=checkbox]").all():
         box.check()
         wait_for_answer(page)
-    assert "somebody vouches for all 4 assumptions" in page.locator("#sentences").inner_text()
+    assert "all 4 assumptions behind them are attested" in page.locator("#sentences").inner_text()
     page.locator("#assumptions summary").first.click()
-    page.get_by_label("Vouched for by").first.fill("ML platform")
-    page.get_by_label("Vouched for by").first.press("Tab")
+    page.get_by_label("Attested by").first.fill("ML platform")
+    page.get_by_label("Attested by").first.press("Tab")
     wait_for_answer(page)
     assert "ML platform" in copied(page, "Copy for a model card")
     page.get_by_role("button", name="It does not hold").first.click()
@@ -297,7 +297,7 @@ def test_assumptions_can_be_attested(page: Page) -> None:
 
 def test_typed_text_survives_arriving_answer(page: Page) -> None:
     page.locator("#assumptions summary").first.click()
-    by = page.get_by_label("Vouched for by").first
+    by = page.get_by_label("Attested by").first
     by.fill("ML plat")
     page.evaluate("document.getElementById('form').requestSubmit()")
     wait_for_answer(page)

@@ -276,7 +276,7 @@ def test_failed_words_clear_every_panel(first: Page, contents: dict[str, Panels]
     rest_of(first)
     assert panels(first) == {}
     expect(first.locator("#problem")).to_be_visible()
-    expect(first.locator("#status")).to_contain_text("There is no answer to this form.")
+    expect(first.locator("#status")).to_contain_text("There is no answer for this form.")
     assert "something_else" not in first.locator("body").inner_text()
     watching.stop()
     faults.release()
@@ -312,7 +312,7 @@ def test_empty_form_is_no_error(page: Page, watched: Watched, source: str) -> No
     assert panels(page) == {}
     expect(page.locator("#problem")).to_be_hidden()
     expect(page.locator(".error")).to_have_count(0)
-    expect(page.locator("#status")).to_contain_text("and the answer follows")
+    expect(page.locator("#status")).to_contain_text("to get an answer")
 
 
 def test_first_key_press_disables_copying_old_results(page: Page) -> None:

@@ -65,14 +65,14 @@ def ask(page: Page) -> None:
     ("text", "words"),
     [
         ("{'history': [(1.1, 0.004, 3000)], 'mechanism': 'prv'}", "looks like Python"),
-        ('{"history": [[1.1, 0.004, 3000]], "mechanism": "prv"', "cut off or damaged"),
+        ('{"history": [[1.1, 0.004, 3000]], "mechanism": "prv"', "incomplete or damaged"),
         ("noise_multiplier: 1.1", "YAML"),
         ("<html>", "HTML"),
         ("3", "a single value"),
-        ('{"histories": []}', "No library that is known here"),
+        ('{"histories": []}', "No supported library"),
         ('{"history": [[1.1, 4, 3000]], "mechanism": "prv"}', "the columns look exchanged"),
         ('{"history": [[-1, 0.1, 3000]], "mechanism": "prv"}', "“history”, number 1, number 1: must be a number of"),
-        ('{"history": [], "mechanism": "prv", "more": 1}', "is not known in what this library prints"),
+        ('{"history": [], "mechanism": "prv", "more": 1}', "is not a known field of this library"),
     ],
 )
 def test_unreadable_pasted_text_is_explained(page: Page, watched: Watched, text: str, words: str) -> None:
@@ -104,13 +104,13 @@ def test_rejected_field_in_folded_section_is_opened(page: Page, watched: Watched
     ("status", "headers", "words"),
     [
         (401, {}, "API key"),
-        (403, {}, "does not allow it"),
+        (403, {}, "does not allow this request"),
         (429, {"Retry-After": "7"}, "Try again in 7 seconds"),
         (500, {}, "The server failed"),
         (502, {}, "gateway"),
         (503, {"Retry-After": "2"}, "busy"),
-        (504, {}, "took longer"),
-        (200, {"Content-Type": "text/html"}, "broke off"),
+        (504, {}, "exceeded the time limit"),
+        (200, {"Content-Type": "text/html"}, "incomplete or unexpected"),
     ],
 )
 def test_every_server_failure_has_words(
@@ -172,7 +172,7 @@ def test_request_beyond_time_limit_continues_as_job(context: BrowserContext, wat
         page.add_init_script(TOLD_IN_BETWEEN)
         page.goto(watched.address + "/" + link)
         assert "1e-5)-differentially private" in wait_for_answer(page)
-        assert any("goes on as a job" in each for each in page.evaluate("window.told"))
+        assert any("continues as a job" in each for each in page.evaluate("window.told"))
         expect(page.locator("#problem")).to_be_hidden()
         page.goto("about:blank")
 
@@ -191,8 +191,8 @@ def test_request_text_never_becomes_markup(page: Page, watched: Watched, address
     page.fill("#noise", "1.1")
     page.fill("#name", "again")
     page.locator("#assumptions summary").first.click()
-    page.get_by_label("Vouched for by").first.fill(text)
-    page.get_by_label("Vouched for by").first.press("Tab")
+    page.get_by_label("Attested by").first.fill(text)
+    page.get_by_label("Attested by").first.press("Tab")
     wait_for_answer(page)
     page.select_option("#source", "paste")
     page.fill("#paste", json.dumps({"history": text, text: text}))

@@ -171,7 +171,7 @@ def test_supported_claim_names_its_assumptions(page: Page, address: str) -> None
     page.goto(page_url(address, {"runs": [run]}))
     wait_for_answer(page)
     shown = page.locator("#short .verdict")
-    expect(shown).to_contain_text("This rests on 4 assumptions that nobody vouches for.")
+    expect(shown).to_contain_text("This rests on 4 assumptions that are not attested.")
     page.goto("about:blank")
     page.goto(page_url(address, {"runs": [run], "context": {"unit": "user"}}))
     wait_for_answer(page)
@@ -180,7 +180,7 @@ def test_supported_claim_names_its_assumptions(page: Page, address: str) -> None
 
 def test_claim_without_number_asks_for_it(page: Page) -> None:
     page.select_option("#source", "claim")
-    expect(page.locator("#status")).to_contain_text("Put in the number that is claimed")
+    expect(page.locator("#status")).to_contain_text("Enter the claimed number")
     expect(page.locator("#short")).to_be_hidden()
 
 
@@ -212,7 +212,7 @@ def test_derived_assumptions_have_no_attestation(page: Page, address: str) -> No
     page.goto(page_url(address, {**LIMITED, "attested": {"noise_is_fresh": {"holds": "yes"}}}))
     wait_for_answer(page)
     said = page.locator("#assumptions .yes summary").all_inner_texts()
-    assert sorted(said) == ["Follows from the numbers of the run", "Vouched for"]
+    assert sorted(said) == ["Attested", "Follows from the numbers of the run"]
 
 
 def test_delta_is_written_consistently(page: Page, address: str) -> None:
@@ -224,7 +224,7 @@ def test_delta_is_written_consistently(page: Page, address: str) -> None:
         )
     )
     told = wait_for_answer(page)
-    assert "rest on 1 assumption, and nobody vouches for it yet" in told
+    assert "rest on 1 assumption, which is not attested yet" in told
     for part in ("#short", "#answer", "#verdict"):
         assert "1e-05" not in page.locator(part).inner_text(), part
 
@@ -274,5 +274,5 @@ def test_copying_result_takes_at_most_eight_actions(
     timings["numbers_to_sentence_ms"] = round(1000 * (time.perf_counter() - since))
     timings["numbers_to_sentence_actions"] = actions
     sentence = page.evaluate("navigator.clipboard.readText()")
-    assert sentence.startswith("An attacker who wrongly accuses 0.1\u00a0% of the people outside the data")
+    assert sentence.startswith("An attacker who wrongly accuses 0.1\u00a0% of the records outside the data")
     assert actions <= 8

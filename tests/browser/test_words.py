@@ -122,10 +122,10 @@ def test_every_kind_of_wrong_input_has_message(page: Page, watched: Watched, add
 @pytest.mark.parametrize(
     ("state", "field", "text", "words"),
     [
-        ({}, "batch", "50000", "cannot hold more records than the data"),
-        ({"context": {"unit": "user", "records": "1"}}, "records", "50000", "more records than the data hold"),
+        ({}, "batch", "50000", "cannot have more records than the data"),
+        ({"context": {"unit": "user", "records": "1"}}, "records", "50000", "cannot have more records than the data"),
         ({"context": {"unit": "user", "records": "1"}}, "records", "100", "At most 64 records"),
-        ({}, "delta-pmp", "0.1", "fill in both, or none"),
+        ({}, "delta-pmp", "0.1", "or neither"),
         ({}, "date", "tomorrow", "year, month, day"),
         ({}, "date", "2999-01-01", "not in the future"),
         ({}, "version", "2", "needs a name"),

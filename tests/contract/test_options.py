@@ -85,7 +85,7 @@ def test_option_is_rejected_for_other_methods(name: str, method: str) -> None:
     if method == option.method:
         assert getattr(bounds(method=method, **{name: None}), name) == option.default
     else:
-        expected = [(f"/{name}", f"Only for the method {option.method} or all.")]
+        expected = [(f"/{name}", f"Send this option only with the method {option.method} or all.")]
         assert errors(method=method, **{name: option.default}) == expected
         assert getattr(bounds(method=method), name) is None
 

@@ -150,7 +150,7 @@ def test_problem_omits_absent_fields() -> None:
         type="/problems/invalid-request",
         title="Invalid request",
         status=422,
-        detail="One place in the body is wrong.",
+        detail="One position in the body is invalid.",
         instance="/v1/bounds",
         request_id="an-id",
         errors=(FieldError(pointer="/mechanism", detail="Required."),),

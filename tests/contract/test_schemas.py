@@ -289,7 +289,7 @@ def test_offending_values_are_not_repeated() -> None:
 def test_many_errors_are_listed_in_part() -> None:
     found = errors(body(GAUSSIAN | {f"x{index}": index for index in range(100)}))
     assert [pointer for pointer, _ in found[:64]] == [f"/mechanism/x{index}" for index in range(64)]
-    assert found[64:] == [("", "36 more places in the body are wrong.")]
+    assert found[64:] == [("", "36 more positions in the body are invalid.")]
 
 
 def test_too_many_errors_are_one_error_at_root() -> None:

@@ -72,7 +72,7 @@ def test_derived_values_are_filled_in(sent: dict[str, Any], follows: dict[str, A
         ({"reshuffled": True}, "reshuffled", "shuffled"),
         ({"batch_size": 10}, "dataset_size", "together"),
         ({"n_train": 10, "n": 11}, "n", "at most dataset_size"),
-        ({"batch_size": 10, "dataset_size": 100}, "sample_rate", "send one of the two"),
+        ({"batch_size": 10, "dataset_size": 100}, "sample_rate", "equal to batch_size"),
         ({"batch_size": 10, "dataset_size": 1000, "num_epochs": 9}, "num_epochs", "are 900 steps"),
         ({"steps": None}, "steps", "epochs"),
         ({"sample_rate": None, "steps": None, "epochs": 3}, "sample_rate", "batch_size and dataset_size"),

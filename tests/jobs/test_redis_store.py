@@ -338,7 +338,7 @@ def test_full_server_rejects_jobs_and_keeps_existing_ones(tmp_path: Path, each_s
                     call()
             with pytest.raises(JobsUnavailable) as caught:
                 store.probe()
-            assert "Redis has no room. Raise maxmemory" in explain_store_failure(caught.value.reason)
+            assert "Redis has no memory left. Raise maxmemory" in explain_store_failure(caught.value.reason)
             # Commands that free a claim are still allowed, so that no chunk is lost between two commands.
             assert store.save(claim, lines(2), 2).done == 2
             assert store.get(job.id).state == "running"

@@ -83,7 +83,7 @@ def test_a_limit_on_a_number_that_every_run_has_is_refused(question: dict[str, A
 
 def test_a_policy_that_no_run_can_break_is_refused() -> None:
     warning = {"question": EPSILON, "at_most": 0.1, "severity": "warning"}
-    with pytest.raises(ValidationError, match="only warns"):
+    with pytest.raises(ValidationError, match="at least one limit the severity error"):
         request(DPSGD, {}, warning)
     assert assessed(DPSGD, {}, warning, {"question": EPSILON, "at_most": 9.0}).verdict == "met"
 
@@ -136,7 +136,7 @@ def test_a_run_of_so_many_epochs_is_judged_with_the_steps_of_either_rate() -> No
         for rate in (0.5, 0.01):
             assert judged_epsilon(told) >= epsilon_of(run | {"sample_rate": rate}) * (1 - 1e-9)
         assert told.judged_as is not None
-        assert "with the steps that its epochs have at the smaller one" in told.judged_as.text
+        assert "with the steps of its epochs at the smaller rate" in told.judged_as.text
 
 
 @pytest.mark.parametrize(
@@ -169,7 +169,11 @@ def test_where_nothing_bounds_anything_no_limit_is_broken_either() -> None:
 
 @pytest.mark.parametrize(
     ("run", "neighbours"),
-    [(NOISY_SGD, "replaced by another one"), (SHUFFLED, "replaced by an empty one"), (GAUSSIAN, "added or removed")],
+    [
+        (NOISY_SGD, "replaced by another one"),
+        (SHUFFLED, "replaced by an empty one"),
+        (GAUSSIAN, "added or removed"),
+    ],
 )
 def test_the_meaning_of_a_rule_names_the_neighbours_that_were_checked(run: dict[str, Any], neighbours: str) -> None:
     rule = {"question": POWER, "at_most": 0.5, "threat_model": WORST_CASE}

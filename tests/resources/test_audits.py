@@ -207,14 +207,14 @@ def test_a_leak_is_above_the_bound() -> None:
 def test_long_columns_are_left_out() -> None:
     answer = audited({"batch_size": 5, "simulate": {"dimension": 1, "queries": 10_002}})
     assert answer.combined_p_values is answer.steps[0].p_values is None
-    assert any("left out" in note for note in answer.notes)
+    assert any("omitted" in note for note in answer.notes)
 
 
 def test_a_singular_covariance_points_to_the_background() -> None:
     arrays = gradients()
     arrays["steps.0.background_gradients"][:, 1] = 5.0
     for shrinkage in (0.0, 0.5):
-        with pytest.raises(OutOfDomain, match="not singular") as caught:
+        with pytest.raises(OutOfDomain, match="nonsingular") as caught:
             audited(encoded(arrays | {"shrinkage": np.array(shrinkage)}))
         assert caught.value.pointer == "/steps/0/background_gradients"
         assert "constant" in caught.value.remedy
@@ -224,7 +224,7 @@ def test_a_query_in_the_background_is_pointed_to() -> None:
     arrays = gradients()
     arrays["steps.1.query_gradients"][3] = arrays["steps.1.background_gradients"][7]
     for answer in (lambda: audited(encoded(arrays)), lambda: uploaded(arrays)):
-        with pytest.raises(OutOfDomain, match="not in the background") as caught:
+        with pytest.raises(OutOfDomain, match="outside the background") as caught:
             answer()
         assert caught.value.pointer == "/steps/1/query_gradients/3"
         assert "neither in the batch" in caught.value.remedy
@@ -259,7 +259,7 @@ def test_assumptions_say_what_the_law_rests_on() -> None:
     known |= {"steps.1.background_mean": np.zeros(3), "steps.1.background_variances": np.ones(3)}
     assert codes(known) & laws == laws
     for answer in (lambda: uploaded(known | {"shrinkage": np.array(0.1)}), lambda: audited(as_json(known) | SHRUNK)):
-        with pytest.raises((ArchiveError, ValidationError), match="taken as known"):
+        with pytest.raises((ArchiveError, ValidationError), match="counts as known"):
             answer()
 
 

@@ -16,7 +16,7 @@ from api_schemas.enclosures import Enclosed
 from service.privacy.errors import NumericalFailure, OutOfDomain, PrivacyComputationError, UnsupportedCombination
 from service.resources.bounds import BOUNDS
 from service.resources.readings import READINGS
-from tests.resources.enclosure_helpers import EnclosedAnswer, ends, ends_of
+from tests.resources.enclosure_helpers import EnclosedAnswer, answer_bounds, bounds_of
 
 DIGEST = "sha256:" + "0123456789abcdef" * 4
 GAUSSIAN = {"type": "gaussian", "noise_multiplier": 1.0}
@@ -68,7 +68,7 @@ def test_every_number_question_is_listed() -> None:
 def test_the_value_is_the_safe_end(mechanism: dict[str, Any], question: dict[str, Any], safe_end: str) -> None:
     answer = number(mechanism, question)
     assert answer.value == getattr(answer, safe_end)
-    lower, upper = ends(answer)
+    lower, upper = answer_bounds(answer)
     assert lower <= upper
     assert answer.evidence == "exact"
     assert answer.method == "closed_form"
@@ -115,7 +115,7 @@ PUBLISHED: list[tuple[dict[str, Any], dict[str, Any], float, float, str]] = [
 def test_published_values_lie_inside(
     mechanism: dict[str, Any], question: dict[str, Any], value: float, tolerance: float, source: str
 ) -> None:
-    lower, upper = ends(number(mechanism, question))
+    lower, upper = answer_bounds(number(mechanism, question))
     assert lower - tolerance <= value <= upper + tolerance, source
 
 
@@ -157,20 +157,20 @@ def test_the_curve_has_both_sides_at_every_rate() -> None:
         error, power = point["type_two_error"], point["power"]
         assert error["value"] == error["lower"]
         assert power["value"] == power["upper"]
-        assert sum(lower for lower, _ in map(ends_of, (error, power))) <= 1 + 1e-15
-        assert sum(upper for _, upper in map(ends_of, (error, power))) >= 1 - 1e-15
+        assert sum(lower for lower, _ in map(bounds_of, (error, power))) <= 1 + 1e-15
+        assert sum(upper for _, upper in map(bounds_of, (error, power))) >= 1 - 1e-15
     assert answer.points[0]["power"]["value"] == 0.0
     assert answer.points[-1]["power"]["value"] == 1.0
-    lower, upper = ends_of(answer.points[2]["power"])
+    lower, upper = bounds_of(answer.points[2]["power"])
     assert lower - 1e-16 <= 1.82984684056566e-2 <= upper + 1e-16
 
 
 def test_gdp_mu_of_a_gaussian_is_its_mu() -> None:
     [answer] = compute(HUNDRED_STEPS, {"type": "gdp_mu"}).answers
     assert isinstance(answer, GdpMuAnswer)
-    lower, upper = ends(answer)
+    lower, upper = answer_bounds(answer)
     assert lower <= 1 <= upper == answer.value
-    lower, upper = ends_of(answer.global_mu)
+    lower, upper = bounds_of(answer.global_mu)
     assert lower <= 1 <= upper == answer.global_mu["value"]
     assert answer.tolerance_met
 
@@ -197,12 +197,13 @@ def test_directions_of_a_sampled_mechanism_differ_and_both_is_the_worse() -> Non
             number(SAMPLED, {**question, "direction": direction}) for direction in ("add", "remove", "both")
         )
         # Poisson sampling: for epsilon > 0 the data with the record has the heavier tail.
-        assert ends(remove)[1] < ends(add)[0]
-        assert ends(both)[0] <= ends(add)[1]
-        assert ends(add)[0] <= ends(both)[1]
+        assert answer_bounds(remove)[1] < answer_bounds(add)[0]
+        assert answer_bounds(both)[0] <= answer_bounds(add)[1]
+        assert answer_bounds(add)[0] <= answer_bounds(both)[1]
         assert number(SAMPLED, question).model_copy(update={"question": both.question}) == both
     advantages = [
-        ends(number(SAMPLED, {"type": "advantage", "direction": direction})) for direction in ("add", "remove", "both")
+        answer_bounds(number(SAMPLED, {"type": "advantage", "direction": direction}))
+        for direction in ("add", "remove", "both")
     ]
     assert max(lower for lower, _ in advantages) <= min(upper for _, upper in advantages)
 

@@ -15,7 +15,7 @@ from api_schemas.mechanisms import MechanismSpec
 from api_schemas.questions import QuestionSpec
 from service.privacy.calibration import monotone
 from service.resources.calibration.directions import directions
-from tests.resources.calibration_cases import PROTECTING, QUESTIONS, asked
+from tests.resources.calibration_cases import PROTECTING, QUESTIONS, bounds_of_target
 
 WITHOUT_THEOREM = {
     ("noisy_sgd", "batch_size"): "a larger batch holds the record more often, and hides it better",
@@ -87,7 +87,9 @@ def test_answers_move_with_their_questions_as_the_theorem_says(what: tuple[str, 
             law = monotone.law_of_question(read, field, smaller.get("side", "at_most"))
             target = {"reads": read} if kind == "trade_off" else {}
             body = {"mechanism": CURVES[index % len(CURVES)]}
-            less, more = (asked(body | {"targets": [{"question": each, **target}]}) for each in (smaller, larger))
+            less, more = (
+                bounds_of_target(body | {"targets": [{"question": each, **target}]}) for each in (smaller, larger)
+            )
             less, more = (more, less) if law.sign == -1 else (less, more)
             assert less["lower"] <= more["upper"]
             assert law.sign != 0 or less == more
@@ -108,7 +110,7 @@ def test_answers_move_with_privacy_as_they_are_said_to(kind: str) -> None:
         for read in ("power", "type_two_error") if kind == "trade_off" else (kind,):
             target = {"question": question, **({"reads": read} if kind == "trade_off" else {})}
             bodies = [{"mechanism": {"type": "laplace", "noise_multiplier": noise}} for noise in (1.0, 2.0)]
-            less, more = (asked(body | {"targets": [target]}) for body in bodies)
+            less, more = (bounds_of_target(body | {"targets": [target]}) for body in bodies)
             rises = read in (*PROTECTING, "type_two_error") or question.get("side") == "at_least"
             [need] = directions(calibration(target | {"at_least": 0.0})).needs
             assert need == (1 if rises else -1)

@@ -14,7 +14,7 @@ from service.resources.calibration import evaluator
 from service.resources.calibration.evaluator import Evaluator
 from service.resources.calibration.plateaus import ROUNDED as ROUNDED_NOTE
 from service.resources.calibration.resource import NOT_FOR_SURE
-from tests.resources.calibration_cases import asked, calibrated, fails, log_uniform, meets, with_number
+from tests.resources.calibration_cases import bounds_of_target, calibrated, fails, log_uniform, meets, with_number
 from tests.slow_marker import thorough
 
 Spec = dict[str, Any]
@@ -106,7 +106,7 @@ def sampled(random: Generator, body: Spec, low: float, high: float) -> list[floa
         number = log_uniform(random, max(low, 1e-9), high) if high > low else low
         number = min(max(round(number), math.ceil(low)), math.floor(high)) if whole else min(max(number, low), high)
         try:
-            asked(with_number(body, number))
+            bounds_of_target(with_number(body, number))
         except Exception:  # noqa: BLE001 - what is not served, or does not fit, is no part of the claim
             continue
         found.append(number)
@@ -122,12 +122,12 @@ def looked_up(body: Spec) -> Any:
 
 def all_meet(body: Spec, number: float) -> bool:
     there = with_number(body, number)
-    return all(meets(target, asked(there, index)) for index, target in enumerate(body["targets"]))
+    return all(meets(target, bounds_of_target(there, index)) for index, target in enumerate(body["targets"]))
 
 
 def one_fails(body: Spec, number: float) -> bool:
     there = with_number(body, number)
-    return any(fails(target, asked(there, index)) for index, target in enumerate(body["targets"]))
+    return any(fails(target, bounds_of_target(there, index)) for index, target in enumerate(body["targets"]))
 
 
 @pytest.mark.parametrize("index", [0, thorough(1)])
@@ -159,7 +159,9 @@ def test_the_batch_of_a_calibration_is_the_best_of_the_plateaus_around_it(index:
     random = np.random.default_rng([SEED, index])
     size = int(random.integers(300, 3000))
     mechanism = epochs(random) | {"dataset_size": size, "batch_size": size // 7, "epochs": 1}
-    limit = asked({"mechanism": mechanism, "targets": [{"question": EPSILON}]})["upper"] * random.uniform(0.97, 1.05)
+    limit = bounds_of_target({"mechanism": mechanism, "targets": [{"question": EPSILON}]})["upper"] * random.uniform(
+        0.97, 1.05
+    )
     body = {
         "mechanism": mechanism,
         "free": "/mechanism/batch_size",
@@ -276,18 +278,18 @@ def test_a_target_that_fails_at_every_number_is_infeasible_at_the_first_look(nam
     assert (answer["status"], answer["readings"]) == ("infeasible", 1)
     assert (answer["witness"]["target"], answer["monotone"]["met_side"]) == (1, None)
     assert answer["monotone"]["proved"]
-    assert fails(body["targets"][1], asked(body, 1))
+    assert fails(body["targets"][1], bounds_of_target(body, 1))
 
 
 def test_a_target_at_its_limit_leaves_the_search_undecided() -> None:
     """Check a limit between the two theorems on shuffled batches, which no delta of the other target changes."""
     name = "the question of another target"
-    ends = asked(with_fixed(name, 0.5), 1)
+    ends = bounds_of_target(with_fixed(name, 0.5), 1)
     answer = calibrated(with_fixed(name, 0.5 * (ends["lower"] + ends["upper"])))
     assert (answer["status"], answer["monotone"]["met_side"], answer["tolerance_met"]) == ("undecided", None, False)
     assert answer["no_witness"]["reason"] == NOT_FOR_SURE
     assert any("does not depend on the free number" in note for note in answer["notes"])
-    assert meets(answer["targets"][0], asked(answer))
+    assert meets(answer["targets"][0], bounds_of_target(answer))
 
 
 @pytest.mark.parametrize("work", [1, 3_000, 30_000])

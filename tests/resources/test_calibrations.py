@@ -19,7 +19,7 @@ from service.resources.calibration.evaluator import Evaluator, PointEvaluation
 from service.resources.calibration.resource import CALIBRATIONS, NOT_FOR_SURE, TWO_THEOREMS, WORK_EXHAUSTED
 from tests.resources.calibration_cases import (
     QUESTIONS,
-    asked,
+    bounds_of_target,
     calibrated,
     case,
     fails,
@@ -72,7 +72,7 @@ def test_the_failing_request_of_riskcal_is_certified() -> None:
     answer = calibrated(sent)
     assert answer["status"] == "met"
     assert answer["value"] == pytest.approx(0.697991, rel=1e-5)
-    assert asked(with_number(sent, 0.42436))["lower"] > 390e-4
+    assert bounds_of_target(with_number(sent, 0.42436))["lower"] > 390e-4
 
 
 def test_the_answer_says_all_of_it() -> None:
@@ -132,7 +132,7 @@ def test_where_no_number_meets_a_target_the_nearest_is_told() -> None:
     answer = calibrated(body(GAUSSIAN, EPSILON, bounds={"to": 2.0}))
     assert (answer["status"], answer["value"], answer["tolerance_met"]) == ("infeasible", 2.0, True)
     assert answer["witness"]["value"] == 2.0
-    assert fails(EPSILON, asked(with_number(body(), 2.0)))
+    assert fails(EPSILON, bounds_of_target(with_number(body(), 2.0)))
     at_the_baseline = GAMMA | {"at_most": 0.001}
     answer = calibrated(body(GAUSSIAN, at_the_baseline))
     assert (answer["status"], answer["value"], answer["tolerance_met"]) == ("undecided", 1e15, False)
@@ -185,13 +185,13 @@ def test_brackets_calibrate_to_their_upper_ends() -> None:
     assert (answer["status"], answer["witness"], answer["tolerance_met"]) == ("met", None, False)
     assert missing["reason"] == TWO_THEOREMS
     [target] = answer["targets"]
-    assert meets(target, asked(with_number(sent, answer["value"])))
+    assert meets(target, bounds_of_target(with_number(sent, answer["value"])))
     undecided, failing = missing["undecided"], missing["fails"]
-    there = asked(with_number(sent, undecided["value"]))
+    there = bounds_of_target(with_number(sent, undecided["value"]))
     assert not meets(target, there)
     assert not fails(target, there)
     assert undecided["distance"] <= 1e-6 < failing["distance"]
-    assert fails(target, asked(with_number(sent, failing["value"])))
+    assert fails(target, bounds_of_target(with_number(sent, failing["value"])))
 
 
 def test_an_epoch_in_parts_of_batches_is_a_bracket_too() -> None:
@@ -228,10 +228,10 @@ def test_what_goes_up_and_down_is_served_near_the_start() -> None:
     sent = body(BRACKET, {"question": question, "at_most": 0.75}, free="/targets/0/question/prior")
     answer = calibrated(sent)
     assert answer["value"] == pytest.approx(0.25, rel=1e-5)
-    assert "up and down" in answer["monotone"]["theorem"]
+    assert "not monotone" in answer["monotone"]["theorem"]
     for value, limit_kept in ((answer["value"], True), (answer["witness"]["value"], False)):
         question["prior"] = value
-        assert meets(sent["targets"][0], asked(sent)) == limit_kept
+        assert meets(sent["targets"][0], bounds_of_target(sent)) == limit_kept
 
 
 def test_what_is_not_served_ends_the_range() -> None:
@@ -271,7 +271,7 @@ def test_work_ends_with_what_is_certified_by_then(monkeypatch: pytest.MonkeyPatc
     answer = calibrated(body(RUN, GAMMA))
     assert (answer["status"], answer["tolerance_met"]) == ("met", False)
     assert WORK_EXHAUSTED in answer["no_witness"]["reason"]
-    assert meets(GAMMA, asked(with_number(body(RUN, GAMMA), answer["value"])))
+    assert meets(GAMMA, bounds_of_target(with_number(body(RUN, GAMMA), answer["value"])))
 
 
 def test_answers_that_contradict_a_theorem_are_no_answers(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -226,7 +226,7 @@ def test_a_claim_inside_a_bracket_is_not_decided_by_it() -> None:
     question = {"type": "epsilon", "delta": 1e-5}
     inside = checked_one(run, {"question": question, "value": 12.0})
     assert (inside.verdict, inside.holds) == ("consistent", "unknown")
-    assert any("bracket" in note for note in inside.notes)
+    assert any("two theorems" in note for note in inside.notes)
     poisson = checked_one(run, {"question": question, "value": 1.8283})
     assert (poisson.verdict, poisson.holds) == ("unsafe", "no")
     assert poisson.attack is not None
@@ -256,7 +256,7 @@ def test_type_two_errors_near_one_refer_to_the_power() -> None:
     run, question = {"type": "gdp", "mu": 1.0}, {"type": "trade_off", "false_positive_rates": [1e-9]}
     near = checked_one(run, {"question": question, "value": 1 - 1e-9, "reads": "type_two_error"})
     assert near.verdict == "consistent"
-    assert any("claim the power" in note for note in near.notes)
+    assert any("Claim the power" in note for note in near.notes)
     assert checked_one(run, {"question": question, "value": 1e-9}).verdict == "unsafe"
 
 

@@ -190,10 +190,10 @@ def test_the_command_takes_a_policy_from_a_file_and_stops_a_script(
     assert "none.json" in capsys.readouterr().err
     run.write_text(json.dumps(body(policy=policy(rule(at_most=1.0)))))
     assert cli.main(["assess", str(run), "--policy", str(gate)]) == cli.PROBLEM_EXIT_CODE
-    assert "leave out --policy" in capsys.readouterr().err
+    assert "Omit --policy" in capsys.readouterr().err
     with pytest.raises(SystemExit):
         cli.main(["assess", str(run), "--policy", str(gate), "--policy", str(gate)])
-    assert "--policy is given twice" in capsys.readouterr().err
+    assert "use --policy only once" in capsys.readouterr().err
 
 
 SIDES = ("at_most", "at_least")

@@ -109,10 +109,9 @@ def test_without_requirements_the_sentence_names_what_nobody_vouches_for() -> No
         left = len(known) - number
         assert told.verdict == "met"
         if left:
-            assert f"{left} assumption" in told.decision.sentence
-            assert "nobody vouches for" in told.decision.sentence
+            assert f"{left} unattested assumption" in told.decision.sentence
         else:
-            assert "nobody" not in told.decision.sentence
+            assert "unattested" not in told.decision.sentence
 
 
 def test_no_sentence_but_that_of_a_kept_policy_says_that_every_limit_is_kept() -> None:
@@ -204,7 +203,7 @@ def test_bad_input_is_refused_where_it_stands(change: dict[str, dict[str, Any]],
 @pytest.mark.parametrize(
     ("member", "sent", "remedy"),
     [
-        ("date", TOMORROW, "Must not be in the future: this day has begun in no time zone yet."),
+        ("date", TOMORROW, "Must not be in the future in every time zone."),
         ("date", "2026-02-30", "Must be a day of the calendar, as YYYY-MM-DD."),
         ("date", "24.11.2026", "Must be a day of the calendar, as YYYY-MM-DD."),
         ("date", 20261124, "Must be a day of the calendar, as YYYY-MM-DD."),

@@ -61,7 +61,7 @@ def test_an_operator_sees_and_ends_jobs_of_a_service_that_runs_hangs_and_is_down
         assert wait_until_ended(client, ended)["state"] == "succeeded"
         running, waiting = (submit(client, "bounds", LONG | {"digits": digits}).split("/")[-1] for digits in (49, 50))
         with operator(path) as theirs:
-            wait_for(lambda: "It is computed" in theirs.get(f"/operate/jobs/{running}").json()["why"])
+            wait_for(lambda: "The job is running" in theirs.get(f"/operate/jobs/{running}").json()["why"])
             listed = theirs.get("/operate/jobs").json()
             assert [job["id"] for job in listed["jobs"]] == [running, waiting]
             assert {job["requester"] for job in listed["jobs"]} == {"127.0.0.1"}
@@ -74,11 +74,15 @@ def test_an_operator_sees_and_ends_jobs_of_a_service_that_runs_hangs_and_is_down
         assert main(["jobs", "list", "--url", str(client.base_url)]) == 0
         assert [json.loads(line)["id"] for line in capsys.readouterr().out.splitlines()] == own
         with stopped(client.process_id):  # type: ignore[attr-defined]
-            turn = "It waits for its turn: jobs of its requester before it: "
+            turn = "The job waits for its turn. Earlier jobs of its requester: "
             assert turn in command.says("show", waiting)
-            assert command.tells("cancel", running)["why"] == "It has ended: cancelled."
-        wait_for(lambda: "It is computed" in command.says("show", waiting))
-    wait_for(lambda: "It waits for a worker, and none is there; the last" in command.tells("show", waiting)["why"])
+            assert command.tells("cancel", running)["why"] == "The job has ended: cancelled."
+        wait_for(lambda: "The job is running" in command.says("show", waiting))
+    wait_for(
+        lambda: (
+            "The job waits for a worker, and no worker is running; the last" in command.tells("show", waiting)["why"]
+        )
+    )
     assert waiting in command.says("list")
     assert command.tells("purge", "--ended") == {"removed": 2}
     assert command.tells("purge", waiting) == {"removed": 1}
@@ -99,9 +103,9 @@ def test_what_is_not_there_is_one_sentence(
         database.execute("PRAGMA user_version = 99")
     said = command.complains("list")
     assert "a newer version of the service wrote the file of jobs" in said
-    assert "Start that version again" in said
+    assert "Start the newer version again" in said
     (folder / FILE_NAME).write_bytes(b"this is no file of jobs" * 100)
-    assert "holds no jobs" in command.complains("list")
+    assert "contains no jobs" in command.complains("list")
     monkeypatch.setenv("PRIVACY_BOUNDS_DATA_FOLDER", str(tmp_path / "nowhere"))
     assert "there is no jobs.sqlite in" in command.complains("list")
     assert not (tmp_path / "nowhere").exists(), "a look makes nothing"
@@ -118,7 +122,7 @@ def test_a_worker_of_a_cluster_tells_its_metrics_and_operators_see_its_jobs(
             monkeypatch.setenv(f"PRIVACY_BOUNDS_{name.upper()}", value)
         with running_server(tmp_path, **made.settings, log_level="warning") as client:
             name = submit(client, "sweeps", sweep(20)).split("/")[-1]
-            assert "none is there" in command.tells("show", name)["why"]
+            assert "no worker is running" in command.tells("show", name)["why"]
             monkeypatch.setenv("PRIVACY_BOUNDS_OPERATOR_BIND", f"unix:{path}")
             made.start_worker()
             monkeypatch.delenv("PRIVACY_BOUNDS_OPERATOR_BIND")
@@ -126,7 +130,7 @@ def test_a_worker_of_a_cluster_tells_its_metrics_and_operators_see_its_jobs(
             with operator(path) as theirs:
                 assert 'privacy_bounds_job_points_total{outcome="done"} 20.0' in theirs.get("/metrics").text
             shown = command.tells("show", name)
-            assert shown["why"] == "It has ended: succeeded."
+            assert shown["why"] == "The job has ended: succeeded."
             assert [worker["engine_version"] for worker in shown["workers"]] == [shown["engine_version"]]
             assert command.tells("list", "--ended")["jobs"][0]["id"] == name
         made.workers[0].terminate()
@@ -160,7 +164,7 @@ def test_a_full_disk_is_the_reason_that_is_told(
                     pass
             assert "The disk of the data folder is full" in command.says("show", job.id)
         filler.unlink()
-        assert "It waits for a worker" in command.says("show", job.id)
+        assert "The job waits for a worker" in command.says("show", job.id)
 
 
 def test_a_data_folder_that_is_read_only_at_start_is_told(tmp_path: Path) -> None:
@@ -174,7 +178,7 @@ def test_a_data_folder_that_is_read_only_at_start_is_told(tmp_path: Path) -> Non
 
         wait_for(lambda: "Read-only" in jobs()["detail"])
         assert jobs()["status"] == "degraded"
-        assert "The data folder is read-only. Let the user of the service write there." in jobs()["detail"]
+        assert "The data folder is read-only. Give the user of the service write permission." in jobs()["detail"]
         body = {"resource": "sweeps", "request": sweep(2)}
         assert client.post("/v1/jobs", json=body).json()["type"] == "/problems/jobs-unavailable"
         lines = [json.loads(line) for line in (tmp_path / "server.log").read_text("utf-8").splitlines()]

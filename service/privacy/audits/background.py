@@ -46,7 +46,8 @@ LARGEST_SHARE: Final = 1 - 1e-12
 TAIL_ERROR: Final = 1e-9
 """Bound of the relative error of Student's tails, tested against mpmath."""
 REMEDY: Final = (
-    "Leave out coordinates that are constant, or sums of others, in the background gradients, or send more of them."
+    "Leave out coordinates that are constant or sums of other coordinates in the background "
+    "gradients, or send more background gradients."
 )
 
 
@@ -153,7 +154,7 @@ def _check_disjoint(query_gradients: FloatArray, background: FloatArray) -> None
     for row in background:
         place = queries.get((row + 0.0).tobytes())
         if place is not None:
-            domain = "of a record that is not in the background"
+            domain = "the gradient of a record outside the background"
             raise OutOfDomain(f"query_gradients/{place}", "a gradient", domain, DISJOINT)
 
 
@@ -161,7 +162,7 @@ def _pool(difference: FloatArray, centred: FloatArray, v: float, shrinkage: floa
     count, dimension = centred.shape
     squared = float(np.sum(centred**2))
     if float(np.max(np.abs(difference))) > LARGEST_DEVIATION * math.sqrt(squared):
-        raise OutOfDomain("mean_gradient", "an array", "near the background gradients, compared with their spread")
+        raise OutOfDomain("mean_gradient", "an array", "close to the background gradients, relative to their spread")
     release = difference / math.sqrt(v + 1 / count)
     total = centred.T @ centred + np.outer(release, release)
     rho = shrinkage_of(total / count, count) if shrinkage is None else shrinkage
@@ -169,9 +170,9 @@ def _pool(difference: FloatArray, centred: FloatArray, v: float, shrinkage: floa
     metric = ((1 - rho) * scatter + rho * float(np.mean(scatter))) / count
     if not metric.min() > dimension * 2.0**-52 * metric.max():
         if float(np.sum(release**2)) > squared:
-            domain = "near the background gradients, compared with their spread in every direction"
+            domain = "close to the background gradients, relative to their spread in every direction"
             raise OutOfDomain("mean_gradient", "an array", domain)
-        raise OutOfDomain("background_gradients", "an array", "of a covariance that is not singular", REMEDY)
+        raise OutOfDomain("background_gradients", "an array", "with a nonsingular covariance", REMEDY)
     return _Pooled(
         release=release @ axes, scatter=np.maximum(scatter, 0.0), metric=metric, axes=axes, count=count, shrinkage=rho
     )
@@ -266,7 +267,7 @@ def _quotients(deviations: FloatArray, centred: FloatArray) -> FloatArray:
     diagonal = np.abs(np.diag(triangle))
     scales = np.sqrt(np.sum(triangle**2, axis=0))
     if not np.all(diagonal > len(diagonal) * 2.0**-40 * scales) or not scales.min() > 0:
-        raise OutOfDomain("background_gradients", "an array", "of a covariance that is not singular", REMEDY)
+        raise OutOfDomain("background_gradients", "an array", "with a nonsingular covariance", REMEDY)
     from scipy.linalg import solve_triangular
 
     solved = solve_triangular(triangle, deviations.T, trans="T")

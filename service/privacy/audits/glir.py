@@ -54,7 +54,18 @@ class ReleaseNoise:
         return self.std > 0 and not self.proportional
 
     def whitened_variances(self, variances: FloatArray) -> FloatArray:
-        """Return the variance of the whitened noise along each axis, from the `variances` of the gradients there."""
+        """Return the variance of the whitened noise along each axis of the gradients' covariance.
+
+        Parameters
+        ----------
+        variances : array, shape (d,)
+            Variances of the gradients along these axes.
+
+        Returns
+        -------
+        array, shape (d,)
+            Variances of the noise, relative to those of the gradients.
+        """
         scale = np.ones_like(variances) if self.proportional else 1 / variances
         return self.std**2 * scale
 
@@ -157,7 +168,12 @@ def check_range(name: str, whitened: FloatArray, largest: float) -> None:
     """Raise OutOfDomain when an entry of the whitened array `name` is above `largest` in absolute value."""
     if float(np.max(np.abs(whitened))) > largest:
         domain = f"within {largest:g} standard deviations of the background's mean, in every direction"
-        raise OutOfDomain(name, "an array", domain, "Check the units, and whether the covariance is nearly singular.")
+        raise OutOfDomain(
+            name,
+            "an array",
+            domain,
+            "Check the units of the gradients, and check that the covariance is not nearly singular.",
+        )
 
 
 def _proportional(x: FloatArray, g: FloatArray, v0: float, n: int) -> tuple[FloatArray, FloatArray]:

@@ -12,7 +12,7 @@ from service.privacy.numerics.arrays import FloatArray
 
 SMALLEST_VARIANCE = 1e-60
 """Smallest variance for which quotients of variances are finite doubles."""
-REMEDY = "Leave out coordinates that are constant, or sums of others."
+REMEDY = "Leave out coordinates that are constant or sums of other coordinates."
 
 
 @final
@@ -71,7 +71,7 @@ def from_moments(mean: FloatArray, covariance: FloatArray, name: str = "backgrou
     variances, axes = (covariance, None) if covariance.ndim == 1 else np.linalg.eigh(covariance)
     # Eigenvalues have errors of about d ulps of the largest eigenvalue, so a smaller eigenvalue may be 0.
     if not variances.min() > max(variances.size * 2.0**-52 * variances.max(), SMALLEST_VARIANCE):
-        raise OutOfDomain(name, "a covariance", "of a covariance that is not singular", REMEDY)
+        raise OutOfDomain(name, "a covariance", "nonsingular", REMEDY)
     return GradientLaw(mean=mean, variances=variances, axes=axes)
 
 

@@ -28,13 +28,15 @@ Hypothesis = Literal[0, 1]
 CUMULANTS = 6
 A_PAIR, MOST_AT_ONCE = 0.4, 4e6
 """Approximate work of a tilt at a node of a law, and largest work of all tilts together, in microseconds."""
-TOO_MANY_LOSSES = "a step has so many different losses that their cumulants take more work than a request may do."
+TOO_MANY_LOSSES = (
+    "a step has too many different losses: the computation of their cumulants exceeds the work limit of a request."
+)
 MOST_PAIRS = 2**16
 """Largest count of tilts times nodes in one array, so that the array stays in the cache of the processor."""
 
 MASS_MISSED = 1e-3
 """Largest distance of the logarithm of the total mass of nodes from 0, under both hypotheses."""
-TOO_FAR_APART = "its humps are too far apart for quadrature nodes: they miss some of its mass."
+TOO_FAR_APART = "its modes are too far apart for quadrature nodes, which miss some of its mass."
 _NEAR_ONE = 0.5
 """Limit of |K| below which M - 1 is summed in place of M, so that K keeps its digits."""
 
@@ -297,7 +299,18 @@ class ComposedLoss:
         return math.fsum(count * law.largest for law, count in self.parts)
 
     def cumulants(self, hypothesis: Hypothesis) -> FloatArray:
-        """Return the cumulants of the run's privacy loss of orders 1 to 6, shape (6,), in powers of nats."""
+        """Return the cumulants of the run's privacy loss under one hypothesis.
+
+        Parameters
+        ----------
+        hypothesis : Hypothesis
+            H0 (record absent) or H1.
+
+        Returns
+        -------
+        array, shape (6,)
+            Cumulants of orders 1 to 6, in powers of nats.
+        """
         total = np.zeros(CUMULANTS)
         for law, count in self.parts:
             total += count * law.cumulants(hypothesis)

@@ -478,7 +478,7 @@ class AbstractStep(AbstractMechanism):
             case TwoPointPart():
                 return two_point_loss(part.epsilon, part.delta)
             case _:
-                reason = "no law of its loss is known."
+                reason = "no distribution of its privacy loss is known."
                 raise UnsupportedCombination("method", f"an approximation for {self.type}", reason, ("auto",))
 
 

@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 
 SCORES_BOUNDED: Final = Premise(
     "scores_bounded",
-    "The exponential mechanism draws by weights exp(epsilon score/(2 Delta)), and no record changes the score of any "
-    "outcome by more than Delta; the random numbers are secret and not predictable.",
+    "The exponential mechanism draws an outcome with weights exp(epsilon score/(2 Delta)). One "
+    "record changes the score of every outcome by no more than Delta. The random numbers are secret "
+    "and not predictable.",
     about="scores",
 )
 

@@ -32,8 +32,9 @@ if TYPE_CHECKING:
     from service.privacy.losses.law import LossLaw
 
 STATED: Final = (
-    "bracket: the lower end is attained, by Laplace noise that has the stated guarantee for one record; the upper end "
-    "composes the guarantee for several that follows from it (Dwork, Roth 2014, Theorem 2.2), which none attains."
+    "bracket: Laplace noise with the stated guarantee for one record attains the lower bound. "
+    "The upper bound composes the implied guarantee for several records (Dwork, Roth 2014, "
+    "Theorem 2.2), which no mechanism attains."
 )
 
 
@@ -84,7 +85,7 @@ def multiple(epsilon: float, neighbours: Neighbours, kind: str) -> Fraction:
     """
     total = Fraction(epsilon) * neighbours.records
     if total > Fraction(EPSILON.high):
-        reason = f"records times epsilon is above {EPSILON.high:g}, from where nothing is protected."
+        reason = f"records times epsilon is above {EPSILON.high:g}, where a guarantee has no effect."
         raise neighbours.refused(kind, reason, ("fewer records",))
     return total
 

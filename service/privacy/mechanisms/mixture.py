@@ -19,7 +19,7 @@ WEIGHT_SUM_TOLERANCE: Final = Fraction(1, 10**12)
 
 DRAW_IS_INDEPENDENT: Final = Premise(
     "draw_is_independent",
-    "Which component of the mixture is run is drawn once, with the stated weights and independently of the data.",
+    "One component of the mixture is drawn once, with the stated weights and independently of the data.",
     about="draw",
 )
 
@@ -62,7 +62,13 @@ class Mixture(AbstractMechanism):
             raise OutOfDomain("components", float(total), "components whose weights sum to 1 (within 1e-12)")
 
     def drawn(self) -> tuple[tuple[Fraction, AbstractMechanism], ...]:
-        """Return the possible mechanisms with their exact shares, without nested mixtures and duplicates."""
+        """Return the possible mechanisms of the mixture.
+
+        Returns
+        -------
+        tuple of (Fraction, AbstractMechanism)
+            Exact share and mechanism, without nested mixtures and duplicates.
+        """
         total = _total(self.components)
         shares: dict[AbstractMechanism, Fraction] = {}
         for component in self.components:
@@ -94,7 +100,7 @@ def _inside(kind: str) -> UnsupportedCombination:
     return UnsupportedCombination(
         "mechanism",
         f"mixture inside {kind}",
-        "it mixes after all steps; put the mixture outermost.",
+        "the draw applies to all steps together. Make the mixture the outermost mechanism.",
         ("mixture of repeated", "mixture of composed", "mixture of mixture"),
     )
 

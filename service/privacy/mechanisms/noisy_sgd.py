@@ -31,13 +31,14 @@ EVER_ERROR: Final = 32 * UNIT_ROUNDOFF
 
 MEANS_OF_CLIPPED_GRADIENTS: Final = Premise(
     "means_of_clipped_gradients",
-    "Every step releases nothing but the mean of the gradients of its batch, each clipped on its own to max_grad_norm "
-    "and the sum divided by batch_size, with fresh, secret Gaussian noise of noise_std on every coordinate.",
+    "Every step releases only a noisy mean gradient of its batch. Each gradient is clipped to "
+    "max_grad_norm, and the sum is divided by batch_size. Fresh secret Gaussian noise of "
+    "standard deviation noise_std is added to every coordinate.",
     about="gradients",
 )
 BATCHES_OF_FIXED_SIZE: Final = Premise(
     "batches_of_fixed_size",
-    "Every batch is drawn afresh and uniformly among all sets of batch_size records, and batches are secret.",
+    "Every batch is drawn afresh and uniformly among all sets of batch_size records. Batches are secret.",
     about="gradients",
 )
 

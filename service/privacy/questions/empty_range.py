@@ -6,12 +6,12 @@ from collections.abc import Iterable
 from typing import Final
 
 NOTHING_IN_RANGE: Final = (
-    "No point of the curve has both rates this large: mu over that range is 0 because it is empty, not because nothing "
-    "is revealed. See global_mu."
+    "No point of the curve has both error rates this large. The value 0 of mu means that the "
+    "range is empty, not that nothing is revealed. See global_mu."
 )
 RANGE_MAY_BE_EMPTY: Final = (
-    "It is not known whether any point of the worst case has both rates this large: mu over that range may be 0 "
-    "because it is empty, not because nothing is revealed. See global_mu."
+    "No proof shows that a point of the worst case has both error rates this large. A mu of 0 "
+    "may mean that the range is empty, not that nothing is revealed. See global_mu."
 )
 
 

@@ -30,7 +30,7 @@ from service.privacy.trade_off.delegating import MemoisedCurve
 from service.privacy.trade_off.enclosed.ulps import LOG_QUANTILE_ERROR
 from service.privacy.trade_off.shifted.gaussian import GaussianTradeOff
 
-SOURCE = "Dong, Roth, Su 2022, Definition 2.6; smallest mu over the stated range"
+SOURCE = "Dong, Roth, Su 2022, Definition 2.6; smallest mu over the stated range of error rates"
 PROVED_FROM = 1e-12
 """Smallest rates of the search if only a limit bounds mu over the whole curve."""
 

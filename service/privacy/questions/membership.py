@@ -30,13 +30,14 @@ Side = Literal["at_most", "at_least"]
 THUDI = "Thudi et al. 2022 (Bounding Membership Inference), Theorem 1 and Corollary 1, for any trade-off curve"
 ADVANTAGE = "advantage = delta(0), the total variation distance"
 BAYES = "largest Bayes accuracy = (1 - p) + p delta(ln((1 - p)/p)), by the convex conjugate"
-LIMIT_OF_NEGATIVES = "At false positive rate 1 nobody is called a non-member: the value is a limit."
-LIMIT = "At false positive rate 0 nobody is called a member: the value is the limit of small rates."
+LIMIT_OF_NEGATIVES = "At false positive rate 1 the attack calls nobody a non-member. The value is a limit."
+LIMIT = "At false positive rate 0 the attack calls nobody a member. The value is the limit for small rates."
 
 
 UNBOUNDED: Final = (
-    "Always {value} here: likelihood ratios are unbounded, so that rare enough outputs settle membership. "
-    "Ask {question} at a false_positive_rate for what an attack that happens can do."
+    "The value is always {value} for this mechanism, because likelihood ratios are unbounded and "
+    "rare outputs settle membership. Send {question} with a false_positive_rate for the success "
+    "of an attack with typical outputs."
 )
 
 

@@ -10,9 +10,10 @@ from service.privacy.trade_off.abstract import AbstractTradeOff
 
 SOURCE = "Dong, Roth, Su 2022 (Gaussian differential privacy), Proposition 2.13 (profile as convex conjugate)"
 
-NO_PURE_EPSILON: Final = "Infinite: likelihood ratios are unbounded. Ask at a delta above 0."
+NO_PURE_EPSILON: Final = "Infinite: likelihood ratios are unbounded. Send a delta above 0."
 NO_EPSILON: Final = (
-    "Infinite: outputs that only one of the two data sets can have carry more than this delta. Ask at a larger one."
+    "Infinite: outputs that are possible under only one of the two data sets have more "
+    "probability than this delta. Send a larger delta."
 )
 
 

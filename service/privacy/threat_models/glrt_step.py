@@ -64,7 +64,7 @@ def noncentrality_of(steps: GlrtSteps) -> Enclosure:
         raise UnsupportedCombination(
             "mechanism",
             "glrt with so little noise",
-            "with steps/noise_multiplier^2 above 1e12 no direction remains unknown.",
+            "above steps/noise_multiplier^2 = 1e12 the direction does not remain unknown.",
             ("worst_case",),
         )
     nearest = float(exact)
@@ -91,8 +91,8 @@ def exact_curves(dimension: int, noncentrality: Enclosure) -> TradeOffPair:
     gain = partial(_gain, degrees, noncentrality) if noncentrality.upper <= LARGEST_SERIES else None
     add = ChiSquareTradeOff(null, alternative, BesselLogRatio(degrees, noncentrality), shift, gain)
     reason = (
-        f"closed_form: central against noncentral chi-square, {dimension} degrees of freedom and noncentrality "
-        f"{noncentrality.upper:.6g}."
+        f"closed_form: central against noncentral chi-square law, with {dimension} degrees of freedom "
+        f"and noncentrality {noncentrality.upper:.6g}."
     )
     return TradeOffPair(add, add.reversed(), SOURCE, (reason,))
 
@@ -116,12 +116,13 @@ def limit_curves(dimension: int, noncentrality: Enclosure) -> TradeOffPair:
 
     add = UnequalNormalsTradeOff(dimension, noncentrality.upper)
     reason = (
-        f"clt: limit of many dimensions, normal laws with means 0 and {add.mean:.6g} and deviations 1 and "
-        f"{add.deviation:.6g}; an approximation without a bound (/errata#glrt-equation-35)."
+        f"clt: limit of many dimensions, with normal laws of means 0 and {add.mean:.6g} and standard "
+        f"deviations 1 and {add.deviation:.6g}. The result is an approximation without bounds "
+        "(/errata#glrt-equation-35)."
     )
     return TradeOffPair(add, add.reversed(), LIMIT_SOURCE, (reason,))
 
 
 def no_engine(requested: str, supported: tuple[str, ...]) -> UnsupportedCombination:
     """Return the error for a composition method that does not cover the GLRT adversary."""
-    return UnsupportedCombination("method", requested, "no engine covers it under this threat model.", supported)
+    return UnsupportedCombination("method", requested, "no engine covers the step under this threat model.", supported)

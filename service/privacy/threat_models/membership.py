@@ -44,19 +44,23 @@ LOOSELY: Final = (0.05, 150)
 WORST_CASE: Final = WorstCase(neighboring_relation="replace_one")
 MIXED: Final = "Leemann et al. 2023, Definition 4.1 (stochastic composition)"
 MIX_REASON: Final = (
-    "mixture: all steps are composed for each susceptibility, which belongs to the record, and mixed afterwards at one "
-    "likelihood ratio."
+    "mixture: all steps are composed for each susceptibility of the record. The results are "
+    "mixed afterwards at one likelihood ratio."
 )
 BRACKETED: Final = (
-    "population: chi_square is read between two mixtures, of the upper and of the lower ends of {cells} intervals of "
-    "susceptibilities: the power rises with each of them."
+    "population: susceptibilities with a chi-square law are enclosed by two mixtures over "
+    "{cells} intervals. One mixture uses the upper endpoints, and the other the lower endpoints, "
+    "because the power rises with the susceptibility."
 )
 BRACKET: Final = (
-    "bracket: two upper bounds hold (Leemann et al. 2023, Theorem 5.1, for this adversary; Theorem 4.2, for every one) "
-    "and the smaller is served; no law of gradients is known that meets the assumptions of both and attains it."
+    "bracket: two upper bounds hold (Leemann et al. 2023, Theorem 5.1, for this adversary; "
+    "Theorem 4.2, for every adversary), and the answer is the smaller one. No law of gradients "
+    "is known that satisfies both theorems and attains the smaller bound."
 )
-BOTH_HOLD: Final = "The worst case of the same run holds too: at every rate the smaller power is served."
-NOTHING_HIDDEN: Final = "Without noise or clipping the worst case sees every batch: it adds nothing to this bound."
+BOTH_HOLD: Final = (
+    "The worst case of the same run is also a bound. The answer uses the smaller power at every false positive rate."
+)
+NOTHING_HIDDEN: Final = "Without noise or clipping, the worst case sees every batch and adds nothing to this bound."
 
 
 @final
@@ -124,7 +128,7 @@ class Membership(RelaxedThreatModel):
         engine = self._engine(run)
         known = engines_of(engine, self.step_curve)
         if method not in ("auto", *known):
-            reason = f"this adversary's curve of such a run is known by {' and by '.join(known)} alone."
+            reason = f"the curve of this adversary is known only for {' and '.join(known)}."
             raise UnsupportedCombination("method", f"method {method}", reason, ("auto", *known))
         own = self._relaxed(run, options, method)
         if self._beats_worst_case(run):

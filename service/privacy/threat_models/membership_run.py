@@ -48,8 +48,8 @@ LIMIT: Final = "Lemma 5.1 (Equation 10)"
 SQUARES: Final = "D.3 (with the squares under its root)"
 COMPOSED: Final = "Zhu, Dong, Wang 2022, Theorem 10 (composition of dominating pairs)"
 LINES: Final = (
-    "contour: cumulant generating functions of the steps, each of a chi-square statistic, add up; a certified line "
-    "integral reads the sum."
+    "contour: the cumulant generating functions of the steps (each a chi-square statistic) add "
+    "up, and a certified contour integral inverts the sum."
 )
 
 
@@ -92,7 +92,7 @@ def run_of(mechanism: AbstractMechanism) -> MembershipRun:
     while isinstance(inner, Repeated):
         steps, inner = steps * inner.steps, inner.mechanism
     if not isinstance(inner, NoisySgd):
-        reason = "this adversary's curve is known for means of gradients, of which the batch is known, alone."
+        reason = "the curve of this adversary is known only for mean gradients of which the batch size is known."
         raise UnsupportedCombination(
             "mechanism", f"membership for {mechanism.type}", reason, ("noisy_sgd", "repeated noisy_sgd")
         )
@@ -181,7 +181,9 @@ def _exact(run: MembershipRun, susceptibility: float) -> TradeOffPair:
     dimension, effective, steps = run.mechanism.dimension, run.effective_batch_size, run.steps
     if not run.is_sampled:
         curve = full_batches(dimension, susceptibility, effective, steps)
-        reason = "closed_form: statistics of steps on the whole data set add up to one with a chi-square law."
+        reason = (
+            "closed_form: the statistics of steps on the whole data set add up to one statistic with a chi-square law."
+        )
         return TradeOffPair(curve, curve.reversed(), SOURCE, (reason,))
     # A batch with only the record reveals it as soon as it is drawn.
     rate = run.mechanism.sample_rate
@@ -212,7 +214,7 @@ def _on_lines(run: MembershipRun, susceptibility: float, options: EngineOptions,
         return _on_lattices(run, susceptibility, options).add
 
     counter = SecondEngine(
-        f"discretised: also asked, since contour was wider than {tolerance:g}; both enclosures hold."
+        f"discretised: also computed, because the result of contour was wider than {tolerance:g}. Both enclosures hold."
     )
     both = Intersected(add, second, tolerance, counter)
     return replace(pair, add=both, remove=both.reversed(), second=counter)

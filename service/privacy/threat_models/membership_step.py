@@ -63,8 +63,9 @@ def full_batches(dimension: int, susceptibility: float, effective: Fraction, ste
     degrees, shift = dimension * steps, Fraction(susceptibility) * steps
     if degrees > MOST_DEGREES or effective * shift > MOST_NONCENTRALITY:
         reason = (
-            f"tails of chi-square laws are known for up to {MOST_DEGREES:.0e} degrees and a noncentrality (effective "
-            f"batch size times susceptibility) of {MOST_NONCENTRALITY:.0e}."
+            f"tails of chi-square laws are computed for up to {MOST_DEGREES:.0e} degrees of freedom and a "
+            f"noncentrality of at most {MOST_NONCENTRALITY:.0e}. The noncentrality is the effective batch "
+            "size times the susceptibility."
         )
         raise UnsupportedCombination("mechanism", "noisy_sgd of this size", reason, ("step_curve gaussian",))
     rest = 1 - 1 / effective

@@ -26,9 +26,9 @@ from service.privacy.trade_off.pair import TradeOffPair
 ADVERSARIES = 16
 SOURCE = "Kaissis et al. 2024 (GLRT), flexibilisation of the threat model: profiles mix linearly"
 REASON = (
-    "mixture: the adversary knows its own type, so the profiles of the types mix linearly and its false positives are "
-    "shared out at one likelihood ratio; steps are composed for each type first "
-    "(/errata#glrt-mixture)."
+    "mixture: the adversary knows its own type, so the profiles of the types mix linearly. The "
+    "types share the false positives at one likelihood ratio. Steps are composed for each type "
+    "first (/errata#glrt-mixture)."
 )
 
 
@@ -74,7 +74,7 @@ class AdversaryMixture(RelaxedThreatModel):
             raise OutOfDomain("components", len(self.components), f"a list of 1 to {ADVERSARIES} components")
         if any(isinstance(part.threat_model, AdversaryMixture) for part in self.components):
             raise UnsupportedCombination(
-                "threat_model", "mixture of mixtures", "write it as one mixture.", ("mixture",)
+                "threat_model", "mixture of mixtures", "write the parts as one mixture.", ("mixture",)
             )
         if abs(self._total - 1) > WEIGHT_SUM_TOLERANCE:
             raise OutOfDomain("components", float(self._total), "components whose weights sum to 1 (within 1e-12)")
@@ -116,8 +116,8 @@ class AdversaryMixture(RelaxedThreatModel):
     def premises(self, mechanism: AbstractMechanism) -> tuple[Premise, ...]:
         draw = Premise(
             "adversary_is_drawn",
-            "Which adversary attacks is drawn with the stated weights, independently of the data and for the whole "
-            "run, and the adversary knows what it is.",
+            "One adversary is drawn with the stated weights, independently of the data, for the whole "
+            "run. The adversary knows which type was drawn.",
             "unknown",
         )
         found = dict.fromkeys(premise for model in self._models for premise in model.premises(mechanism))

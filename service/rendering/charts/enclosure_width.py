@@ -47,11 +47,11 @@ def enclosure_widths(series: Sequence[Series], names: Sequence[str] | None = Non
     ]
     largest = rounded_up(widest, 2)
     description = (
-        f"Relative width of the enclosures of the power, logarithmic, down to {format_exact(NARROWEST)}, which stands "
-        f"for none. The widest is at most {largest}."
+        f"Relative width of the enclosures of the power, logarithmic. The smallest value {format_exact(NARROWEST)} "
+        f"stands for a width of 0. The largest width is at most {largest}."
     )
-    told = [f"(upper - lower) / upper; the widest is at most {largest}."]
-    return layered_chart("widths", "How well the curves are known", told, description, rows, layer, STRIP_HEIGHT)
+    told = [f"(upper - lower) / upper; the largest width is at most {largest}."]
+    return layered_chart("widths", "Precision of the curves", told, description, rows, layer, STRIP_HEIGHT)
 
 
 def _rows(series: Series) -> list[Spec]:

@@ -29,7 +29,7 @@ from service.rendering.charts.style import (
 from service.rendering.numbers import format_exact, percent_exact, percent_up, rounded_up
 
 RATE, POWER = "false_positive_rate", "power"
-RATE_TITLE: Final = "False positive rate (alpha): share of others accused falsely"
+RATE_TITLE: Final = "False positive rate (alpha): share of non-members accused"
 MARKED: Final = (1e-3, 1e-2)
 SMALLEST_POWER: Final = -300
 MARK_LABEL: Final[Spec] = {"field": "label", "type": "nominal"}
@@ -215,7 +215,7 @@ def _marks(axes: Axes, series: Sequence[Series], x: Spec, y: Spec) -> list[Spec]
 
 def _legend(axes: Axes, series: Sequence[Series]) -> str:
     shaded = any(each.worst and each.upper is not None for each in series)
-    return f"Dotted: {axes.diagonal}.{' Shaded: no attacker gets there.' if shaded else ''}"
+    return f"Dotted: {axes.diagonal}.{' Shaded: impossible for every attacker.' if shaded else ''}"
 
 
 def _in_words(series: Series) -> str:

@@ -20,7 +20,7 @@ from service.rendering.charts.style import (
 from service.rendering.numbers import format_exact, rounded_up
 
 EPSILON, DELTA = "epsilon", "delta"
-TITLE: Final = "Every (epsilon, delta) of the run"
+TITLE: Final = "All pairs (epsilon, delta) of the run"
 SMALLEST_DELTA: Final = 1e-24
 """Smallest delta in the chart. Smaller values are never reported, and would flatten the rest of the chart."""
 

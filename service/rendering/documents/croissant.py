@@ -63,7 +63,7 @@ def _responsible(response: AssessmentsResponse) -> dict[str, str | list[str]]:
         "personalSensitiveInformation": [*sentences, *map(_line, metrics(response))],
         "dataLimitations": cautions(response),
         "dataSocialImpact": "" if decided is None else f"Policy {decided.name}: {decided.sentence}",
-        "dataReleaseMaintenancePlan": f"{source} Assess the data again before another release of them.",
+        "dataReleaseMaintenancePlan": f"{source} Assess the data again before another release.",
     }
 
 

@@ -32,7 +32,7 @@ class Metric(NamedTuple):
     @property
     def title(self) -> str:
         """Title of the number, with the attacker."""
-        beside = ", valid beside the worst case only" if self.is_conditional else ""
+        beside = ", valid only together with the worst case" if self.is_conditional else ""
         return f"{self.row.title} (attacker {self.attacker}{beside})"
 
 
@@ -76,12 +76,14 @@ def _beside_numbers(response: AssessmentsResponse) -> Iterator[str]:
         yield response.judged_as.text
     for each in _bounds(response):
         if each.row.says_nothing:
-            yield f"{each.title}: every release has 0. This number is no guarantee, and is not listed."
+            yield (
+                f"{each.title}: every release has epsilon 0 at delta 1. This number is no guarantee, and is not listed."
+            )
         elif not each.is_proved:
-            yield f"{each.title}: no finite number is proved, and none is listed."
+            yield f"{each.title}: no finite number is proved, so none is listed."
     for each in response.assumptions:
         if each.holds == "unknown":
-            yield f"Nobody vouches for this assumption: {each.text}"
+            yield f"This assumption is not attested: {each.text}"
 
 
 def subject_name(response: AssessmentsResponse) -> str:

@@ -91,8 +91,8 @@ def rows(answers: tuple[Answer, ...]) -> Iterator[ReportRow]:
 
 
 ACCUSED: Final = (
-    "How many accusations are right depends on the prior: where fewer of the candidates are members, an accusation is "
-    "right less often."
+    "The share of right accusations depends on the prior. With fewer members among the candidates, fewer "
+    "accusations are right."
 )
 
 

@@ -43,7 +43,7 @@ def headline_numbers(response: AssessmentsResponse) -> list[HeadlineNumber]:
     if isinstance(curve, TradeOffAnswer):
         power = next(each["power"] for each in curve.points if each["false_positive_rate"] == rate)
         who = members(context, response.judged_threat_model)
-        accused = f"wrongly accuses {percent_exact(rate)} of those outside."
+        accused = f"wrongly accuses {percent_exact(rate)} of the {who} outside."
         sentence = f"of the {who} inside are identified by an attacker who {accused}"
         ends = power["value"], power["lower"], power["upper"]
         found.append(
@@ -78,7 +78,7 @@ def _headline_number(
     value, lower, upper = ends
     if lower is None or upper is None:
         return HeadlineNumber(
-            title, f"about {percent_up(value)}", sentence, f"An approximation, no bound. {guess}", None, ""
+            title, f"about {percent_up(value)}", sentence, f"An approximation without bounds. {guess}", None, ""
         )
     between = f"Between {percent_down(lower)} and {percent_up(upper)}, {evidence}. {guess}"
     places = tuple(_place(number, linear=linear) for number in (start, lower, upper))

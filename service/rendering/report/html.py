@@ -204,10 +204,10 @@ def _one_point(response: AssessmentsResponse) -> str | None:
     if point is None:
         return None
     return (
-        f"If nothing but epsilon {rounded_up(point.epsilon, SHOWN)} at delta {format_exact(response.context.delta)} "
-        f"were known, {percent_up(point.power_from_one_point)} of the members could be identified at a false positive "
-        f"rate of {percent_exact(point.false_positive_rate)}. "
-        f"From the run itself at most {percent_up(point.power)} can."
+        f"From epsilon {rounded_up(point.epsilon, SHOWN)} at delta {format_exact(response.context.delta)} alone, an "
+        f"attack could identify {percent_up(point.power_from_one_point)} of the members at a false positive rate of "
+        f"{percent_exact(point.false_positive_rate)}. From the whole run, an attack identifies at most "
+        f"{percent_up(point.power)}."
     )
 
 

@@ -25,10 +25,11 @@ def pair_sentence(epsilon: Fields, delta: float, unit: str, *, delta_is_small: b
     """
     upper = epsilon["upper"]
     if delta == 1:
-        return "At delta 1 no guarantee of the (epsilon, delta) kind says anything."
+        return "At delta 1 an (epsilon, delta) pair is no guarantee."
     if upper is None:
         return (
-            f"Epsilon at delta {format_exact(delta)} is about {_number(epsilon['value'])}: an approximation, no bound."
+            f"Epsilon at delta {format_exact(delta)} is about {_number(epsilon['value'])}, an approximation without "
+            "bounds."
         )
     if math.isinf(upper):
         known = "holds" if epsilon["lower"] == upper else "is known"
@@ -37,12 +38,12 @@ def pair_sentence(epsilon: Fields, delta: float, unit: str, *, delta_is_small: b
     number = _number(upper)
     if not delta_is_small:
         return (
-            f"Epsilon is at most {number} at delta {format_exact(delta)} per {unit}, but a delta of that size would "
-            "allow the publication of a record: the pair promises nothing."
+            f"Epsilon is at most {number} at delta {format_exact(delta)} per {unit}. A delta of this size allows the "
+            "publication of a record, so the pair guarantees nothing."
         )
     if delta == 0:
-        return f"It is {number}-differentially private (pure differential privacy) per {unit}."
-    return f"It is ({number}, {format_exact(delta)})-differentially private per {unit}."
+        return f"The run is {number}-differentially private (pure differential privacy) per {unit}."
+    return f"The run is ({number}, {format_exact(delta)})-differentially private per {unit}."
 
 
 def power_sentence(rate: float, power: Fields, members: str) -> str:
@@ -56,7 +57,9 @@ def power_sentence(rate: float, power: Fields, members: str) -> str:
         who = f"An attacker who wrongly accuses {percent_exact(rate)} of the {members} outside the data"
     upper = power["upper"]
     if upper is None:
-        return f"{who} identifies about {percent_up(power['value'])} of the {members} inside: an estimate, no bound."
+        return (
+            f"{who} identifies about {percent_up(power['value'])} of the {members} inside, an estimate without bounds."
+        )
     if upper == 0:
         return f"{who} identifies none of the {members} inside."
     if is_everything(upper):
@@ -69,7 +72,7 @@ def reconstruction_sentence(chance: float, gamma: Fields) -> str:
     upper = gamma["upper"]
     who = f"A reconstruction with a chance of {percent_exact(chance)} without the release"
     if upper is None:
-        return f"{who} has about {percent_up(gamma['value'])} with it: an estimate, no bound."
+        return f"{who} has about {percent_up(gamma['value'])} with it, an estimate without bounds."
     if is_everything(upper):
         return f"{who} may always succeed with it."
     return f"{who} has at most {percent_up(upper)} with it."

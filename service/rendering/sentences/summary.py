@@ -20,11 +20,11 @@ LONGEST_RUN: Final = 110
 SUBJECT_WORDS, VERSION_WORDS = 8, 3
 VOID: Final = (
     "Nothing is proved about this run: an assumption behind its numbers is attested not to hold.",
-    "Nothing is proved about this run: how private it is with the hazards that are present is not known.",
+    "Nothing is proved about this run, because the effect of a present hazard is not known.",
 )
-ONE_RECORD: Final = "Somebody with several records is protected less."
-CHANGED: Final = "All numbers are of this run as its hazards leave it."
-LITTLE: Final = "So large an epsilon promises next to nothing by itself."
+ONE_RECORD: Final = "A person with several records is less protected."
+CHANGED: Final = "All numbers include the hazards of this run."
+LITTLE: Final = "Such a large epsilon alone guarantees almost nothing."
 
 
 @final
@@ -154,8 +154,10 @@ def _assumed(assumptions: Sequence[AssessedAssumption]) -> str:
         return "The numbers rest on no assumption."
     plural = f"{total} assumptions" if total > 1 else "1 assumption"
     if vouched_by_nobody == 0:
-        return f"The numbers rest on {plural}, and none is open."
-    return f"The numbers rest on {plural}; nobody vouches for {vouched_by_nobody} of them."
+        return f"The numbers rest on {plural}, and none is unattested."
+    return (
+        f"The numbers rest on {plural}; {vouched_by_nobody} {'is' if vouched_by_nobody == 1 else 'are'} not attested."
+    )
 
 
 def _words(sentences: Sequence[str]) -> int:

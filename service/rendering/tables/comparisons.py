@@ -90,7 +90,7 @@ def _short(cell: Cell, upper_is_safe: bool) -> str:
 
 def _sentence(pair: ComparedPair) -> str:
     first, second, found = pair.first, pair.second, pair.curves
-    read = " that was read" if pair.theorem is None else ""
+    read = " that was evaluated" if pair.theorem is None else ""
     match found.verdict:
         case "first_is_harder":
             said = f"{first} is at least as hard to attack at every rate{read}"
@@ -120,7 +120,7 @@ def _rate(rate: float, outward: Callable[[float, int], str]) -> str:
 
 def _legend(response: ComparisonsResponse) -> Iterator[str]:
     rates = response.false_positive_rates
-    yield "* best, provably; ? best by its safe end. Six digits, rounded to the safe side; lower..upper where wider."
+    yield "* provably best; ? best by its safe bound. Six digits, rounded to the safe side; lower..upper if wider."
     yield (
         f"Curves: direction {response.direction}, {len(rates)} false positive rates from "
         f"{format_exact(rates[0])} to {format_exact(rates[-1])}."

@@ -59,7 +59,7 @@ class _Context(NamedTuple):
         if value_fields.get("tolerance_met") is False:
             limit = value_fields.get("limit")
             remarks.append(
-                f"wider than asked for ({limit['code']})" if isinstance(limit, dict) else "wider than asked for"
+                f"wider than requested ({limit['code']})" if isinstance(limit, dict) else "wider than requested"
             )
         if value_fields.get("tight") is False:
             remarks.append("between two theorems")
@@ -172,7 +172,7 @@ def to_table(response: Object, width: int | None = None) -> str:
             grid.add_row(row.what, _safe_value(row), *((both or ("", "")) if wide else ()), words)
         console.print(grid)
     if len(found) > MOST_ROWS:
-        console.print(f"{len(found) - MOST_ROWS} more rows: --csv has them.")
+        console.print(f"{len(found) - MOST_ROWS} more rows: use --csv for all rows.")
     for sentence in _sentences(response):
         console.print(f"- {sentence}")
     return "\n".join(line.rstrip() for line in text.getvalue().splitlines()) + "\n"
@@ -184,7 +184,7 @@ def align_csv(comma_separated_rows: str) -> str:
     shown = [head, *found[:MOST_ROWS]]
     widths = [max(map(len, column)) for column in zip(*shown, strict=True)]
     lines = ["  ".join(cell.rjust(wide) for cell, wide in zip(row, widths, strict=True)).rstrip() for row in shown]
-    more = [f"{len(found) - MOST_ROWS} more rows: --csv has them."] if len(found) > MOST_ROWS else []
+    more = [f"{len(found) - MOST_ROWS} more rows: use --csv for all rows."] if len(found) > MOST_ROWS else []
     return "\n".join([*lines, *more]) + "\n"
 
 
@@ -231,7 +231,7 @@ def _sentences(response: Object) -> Iterator[str]:
             yield f"{hazard['code']}: {hazard['text']}"
     assumed = [each["code"] for each in cast("Iterable[Object]", response.get("assumptions") or ())]
     if assumed:
-        yield f"Assumed: {', '.join(assumed)}. What each means is in the JSON (--json)."
+        yield f"Assumptions: {', '.join(assumed)}. Use --json for their texts."
 
 
 def problem_text(problem: Problem) -> str:

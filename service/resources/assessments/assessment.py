@@ -260,8 +260,8 @@ def decision_log_fields(response: AssessmentsResponse) -> dict[str, Any] | None:
 ASSESSMENTS: Final = Computation(
     name="assessments",
     path="/v1/assessments",
-    description="Assess one run against every applicable attacker. The response has hazards, a statement, and "
-    "the verdict of a policy.",
+    description="Assess one run against every applicable attacker. The response contains hazards, a statement, and the "
+    "verdict of a policy.",
     examples=ASSESSMENT_EXAMPLES,
     request_type=AssessmentsRequest,
     response_type=AssessmentsResponse,

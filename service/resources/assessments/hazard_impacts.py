@@ -44,7 +44,7 @@ def as_shuffled(run: AssessedRun) -> HazardImpacts:
     # Shuffled runs have their own neighbouring relation. The records are those of the privacy unit.
     model = WorstCaseThreatModel(type="worst_case", records=run.threat_model.records)
     made = lambda: DpsgdMechanism(**described)  # noqa: E731
-    return _epsilon("Epsilon if its epochs were shuffled.", made, replace(run, threat_model=model))
+    return _epsilon("Epsilon with shuffled epochs.", made, replace(run, threat_model=model))
 
 
 def changed_alone(change: Change, run: AssessedRun) -> HazardImpacts:

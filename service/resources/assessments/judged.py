@@ -120,7 +120,7 @@ class RunWithHazards:
         """Sentence about the changes, or None without changes."""
         if not self.changes:
             return None
-        return f"All numbers are of the run {', '.join(each.text for each in self.changes)}."
+        return f"All numbers are for the run {', '.join(each.text for each in self.changes)}."
 
     def undone(self, run: AssessedRun) -> RunWithHazards:
         """Return the described run with every change marked as failed, because the changed run cannot be computed."""
@@ -199,9 +199,9 @@ def _consistent_rate(run: AssessedRun) -> Change | None:
     rate = inconsistent_rate(run)
     if rate is None:
         return None
-    text = f"at the larger of both sampling rates, the stated one and that of its batches, {rounded_up(rate)}"
+    text = f"at the larger of the stated sampling rate and the rate of its batches, {rounded_up(rate)}"
     if any(_counts_epochs(node) for node in nodes_of(run.mechanism) if _stated_rates(node)):
-        text += ", with the steps that its epochs have at the smaller one"
+        text += ", with the steps of its epochs at the smaller rate"
     return Change("sample_rate_inconsistent", text, partial(mapped, change=partial(_at_least, rate=rate)))
 
 
@@ -258,7 +258,7 @@ def _accumulation(run: AssessedRun) -> Change | None:
     passes = run.context.gradient_accumulation_steps
     if passes is None or passes == 1 or not run.trains or batches_are_between_updates(run):
         return None
-    text = f"with batches {passes} times as large, because the stated ones may be those of one backward pass"
+    text = f"with batches {passes} times as large, because the stated batches may be those of one backward pass"
     return Change("gradient_accumulation_counted", text, partial(mapped, change=partial(_with_passes, passes=passes)))
 
 

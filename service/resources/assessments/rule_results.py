@@ -30,8 +30,8 @@ from service.resources.read_numbers import ReadNumber, is_guarantee
 FINEST: Final = 1e-16
 """Smallest tolerance of a request."""
 ATTACKER_REFUTED: Final = "An assumption about the attacker of this limit does not hold."
-ONE_RECORD: Final = "The theory of this attacker is of one record, and one privacy unit may have several."
-ONLY_FROM_ABOVE: Final = "It is only known that the run reveals no more than the run as hazards may have left it."
+ONE_RECORD: Final = "The theory of this attacker covers one record, and one privacy unit may have several records."
+ONLY_FROM_ABOVE: Final = "The only proved fact is that the run reveals no more than the run with its hazards."
 
 
 @final
@@ -83,7 +83,7 @@ def ruling(
     elif verdict == "met" and not grounds.judged.is_attained and not is_on_the_safe_side(rule):
         verdict, reason = "undecided", ONLY_FROM_ABOVE
     elif beside is not None and verdict == "undecided":
-        reason = "The run as described keeps this limit. With the hazards that are present, nothing proves it."
+        reason = "The run as described meets this limit. No bound proves the limit for the run with its hazards."
     decides = None
     if verdict == "undecided" and reason is None and answer["tight"]:
         decides = _deciding_tolerance(rule.limit, number.lower, number.upper)

@@ -212,10 +212,10 @@ def _uniformity(p_values: FloatArray) -> Uniformity:
 GLIR_AUDIT: Final[Computation[AnyGlirRequest, GlirAuditResponse]] = Computation(
     name="glir_audit",
     path="/v1/audits/glir",
-    description="Run the gradient likelihood ratio attack on released mean gradients, and compare it with "
-    "theory. Large gradients may be sent as an .npz archive with one array for each field, such as "
-    "`steps.0.mean_gradient`. Scalar fields are arrays without dimensions. The digest covers the "
-    "bytes of the archive and its fields.",
+    description="Run the gradient likelihood ratio attack on released mean gradients, and compare it with theory. "
+    "Large gradients may be sent as an .npz archive with one array for each field, such as "
+    "`steps.0.mean_gradient`. Scalar fields are arrays without dimensions. The digest covers the bytes "
+    "of the archive and its fields.",
     examples=GLIR_EXAMPLES,
     request_type=GlirAuditRequest,
     response_type=GlirAuditResponse,

@@ -22,8 +22,8 @@ from service.privacy.threat_models.relaxed import is_bounded_by_worst_case
 from service.resources.parts import mechanism_of, threat_model_of
 from service.resources.read_numbers import is_guarantee
 
-NOT_PROVED: Final = "checked, not proved: along the numbers that were looked at"
-NOTHING: Final = Law(0, "no target depends on it")
+NOT_PROVED: Final = "not proved; checked at the evaluated numbers"
+NOTHING: Final = Law(0, "no target depends on the number")
 
 
 @final

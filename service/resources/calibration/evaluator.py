@@ -32,8 +32,8 @@ SHARE: Final = 1 / 2
 FINER: Final = 4
 """Ratio of the tolerance of the number to the tolerance of the answers. As a rule, the answers change at least half as
 fast as the number."""
-WORK_EXHAUSTED: Final = "the work that a calibration may take is used up."
-NO_BOUND: Final = "an approximation has no bound that a target could be held to."
+WORK_EXHAUSTED: Final = "the calibration has reached its work limit."
+NO_BOUND: Final = "an approximation has no bound to compare with a target."
 
 
 @final

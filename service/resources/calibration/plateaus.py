@@ -23,10 +23,11 @@ from service.resources.calibration.found import SearchResult, crossing_of, finis
 MISSES: Final = 2
 """Successive plateaus whose first number misses the targets, after which the search ends."""
 ROUNDED: Final = (
-    "The steps follow from the epochs and are rounded up, so that the answers are not monotone in {name}: the value is "
-    "the best one among the plateaus of equal steps around it, and a number further away may do too."
+    "The steps follow from the epochs and are rounded up, so the answers are not monotone in {name}. The value "
+    "is the best number among the neighbouring ranges of equal steps. A number further away may also meet the "
+    "targets."
 )
-FAILS_TOO: Final = "A target fails at {number}, which has a lower sampling rate than the value and takes more steps."
+FAILS_TOO: Final = "A target fails at {number}, which has a lower sampling rate than the value and needs more steps."
 
 Steps = int | tuple[int, ...]
 

@@ -13,8 +13,8 @@ from service.resources.calibration.found import SearchResult, crossing_of, finis
 
 PLACES: Final = 9
 """Numbers that are evaluated before any others."""
-SEVERAL: Final = "the answers go up and down along the numbers that were looked at: the value is the one near the start"
-ONCE: Final = "; the targets change from failing to being met once among them"
+SEVERAL: Final = "the answers are not monotone at the evaluated numbers; the value is the change nearest to the start"
+ONCE: Final = "; the targets change once from failing to being met"
 
 
 def _spread(evaluator: Evaluator, scale: Scale, start: float) -> list[PointEvaluation]:

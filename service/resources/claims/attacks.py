@@ -35,24 +35,23 @@ LARGEST_COST: Final = 100_000
 """Microseconds of CPU time."""
 
 ATTACKERS: Final[dict[str, str]] = {
-    "worst_case": "The Neyman-Pearson test of the pair of data sets that attains the lower end",
+    "worst_case": "The Neyman-Pearson test of the pair of data sets that attains the lower bound",
     "glrt": "The generalised likelihood ratio test",
     "membership": "The likelihood ratio test of the membership adversary",
     "practical": "The best test of the practical adversary",
-    "mixture": "The best test of the adversary who is drawn",
+    "mixture": "The best test of the drawn adversary",
 }
 """Name of the test, by the type of the threat model."""
 IN_THE_LIMIT: Final = (
-    "{attacker}, at a likelihood ratio that the claim excludes: reached as the rate tends to 0 or 1, or at a rate that "
-    "does not show it in double precision."
+    "{attacker}, at a likelihood ratio that the claim excludes. The rate tends to 0 or 1, or double precision "
+    "does not resolve it."
 )
 NOT_LOOKED_FOR: Final = (
-    "{attacker}, somewhere on the curve: looking for the rate that shows it would take more work than is spent on it."
+    "{attacker}, at some point of the curve. The search for the rate exceeds the work limit of a claim."
 )
-GUESSING: Final = "Whoever always says 'not a member' without looking does better than the claim allows."
+GUESSING: Final = "The constant answer 'not a member' does better than the claim allows."
 AT_A_RATE: Final = (
-    "{attacker}: at a false positive rate of {rate} it has a power of at least {power}, where the claim leaves at most "
-    "{allowed}."
+    "{attacker}: at a false positive rate of {rate}, its power is at least {power}. The claim allows at most {allowed}."
 )
 
 

@@ -112,7 +112,7 @@ CLAIMS: Final = Computation(
     name="claims",
     path="/v1/claims",
     description="Check whether stated numbers about a mechanism are unsafe, loose or consistent. The response "
-    "includes an attack against each unsafe claim.",
+    "includes an attack for each unsafe claim.",
     examples=CLAIMS_EXAMPLES,
     request_type=ClaimsRequest,
     response_type=ClaimsResponse,

@@ -37,7 +37,7 @@ from service.resources.read_numbers import ReadNumber, is_guarantee
 
 DIFFERENCE_COST: Final = 35
 """Cost of one quantity of two runs."""
-OTHER_ATTACKERS: Final = "The runs are held against different threat models: their numbers differ by who attacks, too."
+OTHER_ATTACKERS: Final = "The runs have different threat models, so their numbers also differ by the attacker."
 TURNED: Final[dict[Sign, Sign]] = {"first_smaller": "second_smaller", "second_smaller": "first_smaller"}
 
 
@@ -192,7 +192,7 @@ def _pair(request: ComparisonsRequest, runs: Sequence[_Run], first: int, second:
 
 def _verdict(rates: FloatArray, one: _Run, other: _Run) -> ResponseFields:
     if one.curve is None or other.curve is None:
-        raise NumericalFailure("a curve that has to be compared was not read")
+        raise NumericalFailure("a curve for the comparison was not evaluated")
     return curve_verdict(rates, one.curve, other.curve)
 
 
@@ -243,8 +243,8 @@ def comparisons_quote(request: ComparisonsRequest) -> Quote:
 COMPARISONS: Final = Computation(
     name="comparisons",
     path="/v1/comparisons",
-    description="Compare several runs by answers and signed differences, and determine the run that is harder "
-    "to attack.",
+    description="Compare several runs by answers and signed differences, and determine the run that is harder to "
+    "attack.",
     examples=COMPARISONS_EXAMPLES,
     request_type=ComparisonsRequest,
     response_type=ComparisonsResponse,

@@ -16,12 +16,12 @@ from api_schemas.training_runs import listed
 from service.privacy.calibration.monotone import SIZES, law_of_mechanism
 
 THEOREM: Final = (
-    "At every rate, without reading curves: every parameter is at least as private. More noise, a lower sampling rate "
-    "and fewer steps are post-processing; a smaller stated parameter names a smaller class of mechanisms."
+    "At every rate, by theorem: every parameter is at least as private. More noise, a lower sampling rate and "
+    "fewer steps are post-processing. A smaller stated parameter describes a smaller class of mechanisms."
 )
 PARTS: Final = ("mechanism", "mechanisms", "components")
 """Fields that hold descriptions."""
-SAME: Final = "At every rate: both are the same run against the same attacker."
+SAME: Final = "At every rate: both are one run with one attacker."
 
 
 def is_at_least_as_hard(

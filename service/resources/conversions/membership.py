@@ -28,9 +28,9 @@ from service.resources.estimates import INLINE_LIMIT
 from service.resources.numbers import enclosed_number, tightness
 
 CONVERSION_COST: Final = 100
-NO_EPSILON: Final = "No epsilon keeps it: without any release the prior alone is too large."
+NO_EPSILON: Final = "No epsilon satisfies the condition, because the prior alone is too large without any release."
 NO_CERTAIN_EPSILON: Final = (
-    "No epsilon keeps it, or epsilon 0 does within rounding: (1 - prior)^deletions < confidence."
+    "No epsilon above 0 satisfies the condition within rounding: (1 - prior)^deletions < confidence."
 )
 
 

@@ -17,13 +17,13 @@ from service.resources.pmp.definition import DATA_ARE_A_RANDOM_HALF, DISTINCT_RE
 SOURCE: Final = "Lowy et al. 2023 (practical membership privacy), Definition 2, by sums over all subsets"
 TABLE_IS_RIGHT: Final = Assumption(
     code="table_is_right",
-    text="The rows are the exact probabilities of the outputs on the halves of the parent set, and nothing else is "
+    text="The rows are the exact probabilities of the outputs on the halves of the parent set. Nothing else is "
     "released.",
     holds="unknown",
 )
 DIVIDED: Final = (
-    "normalised: {divided} of {rows} rows do not sum to 1 (off by at most {off:.1e}). Each was divided by its sum, and "
-    "all numbers are those of the table that this makes, good to a few units of 1e-16."
+    "normalised: {divided} of {rows} rows do not sum to 1 (off by at most {off:.1e}). Each of these rows was "
+    "divided by its sum. All numbers are for the resulting table, with an accuracy of a few units of 1e-16."
 )
 
 FIXED_COST, SUM_COST, PAIR_COST = 300, 0.3, 0.03

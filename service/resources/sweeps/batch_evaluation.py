@@ -11,7 +11,7 @@ from api_schemas.bounds import BoundsRequest
 from api_schemas.questions import QuestionSpec
 from service.privacy.composition.inversion.many import Wanted, evaluate_together, run_of
 from service.privacy.composition.inversion.recorded_queries import recorded_queries_of
-from service.privacy.composition.inversion.run import ContourRun
+from service.privacy.composition.inversion.run_law import RunLaw
 from service.privacy.composition.planning.contour_inversion import CONTOUR
 from service.privacy.composition.summands.abstract import Summand
 from service.privacy.enclosure import Enclosure
@@ -58,7 +58,7 @@ def resolve_together(requests: Sequence[BoundsRequest | None], wanted: range) ->
 
 @lru_cache(maxsize=2)  # chunks shorter than a block share its result
 def _read_together(asked: tuple[RunQueries, ...], width: float) -> tuple[Mapping[Known, Enclosure], ...]:
-    wanted = [Wanted(ContourRun.of(0.0, steps), readings) for steps, readings in asked]
+    wanted = [Wanted(RunLaw.of(0.0, steps), readings) for steps, readings in asked]
     evaluate_together(wanted, width)
     return tuple(each.known for each in wanted)
 

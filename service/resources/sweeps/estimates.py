@@ -8,7 +8,7 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from api_schemas.sweeps import SweepsRequest
-from service.privacy.composition.inversion.run import MOST_KINDS, ContourRun
+from service.privacy.composition.inversion.run_law import MOST_KINDS, RunLaw
 from service.privacy.composition.planning.choose import steps_of
 from service.privacy.composition.planning.contour_inversion import CONTOUR
 from service.privacy.composition.planning.parts import contour_parts
@@ -71,7 +71,7 @@ def _share(quote: Quote) -> float:
     if parts is None or len(parts) > MOST_KINDS:
         return 1.0
     run = described_run(parts)
-    if ContourRun.of(run.gaussian_mu_squared, run.summands).unit is None:
+    if RunLaw.of(run.gaussian_mu_squared, run.summands).unit is None:
         return 1.0
     each = OF_MIXTURES if isinstance(parts[0][0], GaussianMixturePart) else OF_MANY
     return each * len(parts)

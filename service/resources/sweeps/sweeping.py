@@ -97,8 +97,8 @@ class _SweepRows:
 SWEEPS: Final = Computation(
     name="sweeps",
     path="/v1/sweeps",
-    description="Answer the same questions about up to 10 000 runs with varied numbers. The response has one "
-    "column for each answer.",
+    description="Answer the same questions about up to 10 000 runs with varied numbers. The response has one column "
+    "for each answer.",
     examples=SWEEPS_EXAMPLES,
     request_type=SweepsRequest,
     response_type=SweepsResponse,

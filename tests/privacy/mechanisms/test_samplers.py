@@ -241,7 +241,7 @@ def test_full_batch_is_limit_of_smaller_batches() -> None:
     known = gaussian_curve(Enclosure.point(3 * 2 * 0.25)).epsilon(1e-5)
     assert pair.both.epsilon(1e-5).lower <= known.upper
     assert pair.both.epsilon(1e-5).upper >= known.lower
-    with pytest.raises(UnsupportedCombination, match="are left"):
+    with pytest.raises(UnsupportedCombination, match="records remain"):
         curves(run, "add_or_remove_one", 3)
 
 

@@ -64,8 +64,8 @@ def _pair(
     run: GroundTruthRun, lone: bool, guides: tuple[AbstractTradeOff, AbstractTradeOff], digits: int
 ) -> TradeOffPair:
     """Build the curves of both directions; Gaussian steps have one curve for both."""
-    how = "a closed form" if lone or not run.steps else "line integrals at two tilts"
-    note = f"ground_truth: {how} in ball arithmetic, {digits} significant digits."
+    how = "a closed form" if lone or not run.steps else "two contour integrals with different tilts"
+    note = f"ground_truth: {how} in ball arithmetic, with {digits} significant digits."
     if not run.steps:
         sources = ClosedSources(partial(GaussianThresholds, run.gaussian_mu_squared))
         search = GroundTruthSearch(sources, guides[0], digits)
@@ -95,8 +95,8 @@ def _exact_run(steps: Steps) -> GroundTruthRun:
         exact = None if part is None else part.exact_shifts
         if exact is None:
             reason = (
-                "ball arithmetic covers Gaussian, gdp and Poisson-sampled Gaussian steps, and mixtures of shifted "
-                "Gaussians, which groups, replaced records and batches of fixed size are."
+                "ball arithmetic covers Gaussian and gdp steps, Poisson-sampled Gaussian steps, and mixtures "
+                "of shifted Gaussians (groups of records, replaced records and batches of fixed size)."
             )
             engines = ("auto", "closed_form", "discretised", "monte_carlo")
             raise UnsupportedCombination("method", f"ground_truth for {step.type}", reason, engines)

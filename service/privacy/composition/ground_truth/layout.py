@@ -58,7 +58,7 @@ class LineGuide:
         self.parts, self._mu2 = parts, gaussian_mu_squared
         self.deviation = math.sqrt(float(self.cumulants(np.array([0.5]))[1][0]))
         if not 1e-100 < self.deviation < 1e6:
-            raise out_of_reach("its loss varies too little or too much.")
+            raise out_of_reach("the variance of its loss is too small or too large.")
         offsets = np.geomspace(min(0.01 / self.deviation, 0.05), 60.0 / min(self.deviation, 1.0), 150)
         self._tilts = 0.5 + np.concatenate([-offsets[::-1], offsets])
         self._values, self._variances = self.cumulants(self._tilts)
@@ -168,7 +168,7 @@ class LineGuide:
         height = self._height(tilt, need)
         step = 2 * math.pi / (max(float(left[0]), float(right[0])) * 1.02)
         if not (math.isfinite(height) and step > 0 and height / step < LARGEST_PRODUCTS):
-            raise out_of_reach("its line would need too many nodes.")
+            raise out_of_reach("its contour needs too many quadrature nodes.")
         length = math.ceil(height / step) + 2
         fineness, offset = (0.93, 0.5) if second else (1.0, 0.0)
         lines = [part.line_nodes(tilt, need + math.log(part.count), fineness, offset) for part in self.parts]
@@ -179,7 +179,7 @@ class LineGuide:
         bits = math.ceil((need + cancels + math.log(terms)) / math.log(2)) + 24
         inner, columns = sum(len(nodes) for nodes, _ in lines), 2 * math.isqrt(length) + 2
         if inner * length * max(bits / 250, 1.0) > LARGEST_PRODUCTS or inner * columns > LARGEST_POWERS:
-            raise out_of_reach("its line would need too many nodes.")
+            raise out_of_reach("its contour needs too many quadrature nodes.")
         heights = self._block_heights(tilt, (length - 1) * step * (1 - 2.0**-50), need)
         aliases = self._alias_tilts(tilt, float(values[0]), threshold, 2 * math.pi / step)
         parts = tuple(

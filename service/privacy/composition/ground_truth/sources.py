@@ -81,7 +81,7 @@ class ClosedSources:
         exponent = 2 + abs(log_value) + abs(threshold)
         precision = nats / math.log(2) + 2 * math.log2(exponent) + 80
         if not precision <= MOST_BITS:
-            raise out_of_reach("it would take more precision than is worth waiting for.")
+            raise out_of_reach("the required precision exceeds the limit of the engine.")
         return (self._thresholds(math.ceil(precision)),)
 
     def guess(self, false_positive_rate: float) -> float:  # noqa: ARG002 - of the protocol
@@ -123,7 +123,7 @@ class LineSources:
         tilt = guide.best_tilt(c, base)
         deviation = guide.tilted_deviation(tilt)
         if not deviation > 0:
-            raise out_of_reach("its loss varies too little or too much.")
+            raise out_of_reach("the variance of its loss is too small or too large.")
         plans = [
             guide.plan(s, c, reach, max(base + guide.excess(s, c), nats), second=second)
             for s, second in ((tilt, False), (tilt + 0.37 / deviation, True))

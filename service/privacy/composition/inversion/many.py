@@ -1,4 +1,4 @@
-"""Evaluation of many runs together, each of a few kinds of steps of one law (`ContourRun.unit`).
+"""Evaluation of many runs together, each of a few kinds of steps of one law (`RunLaw.unit`).
 
 A single run pays the overhead of many small arrays. Arrays with one entry for each run pay the overhead once. Contours,
 errors and enclosures are those of single runs (`straight.py`, `readings/`). This module chooses the contours of all
@@ -23,7 +23,7 @@ from scipy.special import erfc, ndtri
 from service.privacy.composition.inversion.engine import ContourTradeOff
 from service.privacy.composition.inversion.many_contours import Task, UnitAtLevel
 from service.privacy.composition.inversion.many_tilts import Steps, Table
-from service.privacy.composition.inversion.run import TRUNCATION_DIGITS, ContourRun
+from service.privacy.composition.inversion.run_law import TRUNCATION_DIGITS, RunLaw
 from service.privacy.composition.summands.abstract import Summand
 from service.privacy.enclosure import Enclosure
 from service.privacy.errors import DeadlinePassed, NumericalFailure
@@ -43,12 +43,12 @@ _SHARE = 0.5
 class Wanted:
     """Numbers of one run to evaluate, and their enclosures in `known` at the end."""
 
-    run: ContourRun
+    run: RunLaw
     readings: tuple[Known, ...]
     known: dict[Known, Enclosure] = field(default_factory=dict[Known, Enclosure])
 
 
-def run_of(curve: AbstractTradeOff) -> ContourRun | None:
+def run_of(curve: AbstractTradeOff) -> RunLaw | None:
     """Return the run whose contours evaluate a curve first; None without one, or where it is evaluated alone."""
     while isinstance(curve, DataProcessingBound | Intersected):
         curve = curve.curve
@@ -136,7 +136,7 @@ def _read_units(by_unit: dict[UnitAtLevel, list[list[Task]]], width: float) -> N
 
 
 def _levels(tasks: Sequence[Task]) -> tuple[IndexArray, IndexArray]:
-    """Return the shallowest level of `ContourRun.levels`, and the first with a negligible last node, for each task."""
+    """Return the shallowest level of `RunLaw.levels`, and the first with a negligible last node, for each task."""
     at = np.array([task.wanted.at for task in tasks])
     deviation = np.maximum(np.array([task.run.deviation for task in tasks]), 1e-290)
     by_threshold = np.array([task.wanted.quantity == "profile" for task in tasks])

@@ -14,9 +14,9 @@ import numpy as np
 from service.privacy.composition.inversion.readings.points import read_points
 from service.privacy.composition.inversion.readings.profile import read_profile
 from service.privacy.composition.inversion.readings.roots import prove_root, solve_profile
-from service.privacy.composition.inversion.run import ContourRun
-from service.privacy.composition.inversion.runs_on_contours import mirrored_exactly, unmirrored
+from service.privacy.composition.inversion.run_law import RunLaw
 from service.privacy.composition.inversion.straight import StraightContour
+from service.privacy.composition.inversion.transforms_of_runs import complement_error, with_exact_complement
 from service.privacy.composition.summands.abstract import Summand, ValuesOnContour
 from service.privacy.composition.summands.catalogue import separate_on_contour
 from service.privacy.composition.summands.trapezoid import FEW_SAMPLED, NormalTrapezoid
@@ -58,7 +58,7 @@ class Task:
     `is_second` marks epsilon of the remove direction where epsilon of the add direction is evaluated as well.
     """
 
-    run: ContourRun
+    run: RunLaw
     unit: tuple[Summand, ...]
     times: int
     wanted: Known
@@ -100,7 +100,7 @@ class PlannedContour(NamedTuple):
     theta: float
     center: float
     deviation: float
-    reach: float
+    half_width: float
 
     @property
     def region(self) -> int:
@@ -146,13 +146,13 @@ class ContourBatch:
     def evaluate(self, width: float) -> None:
         """Evaluate all tasks, and keep the numbers that are narrow enough. Raise NumericalFailure if a proof fails."""
         planned = [each for group in self._groups for each in group]
-        part, count, theta, center, deviation, reach = (
+        part, count, theta, center, deviation, half_width = (
             np.array(column) for column in zip(*(each[2:] for each in planned), strict=True)
         )
         groups = Groups.of([len(group) for group in self._groups])
-        runs = ManyRuns(self._parts, part, count, theta, groups, reflected=self._reflected)
+        runs = TransformsOfManyRuns(self._parts, part, count, theta, groups, reflected=self._reflected)
         # A layout for a narrower loss serves too, so that the contours of a group share one layout.
-        contour = StraightContour(runs, center, deviation[groups.first][groups.place], reach)
+        contour = StraightContour(runs, center, deviation[groups.first][groups.place], half_width)
         sorted_tasks = [sorted(each.tasks, key=lambda task: task.wanted.quantity) for each in planned]
         for tasks in zip(*sorted_tasks, strict=True):
             self._evaluate(contour, tasks, width)
@@ -203,8 +203,8 @@ class Groups(NamedTuple):
 
 
 @final
-class ManyRuns:
-    """Runs of steps of one law in one direction, as `RunsOnContours`.
+class TransformsOfManyRuns:
+    """Runs of steps of one law in one direction, as `TransformsOfRuns`.
 
     K of N steps is N times that of one step. The contours of a group are at one tilt, so that they share their nodes
     and the transform of one step there, the most expensive part. The transform is computed for the largest number of
@@ -226,7 +226,7 @@ class ManyRuns:
         `part` is the unit of each contour, `count` is how many times it is taken, and `theta` is the tilt.
         """
         self._groups, self._reflected = groups, reflected
-        self.theta = mirrored_exactly(theta) if reflected else theta
+        self.theta = with_exact_complement(theta) if reflected else theta
         self._count, self._share = count, count / count[groups.last][groups.place]
         self._parts = parts.of(part[groups.first], count[groups.last])
         own = self.theta[groups.first]
@@ -240,13 +240,13 @@ class ManyRuns:
         """K(theta) and a bound of its error."""
         value, error = (self._shared(each) for each in self._contour.origins)
         error = error + 8 * UNIT_ROUNDOFF * np.abs(value)
-        return value, error + (unmirrored(self.theta) if self._reflected else 0.0)
+        return value, error + (complement_error(self.theta) if self._reflected else 0.0)
 
     @property
-    def log_dropped(self) -> tuple[FloatArray, FloatArray]:
+    def log_truncated_mass(self) -> tuple[FloatArray, FloatArray]:
         """ln of the truncated mass of H0 and of H1."""
         counts, place = np.log(self._count), self._groups.place
-        null, alternative = (counts + each[place] for each in self._parts.dropped_once)
+        null, alternative = (counts + each[place] for each in self._parts.log_truncated_once)
         return (alternative, null) if self._reflected else (null, alternative)
 
     @property

@@ -22,8 +22,8 @@ from service.privacy.composition.inversion.many_contours import (
     UnitAtLevel,
     grouped,
 )
-from service.privacy.composition.inversion.run import TRUNCATION_DIGITS
-from service.privacy.composition.inversion.tilts import LARGEST_TRUNCATION, cancellation, log_profiles, tail_scores
+from service.privacy.composition.inversion.run_law import TRUNCATION_DIGITS
+from service.privacy.composition.inversion.tilts import LARGEST_DISCRETISATION, cancellation, log_profiles, tail_scores
 from service.privacy.composition.summands.abstract import Summand
 from service.privacy.composition.summands.catalogue import separately_truncated
 from service.privacy.composition.summands.trapezoid import FEW_SAMPLED, NormalTrapezoid
@@ -155,7 +155,11 @@ class Table:
         offsets = near * (far / near) ** (np.arange(side) / (side - 1))[:, None]
         self.tilts = np.concatenate([0.5 - offsets[::-1], 0.5 + offsets])
         found = self.law.cumulants(self.tilts)
-        usable = (found.truncation < LARGEST_TRUNCATION) & (found.second > 0) & np.isfinite(found.first + found.value)
+        usable = (
+            (found.discretisation < LARGEST_DISCRETISATION)
+            & (found.second > 0)
+            & np.isfinite(found.first + found.value)
+        )
         usable[side:] = np.logical_and.accumulate(usable[side:])
         usable[:side] = np.logical_and.accumulate(usable[:side][::-1])[::-1]
         self.usable = usable
@@ -181,8 +185,8 @@ class Table:
         delta = np.array([task.wanted.at for _, task in chosen])
         # The tilt s > 1 of remove is the tilt 1 - s < 0 of add, and the mass of H0 of add is that of H1 of remove.
         tilts = np.where(self.tilts < -1e-9, 1 - self.tilts, np.nan)[:, part]
-        dropped = np.log(count) + self.law.dropped_once[0][part]
-        caps = chernoff_caps(tilts, count * self.value[:, part], count * self.error[:, part], dropped, delta)
+        truncated = np.log(count) + self.law.log_truncated_once[0][part]
+        caps = chernoff_caps(tilts, count * self.value[:, part], count * self.error[:, part], truncated, delta)
         for (_, task), cap in zip(chosen, caps.tolist(), strict=True):
             known = Known(True, "epsilon_cap", task.wanted.at)
             task.known[known] = Enclosure(0.0, cap, Evidence.CERTIFIED)
@@ -204,9 +208,8 @@ class _Runs:
         self._deviation = np.sqrt(self._count * table.second[rising])
         self._core = table.core[self._part] * np.sqrt(self._count)
         self._error = self._count * table.error[rising]
-        null, alternative = table.law.dropped_once
-        dropped = null if reflected else alternative
-        self._log_dropped = np.log(self._count) + dropped[self._part]
+        null, alternative = table.law.log_truncated_once
+        self._log_truncated_mass = np.log(self._count) + (null if reflected else alternative)[self._part]
 
     def batches(self) -> Iterator[ContourBatch]:
         """Yield the contours, with those on one side of the poles and equal kinds of tasks in one batch."""
@@ -230,7 +233,7 @@ class _Runs:
             np.array([task.wanted.at for _, task in listed]),
         )
         tilts = np.where((self._theta > 0) & (self._theta < 1), self._theta, np.nan)[:, run]
-        missed = chernoff_missed(tilts, self._value[:, run], self._error[:, run], self._log_dropped[run], alpha)
+        missed = chernoff_missed(tilts, self._value[:, run], self._error[:, run], self._log_truncated_mass[run], alpha)
         for (_, task), most in zip(listed, missed.tolist(), strict=True):
             if most <= _SURE:
                 task.known[task.wanted] = Enclosure(1 - 1.01 * max(most, 1e-13), 1.0, Evidence.CERTIFIED)
@@ -252,9 +255,9 @@ class _Runs:
         row = self._rows(run, 0.5 * (least + most), right)
         pick = np.maximum(row, 0), run
         center, deviation, theta = self._threshold[pick], self._deviation[pick], self._theta[pick]
-        reach = np.maximum(most - center, center - least) + _MARGIN * deviation
+        half_width = np.maximum(most - center, center - least) + _MARGIN * deviation
         part, count = self._part[run], self._count[run]
-        columns = row, part, count, theta, center, deviation, reach
+        columns = row, part, count, theta, center, deviation, half_width
         for places, *layout in zip(groups.values(), *(each.tolist() for each in columns), strict=True):
             if layout[0] >= 0 and layout[-1] <= _FARTHEST * layout[-2]:
                 yield PlannedContour([asked[place] for place in places], *layout)

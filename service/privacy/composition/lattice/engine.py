@@ -21,7 +21,7 @@ from service.privacy.composition.lattice.readings import (
     solve_lattice_profile,
 )
 from service.privacy.composition.lattice.runs import LatticeRuns, LatticeStep
-from service.privacy.composition.lattice.search import CUT_DIGITS, LatticeSearch, cut_digits
+from service.privacy.composition.lattice.search import LATTICE_DIGITS, LatticeSearch, digits_for
 from service.privacy.composition.lattice.sums import LatticePair
 from service.privacy.composition.planning.options import EngineOptions
 from service.privacy.enclosure import Enclosure, EnclosureArray, Evidence
@@ -56,14 +56,18 @@ def discretised_pair(steps: Steps, options: EngineOptions) -> TradeOffPair:
     for step, count in steps:
         curves = step.curves()
         if curves.add.singular_power.lower >= 1:
-            return TradeOffPair(curves.add, curves.remove, SOURCE, ("discretised: one step reveals everything.",))
+            return TradeOffPair(
+                curves.add, curves.remove, SOURCE, ("discretised: one step reveals the record completely.",)
+            )
         if curves.add.largest_log_ratio.upper > 0 or curves.add.singular_power.upper > 0:
             parts.append(LatticeStep(curves.add, curves.remove, step.loss_atoms(), count, step.two_point()))
     if not parts:
         nothing = gaussian_curve(Enclosure.point(0.0))
-        return TradeOffPair(nothing, nothing, SOURCE, ("discretised: no step reveals anything.",))
+        return TradeOffPair(nothing, nothing, SOURCE, ("discretised: no step reveals anything about the record.",))
     run = tuple(parts)
-    reason = "discretised: losses of all steps on a lattice, rounded to either side, composed by Fourier transforms."
+    reason = (
+        "discretised: the losses of all steps are rounded up and down to a lattice and composed by Fourier transforms."
+    )
     add = DiscretisedTradeOff.of(run, options.relative_tolerance)
     return TradeOffPair(add, add.reversed(), SOURCE, (reason,))
 
@@ -152,14 +156,14 @@ class DiscretisedTradeOff(AbstractTradeOff):
         least, slack = self.singular_power.lower, 8 * UNIT_ROUNDOFF
         known.lower[0] = np.maximum(known.lower[0], log_down((least + (1 - least) * alpha) * (1 - slack)))
         known.upper[1] = np.minimum(known.upper[1], log_up(np.minimum((1 - least) * (1 - alpha) * (1 + slack), 1.0)))
-        digits = np.array([cut_digits(min(rate, 1 - rate)) for rate in alpha])
-        for cut in sorted(set(digits)):
-            places = np.flatnonzero(digits == cut)
-            grid = self._lattices.grid(cut)
-            if grid is not None:
-                tilts = grid.for_rates(alpha[places])
+        needed = np.array([digits_for(min(rate, 1 - rate)) for rate in alpha])
+        for digits in sorted(set(needed)):
+            places = np.flatnonzero(needed == digits)
+            tilt_grid = self._lattices.tilt_grid(digits)
+            if tilt_grid is not None:
+                tilts = tilt_grid.for_rates(alpha[places])
                 self._lattices.read(
-                    cut,
+                    digits,
                     tilts,
                     places,
                     known,
@@ -182,18 +186,18 @@ class DiscretisedTradeOff(AbstractTradeOff):
             alone = (part.remove if self._mirrored else part.add).profile(epsilon)
             known.lower[0] = np.minimum(np.maximum(known.lower[0], log_ends(alone)[0]), known.upper[0])
         places = np.flatnonzero(~beyond)
-        for cut in CUT_DIGITS:
+        for digits in LATTICE_DIGITS:
             if len(places) == 0:
                 break
-            grid = self._lattices.grid(cut)
-            if grid is None:
+            tilt_grid = self._lattices.tilt_grid(digits)
+            if tilt_grid is None:
                 continue
-            tilts = grid.for_thresholds(epsilon[places])
-            deep = np.array([tilt.log_profile > (11 - cut) * math.log(10) for tilt in tilts])
-            deep = (deep & grid.reaches(epsilon[places])) | (cut == CUT_DIGITS[-1])
+            tilts = tilt_grid.for_thresholds(epsilon[places])
+            deep = np.array([tilt.log_profile > (11 - digits) * math.log(10) for tilt in tilts])
+            deep = (deep & tilt_grid.covers(epsilon[places])) | (digits == LATTICE_DIGITS[-1])
             chosen = [tilt for tilt, is_deep in zip(tilts, deep, strict=True) if is_deep]
             self._lattices.read(
-                cut,
+                digits,
                 chosen,
                 places[deep],
                 known,
@@ -227,16 +231,16 @@ class DiscretisedTradeOff(AbstractTradeOff):
         alone = [curve.epsilon(delta).lower for curve in curves]
         top = self.largest_log_ratio.upper
         known = Readings(np.array([[min(max(alone), top)]]), np.full((1, 1), top))
-        grid = self._lattices.grid(cut_digits(delta))
-        if grid is not None:
-            tilt = grid.for_delta(delta)
+        tilt_grid = self._lattices.tilt_grid(digits_for(delta))
+        if tilt_grid is not None:
+            tilt = tilt_grid.for_delta(delta)
 
             def solved(pair: LatticePair, _: IndexArray) -> Readings:
                 low, high = solve_lattice_profile(pair, math.log(delta))
                 return Readings(np.array([[max(low, 0.0)]]), np.array([[max(high, 0.0)]]))
 
             self._lattices.read(
-                cut_digits(delta), [tilt], np.array([0]), known, solved, tolerance=self._tolerance, linear=True
+                digits_for(delta), [tilt], np.array([0]), known, solved, tolerance=self._tolerance, linear=True
             )
         return Enclosure(float(known.lower[0, 0]), float(known.upper[0, 0]), self.evidence)
 

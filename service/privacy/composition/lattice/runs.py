@@ -82,12 +82,12 @@ class LatticeStep:
     count: int
     two_point: TwoPointPart | None = None
 
-    def reach(self, log_cut: float) -> tuple[float, float]:
-        """Return the losses (> 0) to the left and right beyond which H0 and H1 have less than e^log_cut of mass."""
-        return _reach(self.remove, log_cut), _reach(self.add, log_cut)
+    def extent(self, log_tail_mass: float) -> tuple[float, float]:
+        """Return the losses (> 0) to the left and right beyond which less than e^log_tail_mass of H0 and H1 remains."""
+        return _farthest_loss(self.remove, log_tail_mass), _farthest_loss(self.add, log_tail_mass)
 
 
-def _reach(curve: AbstractTradeOff, log_cut: float) -> float:
+def _farthest_loss(curve: AbstractTradeOff, log_tail_mass: float) -> float:
     largest = curve.largest_log_ratio.upper
     if largest <= _SHORT_LOSS:
         return max(largest, 1e-300)
@@ -96,7 +96,7 @@ def _reach(curve: AbstractTradeOff, log_cut: float) -> float:
         losses = np.geomspace(low, high, 60)
         profile = curve.profile(losses)
         logs = profile.log_upper if profile.log_upper is not None else np.log(np.maximum(profile.upper, 1e-320))
-        beyond = np.flatnonzero(logs <= max(log_cut, math.log(max(curve.singular_power.upper, 1e-320)) + 1e-9))
+        beyond = np.flatnonzero(logs <= max(log_tail_mass, math.log(max(curve.singular_power.upper, 1e-320)) + 1e-9))
         if len(beyond) == 0:
             return high
         at = int(beyond[0])
@@ -116,7 +116,7 @@ class LatticeRun:
 
     @staticmethod
     def build(
-        steps: tuple[LatticeStep, ...], off_nodes: OffNodeLosses | None, spacing: float, log_cut: float
+        steps: tuple[LatticeStep, ...], off_nodes: OffNodeLosses | None, spacing: float, log_tail_mass: float
     ) -> LatticeRun | None:
         """Build the run in the add direction with about this spacing.
 
@@ -128,7 +128,9 @@ class LatticeRun:
             replace(part, atoms=()) if all(abs(loss) < _NEAR * chosen for loss, _ in part.atoms) else part
             for part in steps
         )
-        lattices = [_lattice(part, chosen, reach) for part, reach in zip(steps, _reaches(steps, log_cut), strict=True)]
+        lattices = [
+            _lattice(part, chosen, extent) for part, extent in zip(steps, _extents(steps, log_tail_mass), strict=True)
+        ]
         if sum(lattice.last - lattice.first for lattice in lattices) > LARGEST_CELLS:
             return None
         if any(max(-lattice.first, lattice.last) * chosen > FARTHEST_NODE for lattice in lattices):
@@ -214,15 +216,15 @@ class LatticeRun:
         return self.law_cells + sum(pair.upper.cells for pair in self.composed.values() if pair is not None)
 
 
-def _reaches(steps: tuple[LatticeStep, ...], log_cut: float) -> list[tuple[float, float]]:
-    return [part.reach(log_cut - math.log(2 * part.count)) for part in steps]
+def _extents(steps: tuple[LatticeStep, ...], log_tail_mass: float) -> list[tuple[float, float]]:
+    return [part.extent(log_tail_mass - math.log(2 * part.count)) for part in steps]
 
 
-def _lattice(part: LatticeStep, spacing: float, reach: tuple[float, float]) -> Lattice:
+def _lattice(part: LatticeStep, spacing: float, extent: tuple[float, float]) -> Lattice:
     """Return the lattice that covers a step's losses, with the first atom on a node."""
     first = part.atoms[0][0] if part.atoms else 0.0
     offset = first - round(first / spacing) * spacing
-    left, right = (math.ceil(side / spacing) + 2 for side in reach)
+    left, right = (math.ceil(side / spacing) + 2 for side in extent)
     return Lattice(spacing, offset, -max(left, 3), max(right, 3))
 
 
@@ -274,7 +276,7 @@ class LatticeRuns:
     def farthest(self, digits: float) -> float:
         """Return the largest loss of a step beyond which 10^-digits of its mass remains."""
         if digits not in self._farthest:
-            self._farthest[digits] = max(max(part.reach(-digits * math.log(10))) for part in self.steps)
+            self._farthest[digits] = max(max(part.extent(-digits * math.log(10))) for part in self.steps)
         return self._farthest[digits]
 
     def coarse(self, digits: float) -> LatticeRun | None:
@@ -283,7 +285,7 @@ class LatticeRuns:
         The lattice ends where 10^-digits of mass remains, or at the largest finite e^loss.
         """
         if digits not in self._coarse:
-            widest = max(max(pair) for pair in _reaches(self.steps, -digits * math.log(10)))
+            widest = max(max(pair) for pair in _extents(self.steps, -digits * math.log(10)))
             self._coarse[digits] = self._built(digits, widest / _COARSE_CELLS)
         return self._coarse[digits]
 
@@ -340,7 +342,7 @@ class LatticeRuns:
         return coarse is not None and is_spent(coarse.law_cells * coarse.step / spacing * self._work_of_a_cell)
 
 
-def coarse_grid(runs: LatticeRuns, digits: float, *, mirrored: bool) -> TiltGrid | None:
+def coarse_tilt_grid(runs: LatticeRuns, digits: float, *, mirrored: bool) -> TiltGrid | None:
     """Return the tilts for evaluations of a run, from a lattice of a few thousand cells."""
     run = runs.coarse(digits)
     if run is None:
@@ -349,5 +351,5 @@ def coarse_grid(runs: LatticeRuns, digits: float, *, mirrored: bool) -> TiltGrid
     variances = transform.cumulants(np.array([0.0, 0.5, 1.0])).second
     if not (np.isfinite(variances).all() and (variances > 0).all()):
         return None
-    grid = TiltGrid(transform, variances)
-    return grid if grid.usable else None
+    tilt_grid = TiltGrid(transform, variances)
+    return tilt_grid if tilt_grid.usable else None

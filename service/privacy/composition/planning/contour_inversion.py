@@ -125,7 +125,10 @@ def beside_a_little_noise(run: Responses, steps: Steps, options: EngineOptions, 
 
 def _smoothed(run: Responses, steps: Steps, options: EngineOptions, lattices: Lattices | None) -> TradeOffPair:
     curve = smoothed_curve(run)
-    reason = "contour: a line reads the run beside a Gaussian step of next to no shift; what that step adds is bounded."
+    reason = (
+        "contour: contour inversion gives the run without a Gaussian step of negligible shift. A "
+        "bound covers the effect of that step."
+    )
     source = "Murtagh, Vadhan 2016, Theorem 1.5; Kairouz, Oh, Viswanath 2015, Theorem 3.5"
     inverted = TradeOffPair(curve, curve, source, (reason,))
     if lattices is None:
@@ -152,7 +155,10 @@ def _contour(parts: tuple[Counted, ...], accuracy: Accuracy = DEFAULT_ACCURACY) 
     from service.privacy.composition.summands.catalogue import described_run
 
     run = described_run(parts)
-    reason = "contour: cumulant generating functions of the steps add up; a certified line integral reads the sum."
+    reason = (
+        "contour: the cumulant generating functions of the steps add up, and a certified contour "
+        "integral inverts the sum."
+    )
     add, remove = contour_pair(run.gaussian_mu_squared, run.summands, accuracy=accuracy)
     mass = SingularMass.of(run.revealing)
     if mass.mass.upper > 0:
@@ -212,7 +218,7 @@ def _few_first(first: TradeOffPair, inverted: TradeOffPair, name: str, tolerance
 
 
 def _note_of_second(first: str, second: str, tolerance: float) -> str:
-    return f"{second}: also asked, since {first} was wider than {tolerance:g}; both enclosures hold."
+    return f"{second}: also computed, because the result of {first} was wider than {tolerance:g}. Both enclosures hold."
 
 
 def beside_parts(whole: TradeOffPair, steps: Steps) -> TradeOffPair:

@@ -40,11 +40,11 @@ class RealCumulants:
     first: FloatArray
     second: FloatArray
     error: FloatArray
-    truncation: FloatArray
+    discretisation: FloatArray
 
     def of(self, places: slice) -> RealCumulants:
         """Return the cumulants at some of the tilts."""
-        held = self.value, self.first, self.second, self.error, self.truncation
+        held = self.value, self.first, self.second, self.error, self.discretisation
         return RealCumulants(*(each[places] for each in held))
 
     @staticmethod
@@ -55,7 +55,7 @@ class RealCumulants:
             np.concatenate([piece.first for piece in pieces]),
             np.concatenate([piece.second for piece in pieces]),
             np.concatenate([piece.error for piece in pieces]),
-            np.concatenate([piece.truncation for piece in pieces]),
+            np.concatenate([piece.discretisation for piece in pieces]),
         )
 
 
@@ -200,7 +200,7 @@ class TruncatedSummand(ABC):
         return self.size
 
     @property
-    def log_dropped(self) -> tuple[FloatArray, FloatArray]:
+    def log_truncated_mass(self) -> tuple[FloatArray, FloatArray]:
         """Upper bounds of ln of the mass of H0 and of H1 beyond the truncation, for all steps of each part."""
         nothing = np.full(len(self.count), -np.inf)
         return nothing, nothing

@@ -1,6 +1,6 @@
 """Registry of the kinds of steps: summand of each description, its truncated law, and that law on a contour.
 
-Engines ask summands for properties. Only the bounds without contours (`inversion/run.py`) look at the kind of a
+Engines ask summands for properties. Only the bounds without contours (`inversion/run_law.py`) look at the kind of a
 summand, and planning looks at descriptions.
 """
 

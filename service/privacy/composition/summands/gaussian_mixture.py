@@ -232,11 +232,11 @@ class TruncatedGaussianMixture(NormalTrapezoid):
         self.step, self._first, self._kept = self._laid_out()
         low = (self._first - 0.5) * self.step * (1 - 1e-13)
         high = 0.5 * self._kept * self.step if self.mirrored else (self._first + self._kept - 0.5) * self.step
-        null, alternative = self._dropped(-high if self.mirrored else low, high)
+        null, alternative = self._log_truncated(-high if self.mirrored else low, high)
         light = np.array([part.light for part in parts])
         with np.errstate(divide="ignore"):
-            self.log_dropped_null = np.logaddexp(null, np.log(2 * light / np.maximum(self._terms.rest, _LEAST_REST)))
-            self.log_dropped_alternative = np.logaddexp(alternative, np.log(light))
+            self.log_truncated_null = np.logaddexp(null, np.log(2 * light / np.maximum(self._terms.rest, _LEAST_REST)))
+            self.log_truncated_alternative = np.logaddexp(alternative, np.log(light))
 
     @classmethod
     @override
@@ -254,8 +254,8 @@ class TruncatedGaussianMixture(NormalTrapezoid):
         chosen.take(self.unit[parts], times)
         chosen.rate = self.rate[parts]
         chosen.step, chosen._first, chosen._kept = self.step[parts], self._first[parts], self._kept[parts]
-        chosen.log_dropped_null = self.log_dropped_null[parts]
-        chosen.log_dropped_alternative = self.log_dropped_alternative[parts]
+        chosen.log_truncated_null = self.log_truncated_null[parts]
+        chosen.log_truncated_alternative = self.log_truncated_alternative[parts]
         chosen.grid = self.grid.of(parts, int(chosen._kept.max()))
         return chosen
 
@@ -275,7 +275,7 @@ class TruncatedGaussianMixture(NormalTrapezoid):
         high = np.maximum(far, np.sqrt(2 * goal))
         return (-high if self.mirrored else -np.sqrt(2 * goal)), high
 
-    def _dropped(self, low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def _log_truncated(self, low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return ln of the mass of H0 and of H1 outside [low, high] per step, (parts,) each.
 
         The bound is Phi(-x) <= e^{-x^2/2}/2.

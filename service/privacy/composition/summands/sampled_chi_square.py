@@ -66,9 +66,9 @@ class TruncatedSampledChiSquare(TruncatedTrapezoid):
         widest = min(0.7 * math.pi / law.spread, 12.0 if self._low >= 4 else 1.4)
         step = min(smooth, 2 * math.pi * widest / (self._need + 15.0 + self._growth(deviation)))
         self._step = max(math.floor(step * 2.0**20), 1) * 2.0 ** (-20 - halvings)
-        self.log_dropped_null = np.array([law.log_tail(self._low)])
+        self.log_truncated_null = np.array([law.log_tail(self._low)])
         alternative = math.log(law.rate) + law.log_tail(self._low, present=True)
-        self.log_dropped_alternative = np.logaddexp(self.log_dropped_null, alternative)
+        self.log_truncated_alternative = np.logaddexp(self.log_truncated_null, alternative)
         self._known: dict[float, ChiSquareStrip] = {}
 
     @classmethod
@@ -186,7 +186,7 @@ class TruncatedSampledChiSquare(TruncatedTrapezoid):
         return slope, slope
 
     @override
-    def cut_error(self, tilts: FloatArray, shift: FloatArray) -> FloatArray:
+    def end_error(self, tilts: FloatArray, shift: FloatArray) -> FloatArray:
         """Return the mass beyond the grid where T is large."""
         loss, least = float(self.grid.loss[0, 0]), math.log1p(-self.law.rate)
         tail = self.law.log_tail(float(self.grid.places[0]) + 0.5 * self._step, upper=True)

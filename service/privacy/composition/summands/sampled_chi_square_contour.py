@@ -135,7 +135,7 @@ class ChiSquareMajorants:
         found: list[tuple[FloatArray, FloatArray, float]] = []
         for terms, turn, side in zip(all_terms[:, 0], all_turns[:, 0], sides, strict=True):
             alive = terms > terms.max() - 80.0
-            found.append((terms[alive], turn[alive], float(side + contour.cut[0] + np.exp(terms[~alive]).sum())))
+            found.append((terms[alive], turn[alive], float(side + contour.end_error[0] + np.exp(terms[~alive]).sum())))
         return found
 
     @np.errstate(over="ignore", under="ignore")
@@ -158,7 +158,7 @@ class ChiSquareMajorants:
     def _looked_up(self) -> tuple[FloatArray, FloatArray]:
         """Heights, and ln of bounds of |M/M(theta)| from each height on."""
         contour, window = self._contour, self._contour.window
-        number, left_out = float(contour.parts.count[0]), float((contour.cut + contour.omitted)[0])
+        number, left_out = float(contour.parts.count[0]), float((contour.end_error + contour.omitted)[0])
         loss, weights = contour.grid.loss[0], contour.weights[0]
         centred = loss - float(weights @ loss)
         # The sum is a trapezoid sum too. On the strips |L - m| exceeds its real value by the change of ln |w| and pi.

@@ -175,8 +175,8 @@ class TruncatedSampledGaussian(NormalTrapezoid):
         if layout.in_u:
             end = (self.sigma * (end - self._log_odds) + 0.5 / self.sigma) * (1 - 1e-13)
         log_null = np.asarray(-0.5 * end**2 - math.log(2), dtype=np.float64)
-        self.log_dropped_null = log_null
-        self.log_dropped_alternative = np.logaddexp(
+        self.log_truncated_null = log_null
+        self.log_truncated_alternative = np.logaddexp(
             log_null, np.log(0.5 * self.rate) - 0.5 * np.maximum(end - 1 / self.sigma, 0.0) ** 2
         )
 

@@ -147,10 +147,10 @@ class SampledGaussianOnContour(TrapezoidOnContour):
                 s = 0.5 * s
                 growth = self._inverse_modulus_growth(s + eta)
                 strip = np.fmin(strip, 0.5 * s**2 - 2 * math.pi * s / step + np.log(np.maximum(growth, 1.0)))
-        # The truncation may lie anywhere between the nodes of the stride. Its side is below two terms, or 4 `cut` (half
-        # a term each). The path from the real line to Im y = eta adds two sides, each below eta/h times a last term.
-        # With every fourth node an omitted weight counts at most 4 times.
-        error = 2.1 * np.exp(strip) + 4 * self.omitted + (4 + 4 * eta / self.law.step) * self.cut
+        # The truncation may lie anywhere between the nodes of the stride. Its side is below two terms, or 4 `end_error`
+        # (half a term each). The path from the real line to Im y = eta adds two sides, each below eta/h times a last
+        # term. With every fourth node an omitted weight counts at most 4 times.
+        error = 2.1 * np.exp(strip) + 4 * self.omitted + (4 + 4 * eta / self.law.step) * self.end_error
         return SampledGaussianMajorants(eta, argument, log_modulus, log_weights, error, 0.5 * eta**2 + 1e-12)
 
 

@@ -216,15 +216,15 @@ class SampledLaplaceParts(TruncatedSummand):
         weights, log_total, rounding = self.tilted(tilts)
         mean = (weights * self.loss).sum(axis=-1)
         square = (weights * (self.loss - mean[..., None]) ** 2).sum(axis=-1)
-        truncation = np.exp(self.log_quadrature_error(tilts, np.zeros((len(tilts), 1)))[:, 0] - log_total)
-        relative = rounding + 2 * truncation
+        discretisation = np.exp(self.log_quadrature_error(tilts, np.zeros((len(tilts), 1)))[:, 0] - log_total)
+        relative = rounding + 2 * discretisation
         error = np.where(relative < 0.1, 1.1 * relative, np.inf) + 8 * FUNCTION_ERROR * np.abs(log_total)
         return RealCumulants(
             log_total @ self.count,
             mean @ self.count,
             square @ self.count,
             error @ self.count * 1.001,
-            truncation @ self.count,
+            discretisation @ self.count,
         )
 
     def tilted(self, tilts: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:

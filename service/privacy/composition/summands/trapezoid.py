@@ -29,7 +29,7 @@ from typing_extensions import override
 
 from service.privacy.composition.summands import node_sums
 from service.privacy.composition.summands.abstract import RealCumulants, in_chunks
-from service.privacy.composition.summands.separate_runs import SeparateRuns
+from service.privacy.composition.summands.part_arrays import PartArrays
 from service.privacy.numerics.arrays import BoolArray, FloatArray, IndexArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 
@@ -160,12 +160,12 @@ class TiltedMoments:
     total: FloatArray
     log_total: FloatArray
     rounding: FloatArray
-    cut: FloatArray
+    end_error: FloatArray
     quadrature: FloatArray
 
 
-class TruncatedTrapezoid(SeparateRuns):
-    """N_i steps each of one kind of law, as one summand of the run's K or of `SeparateRuns`."""
+class TruncatedTrapezoid(PartArrays):
+    """N_i steps each of one kind of law, as one summand of the run's K or of `PartArrays`."""
 
     @cached_property
     @abstractmethod
@@ -205,12 +205,12 @@ class TruncatedTrapezoid(SeparateRuns):
     def sides(self, tilts: FloatArray, shift: FloatArray) -> FloatArray | None:  # noqa: ARG002 - mostly the same
         """Return bounds of the integrals on the sides of each strip, scaled by e^{-shift}, shape (strips, S, parts).
 
-        The result is None where `cut_error` includes the sides.
+        The result is None where `end_error` includes the sides.
         """
         return None
 
     @abstractmethod
-    def cut_error(self, tilts: FloatArray, shift: FloatArray) -> FloatArray:
+    def end_error(self, tilts: FloatArray, shift: FloatArray) -> FloatArray:
         """Return a bound of the error of M(s) from the truncation of the nodes, times e^{-shift}, shape (S, parts)."""
 
     def shared_sums(self, tilts: FloatArray) -> FloatArray | None:  # noqa: ARG002 - mostly none
@@ -222,9 +222,9 @@ class TruncatedTrapezoid(SeparateRuns):
 
     @property
     @override
-    def log_dropped(self) -> tuple[FloatArray, FloatArray]:
+    def log_truncated_mass(self) -> tuple[FloatArray, FloatArray]:
         counts = np.log(self.count)
-        return counts + self.log_dropped_null, counts + self.log_dropped_alternative
+        return counts + self.log_truncated_null, counts + self.log_truncated_alternative
 
     @override
     def cumulants(self, tilts: FloatArray) -> RealCumulants:
@@ -249,14 +249,14 @@ class TruncatedTrapezoid(SeparateRuns):
         log_total = shift + np.log(total)
         nodes = self.grid.x.shape[1]
         rounding = (sums[:, :, 3] + np.abs(at) * sums[:, :, 4]) / total + 2 * nodes * UNIT_ROUNDOFF
-        truncation = self._quadrature_error(at, weights, total, shift) + self.cut_error(at, shift) / total
-        error = log_error(rounding + truncation, log_total)
+        discretisation = self._quadrature_error(at, weights, total, shift) + self.end_error(at, shift) / total
+        error = log_error(rounding + discretisation, log_total)
         return RealCumulants(
             self.over_run(log_total),
             self.over_run(mean),
             self.over_run(square - mean**2),
             self.over_run(error) * 1.001,
-            self.over_run(truncation),
+            self.over_run(discretisation),
         )
 
     def moments(self, tilt: float | FloatArray) -> TiltedMoments:
@@ -293,30 +293,30 @@ class TruncatedTrapezoid(SeparateRuns):
         summed = np.log1p(np.maximum(change, -1 + 1e-300))
         log_total = shift + np.asarray(np.where(better, summed, np.log(plain)), dtype=np.float64)
         rounding = np.asarray(np.where(better, second / total, error), dtype=np.float64)
-        cut = self.cut_error(tilts, shift[None])[0] / total
+        end_error = self.end_error(tilts, shift[None])[0] / total
         quadrature = self._quadrature_error(tilts, all_weights, total, shift[None])[0]
-        return TiltedMoments(tilt, weights, shift, total, log_total, rounding, cut, quadrature)
+        return TiltedMoments(tilt, weights, shift, total, log_total, rounding, end_error, quadrature)
 
     def value(self, moments: TiltedMoments) -> tuple[FloatArray, FloatArray]:
         """Return K at the tilt of the moments and a bound of its error.
 
         The bound does not grow with the number of steps.
         """
-        error = log_error(moments.rounding + moments.quadrature + moments.cut, moments.log_total)
+        error = log_error(moments.rounding + moments.quadrature + moments.end_error, moments.log_total)
         return self.over_run(moments.log_total), self.over_run(error) * 1.001
 
     @cached_property
     def identity_error(self) -> FloatArray:
         """Error per step of the sums at tilts 0 and 1 behind E0(w - 1) = 0, from trapezoid, truncation, and sides."""
         tilts, none = np.array([[0.0], [1.0]]), np.zeros((2, len(self.count)))
-        dropped = np.exp(np.logaddexp(self.log_dropped_null, self.log_dropped_alternative))
+        truncated = np.exp(np.logaddexp(self.log_truncated_null, self.log_truncated_alternative))
         quadrature = self._quadrature_error(tilts, None, none + 1, none).max(axis=0)
-        return quadrature + dropped + self.cut_error(tilts, none).sum(axis=0)
+        return quadrature + truncated + self.end_error(tilts, none).sum(axis=0)
 
     def _quadrature_error(
         self, tilts: FloatArray, weights: FloatArray | None, total: FloatArray, shift: FloatArray
     ) -> FloatArray:
-        """Return a bound of the trapezoid error of M(s) without `cut_error`, relative to M(s), shape (S, parts).
+        """Return a bound of the trapezoid error of M(s) without `end_error`, relative to M(s), shape (S, parts).
 
         `tilts` has the shape (S, 1) or (S, parts); `weights` and `total` are scaled by e^{-shift}. The factor 2.1
         stands for 2/(1 - e^{-2 pi q/h}): wherever the bound is below 0.05, 2 pi q/h is at least 3. An upper Riemann sum
@@ -368,7 +368,20 @@ class NormalTrapezoid(TruncatedTrapezoid):
         """Bounds of |d ln a/dx| over the cells, and ln of lower bounds of |A| on all strips; (parts, nodes) each."""
 
     def beyond(self, tilts: FloatArray, shift: FloatArray) -> FloatArray | float:  # noqa: ARG002 - mostly none
-        """Return a bound of M(s) e^{-shift} beyond nodes where the law is not truncated, shape (S, parts)."""
+        """Return a bound of M(s) e^{-shift} beyond nodes where the law is not truncated.
+
+        Parameters
+        ----------
+        tilts : array
+            Real tilts s.
+        shift : array
+            Logarithms of the scale.
+
+        Returns
+        -------
+        array or float
+            Bounds, shape (S, parts).
+        """
         return 0.0
 
     @cached_property
@@ -386,7 +399,7 @@ class NormalTrapezoid(TruncatedTrapezoid):
         return tuple(grid.at_ends(column) for column in columns)
 
     @override
-    def cut_error(self, tilts: FloatArray, shift: FloatArray) -> FloatArray:
+    def end_error(self, tilts: FloatArray, shift: FloatArray) -> FloatArray:
         """Return the sides of all strips, and the mass beyond the nodes.
 
         A side is half a cell from the last node, with the weight 1/(1 + e^{2 pi |Im x|/h}). As e^{q^2/2} stays below

@@ -92,8 +92,8 @@ class TrapezoidOnContour(SummandOnContour):
         self._origin = parts.value(moments)
         self.weights = moments.weights / moments.total[:, None]
         self.log_weights = self.tilt * self.grid.loss + self.grid.log_weight - moments.log_total[:, None]
-        self.total_error, self.cut = moments.rounding, moments.cut
-        self._at_origin = moments.quadrature + moments.cut
+        self.rounding_of_total, self.end_error = moments.rounding, moments.end_error
+        self._at_origin = moments.quadrature + moments.end_error
         self.window = node_sums.significant(self.weights)
         # The 1e-30 stands for weights that underflowed.
         self.omitted = node_sums.outside(self.weights, self.window) + 1e-30
@@ -148,7 +148,7 @@ class TrapezoidOnContour(SummandOnContour):
         d = self.differences(step, nodes, last)
         size = np.abs(d)
         # The total, by which the weights are divided, has an error too.
-        error = self.rounding_error(t) + (1.01 * self.total_error)[:, None] * size
+        error = self.rounding_error(t) + (1.01 * self.rounding_of_total)[:, None] * size
         error = error + 6 * UNIT_ROUNDOFF * size * (2 + size) + self._quadrature_error(t, top)
         return node_sums.values_on_contour(
             self.parts.count, d, error, self.parts.together if self.parts.separate else 0
@@ -181,7 +181,7 @@ class TrapezoidOnContour(SummandOnContour):
             heights = np.array([[0.15], [0.3], [0.5], [0.7], [1.0]]) * top
             strips = np.split(q, len(q)) if self.parts.separate else [q]  # arrays of one strip fit into caches
             best = np.fmin.reduce([np.fmin.reduce(self.strip_errors(heights, each), axis=0) for each in strips])
-        best = best + 4 * (self.cut + self.omitted)
+        best = best + 4 * (self.end_error + self.omitted)
         if not self.parts.separate:
             return best[np.searchsorted(heights[:, 0] * (1 + 1e-12), t)].T
         above = (t[:, None, :] > heights[:-1].T[:, :, None] * (1 + 1e-12)).sum(axis=1)
@@ -350,11 +350,11 @@ def difference_rounding(
     columns = (size, size**2, relative, relative * size, relative * size**2)
     columns = np.stack((*columns, loss_error, loss_error * size, loss_error**2), axis=-1)
     sums = np.matmul(weights[:, None], columns)[:, 0]
-    first, second, level, linear, quadratic, flat, steep, square = (sums[:, k][:, None] for k in range(8))
+    first, second, constant, linear, quadratic, flat, steep, square = (sums[:, k][:, None] for k in range(8))
     # Powers of e^{ix} by repeated multiplication: 4 u for each of about 2 sqrt(nodes) factors.
     products = 8 * math.sqrt(t.shape[-1]) * UNIT_ROUNDOFF * np.minimum(0.505 * t**2 * second, 3.03 * t * first)
     apart = np.minimum(0.505 * t**2 * quadratic, 2.02 * t * linear) + t * mean.by_weight[:, None]
-    together = 1.01 * np.minimum(t * linear, 2 * level) + t * mean.growth[:, None]
+    together = 1.01 * np.minimum(t * linear, 2 * constant) + t * mean.growth[:, None]
     through_loss = (theta + t) * np.minimum(t * steep, 2 * flat) + square * (1 + theta + t) ** 2
     return products + np.minimum(apart, together) + 1.01 * through_loss + t * mean.by_loss[:, None]
 

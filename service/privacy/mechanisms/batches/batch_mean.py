@@ -60,10 +60,10 @@ ADDED: Final = (
 )
 SYMMETRISED: Final = "Dong, Roth, Su 2022, Theorem 4.2 (subsampling without replacement, min(f_p, f_p^-1)**)"
 BRACKET: Final = (
-    "bracket: the lower end is attained, by one pair of data sets in every step (Zhu, Dong, Wang 2022, Theorem 11: "
-    "noisy_sgd, a record of the batch against all others); the upper end composes the pair of a replaced record (Dong, "
-    "Roth, Su 2022, Theorem 4.2; Zhu, Dong, Wang 2022, Theorem 10), both halves of which no pair of data sets is known "
-    "to attain at once."
+    "bracket: one pair of data sets attains the lower bound in every step (Zhu, Dong, Wang 2022, "
+    "Theorem 11: noisy_sgd, one record of the batch against all others). The upper bound "
+    "composes the pair of a replaced record (Dong, Roth, Su 2022, Theorem 4.2; Zhu, Dong, Wang "
+    "2022, Theorem 10). No pair of data sets is known to attain both halves of that pair at once."
 )
 
 LEAST_RATE: Final = 1e-200
@@ -141,8 +141,8 @@ class BatchMean(ResolvedStep):
         if self.sample_rate == 1 or not self.symmetrised:
             return super(BatchMean, self).loss_law()
         reason = (
-            "the law of the loss is needed, and the larger of two profiles has none in closed form; several steps are "
-            "known between two theorems alone."
+            "the method needs one distribution of the loss, and the larger of two profiles has none in "
+            "closed form. Two theorems enclose several steps."
         )
         raise UnsupportedCombination(
             "method",

@@ -61,11 +61,11 @@ if TYPE_CHECKING:
 REVEALED: Final = "Dong, Roth, Su 2022 (Gaussian differential privacy), Corollary 3.3, the order of all epochs revealed"
 LARGEST: Final = "Chua et al. 2024 (arXiv 2403.17673), the largest of the batches of an epoch"
 BRACKET: Final = (
-    "bracket: the lower end is attained, by an attacker who looks at the largest of the sums of an epoch's batches, or "
-    "at a sum of functions of them that is nearly the likelihood ratio, a record against all others (Chua et al. 2024, "
-    "arXiv 2403.17673; several epochs composed); the upper end reveals the order of every epoch, so that the record is "
-    "in one known batch of each (joint convexity; Dong, Roth, Su 2022, Corollary 3.3). No theorem known here closes "
-    "the gap."
+    "bracket: an attacker attains the lower bound with the largest sum over the batches of an "
+    "epoch, or with an approximate likelihood ratio. The record stands against all others (Chua "
+    "et al. 2024, arXiv 2403.17673; several epochs composed). The upper bound reveals the order "
+    "of every epoch, so the record is in one known batch of each epoch (joint convexity; Dong, "
+    "Roth, Su 2022, Corollary 3.3). No known theorem closes the gap."
 )
 SUMMED: Final = "a sum of functions of the batches of an epoch, rounded; post-processing"
 LARGEST_SQUARE: Final = 500
@@ -93,10 +93,10 @@ class ShuffledEpochs(AbstractStep):
     @override
     def under(self, neighbours: Neighbours) -> ShuffledEpochs:
         if neighbours.relation != ZERO_OUT:
-            reason = "a record more or less, or in place of another one, moves others to other batches."
+            reason = "an added, removed or replaced record moves other records to other batches."
             raise neighbours.refused("shuffled batches", reason, (ZERO_OUT,))
         if neighbours.records > 1:
-            reason = "several records may share a batch, and no theorem known here says how surely."
+            reason = "several records may share a batch, and no known theorem bounds the probability of that event."
             raise neighbours.refused("shuffled batches", reason, ("one record",))
         return self
 
@@ -137,7 +137,7 @@ class ShuffledEpochs(AbstractStep):
 
     @override
     def loss_law(self) -> LossLaw:
-        reason = "the law of the loss is needed, and shuffled batches are known between two theorems alone."
+        reason = "the method needs one distribution of the loss, and two theorems enclose shuffled batches."
         raise UnsupportedCombination("method", "an approximation for shuffled batches", reason, ("auto", "discretised"))
 
     @property

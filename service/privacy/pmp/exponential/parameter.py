@@ -16,8 +16,8 @@ from service.privacy.pmp.exponential.population import LARGEST_SAMPLED_RANGE, Po
 from service.privacy.pmp.exponential.swap import SwapBounds
 
 BRACKET: Final = (
-    "bracket: the upper end is the swap bound (the largest change of ln p(w) when a record is exchanged); no theorem "
-    "gives a lower end but 0, which no parameter is below."
+    "bracket: the upper bound is the swap bound, which is the largest change of ln p(w) when one "
+    "record is exchanged. No theorem gives a lower bound above 0."
 )
 Direction = Literal["in_over_out", "out_over_in"]
 Method = Literal["enumeration", "sampling", "swap_bound"]

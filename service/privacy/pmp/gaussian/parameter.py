@@ -19,8 +19,8 @@ from service.privacy.trade_off.enclosed.ulps import around
 
 Query = Literal["sum", "mean"]
 BRACKET: Final = (
-    "bracket: the upper end is Proposition 12 of Lowy et al. 2023 or the worst case (Balle and Wang 2018, Theorem 8); "
-    "the lower end is attained by sets of outcomes on a line."
+    "bracket: the upper bound is Proposition 12 of Lowy et al. 2023 or the worst case (Balle and "
+    "Wang 2018, Theorem 8). Sets of outcomes on a line attain the lower bound."
 )
 
 

@@ -126,7 +126,7 @@ class DataProcessingBound(DelegatingCurve):
         if least <= found.lower:
             return found
         if least > found.upper + ROUNDING * (1 + abs(found.upper)):
-            raise NumericalFailure("a part tells more than the whole, beyond rounding")
+            raise NumericalFailure("a part reveals more than the whole, beyond rounding")
         return Enclosure(min(least, found.upper), found.upper, found.evidence)
 
 
@@ -156,4 +156,4 @@ def _check_order(lower: FloatArray, upper: FloatArray) -> None:
     """Raise NumericalFailure if bounds are out of order by more than rounding. The arguments are logarithms."""
     known = upper > -np.inf
     if (lower[known] > upper[known] + ROUNDING * (1 + np.abs(upper[known]))).any():
-        raise NumericalFailure("a part tells more than the whole, beyond rounding")
+        raise NumericalFailure("a part reveals more than the whole, beyond rounding")

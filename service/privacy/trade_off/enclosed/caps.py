@@ -299,7 +299,9 @@ def _crossed(
 
 def _contradiction(lower: FloatArray, upper: FloatArray) -> NumericalFailure:
     ends = f"[{float(lower[0])!r}, {float(upper[0])!r}]"
-    return NumericalFailure(f"an enclosure contradicts the extreme log-likelihood ratios or who guesses: {ends}")
+    return NumericalFailure(
+        f"an enclosure contradicts the extreme log-likelihood ratios or the curve of guessing: {ends}"
+    )
 
 
 def _as_number(bounds: EnclosureArray, number: Enclosure) -> Enclosure:

@@ -16,7 +16,7 @@ from mpmath import mpf
 from service.privacy.composition.inversion.engine import contour_pair
 from service.privacy.composition.inversion.epsilons import epsilon_on_contour
 from service.privacy.composition.inversion.loss_transform import LossTransform, TransformOnContour
-from service.privacy.composition.inversion.runs_on_contours import RunOnContour
+from service.privacy.composition.inversion.transforms_of_runs import TransformOfRun
 from service.privacy.composition.summands.sampled_gaussian import SampledGaussianSteps, TruncatedSampledGaussian
 from tests.slow_marker import thorough
 
@@ -89,7 +89,7 @@ def test_contour_values_near_poles_enclose_direct_integrals(seed: int, reflected
     transform = _transform(run, reflected=reflected)
     deviation = math.sqrt(float(transform.cumulants(np.array([0.5])).second[0]))
     for pole, side in itertools.product((0, 1), (-1, 1)):
-        line = RunOnContour(transform, pole + side * float(10 ** random.uniform(-4, 0.5)) / max(deviation, 1.0))
+        line = TransformOfRun(transform, pole + side * float(10 ** random.uniform(-4, 0.5)) / max(deviation, 1.0))
         (value,), (error,), (tilt,) = *line.origin, line.theta
         with mpmath.workdps(40):
             there = 1 - mpf(float(tilt)) if reflected else mpf(float(tilt))
@@ -296,7 +296,7 @@ def test_truncations_of_different_depth_agree() -> None:
     alpha, epsilon = np.array([1e-4]), np.array([2.0])
     readings = []
     for digits in (40.0, 80.0, 160.0):
-        grid = add.contours.grid(digits)
+        grid = add.contours.tilt_grid(digits)
         assert grid is not None
         points = read_points(grid.for_rates(alpha)[0].contour, alpha)
         profile = read_profile(grid.for_thresholds(epsilon)[0].contour, epsilon)
@@ -377,7 +377,7 @@ def test_revealing_run_finds_epsilon_on_first_contour(noise: float) -> None:
     """The alias terms of one pole overflow. Sums without error bounds agree with sums that have them."""
     add, remove = contour_pair(0.0, (SampledGaussianSteps(noise, 0.1, 5000),))
     for curve in (add, remove):
-        grid = curve.contours.grid(80.0)
+        grid = curve.contours.tilt_grid(80.0)
         assert grid is not None
         tilt = grid.for_delta(1e-5)
         at = np.array([tilt.threshold])

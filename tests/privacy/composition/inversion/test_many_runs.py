@@ -13,7 +13,7 @@ from numpy.random import Generator
 from service.privacy.composition.inversion.engine import contour_pair
 from service.privacy.composition.inversion.many import Wanted, evaluate_together, run_of
 from service.privacy.composition.inversion.recorded_queries import recorded_queries_of
-from service.privacy.composition.inversion.run import ContourRun
+from service.privacy.composition.inversion.run_law import RunLaw
 from service.privacy.composition.summands.abstract import Summand
 from service.privacy.composition.summands.gaussian_mixture import GaussianMixtureSteps
 from service.privacy.composition.summands.sampled_gaussian import SampledGaussianSteps
@@ -109,7 +109,7 @@ def together(
     runs: Sequence[SampledGaussianSteps | tuple[Summand, ...]], asked: list[tuple[Known, ...]]
 ) -> list[Wanted]:
     listed = [each if isinstance(each, tuple) else (each,) for each in runs]
-    wanted = [Wanted(ContourRun.of(0.0, steps), known) for steps, known in zip(listed, asked, strict=True)]
+    wanted = [Wanted(RunLaw.of(0.0, steps), known) for steps, known in zip(listed, asked, strict=True)]
     evaluate_together(wanted, 1e-6)
     return wanted
 
@@ -244,12 +244,12 @@ def test_order_of_runs_does_not_matter() -> None:
 
 
 def test_only_runs_of_one_law_are_batched() -> None:
-    assert ContourRun.of(0.0, (C1,)).unit == ((replace(C1, count=1),), 1000)
-    assert ContourRun.of(0.1, (C1,)).unit is None
+    assert RunLaw.of(0.0, (C1,)).unit == ((replace(C1, count=1),), 1000)
+    assert RunLaw.of(0.1, (C1,)).unit is None
     other = replace(C1, sample_rate=0.02, count=600)
-    assert ContourRun.of(0.0, (C1, other)).unit == ((replace(C1, count=5), replace(other, count=3)), 200)
-    assert ContourRun.of(0.0, (C1, TwoPointSteps(0.1, 10))).unit is None
-    assert ContourRun.of(0.0, [replace(C1, noise_multiplier=1 + k / 8) for k in range(5)]).unit is None
+    assert RunLaw.of(0.0, (C1, other)).unit == ((replace(C1, count=5), replace(other, count=3)), 200)
+    assert RunLaw.of(0.0, (C1, TwoPointSteps(0.1, 10))).unit is None
+    assert RunLaw.of(0.0, [replace(C1, noise_multiplier=1 + k / 8) for k in range(5)]).unit is None
     assert run_of(contour_pair(0.1, [C1])[0]) is None
     assert run_of(contour_pair(0.0, [C1])[0]) is not None
 

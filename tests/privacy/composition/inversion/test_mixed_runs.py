@@ -232,7 +232,7 @@ def test_unbounded_contours_have_few_nodes(seed: int, monkeypatch: pytest.Monkey
     def noted(self: straight.StraightContour, runs: Any, *rest: Any) -> None:
         made(self, runs, *rest)
         height = float(self.nodes * self.step[0])
-        elements.append(0.0 if self.ends.all() else self.nodes * runs._contour.work(height))
+        elements.append(0.0 if self.has_decayed.all() else self.nodes * runs._contour.work(height))
 
     monkeypatch.setattr(straight.StraightContour, "__init__", noted)
     found = pair(steps, "contour", options=LOOSE).add.power_at(10.0 ** generator.uniform(-6, -1))

@@ -134,7 +134,7 @@ class Panel:
         return whole.chosen(np.argsort(whole.start.imag))
 
 
-class Contour:
+class ContourLayout:
     """Panels of one contour and the bounds of their errors, for thresholds near `center`."""
 
     def __init__(
@@ -169,10 +169,10 @@ class Contour:
         self.grids, self.bend, self.center, self.goal = grids, bend, center, log_goal
         self.value, self.reflected, self.gaussian_mu_squared = value, reflected, gaussian_mu_squared
 
-    def on(self, grids: Grids) -> Contour:
+    def on(self, grids: Grids) -> ContourLayout:
         """Return this contour with other grids."""
         given = self.bend, self.center, self.goal, self.value, self.reflected, self.gaussian_mu_squared
-        return Contour(grids, *given)
+        return ContourLayout(grids, *given)
 
     def moments_at(self, z: ComplexArray) -> ComplexArray:
         """Return where the moments of H0 are evaluated: z, or if reflected 1 - conj(z), with the conjugate moment."""

@@ -42,7 +42,7 @@ _SHARED_SCORE = 5
 
 
 @dataclass(frozen=True)
-class ContourRun:
+class RunLaw:
     """Run as both directions share it: its summands, and their moments truncated at several levels."""
 
     gaussian_mu_squared: float
@@ -56,7 +56,7 @@ class ContourRun:
     _levels: dict[tuple[int, int], int] = field(default_factory=dict[tuple[int, int], int])
 
     @staticmethod
-    def of(gaussian_mu_squared: float, summands: Iterable[Summand]) -> ContourRun:
+    def of(gaussian_mu_squared: float, summands: Iterable[Summand]) -> RunLaw:
         """Return the run of Gaussian steps of total mu^2 and the summands."""
         groups: list[list[Summand]] = []
         for summand in sorted(summands, key=lambda summand: summand.order):
@@ -67,7 +67,7 @@ class ContourRun:
                 groups.append([summand])
         spreads = (each.count * min(each.spread, 1.0) ** 2 for group in groups for each in group)
         deviation = math.sqrt(gaussian_mu_squared + math.fsum(spreads))
-        return ContourRun(gaussian_mu_squared, tuple(map(tuple, groups)), deviation)
+        return RunLaw(gaussian_mu_squared, tuple(map(tuple, groups)), deviation)
 
     @cached_property
     def summands(self) -> tuple[Summand, ...]:
