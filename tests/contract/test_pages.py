@@ -243,6 +243,22 @@ def test_table_of_problems_is_complete() -> None:
     assert sorted(listed) == sorted({(kind.type, kind.status) for kind in kinds})
 
 
+def test_tables_of_routes_and_headers_are_complete(client: TestClient) -> None:
+    document = client.get("/openapi.json").json()
+    routes, headers = section("Routes", "reference"), section("Headers", "reference")
+    assert [path for path in document["paths"] if f"{path}`" not in routes] == []
+    sent = {
+        name
+        for operations in document["paths"].values()
+        for operation in operations.values()
+        if "responses" in operation
+        for response in operation["responses"].values()
+        for name in response.get("headers", {})
+    }
+    assert len(sent) > 5
+    assert sorted(name for name in sent if f"`{name.lower()}`" not in headers.lower()) == []
+
+
 def test_table_of_media_types_is_complete() -> None:
     rows = re.findall(r"(?m)^\| (`.*?`) \| ([\w, ]+) \| .* \|$", section("Media types", "reference"))
     listed = {
