@@ -199,6 +199,16 @@ def test_table_of_job_diagnoses_is_complete() -> None:
     assert [reason for reason in reasons if reason not in told] == []
 
 
+def test_both_mus_of_a_run_match_the_page(client: TestClient) -> None:
+    answer = client.post("/v1/bounds", json={"mechanism": DP_SGD, "questions": [{"type": "gdp_mu"}]}).json()
+    [found] = answer["answers"]
+    text = " ".join(page("requests").split())
+    assert f"is {found['value']:.2f}-GDP for error rates of {found['question']['false_positive_rate_min']:.0e}" in (
+        text.replace("1e-9", "1e-09")
+    )
+    assert f"its mu is {found['global_mu']['value']:.1f}:" in text
+
+
 def test_tables_of_assumptions_are_complete() -> None:
     rows = re.findall(r"(?m)^\| (.*) \|$", section("Who attests what", "assessments"))
     named = {code for row in rows for code in re.findall(r"`([a-z]+(?:_[a-z]+)+)`", row)}

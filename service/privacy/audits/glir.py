@@ -54,7 +54,18 @@ class ReleaseNoise:
         return self.std > 0 and not self.proportional
 
     def whitened_variances(self, variances: FloatArray) -> FloatArray:
-        """Return the variance of the whitened noise along each axis, from the `variances` of the gradients there."""
+        """Return the variance of the whitened noise along each axis of the gradients' covariance.
+
+        Parameters
+        ----------
+        variances : array, shape (d,)
+            Variances of the gradients along these axes.
+
+        Returns
+        -------
+        array, shape (d,)
+            Variances of the noise, relative to those of the gradients.
+        """
         scale = np.ones_like(variances) if self.proportional else 1 / variances
         return self.std**2 * scale
 

@@ -299,7 +299,18 @@ class ComposedLoss:
         return math.fsum(count * law.largest for law, count in self.parts)
 
     def cumulants(self, hypothesis: Hypothesis) -> FloatArray:
-        """Return the cumulants of the run's privacy loss of orders 1 to 6, shape (6,), in powers of nats."""
+        """Return the cumulants of the run's privacy loss under one hypothesis.
+
+        Parameters
+        ----------
+        hypothesis : Hypothesis
+            H0 (record absent) or H1.
+
+        Returns
+        -------
+        array, shape (6,)
+            Cumulants of orders 1 to 6, in powers of nats.
+        """
         total = np.zeros(CUMULANTS)
         for law, count in self.parts:
             total += count * law.cumulants(hypothesis)

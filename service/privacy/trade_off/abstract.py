@@ -278,6 +278,11 @@ class AbstractTradeOff(ABC):
         del epsilon
         return 1.0
 
+    def is_settled(self, epsilon: float) -> bool:
+        """Return whether profile(epsilon) was evaluated and no second engine has narrower bounds, even if wide."""
+        del epsilon
+        return False
+
     @property
     @abstractmethod
     def largest_log_ratio(self) -> Enclosure:
