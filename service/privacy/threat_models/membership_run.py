@@ -92,7 +92,7 @@ def run_of(mechanism: AbstractMechanism) -> MembershipRun:
     while isinstance(inner, Repeated):
         steps, inner = steps * inner.steps, inner.mechanism
     if not isinstance(inner, NoisySgd):
-        reason = "the curve of this adversary is known only for mean gradients of which the batch size is known."
+        reason = "the curve of this adversary is known only for noisy_sgd, the mean gradients of batches of known size."
         raise UnsupportedCombination(
             "mechanism", f"membership for {mechanism.type}", reason, ("noisy_sgd", "repeated noisy_sgd")
         )
