@@ -32,7 +32,7 @@ class Absence:
 
     @property
     def has_begun(self) -> bool:
-        """Whether the last attempt failed."""
+        """Whether the last attempt to reach the service failed."""
         return self._since is not None
 
     def end(self) -> None:
@@ -79,7 +79,7 @@ class RowReader:
         return job_path(name, f"/results?start={self.start}")
 
     def rows(self, piece: bytes) -> Iterator[dict[str, Any]]:
-        """Yield the rows that a piece completes. Raise InvalidAnswer."""
+        """Yield the rows of results that a piece of the response completes. Raise InvalidAnswer."""
         for line in self._lines.feed(piece):
             try:
                 row: dict[str, Any] = json.loads(line)
@@ -91,7 +91,7 @@ class RowReader:
 
 @final
 class EventReader:
-    """Reader of events, which may be reopened behind the last event."""
+    """Reader of server-sent events of a job, which may be reopened after the last event."""
 
     def __init__(self) -> None:
         self._last = 0
@@ -99,7 +99,7 @@ class EventReader:
         self._lines = LineReader()
 
     def headers(self) -> dict[str, str]:
-        """Return the headers that continue behind the last event."""
+        """Return the HTTP headers that continue after the last event."""
         self._lines = LineReader()
         return {"Last-Event-ID": str(self._last - 1)} if self._last else {}
 

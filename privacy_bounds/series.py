@@ -54,7 +54,7 @@ class Sweep:
 
     @property
     def read_as(self) -> Notes:
-        """Notes on how the run was read."""
+        """Notes on how a run without a type was read."""
         return self.origin.notes
 
     def columns(self) -> Columns:
@@ -130,7 +130,7 @@ class Curves:
 
     @property
     def read_as(self) -> Notes:
-        """Notes on how the run was read."""
+        """Notes on how a run without a type was read."""
         return self.origin.notes
 
     @property

@@ -52,12 +52,12 @@ class Number:
 
     @property
     def read_as(self) -> Notes:
-        """Notes on how the run was read."""
+        """Notes on how a run without a type was read."""
         return self.origin.notes
 
     @property
     def notes(self) -> Notes:
-        """Notes on how the run was read, and on the answer."""
+        """Notes on how a run without a type was read, and on the answer."""
         return (*self.origin.notes, *self.answer.notes)
 
     def __float__(self) -> float:
@@ -114,12 +114,12 @@ class Power:
 
     @property
     def read_as(self) -> Notes:
-        """Notes on how the run was read."""
+        """Notes on how a run without a type was read."""
         return self.origin.notes
 
     @property
     def notes(self) -> Notes:
-        """Notes on how the run was read, and on the answer."""
+        """Notes on how a run without a type was read, and on the answer."""
         return (*self.origin.notes, *self.answer.notes)
 
     def columns(self) -> Columns:
@@ -173,12 +173,12 @@ class Bounds:
 
     @property
     def answers(self) -> tuple[Number | Power, ...]:
-        """Tuple of all answers."""
+        """All answers, in the order of the questions."""
         return tuple(self)
 
     @property
     def read_as(self) -> Notes:
-        """Notes on how the run was read."""
+        """Notes on how a run without a type was read."""
         return self.origin.notes
 
     def columns(self) -> Columns:

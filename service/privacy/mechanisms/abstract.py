@@ -185,7 +185,7 @@ class SampledGaussianPart(StepPart):
 
     @property
     def rate_rest(self) -> float:
-        """Difference of the exact sampling rate and its double."""
+        """Exact sampling rate minus the double next to it."""
         return 0.0 if self.exact is None else float(self.exact[1] - Fraction(self.sample_rate))
 
     @property
@@ -373,7 +373,7 @@ class AbstractStep(AbstractMechanism):
 
     @override
     def elementary_steps(self) -> Steps:
-        """Return the step itself, once."""
+        """Return this step with the count 1."""
         return ((self, 1),)
 
     @abstractmethod

@@ -49,7 +49,7 @@ class ProfileTable:
         self._known = known[:, rising]
 
     def log_profile(self, epsilon: FloatArray) -> FloatArray:
-        """Return approximate ln delta, at infinite eps too."""
+        """Return approximate ln delta(eps) from the table, at infinite eps too."""
         known = self._known
         inside = np.clip(epsilon, known[0, 0], known[0, -1])
         place = np.clip(np.searchsorted(known[0], inside, side="right"), 1, known.shape[1] - 1)
