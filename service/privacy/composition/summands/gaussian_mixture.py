@@ -228,7 +228,7 @@ class TruncatedGaussianMixture(NormalTrapezoid):
         self._need = np.log(self._steps) + 42.0
         self._deviation, self._share = self.of_parts(np.asarray(deviation)), self._steps / own
         goal = digits * math.log(10) + np.log(4 * self.count)
-        self._low, self._high = self._reach(goal)
+        self._low, self._high = self._truncation_points(goal)
         self.step, self._first, self._kept = self._laid_out()
         low = (self._first - 0.5) * self.step * (1 - 1e-13)
         high = 0.5 * self._kept * self.step if self.mirrored else (self._first + self._kept - 0.5) * self.step
@@ -264,8 +264,8 @@ class TruncatedGaussianMixture(NormalTrapezoid):
     def lengths(self) -> IndexArray:
         return self._kept
 
-    def _reach(self, goal: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return where about e^-goal of the mass of H0 and H1 is left.
+    def _truncation_points(self, goal: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the points to the left and right beyond which about e^-goal of the mass of H0 and H1 lies.
 
         Beyond x that mass is at most sum w e^{-(x - s mu)^2/2}/2.
         """
@@ -297,7 +297,7 @@ class TruncatedGaussianMixture(NormalTrapezoid):
         """Return the step, the first node and the number of nodes of each part."""
         smooth = smooth_spacing(self._need, self._steps)
         width = math.sqrt(2 * (1 - _USUAL_LEAST)) / np.sqrt(self._largest_spread())
-        wanted = np.minimum(smooth, 2 * math.pi * width / (self._need + 15.0 + self._growth()))
+        wanted = np.minimum(smooth, 2 * math.pi * width / (self._need + 15.0 + self._highest_turn()))
         step = np.maximum(np.floor(wanted * 2.0**20), 1) * 2.0**-20
         last = np.minimum(np.ceil(self._high / step), _TOO_MANY_NODES).astype(np.intp)
         if self.mirrored:
@@ -323,7 +323,7 @@ class TruncatedGaussianMixture(NormalTrapezoid):
         square = (responsibility * terms.shift[:, :, None] ** 2).sum(axis=1)
         return np.maximum((square - mean**2).max(axis=1), 1e-30)
 
-    def _growth(self) -> FloatArray:
+    def _highest_turn(self) -> FloatArray:
         """Return `highest_turn` for these steps.
 
         For few steps |M| falls only like exp(-ln^2(t w e^{-s^2 mu^2/2})/(2 s^2 mu^2)), with s the smallest shift.
@@ -365,7 +365,7 @@ class TruncatedGaussianMixture(NormalTrapezoid):
         return np.array([[0.35], [0.65], [1.0]]) * self.widest
 
     @cached_property
-    def kernels(self) -> FloatArray:
+    def strip_exponents(self) -> FloatArray:
         """Exponents q^2/2 - 2 pi q/h of the strips."""
         return 0.5 * self._strips**2 - 2 * math.pi * self._strips / self.step
 

@@ -51,7 +51,7 @@ class ChiSquareStrip:
     """ln |w| on the path minus its value on the real axis, at the nodes."""
     argument: FloatArray
     """arg w on the path, at the nodes."""
-    growth: FloatArray
+    density_growth: FloatArray
     """Bound Q: the density times dT/ds is at most e^{Q q^2} times its value on the real axis."""
     near: FloatArray
     """Upper bound of |d ln w/ds|."""

@@ -203,21 +203,21 @@ class TruncatedSampledGaussian(NormalTrapezoid):
         `total` is the number of steps of the run of each part.
         """
         smooth_step = smooth_spacing(self._need, total)
-        growth = 0.0 if deviation is None else self._growth(total, deviation)
-        strip_share = 2 * math.pi * 0.7 * math.pi / (self._need + 15.0 + growth)
+        turn = 0.0 if deviation is None else self._highest_turn(total, deviation)
+        strip_share = 2 * math.pi * 0.7 * math.pi / (self._need + 15.0 + turn)
         goal = digits * math.log(10) + np.log(2 * self.count)
-        reach = np.maximum(np.sqrt(2 * goal), 1 / self.sigma + np.sqrt(2 * np.maximum(goal + np.log(self.rate), 0.0)))
+        right = np.maximum(np.sqrt(2 * goal), 1 / self.sigma + np.sqrt(2 * np.maximum(goal + np.log(self.rate), 0.0)))
         left = np.sqrt(2 * self._need) + 2.0 + 12.0 / np.sqrt(total)
         in_u = len(self.sigma) >= _FEWEST_SHARED and not self.separate
         if in_u:
             wanted = np.minimum(smooth_step / self.sigma.max(), strip_share)[:1]
             origin = self._log_odds - 0.5 / self.sigma**2
-            low, high = np.min(origin - left / self.sigma, keepdims=True), origin + reach / self.sigma
+            low, high = np.min(origin - left / self.sigma, keepdims=True), origin + right / self.sigma
         elif self.separate:
-            wanted, low, high = np.minimum(smooth_step, strip_share * self.sigma), -left, reach
+            wanted, low, high = np.minimum(smooth_step, strip_share * self.sigma), -left, right
         else:
             wanted = np.minimum(smooth_step, strip_share * self.sigma.min())[:1]
-            low, high = -left[:1], np.full_like(self.sigma, reach.max())
+            low, high = -left[:1], np.full_like(self.sigma, right.max())
         spacing = np.maximum(np.floor(wanted * 2.0**20), 1) * 2.0**-20
         first = np.floor(low / spacing)
         kept = (np.ceil(high / spacing) - first).astype(np.intp) + 1
@@ -226,7 +226,7 @@ class TruncatedSampledGaussian(NormalTrapezoid):
         # The number of nodes is a multiple of a block; the added nodes have no weight.
         return GaussianNodeLayout(spacing, first, nodes + -nodes % SUM_BLOCK, steps, kept, in_u)
 
-    def _growth(self, total: FloatArray, deviation: float | FloatArray) -> FloatArray:
+    def _highest_turn(self, total: FloatArray, deviation: float | FloatArray) -> FloatArray:
         """Return `highest_turn` for these steps.
 
         For few steps |M| falls only like exp(-sigma^2 ln^2(t p e^{-1/(2 sigma^2)})/2).
@@ -273,7 +273,7 @@ class TruncatedSampledGaussian(NormalTrapezoid):
         return np.array([[0.3], [0.6], [0.9]]) * np.minimum(2 * math.pi / self.step, math.pi * self.sigma)
 
     @cached_property
-    def kernels(self) -> FloatArray:
+    def strip_exponents(self) -> FloatArray:
         """Exponents q^2/2 - 2 pi q/h of the strips."""
         return 0.5 * self._strips**2 - 2 * math.pi * self._strips / self.step
 
@@ -327,7 +327,7 @@ class TruncatedSampledGaussian(NormalTrapezoid):
         grid = self.grid
         first, fallen = grid.x[:, 0], 0.5 * grid.x[:, 0] ** 2 + math.log(2)
         steepest = grid.responsibility[:, 0] / self.sigma * (1 + 1e-9) + 1e-300
-        return grid.loss[:, 0], grid.weight[:, 0], np.log1p(-self.rate), fallen, np.maximum(-first, 0.0) / steepest
+        return grid.loss[:, 0], grid.null_weight[:, 0], np.log1p(-self.rate), fallen, np.maximum(-first, 0.0) / steepest
 
     @override
     def beyond(self, tilts: FloatArray, shift: FloatArray) -> FloatArray:

@@ -115,7 +115,7 @@ def test_strips_bound_the_integrand() -> None:
             s = mpf(float(grid.places[node])) + source.uniform(-0.5, 0.5) * grid.spacing
             q = a * source.random()
             (density, w), (turned, w_turned) = _integrand(law, s), _integrand(law, mpmath.mpc(s, -q))
-            assert mpmath.log(abs(turned) / abs(density)) <= strip.growth[node] * q * q + 1e-9
+            assert mpmath.log(abs(turned) / abs(density)) <= strip.density_growth[node] * q * q + 1e-9
             change = mpmath.log(abs(w_turned) / w)
             assert strip.log_least[node] - 1e-9 <= change <= strip.log_raise[node] + 1e-9
             assert -1e-12 <= mpmath.arg(w_turned) <= strip.near[node] * q + 1e-9
