@@ -42,7 +42,7 @@ _HEAVY_REST = 0.01
 _FAR_APART, _MANY_SAMPLED = 2.2, 30.0
 """Gap of the shifts over the noise, and number of sampled records, for modes with few losses between them."""
 
-_PLACES = 48
+_POINTS = 48
 """Number of points at which the spread of the shift is evaluated before the nodes are laid out."""
 
 _PRODUCT_GAIN = 4
@@ -73,7 +73,7 @@ class GaussianMixtureSteps(Summand):
 
     @property
     @override
-    def reach(self) -> tuple[float, float]:
+    def loss_range(self) -> tuple[float, float]:
         return self.log_prob_never_sampled, math.inf
 
     @property
@@ -97,7 +97,7 @@ class GaussianMixtureSteps(Summand):
 
     @property
     @override
-    def reach_error(self) -> float:
+    def least_loss_error(self) -> float:
         error, log = self.count * self.part.weight_error, self._log_rest
         return 4 * error * math.exp(-log) if error > 0 and log > -700 else 0.0
 
@@ -146,14 +146,19 @@ class GaussianMixtureSteps(Summand):
 
     @classmethod
     @override
-    def ends_are_light(cls, groups: Sequence[tuple[Self, ...]], digits: FloatArray, theta: FloatArray) -> BoolArray:
+    def last_nodes_are_negligible(
+        cls, groups: Sequence[tuple[Self, ...]], digits: FloatArray, theta: FloatArray
+    ) -> BoolArray:
         steps = [max(group, key=lambda step: step.part.mean_shift) for group in groups]
         pairs = list(zip(steps, theta.tolist(), strict=True))
-        rows = [[_end_is_light(step.part, step.count, each, tilt) for step, tilt in pairs] for each in digits.tolist()]
+        rows = [
+            [_last_node_is_negligible(step.part, step.count, each, tilt) for step, tilt in pairs]
+            for each in digits.tolist()
+        ]
         return np.array(rows, dtype=bool).reshape(len(digits), len(groups))
 
 
-def _end_is_light(part: GaussianMixturePart, count: int, digits: float, theta: float) -> bool:
+def _last_node_is_negligible(part: GaussianMixturePart, count: int, digits: float, theta: float) -> bool:
     """Return whether the last node has negligible weight at the tilt.
 
     It suffices that the weight is negligible at the smallest tilt at which far jumps dominate.
@@ -308,8 +313,8 @@ class TruncatedGaussianMixture(NormalTrapezoid):
     def _largest_spread(self) -> FloatArray:
         """Return the approximate largest variance of s mu at one x, shape (parts,), which steers the spacing."""
         terms = self._terms
-        share = np.linspace(0.0, 1.0, _PLACES)
-        places = [self._low[:, None] * (1 - share) + self._high[:, None] * share]
+        share = np.linspace(0.0, 1.0, _POINTS)
+        points = [self._low[:, None] * (1 - share) + self._high[:, None] * share]
         with np.errstate(divide="ignore", invalid="ignore"):
             log_all = np.concatenate([np.log(terms.rest)[:, None], terms.log_weight], axis=1)
             shift = np.concatenate([np.zeros_like(terms.rest)[:, None], terms.shift], axis=1)
@@ -317,8 +322,8 @@ class TruncatedGaussianMixture(NormalTrapezoid):
             # Points at which neighbouring shifts are equally likely.
             between = -np.diff(log_all, axis=1) / gap + 0.5 * (shift[:, 1:] + shift[:, :-1])
         between = np.where(np.isfinite(between), between, 0.0)
-        places.append(np.clip(between, self._low[:, None], self._high[:, None]))
-        responsibility = log_ratio(terms, np.concatenate(places, axis=1))[2]
+        points.append(np.clip(between, self._low[:, None], self._high[:, None]))
+        responsibility = log_ratio(terms, np.concatenate(points, axis=1))[2]
         mean = (responsibility * terms.shift[:, :, None]).sum(axis=1)
         square = (responsibility * terms.shift[:, :, None] ** 2).sum(axis=1)
         return np.maximum((square - mean**2).max(axis=1), 1e-30)

@@ -144,9 +144,9 @@ class GaussianMixtureOnContour(TrapezoidOnContour[TruncatedGaussianMixture]):
         right = np.minimum(last + 1, unknown.shape[-1] - 1)
         y = eta[..., None] * grid.terms.shift
         k = np.where(y < _TURN, np.sinc(np.minimum(y, _TURN) / math.pi), _LEAST_SINE)
-        places = np.broadcast_to(right[:, :, None, None], (*y.shape, 1))
+        indices = np.broadcast_to(right[:, :, None, None], (*y.shape, 1))
         responsibility = np.broadcast_to(grid.responsibility, (len(eta), *grid.responsibility.shape))
-        at = np.take_along_axis(responsibility, places, axis=-1)[..., 0]
+        at = np.take_along_axis(responsibility, indices, axis=-1)[..., 0]
         positive = np.sum(at * grid.terms.shift * k, axis=-1) > 1e-12 * np.sum(at * grid.terms.shift, axis=-1)
         return (last < 0) | (positive & (right > last))
 

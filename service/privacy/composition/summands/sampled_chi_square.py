@@ -18,7 +18,7 @@ from typing_extensions import override
 
 from service.privacy.composition.summands.abstract import RunScale
 from service.privacy.composition.summands.sampled_chi_square_grid import (
-    LEAST_PLACE,
+    LEAST_S,
     ChiSquareGrid,
     ChiSquareStep,
     ChiSquareSteps,
@@ -58,10 +58,10 @@ class TruncatedSampledChiSquare(TruncatedTrapezoid):
         self.count = np.array([float(steps.count)])
         self._need = math.log(steps.count) + 42.0
         goal = digits * math.log(10) + math.log(2 * steps.count)
-        self._low = max(_place(lambda s: self._is_dropped(s, goal), law.center, -1), LEAST_PLACE)
+        self._low = max(_farthest_point(lambda s: self._is_dropped(s, goal), law.center, -1), LEAST_S)
         share = 12.0 / math.sqrt(steps.count)
         need = 0.5 * (math.sqrt(2 * self._need) + 2.0 + share) ** 2
-        self._high = _place(lambda s: law.log_tail(s, upper=True) <= -need, law.center, 1)
+        self._high = _farthest_point(lambda s: law.log_tail(s, upper=True) <= -need, law.center, 1)
         smooth = float(smooth_spacing(self._need, steps.count))
         widest = min(0.7 * math.pi / law.spread, 12.0 if self._low >= 4 else 1.4)
         step = min(smooth, 2 * math.pi * widest / (self._need + 15.0 + self._highest_turn(deviation)))
@@ -189,18 +189,18 @@ class TruncatedSampledChiSquare(TruncatedTrapezoid):
     def end_error(self, tilts: FloatArray, shift: FloatArray) -> FloatArray:
         """Return the mass beyond the grid where T is large."""
         loss, least = float(self.grid.loss[0, 0]), math.log1p(-self.law.rate)
-        tail = self.law.log_tail(float(self.grid.places[0]) + 0.5 * self._step, upper=True)
+        tail = self.law.log_tail(float(self.grid.points[0]) + 0.5 * self._step, upper=True)
         return np.exp(tail + np.maximum(tilts * loss, tilts * least) - shift)
 
 
-def _place(is_far: Callable[[float], bool], center: float, side: int) -> float:
+def _farthest_point(is_far: Callable[[float], bool], center: float, side: int) -> float:
     """Return about the nearest s on one side of the center that is far, or the farthest s tried."""
     inside, stride = center, 1.0
     outside = center + side * stride
     while not is_far(outside) and abs(outside - center) < 2000.0:
         inside, stride = outside, 2 * stride
         outside = center + side * stride
-        if outside < LEAST_PLACE:
-            outside = LEAST_PLACE
+        if outside < LEAST_S:
+            outside = LEAST_S
             break
     return bisected(is_far, inside, outside, _ROUNDS, close=1e-2)[1]

@@ -88,7 +88,7 @@ class SampledChiSquareOnContour(TrapezoidOnContour[TruncatedSampledChiSquare]):
         """
         law, s, r, half = (
             self.law.grid.law,
-            self.law.grid.places,
+            self.law.grid.points,
             self.law.grid.responsibility,
             0.5 * self.law.grid.spacing,
         )
@@ -192,7 +192,7 @@ class ChiSquareMajorants:
     def log_bounds(self, heights: FloatArray) -> FloatArray:
         """Return ln of the best bound at each height, shape (H, 1, 1)."""
         heights = heights[:, 0]
-        places, bounds = self._looked_up
-        cell = np.searchsorted(places, heights, side="right") - 1
-        looked = np.where(cell < 0, 0.0, bounds[np.clip(cell, 0, len(places) - 1)])
+        known_heights, bounds = self._looked_up
+        cell = np.searchsorted(known_heights, heights, side="right") - 1
+        looked = np.where(cell < 0, 0.0, bounds[np.clip(cell, 0, len(known_heights) - 1)])
         return np.minimum(looked, self._log_far(heights))[:, None, None]

@@ -64,7 +64,7 @@ class ChiSquareStrip:
 
 def strip_at(grid: ChiSquareGrid, a: float) -> ChiSquareStrip:
     """Return bounds of the integrand of any tilt on the path s - ia and between it and the real axis."""
-    s = grid.places
+    s = grid.points
     return ChiSquareStrip(a, *_on_path(grid, s, a), *_over_cells(grid, s, a))
 
 

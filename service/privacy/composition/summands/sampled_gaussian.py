@@ -26,7 +26,7 @@ from service.privacy.composition.summands.abstract import RunScale, Summand
 from service.privacy.composition.summands.sampled_gaussian_nodes import (
     GaussianNodeLayout,
     SampledGaussianNodes,
-    ends_are_light,
+    last_nodes_are_negligible,
 )
 from service.privacy.composition.summands.sampled_gaussian_shared import moment_sums
 from service.privacy.composition.summands.sampled_step import SampledStep
@@ -66,7 +66,7 @@ class SampledGaussianSteps(Summand):
 
     @property
     @override
-    def reach(self) -> tuple[float, float]:
+    def loss_range(self) -> tuple[float, float]:
         return self.log_prob_never_sampled, math.inf
 
     @property
@@ -86,7 +86,7 @@ class SampledGaussianSteps(Summand):
 
     @property
     @override
-    def reach_error(self) -> float:
+    def least_loss_error(self) -> float:
         return 1.01 * self.count * abs(self.rate_rest) / (1 - self.sample_rate)
 
     @property
@@ -111,13 +111,15 @@ class SampledGaussianSteps(Summand):
 
     @classmethod
     @override
-    def ends_are_light(cls, groups: Sequence[tuple[Self, ...]], digits: FloatArray, theta: FloatArray) -> BoolArray:
+    def last_nodes_are_negligible(
+        cls, groups: Sequence[tuple[Self, ...]], digits: FloatArray, theta: FloatArray
+    ) -> BoolArray:
         steps = [
             min(group, key=lambda step: step.noise_multiplier - 1e-3 * math.log(step.sample_rate)) for group in groups
         ]
         known = np.array([(step.noise_multiplier, step.sample_rate, float(step.count)) for step in steps]).T
         columns = (np.broadcast_to(each, (len(digits), len(groups))) for each in (*known, digits[:, None], theta))
-        return ends_are_light(*columns)
+        return last_nodes_are_negligible(*columns)
 
 
 class TruncatedSampledGaussian(NormalTrapezoid):

@@ -141,7 +141,7 @@ class SampledGaussianNodes(TrapezoidNodes):
         )
 
 
-def ends_are_light(
+def last_nodes_are_negligible(
     sigma: FloatArray, rate: FloatArray, count: FloatArray, digits: FloatArray, theta: FloatArray
 ) -> BoolArray:
     """Return where the last node of each run of equal steps has negligible weight.
