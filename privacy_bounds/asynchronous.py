@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar, ca
 from privacy_bounds.api import Asking
 from privacy_bounds.calls import JSON, Call, encode, read_response
 from privacy_bounds.clients import Client, jobs_path
-from privacy_bounds.errors import InvalidArgument
+from privacy_bounds.errors import InvalidArgument, PrivacyBoundsError
 from privacy_bounds.jobs import AsyncJob
 from privacy_bounds.pictures import Origin
 
@@ -48,8 +48,8 @@ def _awaited(
 class AsyncClient:
     """Client with coroutines (asyncio). The arguments are those of `Client`.
 
-    Connections are kept and reused; `aclose` or an `async with` block closes them. Pictures of answers are requested by
-    a `Client` of their own, which waits. `AsyncClient(Local())` computes in threads of this process.
+    Connections are kept and reused; `aclose` or an `async with` block closes them. The method `plot` of answers waits,
+    since it sends its request by a `Client`. `AsyncClient(Local())` computes in threads of this process.
     """
 
     def __init__(self, url: str | Asking, **settings: Any) -> None:
@@ -143,20 +143,38 @@ class AsyncClient:
 
         Requests that the service refuses for lack of capacity are repeated.
         """
-        import stamina
+        from privacy_bounds.http import Repetition, is_busy
 
-        from privacy_bounds.http import Body, Repetition
+        repetition = Repetition(self._service.address.retry_seconds)
+        try:
+            return await self._fetch_once(method, path, body, headers, media_type)
+        except PrivacyBoundsError as error:
+            if not is_busy(error):
+                raise
+            refusals = [error]
+        import stamina  # takes longer to import and to enter than most requests take
 
-        address = self._service.address
-        repetition = Repetition(address.retry_seconds)
         async for attempt in stamina.retry_context(repetition.wait_of, attempts=None, timeout=None):
             with attempt:
-                async with self.stream(method, path, body, headers, media_type) as response:
-                    received = Body(address, response)
-                    async for piece in response.aiter_bytes():
-                        received.add(piece)
-                    return received.complete()
+                if refusals:  # the attempt above
+                    raise refusals.pop()
+                return await self._fetch_once(method, path, body, headers, media_type)
         raise AssertionError("the last attempt returns or raises")
+
+    async def _fetch_once(
+        self, method: str, path: str, body: bytes | None, headers: Mapping[str, str] | None, media_type: str
+    ) -> bytes:
+        async with self.stream(method, path, body, headers, media_type) as response:
+            return await self._receive(response)
+
+    async def _receive(self, response: httpx2.Response) -> bytes:
+        """Return the body of a successful response. Raise the error of an unsuccessful response."""
+        from privacy_bounds.http import Body
+
+        received = Body(self._service.address, response)
+        async for piece in response.aiter_bytes():
+            received.add(piece)
+        return received.complete()
 
     @asynccontextmanager
     async def stream(
@@ -168,7 +186,7 @@ class AsyncClient:
         media_type: str = JSON,
     ) -> AsyncGenerator[httpx2.Response]:
         """Send a request once and yield the open response. Raise PrivacyBoundsError."""
-        from privacy_bounds.http import LARGEST_PROBLEM, Body, check_head, error_of, translated_errors
+        from privacy_bounds.http import check_head, translated_errors
 
         address = self._service.address
         url = address.url_of(path)
@@ -177,10 +195,7 @@ class AsyncClient:
             async with self._http().stream(method, url, content=body, headers=sent) as response:
                 check_head(response, address, media_type)
                 if response.is_error:
-                    problem = Body(address, response, LARGEST_PROBLEM)
-                    async for piece in response.aiter_bytes():
-                        problem.add(piece)
-                    raise error_of(problem.complete(), response, address)
+                    await self._receive(response)
                 yield response
 
     @property

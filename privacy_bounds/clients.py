@@ -12,6 +12,7 @@ from typing_extensions import override
 
 from privacy_bounds.api import Asking
 from privacy_bounds.calls import JSON, encode, read_response
+from privacy_bounds.errors import PrivacyBoundsError
 from privacy_bounds.jobs import Job
 from privacy_bounds.local import Local
 
@@ -27,9 +28,9 @@ __all__ = ["Client", "Local"]
 class Client(Asking):
     """Client of a service at an address. Connections are kept and reused; `close` or a `with` block closes them.
 
-    headers: sent with every request, to this address only. Redirects are not followed. timeout: seconds for one answer.
-    retry_seconds: requests that the service refuses for lack of capacity (429 and 503) are repeated for so long, at the
-    times that `Retry-After` names. max_bytes: answers that are longer raise InvalidAnswer.
+    `headers` are sent with every request, to this address only. Redirects are not followed. `timeout` is the limit in
+    seconds for one answer. Requests that the service refuses for lack of capacity (429 and 503) are repeated at the
+    times that `Retry-After` names, for at most `retry_seconds`. Answers longer than `max_bytes` raise InvalidAnswer.
     """
 
     def __init__(
@@ -110,18 +111,38 @@ class Client(Asking):
 
         Requests that the service refuses for lack of capacity are repeated.
         """
-        import stamina
-
-        from privacy_bounds.http import Body, Repetition
+        from privacy_bounds.http import Repetition, is_busy
 
         repetition = Repetition(self.address.retry_seconds)
+        try:
+            return self._fetch_once(method, path, body, headers, media_type)
+        except PrivacyBoundsError as error:
+            if not is_busy(error):
+                raise
+            refusals = [error]
+        import stamina  # takes longer to import and to enter than most requests take
+
         for attempt in stamina.retry_context(repetition.wait_of, attempts=None, timeout=None):
-            with attempt, self.stream(method, path, body, headers, media_type) as response:
-                received = Body(self.address, response)
-                for piece in response.iter_bytes():
-                    received.add(piece)
-                return received.complete()
+            with attempt:
+                if refusals:  # the attempt above
+                    raise refusals.pop()
+                return self._fetch_once(method, path, body, headers, media_type)
         raise AssertionError("the last attempt returns or raises")
+
+    def _fetch_once(
+        self, method: str, path: str, body: bytes | None, headers: Mapping[str, str] | None, media_type: str
+    ) -> bytes:
+        with self.stream(method, path, body, headers, media_type) as response:
+            return self._receive(response)
+
+    def _receive(self, response: httpx2.Response) -> bytes:
+        """Return the body of a successful response. Raise the error of an unsuccessful response."""
+        from privacy_bounds.http import Body
+
+        received = Body(self.address, response)
+        for piece in response.iter_bytes():
+            received.add(piece)
+        return received.complete()
 
     @contextmanager
     def stream(
@@ -133,20 +154,15 @@ class Client(Asking):
         media_type: str = JSON,
     ) -> Generator[httpx2.Response]:
         """Send a request once and yield the open response. Raise PrivacyBoundsError."""
-        from privacy_bounds.http import LARGEST_PROBLEM, Body, check_head, error_of, translated_errors
+        from privacy_bounds.http import check_head, translated_errors
 
-        url = self.address.url_of(path)
+        address = self.address
+        url = address.url_of(path)
         sent = {"Accept": media_type, **(headers or {})}
-        with (
-            translated_errors(self.address),
-            self._http().stream(method, url, content=body, headers=sent) as response,
-        ):
-            check_head(response, self.address, media_type)
+        with translated_errors(address), self._http().stream(method, url, content=body, headers=sent) as response:
+            check_head(response, address, media_type)
             if response.is_error:
-                problem = Body(self.address, response, LARGEST_PROBLEM)
-                for piece in response.iter_bytes():
-                    problem.add(piece)
-                raise error_of(problem.complete(), response, self.address)
+                self._receive(response)
             yield response
 
     @property

@@ -22,9 +22,6 @@ from privacy_bounds.errors import InvalidAnswer, InvalidArgument, PrivacyBoundsE
 if TYPE_CHECKING:
     from api_schemas.problems import Problem
 
-TIMEOUT_SECONDS: Final = 60.0
-RETRY_SECONDS: Final = 60.0
-MAX_BYTES: Final = 64 * 2**20
 LARGEST_PROBLEM: Final = 2**20
 LEAST_WAIT_SECONDS: Final = 0.1
 JITTER: Final = 0.25
@@ -41,19 +38,19 @@ UNKNOWN_PROBLEM: Final = "/problems/http-error"
 class Address:
     """Address of a service, with what every request to it has in common.
 
-    timeout: seconds for one answer. retry_seconds: seconds within which refused requests are repeated. max_bytes: limit
-    on the length of one answer.
+    `timeout` is the limit in seconds for one answer. Refused requests are repeated for `retry_seconds`. `max_bytes` is
+    the limit on the length of one answer.
     """
 
     url: str
-    headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
-    timeout: float = TIMEOUT_SECONDS
-    retry_seconds: float = RETRY_SECONDS
-    max_bytes: int = MAX_BYTES
+    headers: Mapping[str, str] = field(repr=False)
+    timeout: float
+    retry_seconds: float
+    max_bytes: int
 
     @property
     def name(self) -> str:
-        """The address for messages, without a password."""
+        """Address of the service for messages, without a password."""
         parts = urlsplit(self.url)
         return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
@@ -135,30 +132,34 @@ def check_head(response: httpx2.Response, address: Address, media_type: str) -> 
 class Body:
     """Response body that is received in pieces, with limits on its length and on its duration."""
 
-    def __init__(self, address: Address, response: httpx2.Response, limit: int | None = None) -> None:
+    def __init__(self, address: Address, response: httpx2.Response) -> None:
         self._address = address
-        self._limit = address.max_bytes if limit is None else limit
+        self._response = response
+        self._limit = LARGEST_PROBLEM if response.is_error else address.max_bytes
         self._until = time.monotonic() + address.timeout
         self._pieces: list[bytes] = []
         self._length = 0
         announced = response.headers.get("Content-Length", "")
         if announced.isdecimal() and int(announced[:20]) > self._limit:
-            self._too_long()
+            self._reject_length()
 
     def add(self, piece: bytes) -> None:
         """Append a piece. Raise InvalidAnswer if the body is too long, or Unreachable if it takes too long."""
         self._length += len(piece)
         if self._length > self._limit:
-            self._too_long()
+            self._reject_length()
         if time.monotonic() > self._until:
             raise Unreachable(f"The answer of {self._address.name} takes longer than {self._address.timeout:g} s.")
         self._pieces.append(piece)
 
     def complete(self) -> bytes:
-        """Return the whole body."""
-        return b"".join(self._pieces)
+        """Return the whole body of a successful response. Raise the error of an unsuccessful response."""
+        body = b"".join(self._pieces)
+        if self._response.is_error:
+            raise error_of(body, self._response, self._address)
+        return body
 
-    def _too_long(self) -> None:
+    def _reject_length(self) -> None:
         raise InvalidAnswer(
             f"The answer of {self._address.name} is longer than {self._limit / 2**20:g} MiB, the limit `max_bytes` of "
             "the client."
@@ -166,7 +167,7 @@ class Body:
 
 
 def error_of(body: bytes, response: httpx2.Response, address: Address) -> PrivacyBoundsError:
-    """Return the error for an unsuccessful response."""
+    """Return the error that an unsuccessful HTTP response describes."""
     status = response.status_code
     retry_after = _retry_after(response.headers.get("Retry-After")) if status in BUSY else None
     problem = _problem_of(body)

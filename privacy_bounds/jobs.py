@@ -255,7 +255,7 @@ class Absence:
 
     @property
     def has_begun(self) -> bool:
-        """Whether the last attempt failed."""
+        """Whether the last attempt to reach the service failed."""
         return self._since is not None
 
     def end(self) -> None:
@@ -301,7 +301,7 @@ class _RowReader:
         return _path(name, f"/results?start={self.start}")
 
     def rows(self, piece: bytes) -> Iterator[dict[str, Any]]:
-        """Yield the rows that a piece completes. Raise InvalidAnswer."""
+        """Yield the rows of results that a piece of the response completes. Raise InvalidAnswer."""
         for line in self._lines.feed(piece):
             try:
                 row: dict[str, Any] = json.loads(line)
@@ -313,7 +313,7 @@ class _RowReader:
 
 @final
 class _EventReader:
-    """Reader of events, which may be reopened behind the last event."""
+    """Reader of server-sent events of a job, which may be reopened after the last event."""
 
     def __init__(self) -> None:
         self._last = 0
@@ -321,7 +321,7 @@ class _EventReader:
         self._lines = _Lines()
 
     def headers(self) -> dict[str, str]:
-        """Return the headers that continue behind the last event."""
+        """Return the HTTP headers that continue after the last event."""
         self._lines = _Lines()
         return {"Last-Event-ID": str(self._last - 1)} if self._last else {}
 

@@ -43,7 +43,7 @@ class Report(Response, ABC):
 
     @abstractmethod
     def _lines(self) -> Iterator[str]:
-        """Yield the lines of the text."""
+        """Yield the lines of the short text."""
 
     @override
     def __repr__(self) -> str:
@@ -55,7 +55,7 @@ class Report(Response, ABC):
 
     @property
     def read_as(self) -> Notes:
-        """Notes on how the run was read."""
+        """Notes on how the state of another library was read as a run."""
         return self._origin.notes
 
     @classmethod
@@ -68,7 +68,10 @@ class Report(Response, ABC):
 
 @final
 class Assessment(Report, AssessmentsResponse):
-    """Assessment of a run: standard questions for every attacker, hazards, assumptions, statement and verdict."""
+    """Assessment of a run: standard questions for every attacker, hazards, assumptions, statement and verdict.
+
+    It has all members of the response of `POST /v1/assessments`.
+    """
 
     def plot(self) -> Any:
         """Return pictures of the run: a chart of Altair, or a `Picture` without Altair."""
@@ -119,7 +122,10 @@ class Assessment(Report, AssessmentsResponse):
 
 @final
 class RunComparison(Report, ComparisonsResponse):
-    """RunComparison of named runs: every quantity of every run, and the best run. `table` converts it to columns."""
+    """Comparison of named runs: every quantity of every run, and the best run. `table` converts it to columns.
+
+    It has all members of the response of `POST /v1/comparisons`.
+    """
 
     def plot(self) -> Any:
         """Return a picture of the curves of all runs: a chart of Altair, or a `Picture` without Altair."""
@@ -154,7 +160,10 @@ class RunComparison(Report, ComparisonsResponse):
 
 @final
 class Calibration(Report, CalibrationsResponse):
-    """The least private number that meets every target, the answers there, and a neighbour that fails a target."""
+    """The least private number that meets every target, the answers there, and a neighbour that fails a target.
+
+    It has all members of the response of `POST /v1/calibrations`.
+    """
 
     @override
     def _lines(self) -> Iterator[str]:
@@ -174,7 +183,10 @@ class Calibration(Report, CalibrationsResponse):
 
 @final
 class CheckedClaims(Report, ClaimsResponse):
-    """Verdicts on claimed numbers, each with the answer behind the verdict."""
+    """Verdicts on claimed numbers, each with the answer behind the verdict.
+
+    It has all members of the response of `POST /v1/claims`.
+    """
 
     @override
     def _lines(self) -> Iterator[str]:

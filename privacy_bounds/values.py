@@ -60,12 +60,12 @@ class Number:
 
     @property
     def read_as(self) -> Notes:
-        """Notes on how the run was read."""
+        """Notes on how the state of another library was read as a run."""
         return self.origin.notes
 
     @property
     def notes(self) -> Notes:
-        """Notes on how the run was read, and on the answer."""
+        """Notes on how the state of another library was read as a run, and on the answer."""
         return (*self.origin.notes, *self.answer.notes)
 
     def __float__(self) -> float:
@@ -122,12 +122,12 @@ class Power:
 
     @property
     def read_as(self) -> Notes:
-        """Notes on how the run was read."""
+        """Notes on how the state of another library was read as a run."""
         return self.origin.notes
 
     @property
     def notes(self) -> Notes:
-        """Notes on how the run was read, and on the answer."""
+        """Notes on how the state of another library was read as a run, and on the answer."""
         return (*self.origin.notes, *self.answer.notes)
 
     def columns(self) -> Columns:
@@ -181,12 +181,12 @@ class Bounds:
 
     @property
     def answers(self) -> tuple[Number | Power, ...]:
-        """Tuple of all answers."""
+        """All answers, in the order of the questions."""
         return tuple(self)
 
     @property
     def read_as(self) -> Notes:
-        """Notes on how the run was read."""
+        """Notes on how the state of another library was read as a run."""
         return self.origin.notes
 
     def columns(self) -> Columns:
@@ -255,7 +255,7 @@ class Sweep:
 
     @property
     def read_as(self) -> Notes:
-        """Notes on how the run was read."""
+        """Notes on how the states of other libraries were read as runs."""
         return self.origin.notes
 
     def columns(self) -> Columns:
@@ -331,7 +331,7 @@ class Curves:
 
     @property
     def read_as(self) -> Notes:
-        """Notes on how the run was read."""
+        """Notes on how the state of another library was read as a run."""
         return self.origin.notes
 
     @property

@@ -38,11 +38,11 @@ def measure() -> Section:
         program = str(Path(sys.executable).with_name("privacy-bounds"))
         commands["privacy-bounds bounds request.json (C1, two questions)"] = [program, "bounds", str(request)]
         for command in commands.values():
-            _cpu_seconds(command, Path(folder))  # Write the bytecode.
+            cpu_seconds_of(command, Path(folder))  # Write the bytecode.
         found: dict[str, list[float]] = {name: [] for name in commands}
         for _ in range(ROUNDS):
             for name, command in commands.items():
-                found[name].append(_cpu_seconds(command, Path(folder)))
+                found[name].append(cpu_seconds_of(command, Path(folder)))
     middle = {name: median(values) for name, values in found.items()}
     _, base, core, cli = middle.values()
     section = Section("Starting")
@@ -61,7 +61,7 @@ def measure() -> Section:
     return section
 
 
-def _cpu_seconds(command: list[str], folder: Path) -> float:
+def cpu_seconds_of(command: list[str], folder: Path) -> float:
     """Return CPU seconds with cached bytecode, as an installation has it, whatever the environment of this process
     says.
     """

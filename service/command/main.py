@@ -27,6 +27,8 @@ from service.server.serve import (
     serve_shared_port,
 )
 
+EXTRAS: Final = {"serve": "server", "worker": "cluster", "operate": "server", "mcp": "mcp"}
+"""Extras of the distribution that commands need; all others need `local`."""
 NOT_COMPUTING: Final = ("serve", "worker", "mcp", "jobs", "operate")
 """Commands that compute nothing themselves."""
 SUBJECTS: Final = dict.fromkeys(("state", "wait", "results", "cancel"), "the id of a job") | {
@@ -41,6 +43,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     written to standard error.
     """
     sent = sys.argv[1:] if arguments is None else list(arguments)
+    try:
+        return _run(sent)
+    except ModuleNotFoundError as error:
+        extra = EXTRAS.get(sent[0] if sent else "", "local")
+        if error.name is None or error.name.partition(".")[0] == __name__.partition(".")[0]:
+            raise
+        print_error(f"{error.name} is not installed; install it with: pip install 'privacy-bounds[{extra}]'.")
+        return PROBLEM_EXIT_CODE
+
+
+def _run(sent: list[str]) -> int:
     names = {command_of(name): name for name in RESOURCES}
     first = sent[0] if sent else ""
     # Describing a resource loads it: only the help of all commands describes all of them.

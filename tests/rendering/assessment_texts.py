@@ -1,4 +1,4 @@
-"""What the numbers in texts about an assessment stand for: patterns of sentences, and rows of tables."""
+"""Meaning of the numbers in texts about an assessment: patterns of sentences, and rows of tables."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def power_of(told: AssessmentsResponse) -> tuple[float, float]:
 
 
 def check_attack(text: Printed, told: AssessmentsResponse) -> int:
-    """Check the sentences about the best attack. Return how many there were."""
+    """Check the sentences about the best attack, and return their number."""
     rate, (_, power) = told.context.false_positive_rate, power_of(told)
     accuses = rf"wrongly accuses {PERCENT} of the \w+ outside the data"
     if rate == 0:
@@ -94,7 +94,7 @@ def check_pair(text: Printed, told: AssessmentsResponse) -> None:
 
 
 def check_counts(text: Printed, told: AssessmentsResponse) -> None:
-    """Check how many assumptions and records are counted."""
+    """Check the counted assumptions and records."""
     text.take(rf"rest on {NUMBER} assumptions?", given(len(told.assumptions)))
     text.take(rf"; {NUMBER} (?:is|are) not attested", given(sum(each.holds == "unknown" for each in told.assumptions)))
     text.take(rf"with up to {NUMBER} records", given(told.judged_threat_model.records or 1))
@@ -141,7 +141,7 @@ def check_hazards(text: Printed, told: AssessmentsResponse) -> None:
 
 
 def check_row(title: str, sent: list[float], scale: int) -> None:
-    """Check that the numbers in a title are those that were sent, with all their digits."""
+    """Check that the numbers in a title are the sent ones, with all their digits."""
     assert [read(each) for each in re.findall(NUMBER, title)] == [Decimal(repr(each)) * scale for each in sent], title
 
 
@@ -158,7 +158,7 @@ class Expected(NamedTuple):
         check_row(title, self.sent, self.scale)
 
     def check_upper(self, text: str) -> None:
-        """Check a cell with an upper bound, in words where there is no finite one."""
+        """Check a cell with an upper bound, in words if the bound is infinite."""
         if text == "no finite number":
             assert math.isinf(self.upper)
         elif text == "says nothing":
@@ -178,7 +178,7 @@ class Expected(NamedTuple):
 
 
 def expected_rows(attacked: AssessedThreatModel) -> Iterator[Expected]:
-    """Yield the rows of the table of an attacker, in their order."""
+    """Yield the rows of the table of an attacker in order."""
     for answer in attacked.answers:
         if isinstance(answer, TradeOffAnswer):
             for point in answer.points:

@@ -1,4 +1,4 @@
-"""What the numbers of a report stand for that no other form has: its large figures and its table of attackers."""
+"""Meaning of the numbers that only a report has: its headline numbers and its table of attackers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.rendering.printed_numbers import (
 
 
 def check_attackers_table(section: str, told: AssessmentsResponse) -> None:
-    """Check the table of a report: a row for each number, a column for each attacker."""
+    """Check the table of a report: one row for each number, one column for each attacker."""
     rows = table_of(section)[:-1]
     columns = [list(expected_rows(each)) for each in told.threat_models] if told.summary.bounded else []
     assert len(rows) == (len(columns[0]) if columns else 0)
@@ -33,7 +33,7 @@ def check_attackers_table(section: str, told: AssessmentsResponse) -> None:
 
 
 def check_figures(text: Printed, told: AssessmentsResponse) -> None:
-    """Check the three large numbers of a report, and the sentence about one point."""
+    """Check the three headline numbers of a report, and the sentence about one point."""
     context, point = told.context, told.one_point
     _, _, _, gamma, accuracy, _ = told.threat_models[0].answers
     rate, chance = context.false_positive_rate, context.baseline_success

@@ -40,11 +40,23 @@ class EmpiricalRoc:
     true_positive_half_width: float
 
     def false_positive_ends(self) -> tuple[FloatArray, FloatArray]:
-        """Return (lower, upper) bounds of the false positive rate at each threshold, shape (cutoffs,)."""
+        """Return bounds of the false positive rate at each threshold.
+
+        Returns
+        -------
+        (array, array)
+            Lower and upper bounds, shape (cutoffs,).
+        """
         return _band(self.false_positive_rate, self.false_positive_half_width)
 
     def true_positive_ends(self) -> tuple[FloatArray, FloatArray]:
-        """Return (lower, upper) bounds of the true positive rate at each threshold, shape (cutoffs,)."""
+        """Return bounds of the true positive rate at each threshold.
+
+        Returns
+        -------
+        (array, array)
+            Lower and upper bounds, shape (cutoffs,).
+        """
         return _band(self.true_positive_rate, self.true_positive_half_width)
 
 

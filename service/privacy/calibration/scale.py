@@ -56,12 +56,31 @@ class Scale:
     def coordinate(self, number: float) -> float:
         """Return the coordinate of a number: its logarithm times `side`.
 
-        Numbers near 0 have the coordinate of TINY/2.
+        Parameters
+        ----------
+        number : float
+            Number of the range.
+
+        Returns
+        -------
+        float
+            The coordinate. Numbers near 0 have the coordinate of TINY/2.
         """
         return self.side * math.log(max(number, TINY / 2))
 
     def number(self, coordinate: float) -> float:
-        """Return the number at a coordinate, or the nearer endpoint; integers are rounded."""
+        """Return the number at a coordinate.
+
+        Parameters
+        ----------
+        coordinate : float
+            Signed logarithm.
+
+        Returns
+        -------
+        float
+            The number, or the nearer endpoint of the range. Integers are rounded.
+        """
         exponent = self.side * coordinate
         if exponent >= math.log(max(self.high, TINY)):
             return self.high
@@ -80,7 +99,18 @@ class Scale:
         return large - small <= self.tolerance * small or math.nextafter(small, math.inf) >= large
 
     def between(self, one: float, other: float) -> float:
-        """Return a number in the middle of two numbers that are not neighbours."""
+        """Return a number in the middle of two numbers that are not neighbours.
+
+        Parameters
+        ----------
+        one, other : float
+            Numbers of the range.
+
+        Returns
+        -------
+        float
+            A number strictly between them.
+        """
         small, large = min(one, other), max(one, other)
         if self.whole:
             low, high = int(small), int(large)
@@ -91,7 +121,18 @@ class Scale:
         return math.exp((math.log(max(small, TINY / 2)) + math.log(large)) / 2)
 
     def spread(self, count: int) -> list[float]:
-        """Return about `count` distinct numbers from endpoint to endpoint, equally spaced in the coordinate."""
+        """Return distinct numbers from endpoint to endpoint, equally spaced in the coordinate.
+
+        Parameters
+        ----------
+        count : int
+            Approximate count of numbers.
+
+        Returns
+        -------
+        list of float
+            The numbers, in the order of the coordinate.
+        """
         first, last = self.coordinate(self.first), self.coordinate(self.last)
         places = [first + (last - first) * index / (count - 1) for index in range(count)]
         return list(dict.fromkeys([self.first, *map(self.number, places[1:-1]), self.last]))

@@ -290,16 +290,27 @@ class ComposedLoss:
 
     @property
     def smallest(self) -> float:
-        """Essential infimum of the finite losses of the run, nats."""
+        """Smallest finite privacy loss of the run (essential infimum), nats."""
         return math.fsum(count * law.smallest for law, count in self.parts)
 
     @property
     def largest(self) -> float:
-        """Essential supremum of the finite losses of the run, nats."""
+        """Largest finite privacy loss of the run (essential supremum), nats."""
         return math.fsum(count * law.largest for law, count in self.parts)
 
     def cumulants(self, hypothesis: Hypothesis) -> FloatArray:
-        """Return the cumulants of the run's privacy loss of orders 1 to 6, shape (6,), in powers of nats."""
+        """Return the cumulants of the run's privacy loss under one hypothesis.
+
+        Parameters
+        ----------
+        hypothesis : Hypothesis
+            H0 (record absent) or H1.
+
+        Returns
+        -------
+        array, shape (6,)
+            Cumulants of orders 1 to 6, in powers of nats.
+        """
         total = np.zeros(CUMULANTS)
         for law, count in self.parts:
             total += count * law.cumulants(hypothesis)

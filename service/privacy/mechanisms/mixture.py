@@ -62,7 +62,13 @@ class Mixture(AbstractMechanism):
             raise OutOfDomain("components", float(total), "components whose weights sum to 1 (within 1e-12)")
 
     def drawn(self) -> tuple[tuple[Fraction, AbstractMechanism], ...]:
-        """Return the possible mechanisms with their exact shares, without nested mixtures and duplicates."""
+        """Return the possible mechanisms of the mixture.
+
+        Returns
+        -------
+        tuple of (Fraction, AbstractMechanism)
+            Exact share and mechanism, without nested mixtures and duplicates.
+        """
         total = _total(self.components)
         shares: dict[AbstractMechanism, Fraction] = {}
         for component in self.components:

@@ -24,14 +24,36 @@ _MOST_SHIFT = 4_000
 
 
 def ball(value: Fraction | float) -> arb:
-    """Return the exact ball of a value; a float is the binary fraction that it represents."""
+    """Return the exact ball of a value.
+
+    Parameters
+    ----------
+    value : Fraction or float
+        The value. A float is the binary fraction that it represents.
+
+    Returns
+    -------
+    arb
+        Ball that contains the value, with radius 0 if the current precision can represent it.
+    """
     if isinstance(value, Fraction):
         return arb(fmpq(value.numerator, value.denominator))
     return arb(value)
 
 
 def within(center: arb, radius: arb) -> arb:
-    """Return the ball of all numbers at most |radius| from `center`."""
+    """Return the ball of all numbers within a distance of a centre.
+
+    Parameters
+    ----------
+    center, radius : arb
+        Centre, and distance whose absolute value counts.
+
+    Returns
+    -------
+    arb
+        The ball.
+    """
     return center + arb(0, radius.abs_upper())
 
 

@@ -99,7 +99,22 @@ def rank_reaching(probabilities: FloatArray, samples: int, failure: float) -> In
 
 
 def rank_within(probabilities: FloatArray, samples: int, failure: float) -> IntArray:
-    """Return the largest k with at most the given mass strictly above the k-th largest sample; 0 if no k has that."""
+    """Return ranks with at most the given mass strictly above them.
+
+    Parameters
+    ----------
+    probabilities : array
+        Masses.
+    samples : int
+        Number n of samples.
+    failure : float
+        Probability in (0, 1) with which a bound may fail.
+
+    Returns
+    -------
+    array
+        The largest k with at most the given mass strictly above the k-th largest sample; 0 if no k has that.
+    """
     return _smallest_rank(probabilities, samples, lambda fall_short: fall_short < 1 - failure) - 1
 
 

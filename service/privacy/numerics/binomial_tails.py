@@ -66,7 +66,7 @@ class TailTable:
     beyond_error: FloatArray
 
     def covers(self, first: int, last: int) -> bool:
-        """Return whether the table contains all of first..last."""
+        """Return whether the table contains all numbers of successes from `first` to `last`."""
         return self.first <= first and last < self.first + len(self.log_mass)
 
 
@@ -116,9 +116,17 @@ class BinomialTails:
             return arb(self.trials + 1).lgamma() - self.trials * log_sum
 
     def log_mass(self, successes: int) -> float:
-        """Return ln P(K = successes) of the binomial number K from ball arithmetic.
+        """Return the logarithm of a mass of the binomial law, from ball arithmetic.
 
-        The relative error is at most 2^-52.
+        Parameters
+        ----------
+        successes : int
+            Number k of successes.
+
+        Returns
+        -------
+        float
+            ln P(K = k), with a relative error of at most 2^-52.
         """
         with ctx.workprec(ANCHOR_BITS):
             gammas = arb(successes + 1).lgamma() + arb(self.trials - successes + 1).lgamma()
@@ -148,13 +156,35 @@ class BinomialTails:
         return TailRows(*rows[:, inverse.reshape(-1)])
 
     def ratios(self, successes: FloatArray | IndexArray) -> FloatArray:
-        """Return the ratios P(K = k + 1)/P(K = k) at each k of `successes`, within three roundings."""
+        """Return the ratios of neighbouring masses of the binomial law.
+
+        Parameters
+        ----------
+        successes : array
+            Numbers k of successes.
+
+        Returns
+        -------
+        array
+            P(K = k + 1)/P(K = k) at each k, within three roundings.
+        """
         left = np.asarray(self.trials - successes, dtype=np.float64)
         with np.errstate(invalid="ignore"):
             return np.where(left > 0.0, left / (successes + 1) * self._odds, 0.0)
 
     def log_chernoff(self, successes: int) -> float:
-        """Return about -n KL(k/n, p), the logarithm of Chernoff's bound of P(K >= k), for k at least the mean."""
+        """Return an approximate logarithm of Chernoff's bound of an upper tail.
+
+        Parameters
+        ----------
+        successes : int
+            Number k of successes, at least the mean.
+
+        Returns
+        -------
+        float
+            About -n KL(k/n, p), the logarithm of the bound of P(K >= k).
+        """
         rate = successes / self.trials
         hit = rate * (math.log(rate) + _softplus(-self.log_odds)) if rate > 0 else 0.0
         missed = (1 - rate) * (math.log1p(-rate) + _softplus(self.log_odds)) if rate < 1 else 0.0

@@ -111,13 +111,35 @@ class DistributionBand:
         return np.where(first <= last, self.upper[np.minimum(first, last)], 1.0)
 
     def rank_reaching(self, probabilities: FloatArray) -> IntArray:
-        """Return ranks k with at least the given mass at or above the k-th largest sample; samples + 1 if none."""
+        """Return ranks with at least the given mass at or above them.
+
+        Parameters
+        ----------
+        probabilities : array
+            Masses.
+
+        Returns
+        -------
+        array
+            Ranks k with at least the given mass at or above the k-th largest sample; samples + 1 if none.
+        """
         first = np.searchsorted(self.lower, probabilities, side="left")
         last = len(self.ranks) - 1
         return np.where(first <= last, self.ranks[np.minimum(first, last)], self.samples + 1)
 
     def rank_within(self, probabilities: FloatArray) -> IntArray:
-        """Return ranks k with at most the given mass strictly above the k-th largest sample; 0 if none."""
+        """Return ranks with at most the given mass strictly above them.
+
+        Parameters
+        ----------
+        probabilities : array
+            Masses.
+
+        Returns
+        -------
+        array
+            Ranks k with at most the given mass strictly above the k-th largest sample; 0 if none.
+        """
         last = np.searchsorted(self.upper, probabilities, side="right") - 1
         return np.where(last >= 0, self.ranks[np.maximum(last, 0)], 0)
 

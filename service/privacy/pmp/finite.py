@@ -158,7 +158,10 @@ class MembershipTable:
     def bayes_success(self) -> Enclosure:
         """Return the success probability of the best attack on the most exposed point.
 
-        It is (1 + TV)/2, where TV is the total variation distance of the laws with and without the point.
+        Returns
+        -------
+        Enclosure
+            (1 + TV)/2, where TV is the total variation distance of the laws with and without the point.
         """
         # Rows may sum to a little more than 1.
         variation = float(np.abs(self.difference).sum(axis=1).max()) / (2 * self.count)
@@ -194,7 +197,13 @@ class AdjacentTable:
         )
 
     def epsilon(self) -> Enclosure:
-        """Return the largest |ln(P(a | D)/P(a | D'))| over outputs and adjacent subsets, possibly infinite."""
+        """Return the epsilon of pure differential privacy between adjacent subsets.
+
+        Returns
+        -------
+        Enclosure
+            The largest |ln(P(a | D)/P(a | D'))| over outputs a and adjacent subsets D, D', in nats; possibly infinite.
+        """
         ratios = _log_ratios(self.groups.min(axis=1), np.ptp(self.groups, axis=1))
         return _enclose(float(ratios.max()), self.slack)
 

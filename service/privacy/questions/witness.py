@@ -93,13 +93,41 @@ class Witness:
 
 
 def witness_at(curve: AbstractTradeOff, rate: float, allowed: float) -> Witness | None:
-    """Return a witness against a bound at a rate in [0, 1] if the power surely exceeds `allowed`, otherwise None."""
+    """Return a witness against a bound at one false positive rate.
+
+    Parameters
+    ----------
+    curve : AbstractTradeOff
+        The trade-off curve.
+    rate : float
+        False positive rate in [0, 1].
+    allowed : float
+        Power that the bound allows.
+
+    Returns
+    -------
+    Witness or None
+        None unless the power surely exceeds `allowed`.
+    """
     power = curve.power_at(rate)
     return Witness(rate, power, allowed) if power.lower > allowed else None
 
 
 def witness_at_common_rates(curve: AbstractTradeOff, line: SupportingLine) -> Witness | None:
-    """Return a witness against a line at the largest rate of `RATES` where the power is surely above it, or None."""
+    """Return a witness against a line at the largest common false positive rate that shows one.
+
+    Parameters
+    ----------
+    curve : AbstractTradeOff
+        The trade-off curve.
+    line : SupportingLine
+        Bound of the power.
+
+    Returns
+    -------
+    Witness or None
+        None if the power is not surely above the line at any rate of `RATES`.
+    """
     if not math.isfinite(line.log_slope):
         return None
     power = curve.power(np.array(RATES))
@@ -111,7 +139,20 @@ def witness_at_common_rates(curve: AbstractTradeOff, line: SupportingLine) -> Wi
 
 
 def witness_above_line(curve: AbstractTradeOff, line: SupportingLine) -> Witness | None:
-    """Return a rate at which the power is surely above a line, or None if no rate shows it in doubles."""
+    """Return a rate at which the power is surely above a line.
+
+    Parameters
+    ----------
+    curve : AbstractTradeOff
+        The trade-off curve.
+    line : SupportingLine
+        Bound of the power.
+
+    Returns
+    -------
+    Witness or None
+        None if no rate shows it in doubles.
+    """
     if not math.isfinite(line.log_slope):
         return None
     scale = abs(line.log_slope)

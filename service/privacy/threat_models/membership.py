@@ -128,7 +128,7 @@ class Membership(RelaxedThreatModel):
         engine = self._engine(run)
         known = engines_of(engine, self.step_curve)
         if method not in ("auto", *known):
-            reason = f"the curve of this adversary is known only for {' and '.join(known)}."
+            reason = f"the methods for this adversary are {', '.join(known)}."
             raise UnsupportedCombination("method", f"method {method}", reason, ("auto", *known))
         own = self._relaxed(run, options, method)
         if self._beats_worst_case(run):

@@ -52,7 +52,7 @@ class CurvePoints:
     log_slope: EnclosureArray
 
     def __getitem__(self, at: IndexArray | BoolArray | slice) -> CurvePoints:
-        """Return the points at these indices."""
+        """Return the points of the curve at these indices."""
         return CurvePoints(self.type_two_error[at], self.power[at], self.log_slope[at])
 
 
@@ -278,6 +278,11 @@ class AbstractTradeOff(ABC):
         del epsilon
         return 1.0
 
+    def is_settled(self, epsilon: float) -> bool:
+        """Return whether profile(epsilon) was evaluated and no second engine has narrower bounds, even if wide."""
+        del epsilon
+        return False
+
     @property
     @abstractmethod
     def largest_log_ratio(self) -> Enclosure:
@@ -395,7 +400,7 @@ class AbstractTradeOff(ABC):
 
     @abstractmethod
     def _points_formula(self, alpha: FloatArray) -> CurvePoints:
-        """Compute `points` for rates strictly between 0 and 1."""
+        """Compute points of the curve for false positive rates strictly between 0 and 1."""
 
     @abstractmethod
     def _profile_formula(self, epsilon: FloatArray) -> EnclosureArray:

@@ -10,10 +10,12 @@ import numpy as np
 
 from service.privacy.composition.inversion.deformed.run import DeformedRun, are_deformed_first, deformed_run
 from service.privacy.composition.inversion.fallback import FallbackBounds
+from service.privacy.composition.inversion.rare_jumps.one_jump import is_far, log_profile
 from service.privacy.composition.inversion.readings.enclosures import Readings
 from service.privacy.composition.inversion.run_law import TRUNCATION_DIGITS, RunLaw
 from service.privacy.composition.inversion.tilts import Tilt, TiltGrid
 from service.privacy.composition.planning.accuracy import Accuracy
+from service.privacy.composition.summands.sampled_step import SampledStep
 from service.privacy.enclosure import Enclosure, Evidence
 from service.privacy.numerics.arrays import IndexArray
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
@@ -44,6 +46,8 @@ class DirectionContours:
         self.run, self.accuracy, self.reflected = run, accuracy, reflected
         self.good_width = accuracy.straight if run.most_together <= _MANY else accuracy.straight_of_many
         self._tilt_grids: dict[float, TiltGrid | None] = {}
+        self.settled: set[float] = set()
+        """Epsilons whose delta has bounds that neither contours nor lattices improve, even if they are wide."""
         self.points: dict[tuple[float, int] | None, CurvePoints] = {}
         """Points at single rates, by the rate and how many of power and type II error were to be narrow."""
 
@@ -65,6 +69,25 @@ class DirectionContours:
         """Whether few numbers are evaluated on deformed contours before straight ones."""
         steps = self.run.sampled_steps
         return steps is not None and are_deformed_first(steps) and self.deformed is not None
+
+    @cached_property
+    def jumping_step(self) -> SampledStep | None:
+        """Equal sampled steps that are the whole run, whose tiny deltas rare jumps may determine; else None."""
+        steps = self.run.sampled_steps
+        if steps is None or len(steps) != 1 or self.run.gaussian_mu_squared > 0 or self.reflected:
+            return None
+        return None if self.deformed is None else steps[0]
+
+    def is_far(self, epsilon: float) -> bool:
+        """Return whether one rare jump determines a tiny delta(epsilon)."""
+        step, deformed = self.jumping_step, self.deformed
+        return step is not None and deformed is not None and is_far(step, deformed.deviation, epsilon)
+
+    def far_profile(self, epsilon: float) -> tuple[float, float] | None:
+        """Return bounds of ln delta where one rare jump determines a tiny delta, else None."""
+        if self.jumping_step is None or is_spent() or not self.is_far(epsilon):
+            return None
+        return log_profile(self.jumping_step, epsilon, self.accuracy.deformed)
 
     def to_deform(self, known: Readings, rows: int, width: float) -> IndexArray:
         """Return the indices of numbers wider than `width`, if deformed contours serve them and they are few."""

@@ -135,6 +135,10 @@ class ContourTradeOff(AbstractTradeOff):
         return evaluate_profile(self.contours, epsilon)
 
     @override
+    def is_settled(self, epsilon: float) -> bool:
+        return epsilon in self.contours.settled
+
+    @override
     def _rough_profile_formula(self, epsilon: FloatArray, rate: float) -> EnclosureArray:
         return evaluate_roughly(self.contours, epsilon, rate)
 

@@ -10,6 +10,7 @@ from scipy.special import ndtri
 from service.privacy.composition.inversion.direction_contours import EVIDENCE, HOPELESS, DirectionContours
 from service.privacy.composition.inversion.epsilon_caps import epsilon_cap
 from service.privacy.composition.inversion.evaluation import evaluate_profile, straight_profile
+from service.privacy.composition.inversion.rare_jumps.roots import enclosed_root, jump_epsilon
 from service.privacy.composition.inversion.readings.roots import prove_root, solve_profile
 from service.privacy.composition.inversion.run_law import TRUNCATION_DIGITS
 from service.privacy.composition.inversion.tilts import Tilt, TiltGrid
@@ -37,6 +38,23 @@ _MANY_NODES = 256
 @np.errstate(all="ignore")
 def evaluate_epsilon(contours: DirectionContours, delta: float) -> Enclosure:
     """Return the smallest eps >= 0 with delta(eps) <= delta in (0, 1), as narrow as contours can make it."""
+    far = _far_epsilon(contours, delta)
+    if far is not None and far.relative_width() <= contours.accuracy.deformed:
+        return far
+    found = _evaluate_on_contours(contours, delta)
+    return found if far is None else found.intersected(far)
+
+
+def _far_epsilon(contours: DirectionContours, delta: float) -> Enclosure | None:
+    """Return epsilon where one rare jump determines it, else None."""
+    step = contours.jumping_step
+    if step is None or is_spent() or not contours.is_far(jump_epsilon(step, delta)):
+        return None
+    proved = enclosed_root(step, delta, contours.far_profile)
+    return None if proved is None else Enclosure(*proved, EVIDENCE)
+
+
+def _evaluate_on_contours(contours: DirectionContours, delta: float) -> Enclosure:
     if not contours.deforms_first:
         return _straight_first(contours, delta, tried=False)
     found = _on_deformed_contours(contours, delta, Enclosure(0.0, math.inf, EVIDENCE))

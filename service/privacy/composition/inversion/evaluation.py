@@ -44,6 +44,16 @@ Such numbers begin with the deepest one, because every level has its own contour
 """
 
 
+_MOST_FAR = 32
+"""Maximal number of thresholds of a list that are evaluated as those of one rare jump: each takes 10 ms."""
+
+_COARSE = 1e-2
+"""Width above which contours are tried in any case."""
+
+_CONTOUR_DIGITS = 1e-20
+"""Error of contours in long doubles beside rare jumps, approximately. They do not improve narrower bounds."""
+
+
 class _Query(ABC):
     """Numbers of one kind, their `known` enclosures, and how contours evaluate them.
 
@@ -126,7 +136,7 @@ class _Query(ABC):
     def _deform(self, tried: IndexArray, width: float) -> IndexArray:
         """Evaluate numbers wider than `width` that were not tried on deformed contours; return their indices."""
         where = self.contours.to_deform(self.known, self.rows, width)
-        where = np.setdiff1d(where, tried) if len(where) and len(tried) else where
+        where = np.setdiff1d(np.intersect1d(where, self.open), tried) if len(where) else where
         for index in where.tolist():
             if self.contours.deformed is not None:
                 self.known.tighten(np.array([index]), self.evaluate_deformed(self.contours.deformed, index))
@@ -221,6 +231,24 @@ class _Thresholds(_Query):
         levels = contours.run.level_orders_for_thresholds(epsilon) if levels is None else levels
         super().__init__(contours, epsilon, known, levels, 1)
         self.open = np.flatnonzero(~beyond)
+
+    @override
+    def answer(self, *, deformed: bool = True) -> Readings:
+        if len(self.open) <= _MOST_FAR:
+            self._evaluate_far()
+        return super().answer(deformed=deformed)
+
+    def _evaluate_far(self) -> None:
+        """Evaluate thresholds that one rare jump determines, and close those that contours would not improve."""
+        for index in self.open.tolist():
+            found = self.contours.far_profile(float(self.at[index]))
+            if found is not None:
+                self.known.tighten(np.array([index]), Readings(*(np.array([[bound]]) for bound in found)))
+        enough = np.maximum(self.contours.accuracy.deformed, _CONTOUR_DIGITS / np.exp(self.known.upper[0]))
+        width = np.where(np.isfinite(self.known.lower[0]), self.known.width(1), 1.0)
+        closed = width <= np.minimum(enough, _COARSE)
+        self.contours.settled.update(self.at[self.open[closed[self.open]]].tolist())
+        self.open = self.open[~closed[self.open]]
 
     @override
     def tilts(self, tilt_grid: TiltGrid, where: IndexArray, slack: float) -> list[Tilt]:

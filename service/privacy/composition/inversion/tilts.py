@@ -190,7 +190,20 @@ class Tilt:
         return "contour" in self.__dict__
 
     def excess_cancellation(self, threshold: float, other: Tilt) -> float:
-        """Return how many more nats the threshold loses at this tilt than at another tilt."""
+        """Return how many more digits a threshold loses by cancellation at this tilt than at another tilt.
+
+        Parameters
+        ----------
+        threshold : float
+            Threshold of the loss, nats.
+        other : Tilt
+            The other tilt.
+
+        Returns
+        -------
+        float
+            Additional loss in nats, the logarithm of the factor.
+        """
         return self.value - other.value - (self.theta - other.theta) * threshold
 
 

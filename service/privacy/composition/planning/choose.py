@@ -277,10 +277,10 @@ def _refusal(kind: str, method: str) -> UnsupportedCombination:
     others = tuple(name for name in METHODS if name != method)
     if method == "closed_form":
         reason = (
-            "several steps have a closed form only if all are Gaussian, all are pure or approximate DP "
-            "with few different parameters, "
+            "a closed form of several steps needs steps of one kind: all Gaussian, all pure or approximate DP with few "
+            "different parameters, "
         )
-        reason += "or all are equal Laplace steps in a moderate number."
+        reason += "or a moderate number of equal Laplace steps."
         return UnsupportedCombination("method", f"closed_form for {kind}", reason, others)
     reason = (
         "contour inversion needs a Gaussian step, many Laplace steps of moderate loss, or many steps "

@@ -49,7 +49,18 @@ class SampledStep:
         return 0.0 if self.mirrored else math.log1p(-self.rate)
 
     def loss(self, v: FloatArray) -> FloatArray:
-        """Return L = ln a - ln b, with as many digits as a steering number needs."""
+        """Return the privacy loss L = ln a - ln b of one step, for approximate use.
+
+        Parameters
+        ----------
+        v : array
+            Outcomes of the step.
+
+        Returns
+        -------
+        array
+            L in nats with a few digits, in the shape of `v`.
+        """
         present = self._log_ratio(v)
         return present - self._log_ratio(-v) if self.mirrored else present
 

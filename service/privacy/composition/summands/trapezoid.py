@@ -368,7 +368,20 @@ class NormalTrapezoid(TruncatedTrapezoid):
         """Bounds of |d ln a/dx| over the cells, and ln of lower bounds of |A| on all strips; (parts, nodes) each."""
 
     def beyond(self, tilts: FloatArray, shift: FloatArray) -> FloatArray | float:  # noqa: ARG002 - mostly none
-        """Return a bound of M(s) e^{-shift} beyond nodes where the law is not truncated, shape (S, parts)."""
+        """Return a bound of M(s) e^{-shift} beyond nodes where the law is not truncated.
+
+        Parameters
+        ----------
+        tilts : array
+            Real tilts s.
+        shift : array
+            Logarithms of the scale.
+
+        Returns
+        -------
+        array or float
+            Bounds, shape (S, parts).
+        """
         return 0.0
 
     @cached_property

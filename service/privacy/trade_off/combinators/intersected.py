@@ -99,7 +99,7 @@ class Intersected(DelegatingCurve):
         representable = wide & (log_ends(profile)[1] > FAINTEST)
         if (wide & ~representable).any():
             self._decline(WidthLimit.SMALL_TAIL)
-        wide = representable
+        wide = representable & [not self.curve.is_settled(each) for each in epsilon.tolist()]
         if not self._uses_second(int(wide.sum())):
             return profile
         return _tightened(profile, self.second.profile(epsilon[wide]), wide)

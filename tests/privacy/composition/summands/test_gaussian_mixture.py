@@ -64,9 +64,7 @@ def _moments(part: GaussianMixturePart) -> Callable[[mpmath.mpc], mpmath.mpc]:
 
 
 @pytest.mark.parametrize("seed", range(6))
-@np.errstate(
-    over="ignore", under="ignore", invalid="ignore", divide="ignore"
-)  # With the engine's sign conventions on contours.
+@np.errstate(over="ignore", under="ignore", invalid="ignore", divide="ignore")
 def test_sums_enclose_direct_integrals(seed: int) -> None:
     """K at a real tilt, twice; its values on the contour; majorants and the variation that bounds its truncation."""
     part, count = _random_part(random.Random(seed))

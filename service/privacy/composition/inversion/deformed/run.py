@@ -194,7 +194,20 @@ class DeformedRun:
 
     @np.errstate(all="ignore")
     def epsilon(self, delta: float, low: float, high: float) -> tuple[float, float] | None:
-        """Return proved bounds of the least eps >= 0 with delta(eps) <= delta in [low, high]; None without a proof."""
+        """Return proved bounds of the smallest eps >= 0 with delta(eps) <= delta.
+
+        Parameters
+        ----------
+        delta : float
+            In (0, 1).
+        low, high : float
+            Known bounds of eps, nats.
+
+        Returns
+        -------
+        (float, float) or None
+            Lower and upper bound in nats; None without a proof.
+        """
         center = float(np.clip(self._first_epsilon(delta), low, high))
         if math.isnan(center):
             center = 0.5 * (low + high)

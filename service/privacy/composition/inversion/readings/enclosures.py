@@ -40,9 +40,17 @@ class Readings:
         self.lower[:, at], self.upper[:, at] = lower, upper
 
     def width(self, rows: int = 2) -> FloatArray:
-        """Return the largest relative width of each number, shape (n,).
+        """Return the largest relative width of each number.
 
-        It is the width of power and type II error, of power alone (`rows` 1), or of delta.
+        Parameters
+        ----------
+        rows : int
+            2 for power and type II error, 1 for the power alone or for delta.
+
+        Returns
+        -------
+        array, shape (n,)
+            Widths.
         """
         gap = self.lower[:rows] - self.upper[:rows]
         # Both bounds infinite: the number is known to be 0.

@@ -35,8 +35,19 @@ MARGINS = (4.0, 400.0, 1e5)
 def solve_tail(contour: InversionContour, alpha: FloatArray, *, at_center: bool = False) -> FloatArray:
     """Return thresholds c with P0(S > c) about alpha, by Newton's method on the logarithm of the tail.
 
-    The result is NaN where the search fails. `at_center` begins the search at the contour's centre, for contours that
-    are expensive at every threshold.
+    Parameters
+    ----------
+    contour : InversionContour
+        Contour that gives the tail of the total loss S.
+    alpha : array, shape (n,)
+        False positive rates.
+    at_center : bool
+        Whether the search begins at the contour's centre, for contours that are expensive at every threshold.
+
+    Returns
+    -------
+    array, shape (n,)
+        Thresholds in nats, without bounds; NaN where the search fails.
     """
     upper = is_beyond(contour, 0.0)
     log_target = np.log(alpha) if upper else np.log1p(-alpha)
@@ -102,7 +113,22 @@ def _tabulated(contour: InversionContour, sign: float, half_width: int) -> tuple
 
 
 def solve_profile(contour: InversionContour, delta: FloatArray, *, at_center: bool = False) -> FloatArray:
-    """Return thresholds c with delta(c) about delta on a contour with theta > 0; NaN where the search fails."""
+    """Return thresholds c with delta(c) about delta, by Newton's method.
+
+    Parameters
+    ----------
+    contour : InversionContour
+        Contour with a tilt theta > 0.
+    delta : array, shape (n,)
+        Values of the privacy profile.
+    at_center : bool
+        Whether the search begins at the contour's centre.
+
+    Returns
+    -------
+    array, shape (n,)
+        Thresholds in nats, without bounds; NaN where the search fails.
+    """
     far = is_beyond(contour, 1.0)
     log_target = np.log(delta) if far else np.log1p(-delta)
     sign = 1.0 if far else -1.0
@@ -160,9 +186,21 @@ def _newton(contour: InversionContour, c: FloatArray, row: int, sign: float, log
 
 
 def prove_root(contour: InversionContour, threshold: FloatArray, delta: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return proved bounds around approximate roots `threshold` of delta(eps) = delta; NaN where the proof fails.
+    """Return proved bounds of the smallest eps >= 0 at which the privacy profile is delta.
 
-    Thresholds below 0 are replaced by 0, because the answer is the least eps >= 0.
+    Parameters
+    ----------
+    contour : InversionContour
+        Contour that gives the profile delta(eps).
+    threshold : array, shape (n,)
+        Approximate roots, nats. Thresholds below 0 are replaced by 0.
+    delta : array, shape (n,)
+        Values of the profile.
+
+    Returns
+    -------
+    (array, array)
+        Lower and upper bounds in nats, shape (n,); NaN where the proof fails.
     """
     log_target = np.log(delta)
     slack = 1e-15 * (1 + np.abs(log_target))  # the rounding of ln delta, many times over
