@@ -307,7 +307,7 @@ class GaussianMixturePart(StepPart):
 
     @property
     def noise_between_shifts(self) -> float:
-        """Noise over the distance of the two smallest shifts."""
+        """Noise over the distance between the two smallest shifts of the mixture."""
         return self.noise_multiplier / (self.shifts[1] - self.shifts[0])
 
     @property
@@ -436,9 +436,10 @@ class AbstractStep(AbstractMechanism):
         return self
 
     def sides(self) -> tuple[Steps, AbstractStep, str | None] | None:
-        """Return (attained steps, a dominating step, sentence with both theorems) if the step is known from two sides.
+        """Return steps on both sides of a step that is not known exactly, or None if it is.
 
-        Other steps return None.
+        The result has steps that some data sets attain (no easier to attack), a step that is no harder to attack, and
+        the sentence that names both theorems.
         """
         return None
 

@@ -61,7 +61,7 @@ class ProfileTable:
 
 
 def _between(left: FloatArray, right: FloatArray, epsilon: FloatArray) -> FloatArray:
-    """Return the cubics through values and slopes of both endpoints, at `epsilon`; rows are eps, value and slope."""
+    """Return cubic (Hermite) interpolation at `epsilon`; the rows of both endpoints are eps, value and slope."""
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
         width = right[0] - left[0]
         share = np.where(width > 0, (epsilon - left[0]) / width, 0.0)
