@@ -47,7 +47,7 @@ class JobConstraints:
 
     @property
     def quota(self) -> Quota:
-        """Limits of all jobs together."""
+        """Limits of all jobs together: number of active jobs, and stored bytes."""
         return Quota(self.at_once, self.stored_bytes)
 
     def to_limits_response(
@@ -84,7 +84,7 @@ class JobPlan:
         return (self.computation if chunks is None else chunks).quote(self.request)
 
     def digest(self, engine_version: str) -> str:
-        """Return the digest of the result under an engine version."""
+        """Return the digest that identifies the request of the job and an engine version."""
         return request_digest(self.computation.name, engine_version, self.request)
 
     @property

@@ -91,7 +91,7 @@ class Quote:
 
     @property
     def minimum(self) -> int:
-        """Smallest cost of the request, `cost / uncertainty_factor`."""
+        """Smallest possible cost of the request, `cost / uncertainty_factor`, in microseconds of CPU time."""
         return int(self.cost / self.uncertainty_factor)
 
 

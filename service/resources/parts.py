@@ -75,7 +75,7 @@ def _build(spec: MechanismSpec) -> AbstractMechanism:
 
 
 def threat_model_of(spec: ThreatModelSpec) -> AbstractThreatModel:
-    """Return the core threat model of a specification."""
+    """Return the threat model of the numeric core that a request specifies."""
     if isinstance(spec, WorstCaseThreatModel):
         return _worst_case_of(spec.neighboring_relation, spec.records)
     model: AbstractThreatModel = _value(spec)

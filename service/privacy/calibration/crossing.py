@@ -173,7 +173,7 @@ class Crossing:
         return abs(anchor.height / slope) if slope < 0 else unknown
 
     def _next_inside(self, outside: Evaluation, inside: Evaluation) -> float:
-        """Return a number between both sides of the bracket."""
+        """Return the next number to evaluate between both sides of the bracket, an interval around the crossing."""
         scale = self.scale
         low, high = scale.coordinate(outside.at), scale.coordinate(inside.at)
         middle = scale.between(outside.at, inside.at)

@@ -77,7 +77,7 @@ class CellSearch:
         self.settled = 0.0
 
     def run(self, half: Half) -> None:
-        """Search one part of the curve, and update `best` and `settled`."""
+        """Search one part of the curve for a larger mu, and update `best` and `settled`."""
         ends = special.ndtri(np.array([half.first, half.last]))
         grid: FloatArray = np.linspace(float(ends[0]), float(ends[1]), FIRST_CELLS + 1)
         rates: FloatArray = special.ndtr(grid)[np.newaxis, :]
@@ -147,7 +147,7 @@ def _cell_bounds(read: _Read) -> FloatArray:
 
 
 def _squares(low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the smallest and the largest square on [low, high]."""
+    """Return the smallest and the largest value of x^2 for x in [low, high]."""
     nearest = np.maximum(np.maximum(low, -high), 0.0)
     farthest = np.maximum(np.abs(low), np.abs(high))
     return nearest * nearest, np.minimum(farthest, 1e150) ** 2

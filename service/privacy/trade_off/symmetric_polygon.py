@@ -78,7 +78,7 @@ class SymmetricPolygon:
 
     @cached_property
     def _margin(self) -> FloatArray:
-        """Largest error of the two nodes of each cell, in nats."""
+        """Largest error of the two end nodes of each cell, in nats."""
         return POSITION_ERROR * self.nodes[1:]
 
     @cached_property

@@ -135,7 +135,7 @@ class MixtureTradeOff(AbstractTradeOff):
 
     @cached_property
     def _searched(self) -> MixturePoints:
-        """Search of points for parts whose own points are inexpensive."""
+        """Search of points of the mixture, for parts whose own points are inexpensive."""
         return MixturePoints([curve for _, curve in self.parts], self._sums, self._singular)
 
     @cached_property

@@ -175,7 +175,7 @@ class LevelledCurve:
 
     @cached_property
     def _first(self) -> FloatArray:
-        """Point (rows) at rate 0, left of every slope."""
+        """Points (rows) at false positive rate 0, left of every slope."""
         singular = self._curve.singular_power
         return _edge(0.0, 0.0, 1.0, 1.0, _rest(singular), singular, np.inf)
 

@@ -108,7 +108,7 @@ class Sums:
         return _log_sum(self.lower_parts(epsilon, side), side)
 
     def upper(self, epsilon: float) -> float:
-        """Return an upper bound of ln of the upper sum."""
+        """Return an upper bound of the logarithm of the upper sum for the profile at one eps."""
         return _log_sum(self.upper_parts(epsilon), 1)
 
     def log_ends_at(self, epsilon: float) -> tuple[float, float]:
