@@ -122,7 +122,7 @@ class MixtureTradeOff(AbstractTradeOff):
     @property
     @override
     def global_gdp_mu(self) -> Enclosure | None:
-        """Infinite where H1 has mass outside H0; otherwise None, because no closed form is known."""
+        """Smallest mu for mu-GDP: infinite if H1 has mass outside H0, otherwise None, as no closed form is known."""
         return Enclosure.point(math.inf) if self._singular.lower > 0 else None
 
     @override
