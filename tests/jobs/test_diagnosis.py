@@ -112,9 +112,7 @@ def test_running_job_names_workers_of_its_chunks(storage: Storage) -> None:
     assert storage.why(job).endswith("are at attempt 2 of 3.")
     storage.now += 9
     storage.store.announce("host:2", "1")
-    assert storage.why(job).startswith(
-        "The worker host:1 of points 0 to 4 is gone. Another worker will take over."
-    )
+    assert storage.why(job).startswith("The worker host:1 of points 0 to 4 is gone. Another worker will take over.")
 
 
 def test_old_or_failed_job_names_its_reason(storage: Storage) -> None:
@@ -123,7 +121,9 @@ def test_old_or_failed_job_names_its_reason(storage: Storage) -> None:
     storage.store.announce("host:1", "1")
     assert storage.why(job) == "The job is older than 17 minutes, the age limit of jobs, and will be ended."
     storage.store.fail(job.id, 0, problem_of(JobTooOld(1.0), "", "").json_bytes())
-    assert storage.why(job).startswith("The job has failed: Time limit exceeded. The job did not end within the age limit")
+    assert storage.why(job).startswith(
+        "The job has failed: Time limit exceeded. The job did not end within the age limit"
+    )
 
 
 @pytest.mark.parametrize("part", STORE_REMEDIES)
