@@ -27,7 +27,7 @@ FREE_PARTS: Final = {
 
 
 class CalibrationBounds(Request):
-    """Closed search range of the free number."""
+    """Closed search range of the free number of a calibration."""
 
     model_config = ConfigDict(serialize_by_alias=True)
 
@@ -121,7 +121,7 @@ class CalibrationsRequest(Request):
 
     @property
     def place(self) -> Place:
-        """Position of the free number in the request."""
+        """Position of the free number in the request of a calibration."""
         return place_of(self, self.free)
 
     @property
@@ -171,7 +171,7 @@ class CalibrationsRequest(Request):
         for index, target in enumerate(self.targets):
             limit = most.get(_what(self, target))
             if target.at_least is not None and limit is not None and target.at_least > limit:
-                sentence = "Contradicts another target, which asks for less of the same number at most."
+                sentence = "Contradicts another target, whose limit `at_most` on the same question is smaller."
                 raise limit_error(f"/targets/{index}/at_least", sentence)
 
 

@@ -127,7 +127,10 @@ class AnswerLimit(Response):
         str,
         Field(
             description="Change of the request that gives a narrower enclosure, with its cost.",
-            examples=["No request makes this narrower: the ends come from two theorems, which a note names."],
+            examples=[
+                "No request makes this narrower. The lower and the upper bound come from two theorems, which a "
+                "note names."
+            ],
         ),
     ]
 

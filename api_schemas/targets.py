@@ -94,9 +94,9 @@ class CalibrationTarget(Limit):
         """
         least, most = widest(self.question) if whatever else value_range(self)
         if self.at_most is not None and self.at_most < least * (1 - SLACK):
-            raise _refusal("at_most", "Too small for this question: whatever the mechanism, a guess reaches more.")
+            raise _refusal("at_most", "Must be larger: guessing alone exceeds this limit for every mechanism.")
         if self.at_least is not None and self.at_least > most * (1 + SLACK):
-            raise _refusal("at_least", "Too large for this question: its answer is less, whatever the mechanism.")
+            raise _refusal("at_least", "Must be smaller: no mechanism reaches this limit.")
 
 
 def value_range(target: Limit) -> tuple[float, float]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from service.resources.catalogue import RESOURCES
+from service.resources.catalogue import PACKAGE, RESOURCES
 
 NUMERIC_LIBRARIES: Final = ("mpmath", "scipy.fft", "scipy.optimize")
 """What the numeric core imports where it is used: no computation shall wait for it."""
@@ -15,5 +15,5 @@ SELF_TEST: Final = "service.self_test"
 
 def preloaded_modules() -> tuple[str, ...]:
     """Return the names of the modules that every worker process has loaded before its first computation."""
-    resources = (f"service.resources.{value.partition(':')[0]}" for value in RESOURCES.values())
+    resources = (f"{PACKAGE}.{value.partition(':')[0]}" for value in RESOURCES.values())
     return (*NUMERIC_LIBRARIES, *resources, SELF_TEST)

@@ -18,7 +18,7 @@ class ProblemText:
     remedies: tuple[str, ...]
 
 
-_SMALLER: Final = "Ask fewer questions, or ask them for fewer points or false positive rates."
+_SMALLER: Final = "Send fewer questions, fewer points or fewer false positive rates."
 _TOLERANCE: Final = "Send a larger `tolerance`: wide bounds cost less than narrow ones."
 _JOB: Final = (
     "Send the request to `POST /v1/jobs`, or with the header `Prefer: respond-async`. Jobs have larger limits."
@@ -34,7 +34,7 @@ TEXTS: Final[Mapping[str, ProblemText]] = {
         "The body of the request is longer than the service reads.",
         (
             "Send equal neighbouring phases of a schedule or history as one phase with more steps.",
-            "Send arrays as an `.npz` archive where the resource takes one. Archives have a larger limit.",
+            "Send arrays as an `.npz` archive if the resource accepts one. Archives have a larger limit.",
             _LIMITS,
         ),
     ),
@@ -149,11 +149,11 @@ TEXTS: Final[Mapping[str, ProblemText]] = {
         ("Send the request again on a new connection.", "Send a smaller body, or use a faster connection."),
     ),
     "/problems/result-not-found": ProblemText(
-        "The service has no result with this digest. It forgets results that nobody asks for.",
+        "The service has no result with this digest. Unused results expire.",
         ("Send the request again. The same request on the same engine version has the same digest.",),
     ),
     "/problems/shutting-down": ProblemText(
-        "This instance of the service stops, for example for an upgrade.",
+        "This instance of the service is shutting down, for example for an upgrade.",
         (_RETRY, "Behind a load balancer, the next attempt reaches another instance."),
     ),
     "/problems/too-many-connections": ProblemText(

@@ -138,7 +138,7 @@ def _details(job: OperatedJobDetails) -> list[str]:
         ("resource", f"{job.resource}, {job.estimated_cost / 1e6:.3g} s of CPU estimated"),
         ("requester", f"{job.requester}, request {job.request_id or 'unknown'}"),
         ("times", f"accepted {job.created_at}, changed {job.updated_at}, kept until {job.expires_at}"),
-        ("version", f"{job.engine_version}, begun anew {job.generation} times"),
+        ("version", f"{job.engine_version}, restarted {job.generation} times"),
         *(("piece", text) for text in pieces or ["none is assigned"]),
         *(("worker", text) for text in workers or ["none is registered"]),
     ]

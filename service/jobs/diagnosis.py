@@ -40,7 +40,7 @@ STORE_REMEDIES: Final = {
     "TimeoutError": "Redis does not respond in time. Check its load and the network.",
     "AuthenticationError": "Correct PRIVACY_BOUNDS_REDIS_PASSWORD.",
     "Redis does not answer": "Start Redis, or correct PRIVACY_BOUNDS_REDIS_URL.",
-    "no worker is there": "Start privacy-bounds worker.",
+    "no worker is running": "Start privacy-bounds worker.",
     "Redis came back without": "Restore the append-only file. Submit jobs that are not in the file again.",
     "Redis is away": "Start Redis, or correct PRIVACY_BOUNDS_REDIS_URL.",
     "Redis does not write": "Check the disk of Redis. Redis acknowledges a job only after writing it.",

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import importlib.util
 import ipaddress
 import os
 import sys
+from importlib import import_module
 from typing import Final
 
 from service.server.serve import PROBLEM_EXIT_CODE, UNABLE_TO_LISTEN_EXIT_CODE, load_settings
 
-NOT_INSTALLED: Final = "the Model Context Protocol is not installed; install the package with the extra [mcp]."
 NOT_LOOPBACK: Final = (
     "mcp --http listens on this machine only, since its callers need no credentials; use 127.0.0.1, ::1 or localhost."
 )
@@ -22,10 +21,9 @@ def run_mcp(address: tuple[str, int] | None) -> int:
 
     `address` is the host and port of HTTP, or None for standard input and output.
     """
-    if importlib.util.find_spec("mcp") is None:
-        return _report(NOT_INSTALLED, PROBLEM_EXIT_CODE)
     if address is not None and not is_loopback(address[0]):
         return _report(NOT_LOOPBACK, PROBLEM_EXIT_CODE)
+    import_module("mcp")  # before the standard streams are claimed: the caller reports what is not installed
     settings = load_settings()
     if settings is None:
         return PROBLEM_EXIT_CODE

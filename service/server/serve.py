@@ -7,6 +7,7 @@ import signal
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NoReturn
 
@@ -132,6 +133,7 @@ def run_job_worker(*, only_check: bool) -> int:
 
     With `only_check`, return 0 if a worker runs on this machine, otherwise 1.
     """
+    import_module("celery")  # the caller reports what is not installed
     settings = load_settings()
     if settings is None:
         return PROBLEM_EXIT_CODE

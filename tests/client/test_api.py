@@ -32,7 +32,7 @@ from privacy_bounds import (
 )
 from service.resources.bounds import BOUNDS
 from tests.conftest import reserved_port
-from tests.importers.states import RUN, STATES, asked
+from tests.importers.states import RUN, STATES, parsed_request
 
 HISTORY = [(1.0, 0.01, 1000)]
 GAUSSIAN = GaussianMechanism(type="gaussian", noise_multiplier=2.0)
@@ -85,13 +85,13 @@ class Event:
         Accountant([(1.0, 0.01, 1)] * 1000),
         STATES["dp_accounting"]["run"]["content"],
         STATES["dp_accounting"]["run"]["listed"],
-        asked(RUN).mechanism,
+        parsed_request(RUN).mechanism,
     ],
     ids=lambda run: type(run).__name__,
 )
 def test_a_run_may_be_what_is_at_hand(run: Any) -> None:
     answer = Local().epsilon(run, delta=1e-5, relative_tolerance=1e-3)
-    assert answer.response.mechanism == asked(RUN).mechanism
+    assert answer.response.mechanism == parsed_request(RUN).mechanism
 
 
 def test_events_of_dp_accounting_are_runs() -> None:
@@ -189,7 +189,7 @@ def test_a_million_equal_rows_are_one() -> None:
     sent = Sent()
     answer = sent.advantage([(5.0, 0.001, 1)] * 1_000_000, relative_tolerance=1e-3)
     meant = RUN | {"noise_multiplier": 5.0, "sample_rate": 0.001, "steps": 1_000_000}
-    assert answer.response.mechanism == asked(meant).mechanism
+    assert answer.response.mechanism == parsed_request(meant).mechanism
     assert sent.bodies[0]["mechanism"]["content"] == [[5.0, 0.001, 1_000_000]]
 
 
@@ -209,7 +209,9 @@ def test_every_question_is_the_one_that_a_hand_would_write() -> None:
         assert answer.upper is not None
         assert answer.lower <= answer.value == answer.upper == float(answer)
         assert answer.response.digest.startswith("sha256:")
-        direct = json.loads(BOUNDS.body(asked(body["mechanism"], question), answer.response.digest, "1"))["answers"][0]
+        direct = json.loads(BOUNDS.body(parsed_request(body["mechanism"], question), answer.response.digest, "1"))[
+            "answers"
+        ][0]
         assert (direct["value"], direct["lower"]) == (answer.value, answer.lower)
 
 

@@ -70,8 +70,8 @@ def test_foreign_ids_and_records_cause_no_internal_error(client: TestClient, red
 
 def test_full_redis_is_named_in_problem(own_redis: RedisServer) -> None:
     with TestClient(create_app(settings_of(own_redis.url))) as client, redis.Redis.from_url(own_redis.url) as database:
-        wait_for(lambda: "no worker is there" in client.get("/readyz?verbose").text)
+        wait_for(lambda: "no worker is running" in client.get("/readyz?verbose").text)
         database.config_set("maxmemory", 1)
         wait_for(lambda: "Redis has no memory left. Raise maxmemory" in client.get("/readyz?verbose").text)
         database.config_set("maxmemory", 0)
-        wait_for(lambda: "no worker is there" in client.get("/readyz?verbose").text)
+        wait_for(lambda: "no worker is running" in client.get("/readyz?verbose").text)

@@ -120,9 +120,9 @@ async def test_second_scheduler_of_same_version_stands_by(tmp_path: Path) -> Non
     script = """
 import asyncio, sys, time
 from pathlib import Path
-from tests.jobs.worker_contexts import dispatched
+from tests.jobs.worker_contexts import running_scheduler
 async def main():
-    with dispatched(Path(sys.argv[1]), "1") as (made, shop):
+    with running_scheduler(Path(sys.argv[1]), "1") as (made, shop):
         task = asyncio.create_task(made.run())
         while True:
             await asyncio.sleep(0.05)

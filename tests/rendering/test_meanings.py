@@ -101,7 +101,7 @@ SENTENCES = {
         "at_most",
         0.1,
     ),
-    "At a prior of 1 %, at least 0.5 % of accusations are right, whatever the attack.": (14, "at_least", 0.005),
+    "At a prior of 1 %, at least 0.5 % of accusations are right, for every attack.": (14, "at_least", 0.005),
     'At a prior of 1 %, at most 99.5 % of answers "not a member" are right.': (15, "at_most", 0.995),
     "At a prior of 1 %, the accusations of the best attack are right at most 5 percentage points more often than the "
     "prior.": (18, "at_most", 0.1),
@@ -110,7 +110,7 @@ SENTENCES = {
         "at_least",
         1.0,
     ),
-    "At a prior of 1 %, a record is not a member with a chance of at least 98 %, whatever the release shows.": (
+    "At a prior of 1 %, a record is not a member with a chance of at least 98 %, for every release.": (
         20,
         "at_least",
         0.98,

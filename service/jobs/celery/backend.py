@@ -109,7 +109,7 @@ class ClusterMonitor:
         if self._lost_at is not None and time.monotonic() - self._lost_at < SHOWN_SECONDS:
             return Condition(works=False, sentence=LOST)
         if not self._workers:
-            return Condition(works=False, sentence="no worker is there: jobs are accepted, and wait")
+            return Condition(works=False, sentence="no worker is running: jobs are accepted and wait")
         return Condition(works=True, sentence=f"{self._workers} workers of the cluster are running")
 
     async def run(self) -> None:

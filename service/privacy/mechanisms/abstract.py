@@ -185,7 +185,7 @@ class SampledGaussianPart(StepPart):
 
     @property
     def rate_rest(self) -> float:
-        """Difference of the exact sampling rate and its double."""
+        """Exact sampling rate minus the double next to it."""
         return 0.0 if self.exact is None else float(self.exact[1] - Fraction(self.sample_rate))
 
     @property
@@ -307,7 +307,7 @@ class GaussianMixturePart(StepPart):
 
     @property
     def noise_between_shifts(self) -> float:
-        """Noise over the distance of the two smallest shifts."""
+        """Noise over the distance between the two smallest shifts of the mixture."""
         return self.noise_multiplier / (self.shifts[1] - self.shifts[0])
 
     @property
@@ -373,7 +373,7 @@ class AbstractStep(AbstractMechanism):
 
     @override
     def elementary_steps(self) -> Steps:
-        """Return the step itself, once."""
+        """Return this step with the count 1."""
         return ((self, 1),)
 
     @abstractmethod
@@ -436,9 +436,10 @@ class AbstractStep(AbstractMechanism):
         return self
 
     def sides(self) -> tuple[Steps, AbstractStep, str | None] | None:
-        """Return (attained steps, a dominating step, sentence with both theorems) if the step is known from two sides.
+        """Return steps on both sides of a step that is not known exactly, or None if it is.
 
-        Other steps return None.
+        The result has steps that some data sets attain (no easier to attack), a step that is no harder to attack, and
+        the sentence that names both theorems.
         """
         return None
 

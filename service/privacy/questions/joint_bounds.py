@@ -154,7 +154,7 @@ class JointBounds:
 
     @cached_property
     def _highest(self) -> Points:
-        """Upper bounds of ln delta(eps) that are recorded, by rising eps."""
+        """Recorded upper bounds of ln delta(eps), by rising eps."""
         found = [(eps, high) for eps, (_, high) in self.profile.items()]
         found += ((high, float(_up(math.log(delta)))) for delta, (_, high) in self.epsilon.items() if high < math.inf)
         return _arrays(sorted(found))

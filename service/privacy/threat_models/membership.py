@@ -128,7 +128,7 @@ class Membership(RelaxedThreatModel):
         engine = self._engine(run)
         known = engines_of(engine, self.step_curve)
         if method not in ("auto", *known):
-            reason = f"the curve of this adversary is known only for {' and '.join(known)}."
+            reason = f"the methods for this adversary are {', '.join(known)}."
             raise UnsupportedCombination("method", f"method {method}", reason, ("auto", *known))
         own = self._relaxed(run, options, method)
         if self._beats_worst_case(run):
@@ -169,7 +169,7 @@ class Membership(RelaxedThreatModel):
         return plan_of(run, susceptibility, self.step_curve, self.composition, options, method)
 
     def _mixed(self, run: MembershipRun, shares: dict[float, Fraction], options: EngineOptions, method: str) -> Plan:
-        options = options.for_parts(len(shares))
+        options = options.for_components(len(shares))
         priced = self._against(run, max(shares), options, method)  # one plan for all of up to a thousand shares
         if len(shares) == 1:
             return priced

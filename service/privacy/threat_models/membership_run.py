@@ -74,7 +74,7 @@ class MembershipRun:
 
     @property
     def is_sampled(self) -> bool:
-        """Whether a step uses only a part of the data set."""
+        """Whether a step uses a random part of the data set instead of all records."""
         return self.mechanism.batch_size < self.mechanism.dataset_size
 
     @property
@@ -92,7 +92,7 @@ def run_of(mechanism: AbstractMechanism) -> MembershipRun:
     while isinstance(inner, Repeated):
         steps, inner = steps * inner.steps, inner.mechanism
     if not isinstance(inner, NoisySgd):
-        reason = "the curve of this adversary is known only for mean gradients of which the batch size is known."
+        reason = "the curve of this adversary is known only for noisy_sgd, the mean gradients of batches of known size."
         raise UnsupportedCombination(
             "mechanism", f"membership for {mechanism.type}", reason, ("noisy_sgd", "repeated noisy_sgd")
         )
@@ -112,7 +112,7 @@ def engine_of(run: MembershipRun, susceptibility: float, step_curve: StepCurve, 
 
 
 def engines_of(engine: str, step_curve: StepCurve) -> tuple[str, ...]:
-    """Return the methods that a request may name for this curve."""
+    """Return the names of composition methods that a request may choose for this curve."""
     return (engine, DISCRETISED) if engine == CONTOUR and step_curve == "chi_square" else (engine,)
 
 

@@ -52,7 +52,7 @@ class CurvePoints:
     log_slope: EnclosureArray
 
     def __getitem__(self, at: IndexArray | BoolArray | slice) -> CurvePoints:
-        """Return the points at these indices."""
+        """Return the points of the curve at these indices."""
         return CurvePoints(self.type_two_error[at], self.power[at], self.log_slope[at])
 
 
@@ -400,7 +400,7 @@ class AbstractTradeOff(ABC):
 
     @abstractmethod
     def _points_formula(self, alpha: FloatArray) -> CurvePoints:
-        """Compute `points` for rates strictly between 0 and 1."""
+        """Compute points of the curve for false positive rates strictly between 0 and 1."""
 
     @abstractmethod
     def _profile_formula(self, epsilon: FloatArray) -> EnclosureArray:

@@ -88,7 +88,8 @@ def relaxed_attackers(run: AssessedRun, tolerance: float) -> Attackers:
     """Return the attackers of a run that are weaker than the worst case."""
     if (run.threat_model.records or 1) > 1:
         reason = (
-            "Its theory covers one record. The numbers of this assessment are for all records of one unit together."
+            "The theory of this attacker covers one record. The numbers of this assessment are for all records of one "
+            "unit together."
         )
         names = ("glrt", "membership", "practical")
         return Attackers((), tuple(NotApplicable(threat_model=name, reason=reason) for name in names))
@@ -109,8 +110,8 @@ def relaxed_attackers(run: AssessedRun, tolerance: float) -> Attackers:
             continue
         if quote.cost > LARGEST_COST:
             reason = (
-                f"Its answers take an estimated {math.ceil(quote.cost / 1000000.0)} s. Send a request to /v1/bounds "
-                "for them."
+                f"The answers of this attacker take an estimated {math.ceil(quote.cost / 1000000.0)} s. Send a "
+                "request to /v1/bounds for them."
             )
             others.append(NotApplicable(threat_model=candidate.type, reason=reason))
             expensive.append(candidate)

@@ -103,7 +103,7 @@ ACCUMULATION: Final = (
 )
 TUNING: Final = (
     "Settings that were chosen by comparing runs on the same data also reveal information. The numbers of one "
-    "run do not include it."
+    "run do not include that information."
 )
 
 

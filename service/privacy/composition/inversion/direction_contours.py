@@ -118,14 +118,14 @@ class DirectionContours:
         For add it is +inf with Gaussian noise, else a sum over the steps. For remove it is -sum N ln(1 - p + p e^-e),
         with e infinite for Gaussian noise, unless the run has a Gaussian step without sampling.
         """
-        low, high = self.run.reach
-        return around(-low, self.run.reach_error) if self.reflected else around(high)
+        low, high = self.run.loss_range
+        return around(-low, self.run.least_loss_error) if self.reflected else around(high)
 
     @property
     def smallest_log_ratio(self) -> Enclosure:
         """Negative of the largest log-likelihood ratio of the other direction."""
-        low, high = self.run.reach
-        return around(-high) if self.reflected else around(low, self.run.reach_error)
+        low, high = self.run.loss_range
+        return around(-high) if self.reflected else around(low, self.run.least_loss_error)
 
     def neighbours_may_help(self, tilt: Tilt) -> bool:
         """Return whether contours beside this one may be narrower, as in all runs of Gaussian steps."""

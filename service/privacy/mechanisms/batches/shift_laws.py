@@ -142,7 +142,7 @@ class HypergeometricHits(HitsLaw):
 @final
 @dataclass(frozen=True, slots=True)
 class StatedWeights(ShiftLaw):
-    """Law with the stated weights of all shifts, in their order."""
+    """Law with the stated weights of all shifts, in the order of the shifts."""
 
     weights: tuple[Fraction, ...]
 

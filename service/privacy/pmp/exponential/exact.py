@@ -149,6 +149,6 @@ def _log_sums(population: Population) -> tuple[FloatArray, FloatArray]:
 
 
 def _log_sum(logarithms: FloatArray, axis: int) -> FloatArray:
-    """Return ln of the sum of exponentials along an axis."""
+    """Return ln of the sum of the exponentials of `logarithms` along an axis."""
     largest = logarithms.max(axis=axis, keepdims=True)
     return np.log(np.exp(logarithms - largest).sum(axis=axis)) + largest.squeeze(axis)

@@ -41,7 +41,7 @@ class SwapBounds:
 
     @property
     def either(self) -> FloatArray:
-        """Larger bound of both directions, shape (objects, points)."""
+        """Larger upper bound of the log ratio of both directions, shape (objects, points)."""
         return np.maximum(self.with_point, self.without)
 
     @property

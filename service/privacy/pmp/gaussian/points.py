@@ -50,7 +50,7 @@ class QueryPoints:
 
     @property
     def count(self) -> int:
-        """Number N of points."""
+        """Number N of points of the parent set."""
         return len(self.positions)
 
     @property
@@ -60,7 +60,7 @@ class QueryPoints:
 
     @property
     def coincide(self) -> bool:
-        """Whether all points are equal."""
+        """Whether all points of the parent set are equal."""
         return bool((self.positions == self.positions[0]).all())
 
     def ratios(self, point: int) -> FloatArray:
@@ -97,7 +97,7 @@ class QueryPoints:
 
     @cached_property
     def radii(self) -> FloatArray:
-        """Norms of the centred positions."""
+        """Distances of the points from their mean, shape (N,)."""
         return _norms(self.centred)
 
     @cached_property

@@ -90,7 +90,7 @@ class _Points:
 @final
 @dataclass(frozen=True, slots=True)
 class _Tangent:
-    """Chord of the convex envelope of two profiles that contains the level delta.
+    """Chord of the convex envelope of two profiles at the height delta that is searched.
 
     `ends` holds (curve, index) of both endpoints, `rate` is c, and `upper` is an upper bound of the epsilon.
     """

@@ -51,10 +51,11 @@ class SingularMass:
 
     @staticmethod
     def of(deltas: Iterable[tuple[float, int]]) -> SingularMass:
-        """Return the mass of steps that reveal everything with probability delta, given as (delta, count) pairs.
+        """Return the probability Delta that at least one step reveals everything, from (delta, count) pairs.
 
-        -ln(1 - Delta) = sum count -log1p(-delta) has positive terms, so that its relative error is at most 8 u plus a
-        few u. Every delta is in [0, 1]. A single step keeps its delta exactly.
+        A step reveals everything with probability delta. -ln(1 - Delta) = sum count -log1p(-delta) has positive terms,
+        so that its relative error is at most 8 u plus a few u (u = 2^-53). Every delta is in [0, 1]. A single step
+        keeps its delta exactly.
         """
         given = [(delta, count) for delta, count in deltas if delta > 0 and count > 0]
         if any(delta == 1 for delta, _ in given):
@@ -173,7 +174,7 @@ class WithSingularMass(AbstractTradeOff):
         return self._raised(spanned(EnclosureArray.of(near), EnclosureArray.of(far))).at(0, self.evidence)
 
     def _inner_rates(self, alpha: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return (lower, upper) bounds of the rates alpha/(1 - Delta) of the inner curve, at most 1."""
+        """Return bounds of the rates alpha/(1 - Delta) of the curve without the mass Delta that reveals everything."""
         low, high = self.mass.exponent.lower, self.mass.exponent.upper
         if high == 0:
             return alpha, alpha

@@ -126,6 +126,11 @@ def log_profile(step: SampledStep, epsilon: float, width: float) -> tuple[float,
     width : float
         Relative width of delta at which the search for narrower bounds ends.
 
+    Returns
+    -------
+    (float, float)
+        Lower and upper bound of ln delta(epsilon).
+
     Notes
     -----
     The relative width is about the probability that two jumps together exceed epsilon, divided by delta, and at least
